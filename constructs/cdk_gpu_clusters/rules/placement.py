@@ -1,0 +1,99 @@
+"""Placement groups: which strategy a type and a fleet can use."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+
+_GUIDE = 'AWS EC2 user guide, "Placement groups" (stored copy of 2026)'
+
+STRATEGY_OF_TYPE = define_rule(
+    "GPU-PLC-001",
+    "the type supports the placement strategy",
+    source="EC2 DescribeInstanceTypes, PlacementGroupInfo.SupportedStrategies",
+)
+PARTITION_COUNT = define_rule("GPU-PLC-002", "a partition group has 1 to 7 partitions", source=_GUIDE)
+SPREAD_SIZE = define_rule(
+    "GPU-PLC-003", "a spread group runs at most 7 instances per Availability Zone", source=_GUIDE
+)
+EFA_APART = define_rule(
+    "GPU-PLC-004", "nodes that exchange EFA traffic stand close together", source=_GUIDE
+)
+
+MAX_PARTITIONS = 7
+MAX_SPREAD_INSTANCES_PER_ZONE = 7
+
+
+class PlacementStrategy(str, Enum):
+    """EC2's placement strategies that a fleet can use; the values are CloudFormation's."""
+
+    CLUSTER = "cluster"
+    SPREAD = "spread"
+    PARTITION = "partition"
+
+
+def check_placement(
+    instance_type: InstanceType,
+    strategy: PlacementStrategy,
+    *,
+    node_count: int | None = None,
+    efa: bool = False,
+    zone_count: int = 1,
+) -> list[Finding]:
+    """Find what is wrong with putting nodes of a type into a placement group.
+
+    Args:
+        instance_type: The type of every node.
+        strategy: The group's strategy.
+        node_count: Number of nodes, None if unknown.
+        efa: Whether the nodes exchange EFA traffic.
+        zone_count: Availability Zones that the nodes spread over.
+    """
+    findings = []
+    supported = instance_type.placement_strategies
+    if supported is not None and strategy.value not in supported:
+        findings.append(
+            STRATEGY_OF_TYPE.finding(
+                cause=f"{instance_type.name} does not support this placement strategy",
+                got=strategy.value,
+                allowed=", ".join(sorted(supported)),
+                fix="choose a supported strategy, or none",
+            )
+        )
+    limit = MAX_SPREAD_INSTANCES_PER_ZONE * zone_count
+    if strategy is PlacementStrategy.SPREAD and node_count is not None and node_count > limit:
+        findings.append(
+            SPREAD_SIZE.finding(
+                cause="a spread placement group cannot run that many instances",
+                got=f"{node_count} nodes in {zone_count} Availability Zone(s)",
+                allowed=f"at most {limit}",
+                fix="use a partition group, more zones, or no placement group",
+            )
+        )
+    if efa and strategy is not PlacementStrategy.CLUSTER:
+        findings.append(
+            EFA_APART.finding(
+                cause="this strategy puts nodes apart that exchange EFA traffic",
+                got=strategy.value,
+                allowed="cluster",
+                fix="use cluster, or switch EFA off for this fleet",
+                severity=Severity.WARNING,
+            )
+        )
+    return findings
+
+
+def check_partition_count(partition_count: int) -> list[Finding]:
+    """Find what is wrong with a number of partitions."""
+    if 1 <= partition_count <= MAX_PARTITIONS:
+        return []
+    return [
+        PARTITION_COUNT.finding(
+            cause="a partition placement group cannot have that many partitions",
+            got=str(partition_count),
+            allowed=f"1 to {MAX_PARTITIONS} per Availability Zone",
+            fix="choose a number in the range",
+        )
+    ]
