@@ -1,0 +1,56 @@
+"""Small helpers where CDK meets the rules: rules never see a token, and errors name the construct."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import aws_cdk as cdk
+from constructs import Construct, IConstruct
+
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, raise_for
+
+T = TypeVar("T")
+
+
+def known(value: T | None) -> T | None:
+    """The value if it is known at synthesis, None if it is a token or absent."""
+    return None if value is None or cdk.Token.is_unresolved(value) else value
+
+
+@contextmanager
+def errors_at(scope: Construct) -> Iterator[None]:
+    """Put the construct's path before the findings of any `ConfigError` raised inside."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(finding.at(scope.node.path) for finding in error.findings) from None
+
+
+def report(scope: Construct, findings: list[Finding]) -> None:
+    """Raise the errors among the findings, and annotate the construct with the rest.
+
+    Warnings and infos can be acknowledged in the ordinary CDK way under `cdk_gpu_clusters:<rule id>`.
+
+    Raises:
+        ConfigError: If any finding is an error.
+    """
+    raise_for(findings, path=scope.node.path)
+    annotations = cdk.Annotations.of(scope)
+    for finding in findings:
+        if finding.severity is Severity.WARNING:
+            annotations.add_warning_v2(f"cdk_gpu_clusters:{finding.id}", str(finding))
+        else:
+            annotations.add_info_v2(f"cdk_gpu_clusters:{finding.id}", str(finding))
+
+
+def acknowledge(scope: IConstruct, rule_id: str, reason: str) -> None:
+    """Accept a finding of a policy pack at the construct that causes it, with the reason.
+
+    Args:
+        scope: The construct that causes the finding.
+        rule_id: Fully prefixed, granular id, such as `AwsSolutions::AwsSolutions-IAM5[Resource::*]`.
+        reason: Why it is right here.
+    """
+    cdk.Validations.of(scope).acknowledge(cdk.Acknowledgment(id=rule_id, reason=reason))

@@ -1,0 +1,1 @@
+"""What instances are bought as, where they are placed, and the reservations made here."""

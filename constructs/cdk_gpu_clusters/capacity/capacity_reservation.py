@@ -1,0 +1,215 @@
+"""On-Demand Capacity Reservations made here, and references to existing ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import Enum
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_resourcegroups as resourcegroups
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import errors_at, known, report
+from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup, placement_group_arn
+from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
+from cdk_gpu_clusters.rules.capacity import check_new_reservation, parse_instant
+from cdk_gpu_clusters.rules.zones import is_zone_id
+
+_NAMESPACE = "AWS/EC2CapacityReservations"
+
+
+class InstanceMatchCriteria(str, Enum):
+    """Which launches consume a reservation; the values are CloudFormation's."""
+
+    TARGETED = "targeted"
+    OPEN = "open"
+
+
+class CapacityReservation(Construct):
+    """An On-Demand Capacity Reservation: instances of one type, in one zone, billed whether used or not.
+
+    Makes one `AWS::EC2::CapacityReservation` and an alarm for reserved instances that stand unused. A reservation for
+    nodes that exchange EFA traffic is made inside their cluster placement group: one made outside cannot be launched
+    into it whole. Deleting the stack cancels it, since a retained reservation bills for ever.
+
+    Future-dated reservations and Capacity Blocks have no CloudFormation resource: give their ids to `Capacity`.
+
+    Source: AWS EC2 user guide, "On-Demand Capacity Reservations"; CloudFormation schema of 2026-10-20.
+
+    Example:
+        >>> reservation = CapacityReservation(  # doctest: +SKIP
+        ...     stack, "Reservation", instance_type="p4d.24xlarge", instance_count=4,
+        ...     availability_zone="us-east-1a", placement_group=group, ends_at="2027-01-31T00:00Z",
+        ... )
+
+    Attributes:
+        reservation_id: `cr-…`, known at deployment.
+        placement_group: The group that it was made in, or None.
+        unused_alarm: Alarm for unused instances, or None if switched off.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        instance_type: str,
+        instance_count: int,
+        availability_zone: str,
+        ends_at: str | datetime | None = None,
+        unlimited: bool = False,
+        instance_match_criteria: InstanceMatchCriteria = InstanceMatchCriteria.TARGETED,
+        placement_group: ec2.IPlacementGroup | None = None,
+        unused_alarm: bool = True,
+        unused_alarm_after: cdk.Duration | None = None,
+    ) -> None:
+        """Define the reservation.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            instance_type: Type, such as `p4d.24xlarge`. A change replaces the reservation.
+            instance_count: Instances, 1 to 1000; can change in place.
+            availability_zone: Zone name or zone id. A change replaces the reservation.
+            ends_at: ISO 8601 instant or aware datetime at which EC2 cancels it (within the hour after).
+            unlimited: Say that it shall bill until its stack is deleted; excludes `ends_at`.
+            instance_match_criteria: `TARGETED` (default): only launches that name it; `OPEN`: any matching launch.
+            placement_group: Cluster placement group to make it in; none if left out. A change replaces it.
+            unused_alarm: Whether to define an alarm for unused instances.
+            unused_alarm_after: How long instances may stand unused before it fires; 1 hour if left out.
+
+        Raises:
+            ConfigError: GPU-CAP-015, -017, -018 or -019, GPU-INST-001 or -002, all at once.
+        """
+        super().__init__(scope, construct_id)
+        with errors_at(self):
+            catalogue_type(instance_type)
+            end = None if ends_at is None else parse_instant(ends_at, name="ends_at")
+        strategy = placement_group.placement_strategy if isinstance(placement_group, ClusterPlacementGroup) else None
+        report(
+            self,
+            check_new_reservation(
+                instance_count=instance_count, ends_at=end, unlimited=unlimited, placement=strategy
+            ),
+        )
+        by_id = known(availability_zone) is not None and is_zone_id(availability_zone)
+        self._resource = ec2.CfnCapacityReservation(
+            self,
+            "Resource",
+            instance_type=instance_type,
+            instance_count=instance_count,
+            instance_platform="Linux/UNIX",
+            availability_zone=None if by_id else availability_zone,
+            availability_zone_id=availability_zone if by_id else None,
+            end_date_type="unlimited" if end is None else "limited",
+            end_date=None if end is None else end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            instance_match_criteria=instance_match_criteria.value,
+            placement_group_arn=None if placement_group is None else placement_group_arn(self, placement_group),
+        )
+        self.reservation_id: str = self._resource.attr_id
+        self.instance_type = instance_type
+        self.availability_zone = availability_zone
+        self.placement_group = placement_group
+        self.unused_alarm: cloudwatch.Alarm | None = None
+        if unused_alarm:
+            self.unused_alarm = self._alarm_when_unused(unused_alarm_after or cdk.Duration.hours(1))
+
+    @property
+    def reservation_arn(self) -> str:
+        """ARN of the reservation."""
+        return cdk.Stack.of(self).format_arn(
+            service="ec2", resource="capacity-reservation", resource_name=self.reservation_id
+        )
+
+    def metric(
+        self, metric_name: str, *, statistic: str = "Average", period: cdk.Duration | None = None
+    ) -> cloudwatch.Metric:
+        """A metric of this reservation.
+
+        Args:
+            metric_name: Name in the namespace AWS/EC2CapacityReservations.
+            statistic: CloudWatch statistic.
+            period: 5 minutes if left out, the interval at which EC2 sends them.
+        """
+        return cloudwatch.Metric(
+            namespace=_NAMESPACE,
+            metric_name=metric_name,
+            dimensions_map={"CapacityReservationId": self.reservation_id},
+            statistic=statistic,
+            period=period or cdk.Duration.minutes(5),
+        )
+
+    def metric_available_instances(self) -> cloudwatch.Metric:
+        """Reserved instances that stand unused, and are paid for."""
+        return self.metric("AvailableInstanceCount")
+
+    def metric_used_instances(self) -> cloudwatch.Metric:
+        """Reserved instances that run."""
+        return self.metric("UsedInstanceCount")
+
+    def metric_instance_utilization(self) -> cloudwatch.Metric:
+        """Percentage of the reserved instances that run."""
+        return self.metric("InstanceUtilization")
+
+    def _alarm_when_unused(self, after: cdk.Duration) -> cloudwatch.Alarm:
+        minutes = int(after.to_minutes())
+        return cloudwatch.Alarm(
+            self,
+            "Unused",
+            metric=self.metric("AvailableInstanceCount", statistic="Minimum"),
+            threshold=0,
+            comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+            evaluation_periods=max(1, minutes // 5),
+            treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+            alarm_description=f"Reserved {self.instance_type} instances stood unused for {minutes} minutes; they are billed",
+        )
+
+
+class CapacityReservationGroup(Construct):
+    """A resource group of Capacity Reservations, so that several can be targeted as one.
+
+    Makes one `AWS::ResourceGroups::Group` with the configuration that EC2 asks for
+    (`AWS::EC2::CapacityReservationPool`).
+
+    Source: AWS EC2 user guide, "Launch into a Capacity Reservation group".
+
+    Example:
+        >>> group = CapacityReservationGroup(stack, "Pool", name="p5-pool", reservations=[first, second])  # doctest: +SKIP
+
+    Attributes:
+        resource_group_arn: ARN to give to `Capacity.from_reservation_group_arn`.
+    """
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, name: str, reservations: Sequence[CapacityReservation]
+    ) -> None:
+        """Define the group.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            name: Name of the resource group, unique in account and Region. A change replaces it.
+            reservations: Its members.
+        """
+        super().__init__(scope, construct_id)
+        self._resource = resourcegroups.CfnGroup(
+            self,
+            "Resource",
+            name=name,
+            configuration=[
+                resourcegroups.CfnGroup.ConfigurationItemProperty(type="AWS::EC2::CapacityReservationPool"),
+                resourcegroups.CfnGroup.ConfigurationItemProperty(
+                    type="AWS::ResourceGroups::Generic",
+                    parameters=[
+                        resourcegroups.CfnGroup.ConfigurationParameterProperty(
+                            name="allowed-resource-types", values=["AWS::EC2::CapacityReservation"]
+                        )
+                    ],
+                ),
+            ],
+            resources=[reservation.reservation_arn for reservation in reservations],
+        )
+        self.resource_group_arn: str = self._resource.attr_arn

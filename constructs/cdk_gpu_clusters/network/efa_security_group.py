@@ -1,0 +1,87 @@
+"""The security group of an EFA fabric."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+_ALL_TRAFFIC = "-1"
+
+
+class EfaSelfRules(Construct):
+    """Two rules that let a security group exchange EFA traffic with itself: all traffic in, all traffic out.
+
+    EFA traffic is not IP: no CIDR rule covers it, not even 0.0.0.0/0, so that the group itself must be the peer in
+    both directions. They are resources of their own because an inline self reference is circular, and because CDK
+    drops explicit egress rules from a group with `allow_all_outbound=True`.
+
+    Source: AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"; aws/aws-cdk 38558.
+
+    Example:
+        >>> rules = EfaSelfRules(stack, "Rules", security_group=existing_group)  # doctest: +SKIP
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, security_group: ec2.ISecurityGroup) -> None:
+        """Define the rules.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            security_group: The group, made here or imported.
+        """
+        super().__init__(scope, construct_id)
+        group_id = security_group.security_group_id
+        self.ingress = ec2.CfnSecurityGroupIngress(
+            self,
+            "Ingress",
+            group_id=group_id,
+            source_security_group_id=group_id,
+            ip_protocol=_ALL_TRAFFIC,
+            description="EFA: all traffic from this group",
+        )
+        self.egress = ec2.CfnSecurityGroupEgress(
+            self,
+            "Egress",
+            group_id=group_id,
+            destination_security_group_id=group_id,
+            ip_protocol=_ALL_TRAFFIC,
+            description="EFA: all traffic to this group",
+        )
+
+
+class EfaSecurityGroup(ec2.SecurityGroup):
+    """A security group whose members exchange EFA traffic, and reach the network as usual.
+
+    Makes the group, a self ingress rule, a self egress rule, and ordinary egress to everywhere. It is an ordinary
+    `ec2.SecurityGroup` (and `ec2.ISecurityGroup`) in every other respect: `connections`, `add_ingress_rule`.
+
+    An existing group is imported with `ec2.SecurityGroup.from_security_group_id`; if it lacks the self rules, add
+    them with `EfaSelfRules`.
+
+    Example:
+        >>> fabric = EfaSecurityGroup(stack, "Fabric", vpc=vpc)  # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        description: str = "EFA fabric: members exchange all traffic",
+        allow_all_outbound: bool = True,
+    ) -> None:
+        """Define the group.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            vpc: Network of the group; EFA traffic never leaves it.
+            description: Shown in EC2. A change replaces the group.
+            allow_all_outbound: Whether IP traffic may go anywhere. Without it nodes reach only what further egress
+                rules name (Systems Manager, S3, package mirrors); the self egress rule stands either way.
+        """
+        super().__init__(
+            scope, construct_id, vpc=vpc, description=description, allow_all_outbound=allow_all_outbound
+        )
+        self.self_rules = EfaSelfRules(self, "SelfRules", security_group=self)
