@@ -6,10 +6,10 @@ from collections.abc import Collection, Sequence
 
 from cdk_gpu_clusters.catalogue import InstanceType
 
-# p6e-gb200: cards (1,2), (3,4) ... share one 400 Gbps port, and the odd cards (1,3), (5,7) ... one GPU of 400 Gbps.
-# Four cards in a row thus give 400 Gbps at most. Source: AWS EC2 user guide, "Maximize network bandwidth on Amazon
-# EC2 instances with multiple network cards" (stored copy, mid-2026); that the even cards count against the same
-# GPU is the cautious reading.
+# p6e-gb200: cards (1,2), (3,4) ... share one 400 Gbps port; odd cards (1,3), (5,7) ... one GPU of 400 Gbps.
+# Four cards in a row thus give 400 Gbps at most. Source: AWS EC2 user guide, "Maximize network bandwidth on
+# Amazon EC2 instances with multiple network cards" (stored copy, mid-2026); that the even cards count against
+# the same GPU is the cautious reading.
 _SHARED_GBPS = {"p6e-gb200": (400.0, tuple(frozenset(range(first, first + 4)) for first in (1, 5, 9, 13)))}
 
 
@@ -21,7 +21,7 @@ def efa_gbps_of(instance_type: InstanceType, cards: Collection[int]) -> float | 
         cards: Indexes of the network cards that carry EFA; repeated ones count once.
 
     Returns:
-        The sum over the cards, at most the type's ceiling; 0 without cards; None where no source gives a number.
+        The sum over the cards, at most the type's ceiling; 0 without cards; None where no source gives it.
     """
     used = frozenset(cards)
     efa = instance_type.network.efa
@@ -44,8 +44,8 @@ def ena_gbps_of(instance_type: InstanceType, cards: Sequence[int]) -> float | No
         cards: Indexes of the network cards that carry an IP address.
 
     Returns:
-        The primary card's bandwidth, or the type's maximum where every card documented for it is used; None for
-        sets in between and where no source gives a number.
+        The primary card's bandwidth, or the type's maximum where every card documented for it is used; None
+        for sets in between and where no source gives a number.
     """
     network = instance_type.network
     used = frozenset(cards)

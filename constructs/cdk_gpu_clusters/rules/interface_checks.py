@@ -1,7 +1,7 @@
 """Faults in any list of network interfaces: ours, a user's own, or one read from a template.
 
-Sources: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards" and
-"Elastic network interfaces" (stored copies, mid-2026); EC2 DescribeInstanceTypes for the limits of each type.
+Sources: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"
+and "Elastic network interfaces" (stored copies, mid-2026); EC2 DescribeInstanceTypes for each type's limits.
 """
 
 from __future__ import annotations
@@ -14,19 +14,27 @@ from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.rules.interfaces import NetworkInterface
 
-_CARDS_PAGE = 'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
+_CARDS_PAGE = (
+    'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
+)
 _TYPES = "EC2 DescribeInstanceTypes, NetworkInfo"
 
 ONE_PRIMARY = define_rule(
     "GPU-EFA-001", "exactly one primary interface, at network card 0 and device 0", source=_CARDS_PAGE
 )
 PRIMARY_HAS_IP = define_rule("GPU-EFA-002", "the primary interface is not efa-only", source=_CARDS_PAGE)
-ONE_EFA_PER_CARD = define_rule("GPU-EFA-003", "at most one EFA interface per network card", source=_CARDS_PAGE)
+ONE_EFA_PER_CARD = define_rule(
+    "GPU-EFA-003", "at most one EFA interface per network card", source=_CARDS_PAGE
+)
 EFA_TOTAL = define_rule(
-    "GPU-EFA-004", "no more EFA interfaces than the type supports", source=f"{_TYPES}.EfaInfo.MaximumEfaInterfaces"
+    "GPU-EFA-004",
+    "no more EFA interfaces than the type supports",
+    source=f"{_TYPES}.EfaInfo.MaximumEfaInterfaces",
 )
 TYPE_ON_CARD = define_rule(
-    "GPU-EFA-005", "each network card accepts the type of the interfaces on it", source=f"{_TYPES}.NetworkCards"
+    "GPU-EFA-005",
+    "each network card accepts the type of the interfaces on it",
+    source=f"{_TYPES}.NetworkCards",
 )
 CARD_EXISTS = define_rule(
     "GPU-EFA-006", "the instance type has the network card", source=f"{_TYPES}.MaximumNetworkCards"
@@ -102,7 +110,7 @@ def check_public_ip(interfaces: Sequence[NetworkInterface], *, public_ip: bool) 
             cause="a node with several network interfaces cannot be given a public address at launch",
             got=f"{len(interfaces)} interfaces and a public address",
             allowed="one interface, or no public address",
-            fix="use a private subnet with NAT or endpoints, or attach an Elastic IP to the primary interface later",
+            fix="use a private subnet with NAT or endpoints, or attach an Elastic IP address after launch",
         )
     ]
 

@@ -1,17 +1,17 @@
 """Which network interfaces an instance gets: a pure function of instance type, policy and orchestrator.
 
 The default is AWS's present recommendation: one plain interface with the node's only IP address, and an
-`efa-only` interface on every EFA card. AWS PCS gets the older form, which is the only one its guide documents.
+`efa-only` interface on every EFA card. AWS PCS gets the older form, the only one that its guide documents.
 
-Source of the layouts: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network
-cards" (stored copy, mid-2026); for PCS the AWS PCS guide, "Multiple network interfaces", and
+Source of the layouts: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple
+network cards" (stored copy, mid-2026); for PCS the AWS PCS guide, "Multiple network interfaces", and
 awslabs/awsome-distributed-ai @ 95b939c, `add-cng-p6-b200.yaml` and `add-cng-p6-b300.yaml`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from typing import Literal
 
 from cdk_gpu_clusters.catalogue import InstanceType, NetworkCard
@@ -19,8 +19,12 @@ from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
 from cdk_gpu_clusters.rules.interface_bandwidth import efa_gbps_of, ena_gbps_of
 
-_CARDS_PAGE = 'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
-_PCS_PAGE = 'AWS PCS guide, "Multiple network interfaces"; awslabs/awsome-distributed-ai @ 95b939c, PCS templates'
+_CARDS_PAGE = (
+    'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
+)
+_PCS_PAGE = (
+    'AWS PCS guide, "Multiple network interfaces"; awslabs/awsome-distributed-ai @ 95b939c, PCS templates'
+)
 
 NO_ENA_LAYOUT = define_rule(
     "GPU-EFA-020", "maximum ENA bandwidth is planned only where AWS documents the cards", source=_CARDS_PAGE
@@ -41,13 +45,13 @@ PCS_DEVICE_INDEX = define_rule(
 InterfaceType = Literal["interface", "efa", "efa-only"]
 
 
-class InterfacePolicy(str, Enum):
+class InterfacePolicy(StrEnum):
     """What the layout of the interfaces is to give.
 
     Attributes:
         MINIMUM_IP: Full EFA bandwidth for one IP address per node.
         MAXIMUM_ENA_BANDWIDTH: As MINIMUM_IP, plus plain interfaces that raise IP bandwidth, one address each.
-        EFA_PER_CARD: `efa` on each EFA card, one address each: the older form, the documented one for AWS PCS.
+        EFA_PER_CARD: `efa` on each EFA card, one address each: the older form, documented for AWS PCS.
     """
 
     MINIMUM_IP = "minimum-ip"
@@ -55,7 +59,7 @@ class InterfacePolicy(str, Enum):
     EFA_PER_CARD = "efa-per-card"
 
 
-class Orchestrator(str, Enum):
+class Orchestrator(StrEnum):
     """Who launches the instances; it decides which launch-template fields may be set."""
 
     EC2 = "ec2"
@@ -220,10 +224,9 @@ def _efa_per_card(kind: InstanceType) -> tuple[NetworkInterface, ...]:
 
 
 def _older_form(card: NetworkCard) -> NetworkInterface:
-    """`efa` at device 1; device 0 where the card holds one interface, `efa-only` where it accepts no `efa`."""
-    return NetworkInterface(
-        card.index, 1 if card.max_interfaces > 1 else 0, "efa" if "efa" in card.interface_types else "efa-only"
-    )
+    """`efa` at device 1; device 0 where the card holds one interface, `efa-only` where it takes no `efa`."""
+    device = 1 if card.max_interfaces > 1 else 0
+    return NetworkInterface(card.index, device, "efa" if "efa" in card.interface_types else "efa-only")
 
 
 def _extra_ena(kind: InstanceType) -> tuple[NetworkInterface, ...]:
@@ -263,7 +266,7 @@ def _no_ena_layout(kind: InstanceType) -> Finding:
 
 def _pcs_warnings(kind: InstanceType, interfaces: tuple[NetworkInterface, ...]) -> list[Finding]:
     """What departs from the form that the PCS guide documents."""
-    fix = f"use policy {InterfacePolicy.EFA_PER_CARD.value}, or launch one node and count its EFA devices first"
+    fix = f"use policy {InterfacePolicy.EFA_PER_CARD.value}, or try one node and count its EFA devices"
     findings = []
     efa_only = [i for i in interfaces if i.interface_type == "efa-only"]
     if efa_only:
@@ -293,9 +296,9 @@ def _pcs_warnings(kind: InstanceType, interfaces: tuple[NetworkInterface, ...]) 
         findings.append(
             PCS_DEVICE_INDEX.finding(
                 cause="the PCS guide gives device index 0 to the primary interface alone",
-                got=f"device index 0 on card {', '.join(str(i.network_card_index) for i in first)} of {kind.name}",
+                got=f"device index 0 on card {', '.join(str(i.network_card_index) for i in first)}",
                 allowed="device index 1 beyond card 0",
-                fix="launch one node and count its EFA devices before the whole group",
+                fix="try one node and count its EFA devices",
                 severity=Severity.WARNING,
             )
         )

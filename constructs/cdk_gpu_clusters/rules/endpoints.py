@@ -1,0 +1,134 @@
+"""Which VPC endpoints a network without internet access needs.
+
+Service names are short (`ssm`, not `com.amazonaws.us-east-1.ssm`), since the prefix differs between partitions
+and, in the China Regions, between services; CDK adds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from cdk_gpu_clusters.errors import Finding, define_rule
+
+MISSING_ENDPOINT = define_rule(
+    "GPU-NET-121",
+    "a network without internet access has an endpoint for every AWS service that its nodes call",
+    source='AWS PrivateLink guide, "Access AWS services through AWS PrivateLink"; pages named per feature',
+)
+
+GATEWAY_ENDPOINTS = ("s3",)
+"""Gateway endpoints that every network gets: S3 holds packages, assets, container layers and checkpoints, and
+the endpoint costs nothing and takes no address (AWS VPC user guide, "Gateway endpoints")."""
+
+
+class Feature(StrEnum):
+    """Something that nodes or their users do, and that calls AWS APIs from inside the network."""
+
+    SESSION_MANAGER = "session-manager"
+    LOGS = "logs"
+    METRICS = "metrics"
+    AUTO_SCALING = "auto-scaling"
+    EC2 = "ec2"
+    CONTAINER_IMAGES = "container-images"
+    FSX = "fsx"
+    STS = "sts"
+    SECRETS = "secrets"
+    PARAMETERS = "parameters"
+    KMS = "kms"
+    CLOUDFORMATION = "cloudformation"
+    EKS = "eks"
+    PCS = "pcs"
+
+
+# SSM Agent 3.3.40.0 and later use ssmmessages where ec2messages was needed before (AWS Systems Manager user
+# guide, "Improve the security of EC2 instances by using VPC endpoints"). EKS: "Deploy private clusters with
+# limited internet access". PCS: "Access AWS Parallel Computing Service using an interface endpoint", for
+# RegisterComputeNodeGroupInstance.
+_NEEDS: Mapping[Feature, Mapping[str, str]] = MappingProxyType(
+    {
+        Feature.SESSION_MANAGER: {
+            "ssm": "registers the node with Systems Manager",
+            "ssmmessages": "carries sessions and commands",
+        },
+        Feature.LOGS: {"logs": "receives the node's logs"},
+        Feature.METRICS: {"monitoring": "receives the node's metrics"},
+        Feature.AUTO_SCALING: {"autoscaling": "completes the node's lifecycle actions and reads its group"},
+        Feature.EC2: {"ec2": "finds the node's peers, tags and interfaces"},
+        Feature.CONTAINER_IMAGES: {
+            "ecr.api": "authorizes image pulls",
+            "ecr.dkr": "serves image manifests; the layers come through the S3 gateway",
+        },
+        Feature.FSX: {"fsx": "describes the file systems that the node mounts"},
+        Feature.STS: {"sts": "gives credentials for assumed roles"},
+        Feature.SECRETS: {"secretsmanager": "reads secrets"},
+        Feature.PARAMETERS: {"ssm": "reads parameters"},
+        Feature.KMS: {"kms": "decrypts data under customer managed keys"},
+        Feature.CLOUDFORMATION: {"cloudformation": "signals the stack"},
+        Feature.EKS: {
+            "ec2": "gives the node's interfaces and addresses to the VPC CNI",
+            "ecr.api": "authorizes image pulls",
+            "ecr.dkr": "serves image manifests; the layers come through the S3 gateway",
+            "eks": "describes the cluster",
+            "eks-auth": "gives pods their credentials",
+            "sts": "gives credentials for assumed roles",
+        },
+        Feature.PCS: {"pcs": "registers the node with its compute node group"},
+    }
+)
+
+
+def endpoints_for(features: Iterable[Feature]) -> tuple[str, ...]:
+    """The interface endpoints that a closed network needs, as short service names, sorted.
+
+    The gateway endpoints in `GATEWAY_ENDPOINTS` come on top of these, always.
+
+    Args:
+        features: What the nodes do.
+
+    Example:
+        >>> endpoints_for([Feature.SESSION_MANAGER, Feature.LOGS])
+        ('logs', 'ssm', 'ssmmessages')
+    """
+    return tuple(reasons_for(features))
+
+
+def reasons_for(features: Iterable[Feature]) -> Mapping[str, tuple[str, ...]]:
+    """Why each interface endpoint is needed: short service name to reasons, sorted by name.
+
+    Args:
+        features: What the nodes do.
+
+    Example:
+        >>> reasons_for([Feature.LOGS])["logs"]
+        ("logs: receives the node's logs",)
+    """
+    reasons: dict[str, list[str]] = {}
+    for feature in sorted(set(features)):
+        for service, why in _NEEDS[feature].items():
+            reasons.setdefault(service, []).append(f"{feature}: {why}")
+    return MappingProxyType({service: tuple(reasons[service]) for service in sorted(reasons)})
+
+
+def check_endpoints(features: Iterable[Feature], present: Collection[str]) -> list[Finding]:
+    """Find endpoints that a network without internet access lacks.
+
+    Args:
+        features: What the nodes do.
+        present: Short names of the services that have an endpoint in the network, gateways included.
+    """
+    needed = {
+        **dict.fromkeys(GATEWAY_ENDPOINTS, ("packages, assets and data in S3",)),
+        **reasons_for(features),
+    }
+    return [
+        MISSING_ENDPOINT.finding(
+            cause=f"the network has no way to reach {service} ({'; '.join(why)})",
+            got=", ".join(sorted(present)) or "no endpoint",
+            allowed="an endpoint for each service, or a NAT gateway",
+            fix=f"add the {'gateway' if service in GATEWAY_ENDPOINTS else 'interface'} endpoint {service}",
+        )
+        for service, why in needed.items()
+        if service not in present
+    ]
