@@ -1,0 +1,31 @@
+"""Check cluster files: `python -m cdk_gpu_clusters_stacks.spec FILE...`. Starts no Node and imports no CDK."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from .load import read_cluster
+from .report import report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check each file; print its findings, or `ok: name, n fleets`.
+
+    Returns:
+        0 if every file is sound, 1 if one has an error.
+    """
+    parser = argparse.ArgumentParser(prog="python -m cdk_gpu_clusters_stacks.spec", description=__doc__)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="cluster file")
+    code = 0
+    for file in parser.parse_args(arguments).files:
+        reading = read_cluster(file)
+        code |= report(reading.findings)
+        if reading.spec is not None:
+            count = len(reading.spec.training.fleets)
+            print(f"ok: {reading.spec.name}, {count} fleet{'' if count == 1 else 's'}")
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,58 @@
+"""What every part of the cluster file has in common: frozen, strict, closed models, and the named text types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
+
+#: Lower-case name that can stand in a CloudFormation stack name (AWS CloudFormation user guide, "Stack name":
+#: letters, digits and hyphens, a letter first, at most 128 characters; two of these fit with room to spare).
+NAME_PATTERN = r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+Text = Annotated[str, StringConstraints(min_length=1)]
+Tags = dict[str, str]
+
+
+class SpecModel(BaseModel):
+    """A part of the cluster file: unknown keys are refused, nothing is converted silently, nothing changes later."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=False,
+        validate_default=False,
+    )
+
+
+def form_of(value: object, forms: Mapping[str, str]) -> str | None:
+    """Say which form a mapping has, by the one leading key that it holds.
+
+    Args:
+        value: What stands in the file, or a model of one of the forms.
+        forms: Leading key -> tag of the form.
+
+    Returns:
+        The tag, or nothing if no leading key, or more than one, is there.
+    """
+    if isinstance(value, BaseModel):
+        found = [key for key in forms if key in type(value).model_fields]
+    elif isinstance(value, Mapping):
+        found = [key for key in forms if key in value]
+    else:
+        return None
+    return forms[found[0]] if len(found) == 1 else None
+
+
+def _tuple(value: object) -> object:
+    """A YAML list as a tuple, since frozen models hold no lists."""
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else value
+
+
+AsTuple = BeforeValidator(_tuple)
+
+JsonSchema = dict[str, Any]

@@ -1,0 +1,91 @@
+"""The parts of a cluster file that the rules look at, also of a file with faults in other parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from .fleet import FleetSpec
+from .model import ClusterSpec
+from .network import ExistingNetwork, NetworkSpec, NewNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPart:
+    """A fleet without its faulty values.
+
+    Attributes:
+        spec: The fleet; a field in `broken` has its default there, which says nothing.
+        broken: Fields whose value in the file has a fault.
+    """
+
+    spec: FleetSpec
+    broken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class SpecParts:
+    """What of a cluster file is sound enough for the rules; None or absent where it is not."""
+
+    region: str | None = None
+    network: NewNetwork | ExistingNetwork | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    fleets: Mapping[str, FleetPart] = field(default_factory=dict)
+
+
+def parts_of(spec: ClusterSpec) -> SpecParts:
+    """All parts of a cluster."""
+    fleets = {name: FleetPart(fleet) for name, fleet in spec.training.fleets.items()}
+    return SpecParts(spec.region, spec.network, spec.tags, fleets)
+
+
+def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
+    """The sound parts of a file that has faults."""
+    region = data.get("region")
+    training = data.get("training")
+    fleets = training.get("fleets") if isinstance(training, dict) else None
+    made = {name: _sound_fleet(raw, context) for name, raw in fleets.items()} if isinstance(fleets, dict) else {}
+    return SpecParts(
+        region if isinstance(region, str) and region else None,
+        _network_if_sound(data.get("network")),
+        _tags_if_sound(data.get("tags")),
+        {name: part for name, part in made.items() if part is not None},
+    )
+
+
+def _network_if_sound(raw: object) -> NewNetwork | ExistingNetwork | None:
+    try:
+        network: NewNetwork | ExistingNetwork = _NETWORK.validate_python(raw)
+    except ValidationError:
+        return None
+    return network
+
+
+_NETWORK: TypeAdapter[Any] = TypeAdapter(NetworkSpec)
+
+
+def _tags_if_sound(raw: object) -> dict[str, str]:
+    if not isinstance(raw, dict):
+        return {}
+    return {key: value for key, value in raw.items() if isinstance(value, str)}
+
+
+def _sound_fleet(raw: object, context: Mapping[str, Path]) -> FleetPart | None:
+    if not isinstance(raw, dict):
+        return None
+    try:
+        return FleetPart(FleetSpec.model_validate(raw, context=dict(context)))
+    except ValidationError as fault:
+        broken = {str(error["loc"][0]) for error in fault.errors(include_url=False)}
+    meant = {near for key in broken for near in get_close_matches(key, FleetSpec.model_fields, n=1)}
+    rest = {key: value for key, value in raw.items() if key not in broken}
+    try:
+        return FleetPart(FleetSpec.model_validate(rest, context=dict(context)), frozenset(broken | meant))
+    except ValidationError:  # without an instance type there is nothing to check
+        return None
+

@@ -1,0 +1,100 @@
+"""What the models look like, as far as messages need it: keys at a place, forms of a value, meanings of patterns."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, get_args
+
+from pydantic import BaseModel, Tag
+
+from . import capacity, fleet, image, network
+from ._base import NAME_PATTERN
+from .model import ClusterSpec
+
+
+class Form(NamedTuple):
+    """One form of a value: its leading key, and how it is written."""
+
+    key: str
+    example: str
+
+
+#: Key whose value has several forms -> those forms.
+FORMS = {
+    "capacity": (
+        Form("on_demand", "on_demand"),
+        Form("spot", "spot"),
+        Form("reservation", "{reservation: cr-…}"),
+        Form("reservation_group", "{reservation_group: arn:…}"),
+        Form("capacity_block", "{capacity_block: cr-…, ends_at: …}"),
+        Form("ultraserver_block", "{ultraserver_block: arn:…, ends_at: …}"),
+        Form("new_reservation", "{new_reservation: {end_date: …}}"),
+    ),
+    "image": (
+        Form("id", "{id: ami-…}"),
+        Form("parameter", "{parameter: /…}"),
+        Form("os", "{os: al2023}"),
+    ),
+}
+
+
+def _pattern_of(annotated: Any) -> str:
+    return next(str(item.pattern) for item in annotated.__metadata__ if getattr(item, "pattern", None))
+
+
+#: Pattern -> what it describes, an example, and which rule owns it.
+PATTERNS = {
+    NAME_PATTERN: ("a name of lower-case letters, digits and hyphens, a letter first, at most 40", "trainers", "name"),
+    _pattern_of(capacity.ReservationId): (
+        "the id of a Capacity Reservation or Capacity Block",
+        "cr-0123456789abcdef0",
+        "reservation",
+    ),
+    _pattern_of(capacity.ResourceGroupArn): (
+        "the ARN of a resource group",
+        "arn:aws:resource-groups:us-east-1:111122223333:group/blocks",
+        "group",
+    ),
+    _pattern_of(network.VpcId): ("the id of a VPC", "vpc-0123456789abcdef0", ""),
+    _pattern_of(network.SubnetId): ("the id of a subnet", "subnet-0123456789abcdef0", ""),
+    _pattern_of(image.ImageId): ("the id of a machine image", "ami-0123456789abcdef0", ""),
+    _pattern_of(image.ParameterName): ("the name of an SSM parameter", "/images/training/latest", ""),
+    _pattern_of(fleet.VariableName): ("the name of an environment variable", "NCCL_DEBUG", ""),
+    _pattern_of(fleet.VariableValue): ("one line of printable text", "INFO", ""),
+    r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),
+}
+
+
+def fields_at(loc: tuple[int | str, ...]) -> list[str]:
+    """Keys that the format has at a location as pydantic reports it."""
+    node: Any = ClusterSpec
+    for part in loc:
+        node = _step(node, part)
+    model = _model_of(node)
+    return list(model.model_fields) if model else []
+
+
+def _step(node: Any, part: int | str) -> Any:
+    model = _model_of(node)
+    if isinstance(part, str) and part.startswith("<"):
+        return _tagged(node, part)
+    if model is not None:
+        return model.model_fields[str(part)].annotation if part in model.model_fields else None
+    arguments = get_args(node)
+    return arguments[-1] if arguments else None
+
+
+def _model_of(node: Any) -> type[BaseModel] | None:
+    if isinstance(node, type) and issubclass(node, BaseModel):
+        return node
+    found = [model for model in (_model_of(part) for part in get_args(node) if not isinstance(part, str)) if model]
+    return found[0] if len(found) == 1 else None
+
+
+def _tagged(node: Any, tag: str) -> Any:
+    for part in get_args(node):
+        if any(isinstance(item, Tag) and item.tag == tag for item in getattr(part, "__metadata__", ())):
+            return get_args(part)[0]
+        inner = _tagged(part, tag)
+        if inner is not None:
+            return inner
+    return None

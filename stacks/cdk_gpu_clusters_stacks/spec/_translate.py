@@ -1,0 +1,245 @@
+"""pydantic's errors in the words of the cluster file: what is wrong, what was given, what is allowed, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic_core import ErrorDetails
+
+from cdk_gpu_clusters.errors import Finding, Rule
+from cdk_gpu_clusters.rules.capacity import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID, TIME_ZONE
+
+from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
+from ._fault import Fault
+from ._shape import FORMS, PATTERNS, fields_at
+from ._yaml import Key, dotted
+
+_TYPES = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+    "tuple_type": "a list",
+    "path_type": "the path of a file",
+    "enum": "",
+}
+_LIMITS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most"), "greater_than": ("gt", "above")}
+_PLANNED = ("eks", "pcs", "hyperpod", "parallelcluster", "batch")
+
+
+def translate(errors: Iterable[ErrorDetails], data: object) -> list[Fault]:
+    """Turn pydantic's errors about `data` into faults, leaving out those that only follow from another."""
+    faults: list[Fault] = []
+    suggested: set[Key] = set()
+    missing: list[tuple[Key, Fault]] = []
+    for error in errors:
+        key, tag = _key_of(error["loc"], data)
+        if error["type"] == "extra_forbidden":
+            fault, near = _unknown(key, error["loc"])
+            faults.append(fault)
+            if near:
+                suggested.add((*key[:-1], near))
+        elif error["type"] == "missing":
+            missing.append((key, _missing(key, tag)))
+        else:
+            faults.append(_value_fault(key, error))
+    faults += [fault for key, fault in missing if key not in suggested]
+    return faults
+
+
+def _key_of(loc: tuple[int | str, ...], data: object) -> tuple[Key, str]:
+    """The path in the file of pydantic's location, and the last form tag in it."""
+    tag = ""
+    key: list[int | str] = []
+    for part in loc:
+        if isinstance(part, str) and part.startswith("<"):
+            tag = part
+        elif part != "[key]":
+            key.append(part)
+    return tuple(key), tag
+
+
+def _unknown(key: Key, loc: tuple[int | str, ...]) -> tuple[Fault, str]:
+    known = fields_at(loc[:-1])
+    name = str(key[-1])
+    near = next(iter(get_close_matches(name.replace("-", "_").lower(), known, n=1, cutoff=0.6)), "")
+    fix = f"write {near}" if near else "remove it, or use one of the keys allowed"
+    finding = UNKNOWN_KEY.finding(
+        cause=f"{dotted(key)}: there is no key of this name here", got=name, allowed=", ".join(known), fix=fix
+    )
+    return Fault(key, finding, at_key=True), near
+
+
+def _missing(key: Key, tag: str) -> Fault:
+    name = str(key[-1])
+    if name == "ends_at" and tag.endswith("block>"):
+        finding = BLOCK_NEEDS_END.finding(
+            cause=f"{dotted(key[:-1])}: a block needs its end, so that nodes are drained before EC2 takes them",
+            got="no ends_at",
+            allowed="the end of the block, such as 2026-12-15T11:30Z",
+            fix="add ends_at, as DescribeCapacityReservations shows the block's EndDate",
+        )
+        return Fault(key[:-1], finding)
+    parent = dotted(key[:-1]) or "the file"
+    finding = MISSING_KEY.finding(cause=f"{parent} lacks the key {name}", got="nothing", fix=f"add {name}")
+    return Fault(key[:-1], finding, at_key=True)
+
+
+def _value_fault(key: Key, error: ErrorDetails) -> Fault:
+    kind = error["type"]
+    if key == ("orchestrator",):
+        return Fault(key, _orchestrator(error["input"]))
+    if kind in FORMS_ERRORS:
+        return Fault(key, _no_form(key, error["input"]))
+    if kind == "string_pattern_mismatch":
+        return Fault(key, _pattern(key, error), at_key="[key]" in error["loc"])
+    maker = _MAKERS.get(kind, _wrong_type if kind in _TYPES else _other)
+    return Fault(key, maker(dotted(key), error), at_key="[key]" in error["loc"])
+
+
+FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
+
+
+def _orchestrator(value: object) -> Finding:
+    later = isinstance(value, str) and value in _PLANNED
+    return ORCHESTRATOR.finding(
+        cause="orchestrator: planned, not built yet" if later else "orchestrator: not one that this version builds",
+        got=show(value),
+        allowed="ec2",
+        fix=f"write orchestrator: ec2, or leave it out (planned: {', '.join(_PLANNED)})",
+    )
+
+
+def _no_form(key: Key, value: object) -> Finding:
+    forms = FORMS[str(key[-1])]
+    given = [form.key for form in forms if isinstance(value, dict) and form.key in value]
+    cause = f"two forms at once: {' and '.join(given)}" if given else "none of the forms that this value can have"
+    near: list[str] = []
+    if not given:
+        words = list(value) if isinstance(value, dict) else [value]
+        names = [form.key for form in forms]
+        near = [m for w in words if isinstance(w, str) for m in get_close_matches(w.replace("-", "_"), names, n=1)]
+    fix = "keep one of them" if given else "write " + next((f.example for f in forms if f.key in near), "one of these forms")
+    return ONE_FORM.finding(
+        cause=f"{dotted(key)}: {cause}", got=show(value), allowed=" | ".join(form.example for form in forms), fix=fix
+    )
+
+
+def _pattern(key: Key, error: ErrorDetails) -> Finding:
+    what, example, rule_id = PATTERNS[error["ctx"]["pattern"]]
+    rule: Rule = _PATTERN_RULES.get(rule_id, WRONG_VALUE)
+    value = str(error["input"])
+    fix = f"write for instance {example}"
+    if rule is NAME:
+        fix = f"write {usable_name(value)}"
+    return rule.finding(cause=f"{dotted(key)}: not {what}", got=show(value), allowed=f"such as {example}", fix=fix)
+
+
+_PATTERN_RULES = {"reservation": RESERVATION_ID, "group": RESERVATION_GROUP_ARN, "name": NAME}
+
+
+def usable_name(text: str) -> str:
+    """A name near `text` that can stand in a stack name."""
+    kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text.lower())
+    kept = "-".join(part for part in kept.split("-") if part).lstrip("0123456789-")
+    return kept[:40].strip("-") or "trainers"
+
+
+def _wrong_type(where: str, error: ErrorDetails) -> Finding:
+    wanted = _TYPES[error["type"]]
+    value = error["input"]
+    fix = f"write {wanted}"
+    if wanted == "text" and isinstance(value, bool | int | float):
+        fix = f'put it in quotes: "{show(value)}"'
+    elif isinstance(value, str) and wanted in ("a whole number", "a number", "true or false"):
+        fix = f"write {wanted}, without quotes"
+    elif wanted == "a list" and isinstance(value, str):
+        fix = f"write [{value}]"
+    return WRONG_TYPE.finding(cause=f"{where}: not {wanted}", got=f"{show(value)} ({_kind(value)})", allowed=wanted, fix=fix)
+
+
+def _limit(where: str, error: ErrorDetails) -> Finding:
+    name, word = _LIMITS[error["type"]]
+    bound = error["ctx"][name]
+    return WRONG_VALUE.finding(
+        cause=f"{where}: out of range", got=show(error["input"]), allowed=f"{word} {bound}", fix=f"give {word} {bound}"
+    )
+
+
+def _choice(where: str, error: ErrorDetails) -> Finding:
+    allowed = [part.strip().strip("'") for part in error["ctx"]["expected"].replace(" or ", ", ").split(",")]
+    value = error["input"]
+    word = value.replace("_", "-").lower() if isinstance(value, str) else ""
+    near = get_close_matches(word, allowed, n=1)
+    fix = f"write {near[0] if near else ' or '.join(allowed)}"
+    return WRONG_VALUE.finding(cause=f"{where}: not a value of this key", got=show(value), allowed=", ".join(allowed), fix=fix)
+
+
+def _time(where: str, error: ErrorDetails) -> Finding:
+    return TIME_ZONE.finding(
+        cause=f"{where}: {error['msg']}",
+        got=show(error["input"]),
+        allowed="a date and a time to the minute with its time zone, such as 2026-12-15T11:30Z",
+        fix="write it like 2026-12-15T11:30Z; Z is UTC",
+    )
+
+
+def _cidr(where: str, error: ErrorDetails) -> Finding:
+    meant = error.get("ctx", {}).get("meant")
+    return WRONG_VALUE.finding(
+        cause=f"{where}: {'host bits are set in this range' if meant else error['msg']}",
+        got=show(error["input"]),
+        allowed="an IPv4 range such as 10.0.0.0/16",
+        fix=f"write {meant}" if meant else "write an address, a slash and a prefix length",
+    )
+
+
+def _empty(where: str, error: ErrorDetails) -> Finding:
+    return WRONG_VALUE.finding(
+        cause=f"{where}: empty", got=show(error["input"]), allowed="at least one", fix="add one, or remove the key"
+    )
+
+
+def _other(where: str, error: ErrorDetails) -> Finding:
+    message = error["msg"][:1].lower() + error["msg"][1:]
+    return WRONG_VALUE.finding(cause=f"{where}: {message}", got=show(error["input"]), fix="correct the value")
+
+
+_MAKERS: dict[str, Callable[[str, ErrorDetails], Finding]] = {
+    "greater_than_equal": _limit,
+    "less_than_equal": _limit,
+    "greater_than": _limit,
+    "literal_error": _choice,
+    "enum": _choice,
+    "utc_time": _time,
+    "cidr": _cidr,
+    "cidr_host_bits": _cidr,
+    "string_too_short": _empty,
+    "too_short": _empty,
+}
+
+
+def show(value: Any) -> str:
+    """A value of the file, short, as YAML would have it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        text = "{" + ", ".join(f"{key}: {show(item)}" for key, item in list(value.items())[:4]) + "}"
+    elif isinstance(value, list | tuple):
+        text = "[" + ", ".join(show(item) for item in value[:4]) + "]"
+    else:
+        text = str(value) if str(value).isprintable() and str(value) else repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _kind(value: object) -> str:
+    names: dict[type, str] = {bool: "true or false", int: "a number", float: "a number", str: "text", dict: "a mapping"}
+    return "empty" if value is None else names.get(type(value), "a list")

@@ -1,0 +1,292 @@
+"""YAML text as plain values that remember where they stand.
+
+The node tree of ruamel.yaml is walked here, instead of its loaders, for three reasons: every key and value keeps its
+line and column; all duplicate keys are found, not the first one; and scalars stay what the user wrote (a time is
+text, `012` is not the number 12, no tag makes an object).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.reader import ReaderError
+
+from cdk_gpu_clusters.errors import Finding
+
+from ._rules import DUPLICATE_KEY, MAPPING, YAML_SYNTAX
+
+Key = tuple[str | int, ...]
+
+#: Nodes after aliases are followed; a real file has a few thousand. Stops alias bombs.
+_MAX_NODES = 100_000
+_MAX_DEPTH = 40
+_TAG = "tag:yaml.org,2002:"
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
+_BOOL = {"true": True, "false": False}
+_SYNTAX_FIXES = (
+    ("'\\t'", "indent with spaces, not tabs"),
+    ("mapping values are not allowed", "check the indentation; put quotes around a value that holds a colon"),
+    ("could not find expected ':'", "put a colon and a space after the key"),
+    ("expected <block end>", "give keys of one mapping the same indentation"),
+    ("expected ',' or", "close the bracket, or put a comma between the items"),
+    ("undefined alias", "define the anchor (&name) before its alias (*name), or quote a value that starts with *"),
+    ("unexpected end of stream", "close the quote or bracket that is open"),
+    ("another document", "keep one document: remove the line ---"),
+    ("cannot start any token", "put the value in quotes"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Line and column, counted from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(slots=True)
+class Document:
+    """Plain values of a YAML text, and the places of its keys and values.
+
+    Attributes:
+        data: Mappings, lists, text, numbers, booleans and None.
+        keys: Place of each mapping key, by its path from the root.
+        values: Place of each value, by its path from the root.
+        faults: What is wrong with the text, each fault with its place.
+    """
+
+    data: object = None
+    keys: dict[Key, Place] = field(default_factory=dict)
+    values: dict[Key, Place] = field(default_factory=dict)
+    faults: list[tuple[Place, Finding]] = field(default_factory=list)
+
+    def place_of(self, key: Key, *, at_key: bool = False) -> Place:
+        """Place of a value (or of its key), or of the nearest thing around it that is in the text."""
+        while key:
+            place = (self.keys if at_key else self.values).get(key) or self.keys.get(key)
+            if place is not None:
+                return place
+            key, at_key = key[:-1], True
+        return Place(1, 1)
+
+    def holds(self, key: Key) -> bool:
+        """Whether there is a value at a path."""
+        return key in self.values
+
+
+def parse(text: str) -> Document:
+    """Read YAML text; never raises."""
+    document = Document()
+    try:
+        root = YAML(typ="safe", pure=True).compose(text)
+    except MarkedYAMLError as fault:
+        document.faults.append(_syntax_fault(fault))
+        return document
+    except ReaderError as fault:
+        document.faults.append(_character_fault(fault, text))
+        return document
+    except RecursionError:
+        document.faults.append(_too_deep(Place(1, 1)))
+        return document
+    except (YAMLError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError) as fault:
+        # the reader's own slips on malformed text (directives, escapes) are faults of the text to a user
+        cause = f"this is not YAML: {fault}".splitlines()[0]
+        document.faults.append((Place(1, 1), YAML_SYNTAX.finding(cause=cause, fix="correct the file's syntax")))
+        return document
+    _Builder(document).build_root(root)
+    return document
+
+
+def _syntax_fault(fault: MarkedYAMLError) -> tuple[Place, Finding]:
+    mark = fault.problem_mark or fault.context_mark
+    place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
+    problem = str(fault.problem or fault.context or "the text cannot be read")
+    fix = next((fix for sign, fix in _SYNTAX_FIXES if sign in problem), "correct the syntax at or before this place")
+    return place, YAML_SYNTAX.finding(cause=f"this is not YAML: {problem}", fix=fix)
+
+
+def _character_fault(fault: ReaderError, text: str) -> tuple[Place, Finding]:
+    before = text[: fault.position]
+    place = Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
+    return place, YAML_SYNTAX.finding(
+        cause="YAML text cannot hold this control character",
+        got=repr(text[fault.position : fault.position + 1]),
+        fix="remove the character, or give the path of a cluster file if this is another kind of file",
+    )
+
+
+def _too_deep(place: Place) -> tuple[Place, Finding]:
+    return place, YAML_SYNTAX.finding(
+        cause="values are nested too deeply",
+        allowed=f"at most {_MAX_DEPTH} levels",
+        fix="remove the superfluous brackets or indentation",
+    )
+
+
+class _Builder:
+    """Turns the node tree into values, noting places and faults."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._open: set[int] = set()
+        self._count = 0
+
+    def build_root(self, root: Node | None) -> None:
+        if root is None or (isinstance(root, ScalarNode) and root.value == ""):
+            self._fault(root, MAPPING.finding(cause="the file is empty", fix="start with version: 1 and name: …"))
+            return
+        if not isinstance(root, MappingNode):
+            kind = "a list" if isinstance(root, SequenceNode) else "a single value"
+            finding = MAPPING.finding(
+                cause="the file holds no mapping of keys to values",
+                got=kind,
+                allowed="version: 1, name: …, region: …, network: …, training: …",
+                fix="write key: value lines at the left margin",
+            )
+            self._fault(root, finding)
+            return
+        self._document.data = self._value(root, ())
+
+    def _fault(self, node: Node | None, finding: Finding) -> None:
+        place = Place(1, 1) if node is None else _place(node)
+        self._document.faults.append((place, finding))
+
+    def _value(self, node: Node, path: Key) -> object:
+        self._document.values[path] = _place(node)
+        self._count += 1
+        if self._count > _MAX_NODES or id(node) in self._open or len(path) > _MAX_DEPTH:
+            self._refuse_size(node, path)
+            return None
+        if isinstance(node, ScalarNode):
+            return self._scalar(node)
+        self._open.add(id(node))
+        try:
+            if isinstance(node, MappingNode) and _is_plain(node, "map"):
+                return self._mapping(node, path)
+            if isinstance(node, SequenceNode) and _is_plain(node, "seq"):
+                return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
+        finally:
+            self._open.discard(id(node))
+        self._refuse_tag(node)
+        return None
+
+    def _refuse_size(self, node: Node, path: Key) -> None:
+        if self._count > _MAX_NODES + 1:
+            return
+        if len(path) > _MAX_DEPTH and id(node) not in self._open:
+            self._document.faults.append(_too_deep(_place(node)))
+            return
+        cause = "an alias stands inside its own anchor" if id(node) in self._open else "aliases repeat too many values"
+        self._fault(node, YAML_SYNTAX.finding(cause=cause, fix="write the values out instead of the alias"))
+
+    def _refuse_tag(self, node: Node) -> None:
+        finding = YAML_SYNTAX.finding(
+            cause="YAML tags are not used in cluster files",
+            got=str(node.tag).replace(_TAG, "!!"),
+            fix="remove the tag, or quote a value that starts with !",
+        )
+        self._fault(node, finding)
+
+    def _mapping(self, node: MappingNode, path: Key) -> dict[str, object]:
+        made: dict[str, object] = {}
+        merged: list[Node] = []
+        for key_node, value_node in node.value:
+            if key_node.tag == f"{_TAG}merge":
+                merged.append(value_node)
+                continue
+            key = self._key(key_node)
+            if key is None:
+                continue
+            if key in made:
+                self._fault(key_node, self._duplicate((*path, key)))
+                continue
+            self._document.keys[(*path, key)] = _place(key_node)
+            made[key] = self._value(value_node, (*path, key))
+        for source in merged:
+            self._merge(source, path, made)
+        return made
+
+    def _duplicate(self, path: Key) -> Finding:
+        first = self._document.keys[path]
+        return DUPLICATE_KEY.finding(
+            cause=f"{dotted(path)}: this key stands twice; the first is in line {first.line}",
+            got=str(path[-1]),
+            fix="remove or rename one of the two",
+        )
+
+    def _key(self, node: Node) -> str | None:
+        if isinstance(node, ScalarNode):
+            return str(node.value)
+        self._fault(
+            node, YAML_SYNTAX.finding(cause="a key must be a word", got="a list or mapping", fix="write key: value")
+        )
+        return None
+
+    def _merge(self, source: Node, path: Key, made: dict[str, object]) -> None:
+        """Add what `<<` brings in; keys that stand in the mapping itself win."""
+        parts = source.value if isinstance(source, SequenceNode) else [source]
+        for part in parts:
+            if not isinstance(part, MappingNode) or id(part) in self._open:
+                self._fault(
+                    source,
+                    YAML_SYNTAX.finding(cause="<< needs a mapping to merge", fix="write <<: *anchor of a mapping"),
+                )
+                return
+            self._open.add(id(part))
+            for key_node, value_node in _own_pairs(part):
+                key = self._key(key_node)
+                if key is not None and key not in made:
+                    self._document.keys[(*path, key)] = _place(key_node)
+                    made[key] = self._value(value_node, (*path, key))
+            for nested in [value for key, value in part.value if key.tag == f"{_TAG}merge"]:
+                self._merge(nested, path, made)
+            self._open.discard(id(part))
+
+    def _scalar(self, node: ScalarNode) -> object:
+        text = str(node.value)
+        if node.tag in (f"{_TAG}str", f"{_TAG}timestamp"):
+            return text
+        if node.tag == f"{_TAG}null":
+            return None
+        if node.tag == f"{_TAG}bool":
+            return _BOOL.get(text.lower(), text)
+        if node.tag == f"{_TAG}int":
+            return int(text) if _INT.fullmatch(text) else text
+        if node.tag == f"{_TAG}float":
+            return _float(text)
+        self._refuse_tag(node)
+        return None
+
+
+def _own_pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:
+    return ((key, value) for key, value in node.value if key.tag != f"{_TAG}merge")
+
+
+def _float(text: str) -> object:
+    try:
+        number = float(text)
+    except ValueError:
+        return text
+    return number if math.isfinite(number) else text
+
+
+def _place(node: Node) -> Place:
+    return Place(node.start_mark.line + 1, node.start_mark.column + 1)
+
+
+def _is_plain(node: Node, kind: str) -> bool:
+    return bool(node.tag == f"{_TAG}{kind}")
+
+
+def dotted(path: Key) -> str:
+    """A path as text, such as `training.fleets.trainers.nodes` or `network.subnet_ids[0]`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text

@@ -1,0 +1,262 @@
+"""`capacity` of a fleet: where its instances come from, in one of seven forms."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta, timezone
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BeforeValidator,
+    Discriminator,
+    Field,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    StringConstraints,
+    Tag,
+    WithJsonSchema,
+    model_serializer,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
+
+from ._base import JsonSchema, SpecModel, form_of
+
+ReservationId = Annotated[str, StringConstraints(pattern=r"^cr-([0-9a-f]{8}|[0-9a-f]{17})$")]
+ResourceGroupArn = Annotated[
+    str,
+    StringConstraints(pattern=r"^arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/[A-Za-z0-9._/-]+$"),
+]
+
+_UTC_TEXT = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(:00(?:\.0+)?)?(Z|[+-]\d{2}:\d{2})")
+
+
+def _utc(value: object) -> datetime:
+    """Read an ISO 8601 time that names its offset, to the minute, as UTC."""
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        moment = value
+    else:
+        match = _UTC_TEXT.fullmatch(value) if isinstance(value, str) else None
+        if match is None:
+            raise PydanticCustomError("utc_time", "not a UTC time to the minute")
+        offset = "+00:00" if match[4] == "Z" else match[4]
+        try:
+            moment = datetime.fromisoformat(f"{match[1]}T{match[2]}{offset}")
+        except ValueError as fault:
+            raise PydanticCustomError("utc_time", "no such date or time") from fault
+    try:
+        return moment.astimezone(timezone.utc)
+    except OverflowError as fault:
+        raise PydanticCustomError("utc_time", "no such date or time") from fault
+
+
+def utc_text(moment: datetime) -> str:
+    """Write a time as this file format has it, such as `2026-12-15T11:30Z`."""
+    return (moment - (moment.utcoffset() or timedelta())).strftime("%Y-%m-%dT%H:%MZ")
+
+
+UtcTime = Annotated[
+    datetime,
+    BeforeValidator(_utc),
+    PlainSerializer(utc_text, return_type=str),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:00)?(Z|[+-]\d{2}:\d{2})$",
+            "examples": ["2026-12-15T11:30Z"],
+        }
+    ),
+]
+
+
+def _no_group(value: object) -> object:
+    """The word `none` in the file is no placement group."""
+    return None if value == "none" else value
+
+
+PlacementGroupName = Annotated[
+    Annotated[str, StringConstraints(min_length=1, max_length=255)] | None,
+    BeforeValidator(_no_group),
+    Field(
+        description="Name of the cluster placement group that the reservation was made in; "
+        "`none` (default) if it was made in none.",
+    ),
+]
+
+_STARTS_AT = Field(
+    None,
+    description="When the block starts, in UTC, such as 2026-12-01T11:30Z. Default: it runs already.",
+)
+_ENDS_AT = Field(
+    description="When the block ends, in UTC; AWS ends blocks at 11:30. Nodes are drained before it. "
+    "Synthesis cannot look it up.",
+    examples=["2026-12-15T11:30Z"],
+)
+
+
+class OnDemand(SpecModel):
+    """`on_demand`: ordinary instances, no reservation."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: object) -> object:
+        return {} if value == "on_demand" else value
+
+    @model_serializer
+    def _to_word(self) -> str:
+        return "on_demand"
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        return {"const": "on_demand", "description": cls.__doc__ or ""}
+
+
+class SpotOptions(SpecModel):
+    """How spot instances are asked for."""
+
+    max_price_usd_per_hour: float | None = Field(
+        None, gt=0, description="Most to pay per instance-hour, in US dollars. Default: the On-Demand price."
+    )
+
+
+class Spot(SpecModel):
+    """`spot`, or `{spot: {max_price_usd_per_hour: 20}}`: spare instances that AWS takes back on two minutes' notice."""
+
+    spot: SpotOptions = Field(description="Options of the spot request.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_word(cls, value: object) -> object:
+        return {"spot": {}} if value == "spot" else value
+
+    @model_serializer
+    def _to_word(self) -> Any:
+        price = self.spot.max_price_usd_per_hour
+        return "spot" if price is None else {"spot": {"max_price_usd_per_hour": price}}
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
+        fields = schema
+        while "schema" in fields and fields["type"] != "model":
+            fields = fields["schema"]
+        form = handler.resolve_ref_schema(handler({**fields, "serialization": None}))  # type: ignore[dict-item,typeddict-item]
+        return {"anyOf": [{"const": "spot"}, form], "description": cls.__doc__ or ""}
+
+
+class Reservation(SpecModel):
+    """An On-Demand Capacity Reservation that exists already."""
+
+    reservation: ReservationId = Field(description="Id of the reservation.", examples=["cr-0123456789abcdef0"])
+    placement_group: PlacementGroupName = None
+
+
+class ReservationGroup(SpecModel):
+    """A resource group of On-Demand Capacity Reservations."""
+
+    reservation_group: ResourceGroupArn = Field(description="ARN of the resource group.")
+    placement_group: PlacementGroupName = None
+
+
+class CapacityBlock(SpecModel):
+    """A Capacity Block for ML that was bought already: one zone, one instance type, a start and an end."""
+
+    capacity_block: ReservationId = Field(
+        description="Id of the block's reservation.", examples=["cr-0123456789abcdef0"]
+    )
+    starts_at: UtcTime | None = _STARTS_AT
+    ends_at: UtcTime = _ENDS_AT
+
+
+class UltraServerBlock(SpecModel):
+    """A Capacity Block of UltraServers that was bought already."""
+
+    ultraserver_block: ResourceGroupArn = Field(
+        description="ARN of the resource group that holds the block's reservations."
+    )
+    starts_at: UtcTime | None = _STARTS_AT
+    ends_at: UtcTime = _ENDS_AT
+
+
+class NewReservationOptions(SpecModel):
+    """The On-Demand Capacity Reservation to make. It bills from its creation, used or not."""
+
+    end_date: UtcTime | None = Field(
+        None, description="When the reservation ends, in UTC. Either this or `unlimited: true`."
+    )
+    unlimited: bool = Field(
+        False, description="True: the reservation stays, and bills, until it is deleted. Said aloud on purpose."
+    )
+    match: Literal["targeted", "open"] = Field(
+        "targeted",
+        description="`targeted`: only this fleet's instances use it. `open`: any matching instance of the account.",
+    )
+
+
+class NewReservation(SpecModel):
+    """An On-Demand Capacity Reservation made here, for as many instances as the fleet has nodes at most."""
+
+    new_reservation: NewReservationOptions = Field(description="The reservation to make.")
+
+
+#: Leading key of a form -> the tag under which pydantic reports its faults.
+CAPACITY_FORMS = {
+    "on_demand": "<on-demand>",
+    "spot": "<spot>",
+    "reservation": "<reservation>",
+    "reservation_group": "<reservation group>",
+    "capacity_block": "<capacity block>",
+    "ultraserver_block": "<ultraserver block>",
+    "new_reservation": "<new reservation>",
+}
+
+
+def _form(value: object) -> str | None:
+    if isinstance(value, str):
+        return CAPACITY_FORMS[value] if value in ("on_demand", "spot") else None
+    if isinstance(value, OnDemand):
+        return CAPACITY_FORMS["on_demand"]
+    return form_of(value, {key: tag for key, tag in CAPACITY_FORMS.items() if key != "on_demand"})
+
+
+CapacitySpec = Annotated[
+    Annotated[OnDemand, Tag("<on-demand>")]
+    | Annotated[Spot, Tag("<spot>")]
+    | Annotated[Reservation, Tag("<reservation>")]
+    | Annotated[ReservationGroup, Tag("<reservation group>")]
+    | Annotated[CapacityBlock, Tag("<capacity block>")]
+    | Annotated[UltraServerBlock, Tag("<ultraserver block>")]
+    | Annotated[NewReservation, Tag("<new reservation>")],
+    Discriminator(_form),
+]
+
+
+def capacity_terms(capacity: CapacitySpec) -> CapacityTerms:
+    """What a capacity says, as the plain values that the library's rules take.
+
+    A reservation made here has no id yet, so its terms have none.
+    """
+    if isinstance(capacity, OnDemand):
+        return CapacityTerms(kind=CapacityKind.ON_DEMAND)
+    if isinstance(capacity, Spot):
+        return CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=capacity.spot.max_price_usd_per_hour)
+    if isinstance(capacity, Reservation):
+        return CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=capacity.reservation)
+    if isinstance(capacity, ReservationGroup):
+        return CapacityTerms(kind=CapacityKind.RESERVATION, reservation_group_arn=capacity.reservation_group)
+    if isinstance(capacity, CapacityBlock):
+        return CapacityTerms(
+            kind=CapacityKind.CAPACITY_BLOCK,
+            reservation_id=capacity.capacity_block,
+            starts_at=capacity.starts_at,
+            ends_at=capacity.ends_at,
+        )
+    if isinstance(capacity, UltraServerBlock):
+        return CapacityTerms(
+            kind=CapacityKind.ULTRASERVER_BLOCK,
+            reservation_group_arn=capacity.ultraserver_block,
+            starts_at=capacity.starts_at,
+            ends_at=capacity.ends_at,
+        )
+    return CapacityTerms(kind=CapacityKind.RESERVATION)

@@ -1,0 +1,51 @@
+"""The cluster file, version 1, as a whole."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
+
+from ._base import Name, SpecModel, Tags, Text
+from .fleet import FleetSpec
+from .network import NetworkSpec
+
+
+def _digits(value: object) -> object:
+    """An account id without quotes is a number to YAML; its digits are what was meant."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+AccountId = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9]{12}$"),
+    BeforeValidator(_digits),
+    WithJsonSchema({"anyOf": [{"type": "string", "pattern": "^[0-9]{12}$"}, {"type": "integer"}]}),
+]
+
+
+class TrainingSpec(SpecModel):
+    """What trains: fleets of nodes on one network."""
+
+    fleets: dict[Name, FleetSpec] = Field(
+        min_length=1, description="Fleets by name. Each becomes one stack; the order does not matter."
+    )
+
+
+class ClusterSpec(SpecModel):
+    """One cluster: a name, a Region, a network, and fleets of nodes."""
+
+    version: Literal[1] = Field(description="Version of this file format.")
+    name: Name = Field(description="Name of the cluster; stacks are named after it.", examples=["llama-train"])
+    region: Text = Field(description="AWS Region.", examples=["us-east-1"])
+    account: AccountId | None = Field(
+        None, description="AWS account id, 12 digits. Default: the account of the credentials at deploy time."
+    )
+    orchestrator: Literal["ec2"] = Field(
+        "ec2", description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM."
+    )
+    tags: Tags = Field({}, description="Tags of every resource of the cluster, 50 at most.")
+    network: NetworkSpec = Field(
+        description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`)."
+    )
+    training: TrainingSpec = Field(description="Training fleets.")

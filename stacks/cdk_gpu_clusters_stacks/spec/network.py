@@ -1,0 +1,95 @@
+"""`network`: a new VPC for the cluster, or an existing one."""
+
+from __future__ import annotations
+
+from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
+from pydantic_core import PydanticCustomError
+
+from ._base import AsTuple, SpecModel, Text
+
+VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
+SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")]
+
+_NEW, _EXISTING = "<new network>", "<existing network>"
+
+
+def _ipv4_range(text: str) -> str:
+    """Refuse what is not an IPv4 range in CIDR form with its host bits at zero."""
+    try:
+        IPv4Network(text)
+    except (AddressValueError, NetmaskValueError) as fault:
+        raise PydanticCustomError("cidr", "not an IPv4 range in CIDR form") from fault
+    except ValueError as fault:
+        meant = IPv4Network(text, strict=False)
+        raise PydanticCustomError(
+            "cidr_host_bits", "host bits are set; the range is {meant}", {"meant": str(meant)}
+        ) from fault
+    if "/" not in text:
+        raise PydanticCustomError("cidr", "not an IPv4 range in CIDR form")
+    return text
+
+
+Cidr = Annotated[str, AfterValidator(_ipv4_range), Field(json_schema_extra={"format": "ipv4-cidr"})]
+
+_ZONE = Field(
+    description="Availability Zone, Local Zone or zone id that every fleet runs in, such as us-east-1a, use1-az4 "
+    "or us-east-1-dfw-2a. EFA traffic stays inside one zone.",
+    examples=["us-east-1a", "use1-az4"],
+)
+
+
+class NewNetwork(SpecModel):
+    """A VPC made for this cluster: one subnet for the fleets in one zone, small ones for endpoints and balancers."""
+
+    availability_zone: Text = _ZONE
+    cidr: Cidr = Field("10.0.0.0/16", description="IPv4 range of the VPC, in CIDR form.")
+    egress: Literal["nat", "closed"] = Field(
+        "nat",
+        description="`nat`: nodes reach the internet through a NAT gateway in the fleets' zone. "
+        "`closed`: no internet at all; AWS services are reached through VPC endpoints.",
+    )
+    fleet_subnet_prefix: int | None = Field(
+        None,
+        ge=16,
+        le=28,
+        description="Prefix length of the fleets' subnet, such as 18 for 16,379 usable addresses. "
+        "Default: chosen by the network construct. Changing it later replaces the subnet.",
+    )
+    flow_logs: bool = Field(True, description="Write VPC flow logs of all traffic to CloudWatch Logs.")
+
+
+class ExistingNetwork(SpecModel):
+    """A VPC that exists already. Nothing is looked up: synthesis reads no account."""
+
+    vpc_id: VpcId = Field(description="Id of the VPC.", examples=["vpc-0123456789abcdef0"])
+    subnet_ids: Annotated[tuple[SubnetId, ...], AsTuple] = Field(
+        min_length=1,
+        description="Subnets for the fleets, all of them in `availability_zone`. One is best with EFA.",
+        examples=[["subnet-0123456789abcdef0"]],
+    )
+    availability_zone: Text = _ZONE
+    cidr: Cidr | None = Field(
+        None,
+        description="IPv4 range of the subnet, so that its addresses can be counted against the nodes. "
+        "Only with one subnet. Default: addresses are not counted.",
+    )
+    public: bool = Field(
+        False,
+        description="True if the subnets are public, that is, give instances public addresses. "
+        "EFA fleets cannot run there.",
+    )
+
+
+def _form(value: object) -> str:
+    if isinstance(value, ExistingNetwork):
+        return _EXISTING
+    keys = value.keys() if isinstance(value, dict) else ()
+    return _EXISTING if {"vpc_id", "subnet_ids"} & set(keys) else _NEW
+
+
+NetworkSpec = Annotated[
+    Annotated[NewNetwork, Tag(_NEW)] | Annotated[ExistingNetwork, Tag(_EXISTING)], Discriminator(_form)
+]
