@@ -1,6 +1,6 @@
 """Which VPC endpoints a network without internet access needs.
 
-Service names are short (`ssm`, not `com.amazonaws.us-east-1.ssm`), since the prefix differs between partitions
+Service names are short (`ssm`, not `com.amazonaws.us-east-1.ssm`), as the prefix differs between partitions
 and, in the China Regions, between services; CDK adds it.
 """
 

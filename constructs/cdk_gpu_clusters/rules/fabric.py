@@ -50,7 +50,7 @@ def check_fabric(instance_types: Sequence[InstanceType | str]) -> list[Finding]:
             Types without EFA take no part.
 
     Returns:
-        An error where P4d, P4de or DL1 stand beside other types, a warning where they stand beside each other.
+        An error where P4d, P4de or DL1 stand beside other types, a warning where they stand together.
 
     Raises:
         ConfigError: If a name is not known.

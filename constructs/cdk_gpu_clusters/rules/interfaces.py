@@ -110,7 +110,8 @@ class InterfacePlan:
         orchestrator: Who launches the instances.
         interfaces: The interfaces, the primary first, in order of card and device.
         efa_gbps: EFA bandwidth of the node in Gbps; 0 without EFA, None where no source gives it.
-        ena_gbps: IP bandwidth of the node in Gbps; None where no source gives it.
+        ena_gbps: IP bandwidth of the node in Gbps; None where no source gives it. EFA and IP traffic share
+            the cards, so a node does not reach both numbers at once.
         ip_addresses_per_node: IPv4 addresses that one node takes from its subnet.
         may_set_subnet: Whether a subnet may stand in the launch template.
         may_set_instance_profile: Whether an instance profile may stand in the launch template.
@@ -231,8 +232,6 @@ def _older_form(card: NetworkCard) -> NetworkInterface:
 
 def _extra_ena(kind: InstanceType) -> tuple[NetworkInterface, ...]:
     """The plain interfaces that raise IP bandwidth: at device 1, behind the card's `efa-only`."""
-    if len(kind.network.cards) == 1:
-        return ()
     if kind.network.extra_ena_cards is None:
         raise ConfigError([_no_ena_layout(kind)])
     return tuple(NetworkInterface(card, 1) for card in kind.network.extra_ena_cards)
