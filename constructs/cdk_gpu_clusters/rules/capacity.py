@@ -300,7 +300,7 @@ def _check_ids(terms: CapacityTerms) -> list[Finding]:
 def _check_placement(
     terms: CapacityTerms, placement: PlacementStrategy | None, has_reservation_group: bool
 ) -> list[Finding]:
-    if placement is None:
+    if placement is None or placement is PlacementStrategy.NONE:
         return []
     if terms.kind.is_block:
         return [

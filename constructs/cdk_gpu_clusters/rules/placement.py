@@ -27,11 +27,12 @@ MAX_SPREAD_INSTANCES_PER_ZONE = 7
 
 
 class PlacementStrategy(str, Enum):
-    """EC2's placement strategies that a fleet can use; the values are CloudFormation's."""
+    """How a fleet is placed in the user's own words: EC2's strategies, or no placement group at all."""
 
     CLUSTER = "cluster"
     SPREAD = "spread"
     PARTITION = "partition"
+    NONE = "none"
 
 
 def check_placement(
@@ -51,6 +52,8 @@ def check_placement(
         efa: Whether the nodes exchange EFA traffic.
         zone_count: Availability Zones that the nodes spread over.
     """
+    if strategy is PlacementStrategy.NONE:
+        return []
     findings = []
     supported = instance_type.placement_strategies
     if supported is not None and strategy.value not in supported:

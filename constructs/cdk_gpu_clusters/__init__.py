@@ -1,0 +1,98 @@
+"""AWS CDK constructs for GPU clusters.
+
+Names are loaded when they are first used, so that the facts and rules below this package can be imported without
+CDK and without Node.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cdk_gpu_clusters._version import __version__
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.capacity.capacity import Capacity
+    from cdk_gpu_clusters.capacity.capacity_reservation import (
+        CapacityReservation,
+        CapacityReservationGroup,
+        InstanceMatchCriteria,
+    )
+    from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+    from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
+    from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
+    from cdk_gpu_clusters.compute.fleet import GpuFleet
+    from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
+    from cdk_gpu_clusters.compute.node_image import NodeImage
+    from cdk_gpu_clusters.compute.node_role import NodeRole
+    from cdk_gpu_clusters.compute.root_volume import RootVolume
+    from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+    from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
+    from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
+    from cdk_gpu_clusters.network.egress import Egress
+    from cdk_gpu_clusters.node.user_data import UserPart
+    from cdk_gpu_clusters.rules.endpoints import Feature
+    from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
+    from cdk_gpu_clusters.rules.placement import PlacementStrategy
+else:
+    _EXPORTS = {
+        "Capacity": "capacity.capacity",
+        "CapacityBlockLifecycle": "compute.block_lifecycle",
+        "CapacityReservation": "capacity.capacity_reservation",
+        "CapacityReservationGroup": "capacity.capacity_reservation",
+        "ClusterNetwork": "network.cluster_network",
+        "ClusterPlacementGroup": "capacity.placement_group",
+        "ConfigError": "errors",
+        "EfaSecurityGroup": "network.efa_security_group",
+        "EfaSelfRules": "network.efa_security_group",
+        "Egress": "network.egress",
+        "Feature": "rules.endpoints",
+        "Finding": "errors",
+        "GpuFleet": "compute.fleet",
+        "GpuLaunchTemplate": "compute.launch_template",
+        "InstanceMatchCriteria": "capacity.capacity_reservation",
+        "InterfacePolicy": "rules.interfaces",
+        "NodeImage": "compute.node_image",
+        "NodeRole": "compute.node_role",
+        "Orchestrator": "rules.interfaces",
+        "PlacementStrategy": "rules.placement",
+        "RootVolume": "compute.root_volume",
+        "Severity": "errors",
+        "UpdatePolicy": "compute.auto_scaling_group",
+        "UserPart": "node.user_data",
+    }
+
+    def __getattr__(name: str) -> object:
+        from importlib import import_module
+
+        if name not in _EXPORTS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{_EXPORTS[name]}"), name)
+
+
+__all__ = [
+    "Capacity",
+    "CapacityBlockLifecycle",
+    "CapacityReservation",
+    "CapacityReservationGroup",
+    "ClusterNetwork",
+    "ClusterPlacementGroup",
+    "ConfigError",
+    "EfaSecurityGroup",
+    "EfaSelfRules",
+    "Egress",
+    "Feature",
+    "Finding",
+    "GpuFleet",
+    "GpuLaunchTemplate",
+    "InstanceMatchCriteria",
+    "InterfacePolicy",
+    "NodeImage",
+    "NodeRole",
+    "Orchestrator",
+    "PlacementStrategy",
+    "RootVolume",
+    "Severity",
+    "UpdatePolicy",
+    "UserPart",
+    "__version__",
+]

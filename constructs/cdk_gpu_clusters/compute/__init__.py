@@ -1,0 +1,1 @@
+"""Launch templates and fleets of GPU nodes."""

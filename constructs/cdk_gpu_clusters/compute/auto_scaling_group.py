@@ -1,0 +1,106 @@
+"""The Auto Scaling group of a fleet, as the resource that CloudFormation takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import aws_cdk as cdk
+from aws_cdk import aws_autoscaling as autoscaling
+from constructs import Construct
+
+READY_HOOK = "node-ready"
+DRAIN_HOOK = "node-drain"
+
+_Group = autoscaling.CfnAutoScalingGroup
+
+
+class UpdatePolicy(str, Enum):
+    """What a new launch-template version does to running nodes."""
+
+    NEVER_REPLACE = "never"
+    ROLLING = "rolling"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupParts:
+    """Everything a group says, decided; ids may be tokens.
+
+    Attributes:
+        launch_template_id: Template of the nodes.
+        launch_template_version: Its newest version.
+        subnet_ids: Where the nodes stand.
+        minimum: Least nodes.
+        maximum: Most nodes.
+        terminates_before_launch: Whether a replacement must free its slot first.
+        ready_timeout_seconds: Time-out of the launching hook, whose default is to abandon the node.
+        drain_timeout_seconds: Time-out of the terminating hook, whose default is to go on.
+        update_policy: What a new template version does to running nodes.
+    """
+
+    launch_template_id: str
+    launch_template_version: str
+    subnet_ids: Sequence[str]
+    minimum: int
+    maximum: int
+    terminates_before_launch: bool
+    ready_timeout_seconds: int
+    drain_timeout_seconds: int
+    update_policy: UpdatePolicy
+
+
+def auto_scaling_group(scope: Construct, construct_id: str, parts: GroupParts) -> autoscaling.CfnAutoScalingGroup:
+    """Define the group.
+
+    It carries no `DesiredCapacity`: CloudFormation would write it back at every update. Without it a new group starts
+    at its minimum, and a live one keeps its size.
+    """
+    group = _Group(
+        scope,
+        construct_id,
+        min_size=str(parts.minimum),
+        max_size=str(parts.maximum),
+        vpc_zone_identifier=list(parts.subnet_ids),
+        launch_template=_Group.LaunchTemplateSpecificationProperty(
+            launch_template_id=parts.launch_template_id, version=parts.launch_template_version
+        ),
+        health_check_type="EC2",
+        health_check_grace_period=300,
+        lifecycle_hook_specification_list=[
+            _Group.LifecycleHookSpecificationProperty(
+                lifecycle_hook_name=READY_HOOK,
+                lifecycle_transition="autoscaling:EC2_INSTANCE_LAUNCHING",
+                heartbeat_timeout=parts.ready_timeout_seconds,
+                default_result="ABANDON",
+            ),
+            _Group.LifecycleHookSpecificationProperty(
+                lifecycle_hook_name=DRAIN_HOOK,
+                lifecycle_transition="autoscaling:EC2_INSTANCE_TERMINATING",
+                heartbeat_timeout=parts.drain_timeout_seconds,
+                default_result="CONTINUE",
+            ),
+        ],
+        metrics_collection=[_Group.MetricsCollectionProperty(granularity="1Minute")],
+        instance_maintenance_policy=(
+            # Said in full: an account-wide setting can turn launch-before-terminate on, which a full reservation
+            # can never do.
+            _Group.InstanceMaintenancePolicyProperty(min_healthy_percentage=0, max_healthy_percentage=100)
+            if parts.terminates_before_launch
+            else None
+        ),
+    )
+    if parts.update_policy is UpdatePolicy.ROLLING:
+        group.cfn_options.update_policy = _rolling(parts)
+    return group
+
+
+def _rolling(parts: GroupParts) -> cdk.CfnUpdatePolicy:
+    # One node at a time, so that a fixed-size fleet and a full reservation can do it; the hook holds each until ready.
+    return cdk.CfnUpdatePolicy(
+        auto_scaling_rolling_update=cdk.CfnAutoScalingRollingUpdate(
+            max_batch_size=1,
+            min_instances_in_service=max(0, parts.minimum - 1),
+            suspend_processes=["HealthCheck", "ReplaceUnhealthy", "AZRebalance", "AlarmNotification", "ScheduledActions"],
+        )
+    )

@@ -1,0 +1,246 @@
+"""Growing a group when its Capacity Block is delivered, and draining it before the block ends."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_autoscaling as autoscaling
+from aws_cdk import aws_events as events
+from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import acknowledge
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityTerms
+
+# The guide and the event reference spell the names differently; EC2 may send either.
+_DELIVERED = ["Capacity Block Reservation Delivered", "Capacity Block Delivered"]
+_EXPIRES = ["Capacity Block Reservation Expiration Warning", "Capacity Block Expiration Warning"]
+_NOW = "$$.State.EnteredTime"
+_EARLY = timedelta(minutes=5)
+_LATE = timedelta(days=1)
+
+
+class CapacityBlockLifecycle(Construct):
+    """Sets a group's size at the start and before the end of a Capacity Block; deployments never do.
+
+    Makes a Step Functions state machine without code of its own, and rules that start it:
+
+    * EC2 says that the block is delivered: the group grows, if it is empty;
+    * EC2 warns that the block expires: the group goes to zero;
+    * backup schedules at the start and at the drain time. They name month, day and hour, since a one-time schedule in
+      the past could not be deployed; the state machine checks the year, and does nothing outside the block's window;
+    * the group was created while its block runs: it grows at once, since no delivery event comes any more.
+
+    A group that already has nodes is never resized, so that events that come twice, and an operator's own size, do no
+    harm.
+
+    Source: AWS EC2 user guide, "Monitor Capacity Blocks using EventBridge" (event names differ between its editions:
+    both are matched); EC2 Auto Scaling guide, "Use Capacity Blocks" (scale to zero more than 30 minutes before the end).
+
+    Example:
+        >>> CapacityBlockLifecycle(  # doctest: +SKIP
+        ...     stack, "Block", group=cfn_group, terms=capacity.terms, decision=decision, node_count=16, log_group=log_group
+        ... )
+
+    Attributes:
+        state_machine: The state machine.
+        drain_at: When the group goes to zero at the latest.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        group: autoscaling.CfnAutoScalingGroup,
+        terms: CapacityTerms,
+        decision: CapacityDecision,
+        node_count: int,
+        log_group: logs.ILogGroup,
+    ) -> None:
+        """Define the state machine and its rules.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            group: The group; its template carries no `DesiredCapacity`.
+            terms: Terms of the block, with its end.
+            decision: What follows from the terms.
+            node_count: Size during the block.
+            log_group: Where the state machine logs.
+        """
+        super().__init__(scope, construct_id)
+        assert terms.ends_at is not None and decision.drain_before_end is not None
+        self.drain_at = terms.ends_at - decision.drain_before_end
+        definition = _definition(terms, self.drain_at, node_count)
+        self.state_machine = sfn.StateMachine(
+            self,
+            "StateMachine",
+            definition_body=sfn.DefinitionBody.from_string(cdk.Stack.of(self).to_json_string(definition)),
+            tracing_enabled=True,
+            logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL),
+            timeout=cdk.Duration.hours(1),
+        )
+        self._allow_resizing(group)
+        self._start_on_creation(group)
+        self._start_on_events(group, terms)
+        self._start_on_schedules(group, terms)
+
+    def _allow_resizing(self, group: autoscaling.CfnAutoScalingGroup) -> None:
+        # A policy of its own: the group waits for the creation rule, so the state machine must not wait for the group.
+        group_arn = cdk.Stack.of(self).format_arn(
+            service="autoscaling",
+            resource=f"autoScalingGroup:*:autoScalingGroupName/{group.ref}",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        policy = iam.Policy(
+            self,
+            "ResizeGroup",
+            roles=[self.state_machine.role],
+            statements=[
+                iam.PolicyStatement(actions=["autoscaling:SetDesiredCapacity"], resources=[group_arn]),
+                iam.PolicyStatement(actions=["autoscaling:DescribeAutoScalingGroups"], resources=["*"]),
+            ],
+        )
+        for resource in ("Resource::*", f"Resource::{_nag_arn(group)}"):
+            acknowledge(
+                policy,
+                f"AwsSolutions::AwsSolutions-IAM5[{resource}]",
+                "DescribeAutoScalingGroups has no resource level; the group's ARN holds an id that only EC2 knows",
+            )
+
+    def _start_on_creation(self, group: autoscaling.CfnAutoScalingGroup) -> None:
+        rule = events.Rule(
+            self,
+            "GroupCreated",
+            description="Grow the group if its Capacity Block is already running when it is created",
+            event_pattern=events.EventPattern(
+                source=["aws.cloudformation"],
+                detail_type=["CloudFormation Resource Status Change"],
+                detail={
+                    "stack-id": [cdk.Aws.STACK_ID],
+                    "logical-resource-id": [cdk.Stack.of(self).get_logical_id(group)],
+                    "status-details": {"status": ["CREATE_COMPLETE"]},
+                },
+            ),
+        )
+        name = events.EventField.from_path("$.detail.physical-resource-id")
+        rule.add_target(self._target("start", name))
+        group.node.add_dependency(rule)
+
+    def _start_on_events(self, group: autoscaling.CfnAutoScalingGroup, terms: CapacityTerms) -> None:
+        if terms.reservation_id is None:
+            return
+        for construct_id, action, names in (("Delivered", "delivered", _DELIVERED), ("Expires", "drain", _EXPIRES)):
+            rule = events.Rule(
+                self,
+                construct_id,
+                event_pattern=events.EventPattern(
+                    source=["aws.ec2"],
+                    detail_type=names,
+                    detail={"capacity-reservation-id": [terms.reservation_id]},
+                ),
+            )
+            rule.add_target(self._target(action, group.ref))
+
+    def _start_on_schedules(self, group: autoscaling.CfnAutoScalingGroup, terms: CapacityTerms) -> None:
+        moments = {"StartSchedule": ("start", terms.starts_at), "DrainSchedule": ("drain", self.drain_at)}
+        for construct_id, (action, moment) in moments.items():
+            if moment is not None:
+                rule = events.Rule(self, construct_id, schedule=_yearly(moment))
+                rule.add_target(self._target(action, group.ref))
+
+    def _target(self, action: str, group_name: str) -> targets.SfnStateMachine:
+        return targets.SfnStateMachine(
+            self.state_machine,
+            input=events.RuleTargetInput.from_object({"action": action, "group": group_name}),
+        )
+
+
+def _nag_arn(group: autoscaling.CfnAutoScalingGroup) -> str:
+    logical_id = cdk.Stack.of(group).get_logical_id(group)
+    return (
+        "arn:<AWS::Partition>:autoscaling:<AWS::Region>:<AWS::AccountId>:"
+        f"autoScalingGroup:*:autoScalingGroupName/<{logical_id}>"
+    )
+
+
+def _yearly(moment: datetime) -> events.Schedule:
+    return events.Schedule.cron(
+        minute=str(moment.minute), hour=str(moment.hour), day=str(moment.day), month=str(moment.month)
+    )
+
+
+def _definition(terms: CapacityTerms, drain_at: datetime, node_count: int) -> dict[str, Any]:
+    """The state machine in Amazon States Language."""
+    assert terms.ends_at is not None
+    before_drain = _time("TimestampLessThan", drain_at)
+    started = [_time("TimestampGreaterThanEquals", terms.starts_at)] if terms.starts_at else []
+    draining = [
+        _time("TimestampGreaterThanEquals", drain_at - _EARLY),
+        _time("TimestampLessThan", terms.ends_at + _LATE),
+    ]
+    return {
+        "Comment": "Sizes the group to its Capacity Block; does nothing outside the block's window",
+        "StartAt": "InWindow",
+        "States": {
+            "InWindow": {
+                "Type": "Choice",
+                "Choices": [
+                    {"And": [_action("delivered"), before_drain], "Next": "LookAtGroup"},
+                    {"And": [_action("start"), *started, before_drain], "Next": "LookAtGroup"},
+                    {"And": [_action("drain"), *draining], "Next": "Drain"},
+                ],
+                "Default": "OutsideWindow",
+            },
+            "LookAtGroup": {
+                "Type": "Task",
+                "Resource": _sdk("describeAutoScalingGroups"),
+                "Parameters": {"AutoScalingGroupNames.$": "States.Array($.group)"},
+                "ResultSelector": {"desired.$": "$.AutoScalingGroups[0].DesiredCapacity"},
+                "ResultPath": "$.now",
+                "Retry": [_RETRY],
+                "Next": "IsEmpty",
+            },
+            "IsEmpty": {
+                "Type": "Choice",
+                "Choices": [{"Variable": "$.now.desired", "NumericEquals": 0, "Next": "Grow"}],
+                "Default": "HasNodes",
+            },
+            "Grow": _resize(node_count),
+            "Drain": _resize(0),
+            "HasNodes": {"Type": "Succeed", "Comment": "A group with nodes is never resized"},
+            "OutsideWindow": {"Type": "Succeed", "Comment": "Before the block's start, or after its end"},
+        },
+    }
+
+
+# The policy that allows the calls is attached after the group, a little later than the first call may come.
+_RETRY = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 30, "MaxAttempts": 20, "BackoffRate": 1.0}
+
+
+def _resize(desired: int) -> dict[str, Any]:
+    return {
+        "Type": "Task",
+        "Resource": _sdk("setDesiredCapacity"),
+        "Parameters": {"AutoScalingGroupName.$": "$.group", "DesiredCapacity": desired, "HonorCooldown": False},
+        "Retry": [_RETRY],
+        "End": True,
+    }
+
+
+def _sdk(action: str) -> str:
+    return f"arn:{cdk.Aws.PARTITION}:states:::aws-sdk:autoscaling:{action}"
+
+
+def _action(name: str) -> dict[str, str]:
+    return {"Variable": "$.action", "StringEquals": name}
+
+
+def _time(operator: str, moment: datetime) -> dict[str, str]:
+    return {"Variable": _NOW, operator: f"{moment:%Y-%m-%dT%H:%M:%SZ}"}

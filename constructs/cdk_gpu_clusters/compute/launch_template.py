@@ -1,0 +1,227 @@
+"""The launch template of GPU nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import aws_cdk as cdk
+import jsii
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import errors_at, report
+from cdk_gpu_clusters.capacity.capacity import Capacity
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
+from cdk_gpu_clusters.compute.launch_template_data import TemplateParts, launch_template_data
+from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.compute.root_volume import RootVolume
+from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.node.user_data import check_user_data
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
+from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
+
+EFA_WITHOUT_GROUP = define_rule(
+    "GPU-LT-004",
+    "EFA interfaces carry a security group that allows all traffic with itself",
+    source='AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"',
+)
+NO_SECURITY_GROUP = define_rule(
+    "GPU-LT-005", "every interface names its security groups", source="default groups admit what nobody chose"
+)
+SUBNET_IN_TEMPLATE = define_rule(
+    "GPU-LT-006",
+    "the orchestrator, not the launch template, names the subnet",
+    source="Amazon EKS CreateNodegroup reference; EC2 Auto Scaling VPCZoneIdentifier",
+)
+
+_TAGGED = ("instance", "volume", "network-interface")
+_EKS_HOP_LIMIT = 2
+
+
+@jsii.implements(cdk.ITaggable)
+class GpuLaunchTemplate(Construct):
+    """A launch template with every network interface of the type, ready for one orchestrator.
+
+    Makes one `AWS::EC2::LaunchTemplate`: the interface plan of the type, market options and reservation target from
+    the capacity, IMDSv2 only, an encrypted root volume, detailed monitoring, and tags on the instance, its volumes and
+    its interfaces. Security groups stand on the interfaces and nowhere else.
+
+    Example:
+        >>> template = GpuLaunchTemplate(  # doctest: +SKIP
+        ...     stack, "Template", instance_type="p5.48xlarge", fabric=fabric,
+        ...     capacity=Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z"),
+        ... )
+
+    Attributes:
+        interface_plan: The network interfaces, and what follows from them.
+        capacity_decision: Market type, reservation target and placement, with the reason.
+        cfn_launch_template: The resource, as an escape hatch.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        instance_type: str | ec2.InstanceType,
+        capacity: Capacity | None = None,
+        orchestrator: Orchestrator = Orchestrator.EC2,
+        interface_policy: InterfacePolicy | None = None,
+        efa: bool | None = None,
+        fabric: ec2.ISecurityGroup | None = None,
+        security_groups: Sequence[ec2.ISecurityGroup] = (),
+        placement_group: ec2.IPlacementGroup | None = None,
+        instance_profile: iam.IInstanceProfile | None = None,
+        image: NodeImage | None = None,
+        root_volume: RootVolume | None = None,
+        user_data: str | None = None,
+        subnet: ec2.ISubnet | None = None,
+        metadata_hop_limit: int | None = None,
+    ) -> None:
+        """Define the template.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            instance_type: Type of the nodes, such as `p5.48xlarge`.
+            capacity: How they are bought; on demand if left out.
+            orchestrator: Who launches them; decides which fields may stand in the template.
+            interface_policy: Layout of the interfaces; the orchestrator's default if left out.
+            efa: Whether to have EFA interfaces; accelerated types that have EFA use it if left out.
+            fabric: Security group of all interfaces that lets the nodes exchange EFA traffic. Required with EFA.
+            security_groups: Further groups of the interfaces that have an IP address.
+            placement_group: Group to launch into; the reservation's own group if left out.
+            instance_profile: Profile of the nodes; left out of the template where the orchestrator forbids it.
+            image: Image; the newest recommended one of the type if left out, and the orchestrator's own for managed
+                EKS node groups and PCS.
+            root_volume: Root volume; 200 GiB encrypted gp3 if left out.
+            user_data: Text that the node runs at boot (not base64), at most 16,384 bytes; none if left out.
+            subnet: Subnet of every interface; only AWS PCS takes it here.
+            metadata_hop_limit: Hops that an IMDSv2 answer may take; 1, and 2 for EKS, whose pods are one hop away.
+
+        Raises:
+            ConfigError: All faults of type, interfaces, capacity, groups, image and user data at once.
+        """
+        super().__init__(scope, construct_id)
+        capacity = capacity or Capacity.on_demand()
+        name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
+        with errors_at(self):
+            self.catalogue_type: InstanceType = catalogue_type(name)
+            self.interface_plan: InterfacePlan = plan_interfaces(
+                self.catalogue_type,
+                policy=interface_policy,
+                orchestrator=orchestrator,
+                efa=uses_efa(self.catalogue_type, efa),
+            )
+            image = image or (NodeImage.latest() if orchestrator is Orchestrator.EC2 else None)
+            resolved = None if image is None else image.resolve(self, self.catalogue_type)
+        self.capacity_decision: CapacityDecision = decide_capacity(
+            capacity.terms, efa=self.interface_plan.efa_count > 0
+        )
+        report(self, self._check(fabric, security_groups, subnet, user_data))
+        self.capacity = capacity
+        self.placement_group = placement_group or capacity.placement_group
+        self.security_groups = [*([fabric] if fabric else []), *security_groups]
+        self._tags = cdk.TagManager(cdk.TagType.KEY_VALUE, "AWS::EC2::LaunchTemplate")
+        parts = TemplateParts(
+            instance_type=name,
+            plan=self.interface_plan,
+            terms=capacity.terms,
+            decision=self.capacity_decision,
+            fabric_group_ids=[fabric.security_group_id] if fabric else [],
+            host_group_ids=[group.security_group_id for group in security_groups],
+            root_volume=root_volume or RootVolume(),
+            root_device_name="/dev/xvda" if resolved is None else resolved.root_device_name,
+            image_id=None if resolved is None else resolved.image_id,
+            instance_profile_arn=self._profile_arn(instance_profile),
+            placement_group_name=None if self.placement_group is None else self.placement_group.placement_group_name,
+            subnet_id=None if subnet is None else subnet.subnet_id,
+            user_data=None if user_data is None else cdk.Fn.base64(user_data),
+            metadata_hop_limit=metadata_hop_limit or (_EKS_HOP_LIMIT if orchestrator is Orchestrator.EKS_MANAGED else 1),
+        )
+        data = launch_template_data(parts)
+        data["tagSpecifications"] = cdk.Lazy.any(_TagSpecifications(self._tags))
+        self.cfn_launch_template = ec2.CfnLaunchTemplate(self, "Resource", launch_template_data=data)
+        self.node.default_child = self.cfn_launch_template
+
+    @property
+    @jsii.member(jsii_name="tags")
+    def tags(self) -> cdk.TagManager:
+        """Tags that go to instances, volumes and interfaces; filled by `Tags.of(scope).add(...)`."""
+        return self._tags
+
+    @property
+    def launch_template_id(self) -> str:
+        """Id of the template, known at deployment."""
+        return str(self.cfn_launch_template.ref)
+
+    @property
+    def latest_version_number(self) -> str:
+        """Newest version, so that a change reaches the group that refers to it."""
+        return self.cfn_launch_template.attr_latest_version_number
+
+    def _profile_arn(self, profile: iam.IInstanceProfile | None) -> str | None:
+        if profile is None or not self.interface_plan.may_set_instance_profile:
+            return None
+        return profile.instance_profile_arn
+
+    def _check(
+        self,
+        fabric: ec2.ISecurityGroup | None,
+        security_groups: Sequence[ec2.ISecurityGroup],
+        subnet: ec2.ISubnet | None,
+        user_data: str | None,
+    ) -> list[Finding]:
+        findings = list(self.interface_plan.findings)
+        if fabric is None and self.interface_plan.efa_count:
+            findings.append(
+                EFA_WITHOUT_GROUP.finding(
+                    cause="the EFA interfaces have no security group that allows all traffic with itself",
+                    got="no fabric",
+                    allowed="an EfaSecurityGroup, or an imported group with both self rules",
+                    fix="pass fabric=EfaSecurityGroup(...), or efa=False",
+                )
+            )
+        elif fabric is None and not security_groups:
+            findings.append(
+                NO_SECURITY_GROUP.finding(
+                    cause="the network interface would get the VPC's default security group",
+                    got="no security group",
+                    allowed="at least one of fabric and security_groups",
+                    fix="pass security_groups=[...]",
+                )
+            )
+        if subnet is not None and self.interface_plan.orchestrator is not Orchestrator.PCS:
+            findings.append(
+                SUBNET_IN_TEMPLATE.finding(
+                    cause="this orchestrator takes its subnets from the group, not from the launch template",
+                    got=f"subnet with orchestrator {self.interface_plan.orchestrator.value}",
+                    allowed="subnet only with orchestrator pcs",
+                    fix="give the subnet to the fleet or node group",
+                )
+            )
+        if user_data is not None:
+            findings += check_user_data(user_data)
+        return findings
+
+
+@jsii.implements(cdk.IStableAnyProducer)
+class _TagSpecifications:
+    """The tags as they stand at synthesis, once for each kind of thing that a launch makes."""
+
+    def __init__(self, tags: cdk.TagManager) -> None:
+        self._tags = tags
+
+    def produce(self) -> Any:
+        rendered = self._tags.render_tags()
+        if not rendered:
+            return None
+        tags = [{"key": tag["Key"], "value": tag["Value"]} for tag in rendered]
+        return [{"resourceType": kind, "tags": tags} for kind in _TAGGED]
+
+
+

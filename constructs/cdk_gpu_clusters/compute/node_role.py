@@ -1,0 +1,83 @@
+"""The role of GPU nodes."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import acknowledge
+
+_SESSION_POLICY = "AmazonSSMManagedInstanceCore"
+
+
+class NodeRole(iam.Role):
+    """A role with what a node needs and no more: Systems Manager sessions, and its own group's hooks and log streams.
+
+    There is no SSH and no key pair: people reach a node through Systems Manager.
+
+    Example:
+        >>> role = NodeRole(stack, "Role")  # doctest: +SKIP
+    """
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        """Define the role.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+        """
+        super().__init__(
+            scope,
+            construct_id,
+            assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
+            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_POLICY)],
+        )
+        acknowledge(
+            self,
+            f"AwsSolutions::AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}]",
+            "AWS's own policy for Systems Manager sessions, which replace SSH",
+        )
+
+    def allow_fleet(self, *, group_name: str, log_group: logs.ILogGroup) -> None:
+        """Let nodes complete the hooks of their own group, find their peers, and log their boot.
+
+        Args:
+            group_name: Name of the Auto Scaling group.
+            log_group: Log group of the fleet.
+        """
+        group_arn = cdk.Stack.of(self).format_arn(
+            service="autoscaling",
+            resource=f"autoScalingGroup:*:autoScalingGroupName/{group_name}",
+            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+        )
+        # Outside the role's own policy: the group's launch template needs the role, and this needs the group.
+        policy = iam.Policy(
+            self,
+            "Fleet",
+            roles=[self],
+            statements=[
+                iam.PolicyStatement(
+                    actions=["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"],
+                    resources=[group_arn],
+                ),
+                iam.PolicyStatement(
+                    actions=[
+                        "autoscaling:DescribeAutoScalingInstances",
+                        "autoscaling:DescribeAutoScalingGroups",
+                        "ec2:DescribeInstances",
+                    ],
+                    resources=["*"],
+                ),
+                iam.PolicyStatement(
+                    actions=["logs:CreateLogStream", "logs:PutLogEvents"],
+                    resources=[log_group.log_group_arn],
+                ),
+            ],
+        )
+        acknowledge(
+            policy,
+            "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
+            "the describe actions that find a node's peers have no resource level",
+        )

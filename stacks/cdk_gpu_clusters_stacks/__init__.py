@@ -1,0 +1,1 @@
+"""The app of cdk_gpu_clusters: from a cluster file to stacks."""

@@ -1,0 +1,111 @@
+"""The reservation of a fleet, in a stack of its own: it outlives the fleet's redeploys, and goes when it is destroyed."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from cdk_gpu_clusters.capacity.capacity import Capacity
+from cdk_gpu_clusters.capacity.capacity_reservation import CapacityReservation, InstanceMatchCriteria
+from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+from cdk_gpu_clusters_stacks.references import publish, read
+from cdk_gpu_clusters_stacks.spec.capacity import (
+    CapacityBlock,
+    NewReservation,
+    OnDemand,
+    Reservation,
+    ReservationGroup,
+    Spot,
+    UltraServerBlock,
+)
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
+
+
+class CapacityStack(cdk.Stack):
+    """An On-Demand Capacity Reservation inside its cluster placement group, where the fleet has EFA."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        fleet: FleetSpec,
+        options: NewReservation,
+        placed: bool,
+        availability_zone: str,
+        env: cdk.Environment,
+    ) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            fleet: The fleet that the reservation is for.
+            options: The reservation as the cluster file has it.
+            placed: Whether the nodes go into a cluster placement group.
+            availability_zone: Zone of the cluster.
+            env: Account and Region.
+        """
+        super().__init__(scope, construct_id, env=env, description="Reserved capacity of a GPU fleet")
+        self._zone = availability_zone
+        group = ClusterPlacementGroup(self, "Placement") if placed else None
+        wish = options.new_reservation
+        reservation = CapacityReservation(
+            self,
+            "Reservation",
+            instance_type=fleet.instance_type,
+            instance_count=fleet.maximum_nodes,
+            availability_zone=availability_zone,
+            ends_at=wish.end_date,
+            unlimited=wish.unlimited,
+            instance_match_criteria=InstanceMatchCriteria(wish.match),
+            placement_group=group,
+        )
+        publish(self, "ReservationId", reservation.reservation_id, description="Reservation of the fleet")
+        self._placed = group is not None
+        if group is not None:
+            publish(
+                self, "PlacementGroupName", group.placement_group_name, description="Group that it was made in"
+            )
+
+    def within(self, reader: cdk.Stack) -> Capacity:
+        """The reservation and its group, for a stack that launches into them."""
+        return Capacity.from_reservation_id(
+            read(reader, self, "ReservationId"),
+            placement_group=_import_group(reader, read(reader, self, "PlacementGroupName")) if self._placed else None,
+        )
+
+
+def existing_capacity(reader: cdk.Stack, fleet: FleetSpec) -> Capacity:
+    """The capacity of a fleet that makes no reservation here."""
+    wish = fleet.capacity
+    match wish:
+        case OnDemand():
+            return Capacity.on_demand()
+        case Spot():
+            return Capacity.spot(max_price_usd_per_hour=wish.spot.max_price_usd_per_hour)
+        case Reservation():
+            return Capacity.from_reservation_id(
+                wish.reservation, placement_group=_import_group(reader, wish.placement_group)
+            )
+        case ReservationGroup():
+            return Capacity.from_reservation_group_arn(
+                wish.reservation_group, placement_group=_import_group(reader, wish.placement_group)
+            )
+        case CapacityBlock():
+            return Capacity.capacity_block(
+                wish.capacity_block, starts_at=wish.starts_at, ends_at=wish.ends_at
+            )
+        case UltraServerBlock():
+            return Capacity.ultraserver_block(
+                wish.ultraserver_block, starts_at=wish.starts_at, ends_at=wish.ends_at
+            )
+        case NewReservation():
+            raise TypeError("a new reservation is made by CapacityStack")
+
+
+def _import_group(reader: cdk.Stack, name: str | None) -> ec2.IPlacementGroup | None:
+    if name is None:
+        return None
+    return ec2.PlacementGroup.from_placement_group_name(reader, "ReservationPlacement", name)

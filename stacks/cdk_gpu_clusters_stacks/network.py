@@ -1,0 +1,112 @@
+"""The network of a cluster: a stack that makes one, or an existing one; fleets see no difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
+from cdk_gpu_clusters.network.egress import Egress
+from cdk_gpu_clusters.rules.endpoints import Feature
+from cdk_gpu_clusters_stacks.references import publish, read
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
+
+# What the fleets of this app use; a closed network gets the endpoints for it.
+FLEET_FEATURES = (
+    Feature.SESSION_MANAGER,
+    Feature.LOGS,
+    Feature.METRICS,
+    Feature.AUTO_SCALING,
+    Feature.EC2,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetPlace:
+    """Where a fleet stands, as constructs of the fleet's own stack."""
+
+    vpc: ec2.IVpc
+    subnets: list[ec2.ISubnet]
+
+
+class NetworkStack(cdk.Stack):
+    """A `ClusterNetwork` and what fleets need of it, as outputs that never change with the fleets."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, spec: NewNetwork, env: cdk.Environment) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            spec: The network as the cluster file has it.
+            env: Account and Region.
+        """
+        super().__init__(scope, construct_id, env=env, description="Network of a GPU cluster")
+        self.network = ClusterNetwork(
+            self,
+            "Network",
+            availability_zone=spec.availability_zone,
+            cidr=spec.cidr,
+            fleet_subnet_prefix=spec.fleet_subnet_prefix,
+            egress=Egress(spec.egress),
+            features=FLEET_FEATURES,
+            flow_logs=spec.flow_logs,
+        )
+        publish(self, "VpcId", self.network.vpc.vpc_id, description="VPC of the cluster")
+        publish(
+            self, "FleetSubnetId", self.network.fleet_subnet.subnet_id, description="Subnet of the cluster's nodes"
+        )
+
+
+class ClusterPlace:
+    """Gives each stack of the app its own view of the cluster's network.
+
+    Args:
+        app: The app.
+        spec: The cluster.
+        env: Account and Region.
+    """
+
+    def __init__(self, app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> None:
+        self._spec = spec.network
+        self._made = (
+            NetworkStack(app, f"{spec.name}-network", spec=spec.network, env=env)
+            if isinstance(spec.network, NewNetwork)
+            else None
+        )
+
+    @property
+    def availability_zone(self) -> str:
+        """Zone of the cluster, by name or id."""
+        return self._spec.availability_zone
+
+    def vpc_id(self, reader: cdk.Stack) -> str:
+        """Id of the VPC, for a stack that reads it."""
+        if isinstance(self._spec, ExistingNetwork):
+            return self._spec.vpc_id
+        assert self._made is not None
+        return read(reader, self._made, "VpcId")
+
+    def within(self, reader: cdk.Stack) -> FleetPlace:
+        """The VPC and the fleet's subnets, imported into a stack."""
+        zone = self.availability_zone
+        subnets = [
+            ec2.Subnet.from_subnet_attributes(
+                reader, f"Subnet{index}", subnet_id=subnet_id, availability_zone=zone, route_table_id="unused"
+            )
+            for index, subnet_id in enumerate(self._subnet_ids(reader))
+        ]
+        vpc = ec2.Vpc.from_vpc_attributes(
+            reader, "Vpc", vpc_id=self.vpc_id(reader), availability_zones=[zone]
+        )
+        return FleetPlace(vpc, subnets)
+
+    def _subnet_ids(self, reader: cdk.Stack) -> list[str]:
+        if isinstance(self._spec, ExistingNetwork):
+            return list(self._spec.subnet_ids)
+        assert self._made is not None
+        return [read(reader, self._made, "FleetSubnetId")]

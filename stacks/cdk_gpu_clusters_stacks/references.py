@@ -1,0 +1,20 @@
+"""Values that one stack gives to others, without ever blocking a redeploy of either.
+
+A stack publishes the same outputs whether anybody reads them or not, so that a reader that comes or goes leaves its
+template byte-identical; a reader reads them weakly (`Fn::GetStackOutput`), so that the publisher can still change.
+"""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+
+
+def publish(stack: cdk.Stack, name: str, value: str, *, description: str) -> None:
+    """Publish a value as an output of a stack under a fixed name."""
+    cdk.CfnOutput(stack, name, value=value, description=description).override_logical_id(name)
+
+
+def read(reader: cdk.Stack, publisher: cdk.Stack, name: str) -> str:
+    """Read a published value of another stack, which is deployed first."""
+    reader.add_dependency(publisher)
+    return cdk.Fn.get_stack_output(publisher.stack_name, name)
