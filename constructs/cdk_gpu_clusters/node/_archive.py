@@ -1,0 +1,49 @@
+"""The static files of a node as one compressed archive, the same bytes for the same files."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import tarfile
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+#: Where each file of this package goes on the node, and its mode.
+INSTALLED_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/lib.sh": ("usr/local/libexec/gpu-cluster/lib.sh", 0o644),
+    "scripts/node-boot.sh": ("usr/local/libexec/gpu-cluster/node-boot", 0o755),
+    "scripts/node-drain.sh": ("usr/local/libexec/gpu-cluster/node-drain", 0o755),
+    "scripts/gpu-peers.sh": ("usr/local/bin/gpu-peers", 0o755),
+    "files/gpu-node-boot.service": ("etc/systemd/system/gpu-node-boot.service", 0o644),
+    "files/gpu-node-drain.service": ("etc/systemd/system/gpu-node-drain.service", 0o644),
+    "files/90-gpu-cluster-system.conf": ("etc/systemd/system.conf.d/90-gpu-cluster.conf", 0o644),
+    "files/99-gpu-cluster-limits.conf": ("etc/security/limits.d/99-gpu-cluster.conf", 0o644),
+}
+
+
+def read_file(name: str) -> str:
+    """Read a file of this package, such as `scripts/lib.sh`."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def installed_text(name: str) -> str:
+    """The file as the node gets it: without blank lines and comment lines, which would cost 1.5 KB of user data."""
+    first, *rest = read_file(name).splitlines()
+    kept = [line for line in rest if line.strip() and not line.lstrip().startswith("#")]
+    head = [first] if first.startswith("#!") or not first.startswith("#") else []
+    return "\n".join([*head, *kept, ""])
+
+
+@cache
+def installed_archive() -> str:
+    """A tar.gz of all static files, in base64, to be unpacked at the root of the node."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, (path, mode) in INSTALLED_FILES.items():
+            content = installed_text(name).encode("ascii")
+            member = tarfile.TarInfo(path)
+            member.size, member.mode = len(content), mode
+            archive.addfile(member, io.BytesIO(content))
+    return base64.b64encode(gzip.compress(buffer.getvalue(), 9, mtime=0)).decode("ascii")

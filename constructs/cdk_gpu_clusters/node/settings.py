@@ -1,0 +1,217 @@
+"""What the user data of one training node is made from, and the rules for what a user may put into it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
+
+#: Content types that cloud-init handles, with what a body of that type must begin with.
+_BEGINNINGS: Mapping[str, str] = {
+    "text/cloud-boothook": "#!",
+    "text/cloud-config": "",
+    "text/jinja2": "## template: jinja",
+    "text/x-include-once-url": "",
+    "text/x-include-url": "",
+    "text/x-shellscript": "#!",
+    "text/x-shellscript-per-boot": "#!",
+    "text/x-shellscript-per-instance": "#!",
+    "text/x-shellscript-per-once": "#!",
+}
+
+#: Variables that do harm on current images, with the reason.
+_HARMFUL: Mapping[str, str] = {
+    r"RDMAV_.*": "it can break newer kernels",
+    r"NCCL_PROTO|NCCL_ALGO": "setting it stops the tuner of the EFA plugin from loading",
+    r"NCCL_MIN_N?CHANNELS": "it starves EFA",
+}
+
+ENVIRONMENT = define_rule(
+    "GPU-UD-003",
+    "Environment names are shell names, and values are one line",
+    source="the settings are read as NAME=value lines by shells, PAM and NCCL",
+)
+HARMFUL_VARIABLE = define_rule(
+    "GPU-UD-004",
+    "Variables that do harm on current EFA software are left unset",
+    source="awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c; aws/aws-ofi-nccl issue 982",
+)
+USER_PART = define_rule(
+    "GPU-UD-005", "A user part has a type that cloud-init handles, and is ASCII text of that type", source=_CLOUD_INIT
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserPart:
+    """A part that the user adds to the user data.
+
+    Attributes:
+        content_type: Type that cloud-init handles, such as `text/x-shellscript` or `text/cloud-config`.
+        body: The text of the part: ASCII; a script begins with `#!`.
+
+    Example:
+        >>> UserPart(content_type="text/x-shellscript", body="#!/bin/sh\\ndnf install -y htop\\n").content_type
+        'text/x-shellscript'
+    """
+
+    content_type: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """Everything that the user data of one fleet's nodes depends on.
+
+    Every text may be an unresolved CDK token: it is carried verbatim and never encoded.
+
+    Attributes:
+        fleet_name: Name of the fleet, for people.
+        region: Region of the AWS calls; the node asks its instance metadata when None.
+        launch_hook_name: Launching lifecycle hook that the node completes (CONTINUE, or ABANDON with the reason
+            logged before); None: the node completes none.
+        terminate_hook_name: Terminating lifecycle hook that the node completes after `on-drain`; None: none.
+        boot_deadline_seconds: Seconds after the kernel's start by which the node must be ready. Keep it 300 s and
+            more below the launching hook's heartbeat timeout, so that the reason still gets out.
+        drain_deadline_seconds: Seconds that the user's `on-drain` command may take. 90 fits the two minutes of a
+            Spot interruption notice (AWS EC2 user guide, Spot Instance interruption notices).
+        log_group_name: Log group that gets one stream per instance; None: the events stay on the node.
+        accelerator_kind: `gpu`, `neuron`, or None for a node without accelerators.
+        accelerator_count: GPUs or Neuron devices that must answer before the node is ready.
+        efa_interface_count: EFA devices that must be there before the node is ready; 0 without EFA.
+        processes_per_node: What `gpu-peers` gives as slots and NPROC_PER_NODE; None: one per accelerator, at least 1.
+        nccl_environment: NCCL and libfabric variables on top of `default_nccl_environment`; None as a value takes a
+            default away.
+        extra_environment: Further variables for every login session.
+        huge_pages: Number of 2 MiB huge pages to reserve. None leaves it to the EFA installer, which reserves 5,128
+            (Amazon EKS user guide, "Run machine learning training on Amazon EKS with EFA").
+        watch_drain: Whether the node watches for termination and Spot notices.
+        user_parts: The user's own parts, run after the library's; the node is ready only when they are done, and
+            fails when a script of theirs fails.
+    """
+
+    fleet_name: str
+    region: str | None = None
+    launch_hook_name: str | None = None
+    terminate_hook_name: str | None = None
+    boot_deadline_seconds: int = 900
+    drain_deadline_seconds: int = 90
+    log_group_name: str | None = None
+    accelerator_kind: str | None = None
+    accelerator_count: int = 0
+    efa_interface_count: int = 0
+    processes_per_node: int | None = None
+    nccl_environment: Mapping[str, str | None] = field(default_factory=dict)
+    extra_environment: Mapping[str, str] = field(default_factory=dict)
+    huge_pages: int | None = None
+    watch_drain: bool = True
+    user_parts: tuple[UserPart, ...] = ()
+
+    def __post_init__(self) -> None:
+        kind = self.accelerator_kind
+        # A str-based Enum formats as its member name on Python 3.12 and later.
+        object.__setattr__(self, "accelerator_kind", kind.value if isinstance(kind, Enum) else kind)
+        if self.accelerator_kind not in (None, "gpu", "neuron"):
+            raise ValueError(f"accelerator_kind must be 'gpu', 'neuron' or None, got {kind!r}")
+        if (self.accelerator_kind is None) != (self.accelerator_count == 0):
+            raise ValueError(f"accelerator_kind {kind!r} does not go with accelerator_count {self.accelerator_count}")
+
+
+def default_nccl_environment(settings: NodeSettings) -> dict[str, str]:
+    """The NCCL and libfabric variables of a node before the user's own.
+
+    Images of 2024 and later (libfabric 1.18.0, aws-ofi-nccl 1.7.0) need none. What is set anyway:
+    `NCCL_SOCKET_IFNAME` keeps NCCL's bootstrap off container bridges, and `FI_PROVIDER=efa` turns a silent fallback to
+    TCP into an error. Trainium uses the Neuron collectives instead of NCCL, and gets neither.
+
+    Source: awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c and pull request 1077.
+    """
+    if settings.accelerator_kind != "gpu":
+        return {}
+    guard = {"FI_PROVIDER": "efa"} if settings.efa_interface_count else {}
+    return {**guard, "NCCL_SOCKET_IFNAME": "^docker,lo,veth"}
+
+
+def nccl_environment(settings: NodeSettings) -> dict[str, str]:
+    """The NCCL and libfabric variables of a node: the defaults with the user's changes."""
+    merged = {**default_nccl_environment(settings), **settings.nccl_environment}
+    return {name: value for name, value in sorted(merged.items()) if value is not None}
+
+
+def check_settings(settings: NodeSettings) -> list[Finding]:
+    """Find what is wrong with the environment and the parts that the user gave."""
+    return [*_check_environment(settings), *_check_parts(settings)]
+
+
+def _check_environment(settings: NodeSettings) -> list[Finding]:
+    findings = []
+    given = {
+        "nccl_environment": settings.nccl_environment,
+        "extra_environment": settings.extra_environment,
+    }
+    for where, variables in given.items():
+        for name, value in variables.items():
+            path = f"{where}.{name}"
+            if not _NAME.fullmatch(name):
+                findings.append(
+                    ENVIRONMENT.finding(cause="not the name of an environment variable", got=name, path=path)
+                )
+            if value is not None and not value.isprintable():
+                findings.append(
+                    ENVIRONMENT.finding(
+                        cause="the value must be one line of printable text", got=repr(value), path=path
+                    )
+                )
+            for pattern, reason in _HARMFUL.items():
+                if value is not None and re.fullmatch(pattern, name):
+                    findings.append(
+                        HARMFUL_VARIABLE.finding(
+                            cause=f"{name} does harm: {reason}",
+                            got=value,
+                            fix=f"remove {name}",
+                            path=path,
+                            severity=Severity.WARNING,
+                        )
+                    )
+    return findings
+
+
+def _check_parts(settings: NodeSettings) -> list[Finding]:
+    findings = []
+    for index, part in enumerate(settings.user_parts):
+        path = f"user_parts[{index}]"
+        beginning = _BEGINNINGS.get(part.content_type)
+        if beginning is None:
+            findings.append(
+                USER_PART.finding(
+                    cause="cloud-init does not handle this content type",
+                    got=part.content_type,
+                    allowed=", ".join(_BEGINNINGS),
+                    path=path,
+                )
+            )
+        elif not part.body.startswith(beginning):
+            findings.append(
+                USER_PART.finding(
+                    cause=f"a {part.content_type} part begins with {beginning!r}",
+                    got=repr(part.body[:20]),
+                    fix=f"put {beginning!r} at the very start of the body",
+                    path=path,
+                )
+            )
+        if not part.body.isascii():
+            culprit = next(character for character in part.body if not character.isascii())
+            findings.append(
+                USER_PART.finding(
+                    cause="the part holds a character beyond ASCII, which a 7bit MIME part cannot carry",
+                    got=repr(culprit),
+                    fix="write it in ASCII, or fetch the file from an asset",
+                    path=path,
+                )
+            )
+    return findings

@@ -1,0 +1,184 @@
+"""The user data of a plain EC2 training node: one MIME multi-part document of plain text.
+
+It is written by hand, not with CDK's `MultipartUserData`, which base64-encodes every part and so wastes a third of the
+16 KB. Static files travel as one compressed archive; everything that may hold a CDK token stays readable text, because
+CloudFormation resolves tokens inside the document.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+
+from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.node._archive import installed_archive
+from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, nccl_environment
+
+#: Bytes of user data that EC2 accepts, before base64 (AWS EC2 user guide, "Run commands when you launch an EC2
+#: instance with user data input": 16 KB).
+USER_DATA_LIMIT_BYTES = 16_384
+
+SIZE = define_rule(
+    "GPU-UD-001",
+    f"User data fits into {USER_DATA_LIMIT_BYTES:,} bytes",
+    source="AWS EC2 user guide, user data: limited to 16 KB in raw form, before it is base64-encoded",
+)
+SECRET = define_rule(
+    "GPU-UD-002",
+    "User data holds no secret",
+    source="AWS EC2 user guide, user data: not encrypted; everyone on the instance, and who may describe it, reads it",
+)
+
+_SECRETS: Mapping[str, str] = {
+    "an AWS access key id": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
+    "a password, secret or token": (
+        r"(?i)\b[\w-]*(?:password|passwd|secret(?:_access)?(?:_key)?|api_?key|(?:auth|access|hf)_token)"
+        r"[\"']?\s*[=:]\s*[\"']?(?![\"'$<{(\s]|\$)[^\s\"']{4,}"
+    ),
+}
+_BOUNDARY = "gpu-cluster-node"
+
+
+def render_user_data(settings: NodeSettings) -> str:
+    """Write the user data of a node.
+
+    The document has a `text/cloud-config` part (installs the scripts and units before any other service starts, and
+    writes the settings), a short `text/x-shellscript` part (starts them), and then the user's parts.
+
+    Args:
+        settings: What the node is and what it has to do; texts may be CDK tokens.
+
+    Returns:
+        MIME text, the same for the same settings. Give it to `check_user_data` next.
+
+    Example:
+        >>> render_user_data(NodeSettings(fleet_name="preprocessing")).splitlines()[0]
+        'MIME-Version: 1.0'
+    """
+    parts = [
+        UserPart(content_type="text/cloud-config", body=_cloud_config(settings)),
+        UserPart(content_type="text/x-shellscript", body=_start_script(settings)),
+    ]
+    boundary = _BOUNDARY
+    while any(f"--{boundary}" in part.body for part in settings.user_parts):
+        boundary += "-"
+    lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{boundary}"', ""]
+    for part in parts:
+        lines += [f"--{boundary}", f"Content-Type: {part.content_type}", "", part.body.rstrip("\n")]
+    for part in settings.user_parts:
+        lines += [f"--{boundary}", f"Content-Type: {part.content_type}"]
+        if part.content_type == "text/cloud-config":
+            # By default a later cloud-config replaces the lists of an earlier one: ours would be gone.
+            lines.append("X-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()")
+        lines += ["", part.body.rstrip("\n")]
+    return "\n".join([*lines, f"--{boundary}--", ""])
+
+
+def user_data_size_bytes(text: str) -> int:
+    """Bytes that count against EC2's limit. A token counts as it is written; its value may be longer or shorter."""
+    return len(text.encode())
+
+
+def check_user_data(text: str) -> list[Finding]:
+    """Find what EC2 would refuse, and what looks like a secret, in a document of `render_user_data`.
+
+    Args:
+        text: The user data, before base64.
+
+    Returns:
+        `GPU-UD-001` when it is too long, `GPU-UD-002` for each thing that looks like a secret.
+    """
+    return [*_check_size(text), *_check_secrets(text)]
+
+
+def _check_size(text: str) -> list[Finding]:
+    size = user_data_size_bytes(text)
+    if size <= USER_DATA_LIMIT_BYTES:
+        return []
+    parts = sorted(_part_sizes(text).items(), key=lambda item: -item[1])
+    biggest = ", ".join(f"{name} {length:,}" for name, length in parts[:3])
+    return [
+        SIZE.finding(
+            cause=f"the user data is {size - USER_DATA_LIMIT_BYTES:,} bytes too long; biggest parts: {biggest}",
+            got=f"{size:,} bytes",
+            allowed=f"at most {USER_DATA_LIMIT_BYTES:,} bytes, before base64",
+            fix="ship the biggest part as an S3 asset and let a short script fetch and run it",
+        )
+    ]
+
+
+def _check_secrets(text: str) -> list[Finding]:
+    return [
+        SECRET.finding(
+            cause=f"this looks like {what}, and user data is readable by all who may see the instance",
+            got=f"line {text[: match.start()].count(chr(10)) + 1}",
+            fix="keep it in Secrets Manager or Parameter Store, and fetch it on the node with the instance role",
+        )
+        for what, pattern in _SECRETS.items()
+        for match in re.finditer(pattern, text)
+    ]
+
+
+def _part_sizes(text: str) -> dict[str, int]:
+    boundary = re.search(r'boundary="([^"]+)"', text)
+    pieces = text.split(f"--{boundary[1]}\n")[1:] if boundary else [text]
+    sizes = {}
+    for number, piece in enumerate(pieces, start=1):
+        kind = re.match(r"Content-Type: (\S+)", piece)
+        sizes[f"part {number} ({kind[1] if kind else 'text'})"] = user_data_size_bytes(piece)
+    return sizes
+
+
+def _cloud_config(settings: NodeSettings) -> str:
+    # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
+    install = f"echo {installed_archive()} | base64 -d | tar -xzC / && systemctl daemon-reload"
+    lines = ["#cloud-config", "bootcmd:", f"- [cloud-init-per, instance, gpu-node, sh, -c, {install}]", "write_files:"]
+    for path, text in _setting_files(settings).items():
+        lines += [f"- path: {path}", "  content: |", *(f"    {line}".rstrip() for line in text)]
+    return "\n".join(lines)
+
+
+def _setting_files(settings: NodeSettings) -> dict[str, list[str]]:
+    nccl = nccl_environment(settings)
+    session = {name: value for name, value in nccl.items() if not name.startswith("NCCL_")}
+    session.update(sorted(settings.extra_environment.items()))
+    files = {"/etc/gpu-cluster/node.env": list(_assignments(_node_environment(settings)))}
+    if nccl:
+        # NCCL reads this file in every process, however it was started. No "=" in the comment: NCCL splits at it.
+        source = "# awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c; the environment of a job wins"
+        files["/etc/nccl.conf"] = [source, *(f"{name}={value}" for name, value in nccl.items())]
+    if session:
+        files["/etc/profile.d/gpu-cluster.sh"] = [f"export {line}" for line in _assignments(session)]
+    if settings.huge_pages is not None:
+        files["/etc/sysctl.d/99-gpu-cluster.conf"] = [f"vm.nr_hugepages = {settings.huge_pages}"]
+    return files
+
+
+def _node_environment(settings: NodeSettings) -> dict[str, str]:
+    values = {
+        "GPU_FLEET": settings.fleet_name,
+        "GPU_REGION": settings.region,
+        "GPU_LAUNCH_HOOK": settings.launch_hook_name,
+        "GPU_TERMINATE_HOOK": settings.terminate_hook_name,
+        "GPU_BOOT_DEADLINE": settings.boot_deadline_seconds,
+        "GPU_DRAIN_DEADLINE": settings.drain_deadline_seconds,
+        "GPU_LOG_GROUP": settings.log_group_name,
+        "GPU_ACCELERATOR": settings.accelerator_kind,
+        "GPU_ACCELERATOR_COUNT": settings.accelerator_count,
+        "GPU_EFA_COUNT": settings.efa_interface_count,
+        "GPU_SLOTS": settings.processes_per_node or max(1, settings.accelerator_count),
+        "GPU_HUGE_PAGES": settings.huge_pages,
+    }
+    return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
+    return (f"{name}={shlex.quote(value)}" for name, value in variables.items())
+
+
+def _start_script(settings: NodeSettings) -> str:
+    units = "gpu-node-boot gpu-node-drain" if settings.watch_drain else "gpu-node-boot"
+    # --no-block: gpu-node-boot waits for cloud-init, which waits for this script.
+    return f"#!/bin/sh\nsystemctl enable {units} && systemctl start --no-block {units}\n"
