@@ -7,8 +7,8 @@ The VPC is divided the same way at every size, so that no later change of the zo
     last quarter    eight slots: one for each of up to seven zones, the last one for the NAT gateway
                     a zone's slot: first half control subnet, second half load-balancer subnet
 
-A zone's slot follows from its own name (`us-east-1a` and `use1-az1` take slot 0, `us-east-1b` slot 1), never from its
-place in a list. This module imports no CDK.
+A zone's slot follows from its own name (`us-east-1a` and `use1-az1` take slot 0, `us-east-1b` slot 1), never
+from its place in a list. This module imports no CDK.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from types import MappingProxyType
 
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule, raise_for
+from cdk_gpu_clusters.rules.ip_budget import LARGEST_SUBNET_PREFIX, SMALLEST_SUBNET_PREFIX
 
-# Amazon VPC user guide, "VPC CIDR blocks": a block is /16 to /28. Elastic Load Balancing, "Application Load
-# Balancers": a load balancer's subnet is /27 or larger. A zone's slot is 1/32 of the VPC and a load-balancer
-# subnet half of it, so the smallest VPC that divides is /20 (4,096 addresses).
-LARGEST_VPC_PREFIX = 16
+# Amazon VPC user guide, "VPC CIDR blocks": a VPC, like a subnet, is /16 at most. Elastic Load Balancing,
+# "Application Load Balancers": a load balancer's subnet is /27 or larger. A zone's slot is 1/32 of the VPC
+# and a load-balancer subnet half of it, so the smallest VPC that divides is /20 (4,096 addresses, /26
+# halves).
+LARGEST_VPC_PREFIX = LARGEST_SUBNET_PREFIX
 SMALLEST_VPC_PREFIX = 20
-# Amazon VPC user guide, "Subnet CIDR blocks": the smallest subnet is /28.
-SMALLEST_SUBNET_PREFIX = 28
 # RFC 1918, RFC 6598 (shared address space) and RFC 2544 (benchmarking): never routed on the internet.
 PRIVATE_RANGES = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "198.18.0.0/15")
 # Docker's default bridge, and used by some AWS services (Amazon VPC user guide, "VPC CIDR blocks").
@@ -102,8 +102,8 @@ def plan_subnets(
 
     Args:
         cidr: The VPC's IPv4 block, /16 to /20.
-        fleet_subnet_prefix: Prefix length of the fleet subnet. By default a quarter of the VPC (/18 of a /16: 16,379
-            addresses that instances can use).
+        fleet_subnet_prefix: Prefix length of the fleet subnet. By default a quarter of the VPC (/18 of a /16:
+            16,379 addresses that instances can use).
         control_zones: Zone names, zone ids, or `Zone1`, `Zone2`, ... for zones known at deploy time only.
 
     Raises:
@@ -119,25 +119,25 @@ def plan_subnets(
         '10.0.200.0/22'
     """
     raise_for(check_subnets(cidr, fleet_subnet_prefix=fleet_subnet_prefix, control_zones=control_zones))
+    slots = {zone: slot for zone in control_zones if (slot := _zone_slot(zone)) is not None}
     vpc_bits = 32 - IPv4Network(cidr).prefixlen
     fleet_bits = vpc_bits - _FLEET_BITS if fleet_subnet_prefix is None else 32 - fleet_subnet_prefix
 
-    def half_slot(slot: int | None, half: int) -> SubnetBlock:
-        assert slot is not None  # check_subnets found a slot for every zone
+    def half_slot(slot: int, half: int) -> SubnetBlock:
         return SubnetBlock(address_bits=vpc_bits - _SLOT_HALF_BITS, index=_FIRST_SLOT_HALF + 2 * slot + half)
 
     return SubnetPlan(
         fleet=SubnetBlock(address_bits=fleet_bits, index=0),
         egress=half_slot(_ZONE_SLOTS, 0),
-        control=MappingProxyType({zone: half_slot(_zone_slot(zone), 0) for zone in control_zones}),
-        load_balancer=MappingProxyType({zone: half_slot(_zone_slot(zone), 1) for zone in control_zones}),
+        control=MappingProxyType({zone: half_slot(slot, 0) for zone, slot in slots.items()}),
+        load_balancer=MappingProxyType({zone: half_slot(slot, 1) for zone, slot in slots.items()}),
     )
 
 
 def check_subnets(
     cidr: str, *, fleet_subnet_prefix: int | None = None, control_zones: Sequence[str]
 ) -> list[Finding]:
-    """Every fault of a VPC's block, its fleet subnet's size and its control zones; arguments as `plan_subnets`."""
+    """Every fault in what `plan_subnets` takes: the VPC's block, the fleet subnet's size, the zones."""
     findings = [*check_vpc_cidr(cidr), *_check_control_zones(control_zones)]
     if not any(finding.id == VPC_CIDR.id for finding in findings):
         findings += _check_fleet_prefix(IPv4Network(cidr).prefixlen, fleet_subnet_prefix)

@@ -1,0 +1,95 @@
+"""VPC endpoints of a cluster network: S3 by a gateway, other AWS services by interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+_HTTPS = 443
+
+
+class VpcEndpoints(Construct):
+    """An S3 gateway endpoint on the private route tables, and interface endpoints added by service.
+
+    All interface endpoints share one security group, which takes HTTPS from the VPC's addresses. It is made
+    with the first interface endpoint. Names of services resolve to the endpoints (private DNS).
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        cidr_block: str,
+        private_subnets: Sequence[ec2.ISubnet],
+        endpoint_subnets: Sequence[ec2.ISubnet],
+    ) -> None:
+        """Define the S3 endpoint.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            vpc: The VPC.
+            cidr_block: The VPC's block, from which the interface endpoints take HTTPS.
+            private_subnets: Subnets whose route tables lead to S3 through the gateway endpoint.
+            endpoint_subnets: Subnets of the interface endpoints, at most one in each zone.
+        """
+        super().__init__(scope, construct_id)
+        self._vpc = vpc
+        self._cidr_block = cidr_block
+        self._endpoint_subnets = ec2.SubnetSelection(subnets=list(endpoint_subnets))
+        self._interfaces: dict[str, ec2.InterfaceVpcEndpoint] = {}
+        self._security_group: ec2.SecurityGroup | None = None
+        self.s3 = ec2.GatewayVpcEndpoint(
+            self,
+            "S3",
+            vpc=vpc,
+            service=ec2.GatewayVpcEndpointAwsService.S3,
+            subnets=[ec2.SubnetSelection(subnets=list(private_subnets))],
+        )
+
+    @property
+    def interfaces(self) -> Mapping[str, ec2.InterfaceVpcEndpoint]:
+        """The interface endpoints made so far, by service name such as `ssm` or `ecr.api`."""
+        return MappingProxyType(self._interfaces)
+
+    @property
+    def security_group(self) -> ec2.SecurityGroup:
+        """The security group of the interface endpoints: HTTPS from the VPC in, nothing out."""
+        if self._security_group is None:
+            self._security_group = ec2.SecurityGroup(
+                self,
+                "Access",
+                vpc=self._vpc,
+                description="AWS service endpoints: HTTPS from the VPC",
+                allow_all_outbound=False,
+            )
+            self._security_group.add_ingress_rule(
+                ec2.Peer.ipv4(self._cidr_block), ec2.Port.tcp(_HTTPS), "HTTPS from the VPC"
+            )
+        return self._security_group
+
+    def add_interface(self, service: str) -> ec2.InterfaceVpcEndpoint:
+        """Define the interface endpoint of a service, or give the one that was defined before.
+
+        Args:
+            service: The service's name in endpoint names, such as `ssm`, `ecr.api` or `sts`. The part before
+                it, different in China and the isolated partitions, follows from the stack's Region; a stack
+                without `env` gets `com.amazonaws`.
+        """
+        if service not in self._interfaces:
+            self._interfaces[service] = ec2.InterfaceVpcEndpoint(
+                self,
+                service,
+                vpc=self._vpc,
+                service=ec2.InterfaceVpcEndpointAwsService(service),
+                subnets=self._endpoint_subnets,
+                security_groups=[self.security_group],
+                open=False,
+                private_dns_enabled=True,
+            )
+        return self._interfaces[service]
