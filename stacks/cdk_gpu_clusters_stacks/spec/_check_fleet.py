@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.capacity import check_capacity, check_new_reservation
+from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, plan_interfaces
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
 
@@ -53,9 +54,8 @@ class FleetView:
         kind = instance_type(part.spec.instance_type)
         zone = parts.network.availability_zone if parts.network else None
         plan, findings = None, ()
-        efa = kind.network.efa is not None if part.spec.efa is None else part.spec.efa
         try:
-            plan = plan_interfaces(kind, policy=part.spec.interface_policy, efa=efa)
+            plan = plan_interfaces(kind, policy=part.spec.interface_policy, efa=uses_efa(kind, part.spec.efa))
             findings = plan.findings
         except ConfigError as fault:
             findings = fault.findings
@@ -69,7 +69,7 @@ class FleetView:
     @property
     def uses_efa(self) -> bool:
         """Whether its nodes have EFA interfaces."""
-        return self.type.network.efa is not None and self.spec.efa is not False
+        return uses_efa(self.type, self.spec.efa)
 
     @property
     def node_count(self) -> int | None:

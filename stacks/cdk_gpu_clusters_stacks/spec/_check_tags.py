@@ -9,8 +9,8 @@ from ._rules import TAGS
 from ._yaml import Key
 
 _MOST = 50
-#: The constructs add `Name` to what they make.
-_OURS = ("Name",)
+#: Tags that the constructs and stacks add themselves.
+_OURS = ("Name", "gpu-cluster")
 
 
 def check_tags(key: Key, tags: Mapping[str, str], *, above: Mapping[str, str] | None = None) -> list[Fault]:

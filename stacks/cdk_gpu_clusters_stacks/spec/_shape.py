@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, Tag
 
@@ -74,19 +74,20 @@ def fields_at(loc: tuple[int | str, ...]) -> list[str]:
 
 
 def _step(node: Any, part: int | str) -> Any:
-    model = _model_of(node)
+    if get_origin(node) in (dict, tuple):
+        return get_args(node)[1 if get_origin(node) is dict else 0]
     if isinstance(part, str) and part.startswith("<"):
         return _tagged(node, part)
-    if model is not None:
-        return model.model_fields[str(part)].annotation if part in model.model_fields else None
-    arguments = get_args(node)
-    return arguments[-1] if arguments else None
+    model = _model_of(node)
+    return model.model_fields[str(part)].annotation if model and part in model.model_fields else None
 
 
 def _model_of(node: Any) -> type[BaseModel] | None:
     if isinstance(node, type) and issubclass(node, BaseModel):
         return node
-    found = [model for model in (_model_of(part) for part in get_args(node) if not isinstance(part, str)) if model]
+    if get_origin(node) in (dict, tuple):
+        return None
+    found = [model for model in map(_model_of, get_args(node)) if model]
     return found[0] if len(found) == 1 else None
 
 

@@ -61,7 +61,7 @@ class FleetSpec(SpecModel):
         "a Capacity Block, an UltraServer block, or a reservation made here. Default: on_demand.",
     )
     efa: bool | None = Field(
-        None, description="Elastic Fabric Adapter interfaces. Default: true where the instance type has them."
+        None, description="Elastic Fabric Adapter interfaces. Default: true for accelerated types that have them."
     )
     interface_policy: Annotated[InterfacePolicy, Field(strict=False)] | None = Field(
         None,

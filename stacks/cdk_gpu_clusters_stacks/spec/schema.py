@@ -1,0 +1,53 @@
+"""JSON Schema of the cluster file, for editors: completion, descriptions, and faults while typing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from .model import ClusterSpec
+
+#: Where the schema is checked in; it is part of the wheel.
+SCHEMA_FILE = Path(__file__).with_name("cluster.schema.json")
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class _Generator(GenerateJsonSchema):
+    """pydantic's schema without the titles that it makes out of field names, and without defaults that say nothing."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        made = super().default_schema(schema)
+        default = made.get("default", ...)
+        if default is None or (isinstance(default, dict) and not any(default.values())):
+            made.pop("default")
+        return made
+
+    def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+        """A mapping whose keys follow a pattern has no other keys."""
+        made = super().dict_schema(schema)
+        return {**made, "additionalProperties": False} if "patternProperties" in made else made
+
+
+def cluster_schema() -> dict[str, Any]:
+    """The JSON Schema of cluster files, version 1."""
+    made = ClusterSpec.model_json_schema(schema_generator=_Generator, mode="validation")
+    fleet = made["$defs"]["FleetSpec"]
+    fleet["oneOf"] = [
+        {"required": ["nodes"], "not": {"anyOf": [{"required": ["min_nodes"]}, {"required": ["max_nodes"]}]}},
+        {"required": ["min_nodes", "max_nodes"], "not": {"required": ["nodes"]}},
+    ]
+    for part in made["$defs"].values():
+        part.pop("title", None)
+    return {"$schema": _DIALECT, **made, "title": "cluster.yaml, version 1"}
+
+
+def schema_text() -> str:
+    """The schema as the text that is checked in."""
+    return json.dumps(cluster_schema(), indent=2, ensure_ascii=False) + "\n"
