@@ -1,0 +1,1 @@
+"""Commands; none of them starts Node."""

@@ -1,0 +1,127 @@
+"""Which machine image a node boots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_ssm as ssm
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.catalogue.instances import InstanceType
+from cdk_gpu_clusters.errors import ConfigError
+from cdk_gpu_clusters.rules.image_pin import image_context_key, not_pinned
+from cdk_gpu_clusters.rules.images import choose_image
+
+# Root devices of the images: AWS EC2 user guide, "Device names for volumes" (Amazon Linux), Ubuntu on AWS documentation.
+_ROOT_DEVICES = {
+    OperatingSystem.AL2023: "/dev/xvda",
+    OperatingSystem.UBUNTU_24_04: "/dev/sda1",
+    OperatingSystem.UBUNTU_22_04: "/dev/sda1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedImage:
+    """An image as a launch template needs it.
+
+    Attributes:
+        image_id: `ami-…`, or a token for it.
+        root_device_name: Device name of its root volume.
+        operating_system: Its operating system.
+    """
+
+    image_id: str
+    root_device_name: str
+    operating_system: OperatingSystem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeImage:
+    """Which machine image a node boots; make one with a class method.
+
+    Example:
+        >>> NodeImage.latest("ubuntu-24.04").operating_system.value
+        'ubuntu-24.04'
+
+    Attributes:
+        operating_system: Operating system of the image.
+        image_id: A fixed image, None to take one by parameter.
+        parameter: A Systems Manager parameter, None for the type's recommended one.
+        is_pinned: Whether the parameter was looked up once into `cdk.context.json`.
+    """
+
+    operating_system: OperatingSystem = OperatingSystem.AL2023
+    image_id: str | None = None
+    parameter: str | None = None
+    is_pinned: bool = False
+
+    @classmethod
+    def latest(cls, operating_system: str = "al2023") -> NodeImage:
+        """The newest recommended image of the instance type, as a CloudFormation parameter of SSM type.
+
+        It moves when the stack is deployed. That is harmless: running nodes are not replaced.
+
+        Args:
+            operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`.
+        """
+        return cls(operating_system=OperatingSystem(operating_system))
+
+    @classmethod
+    def pinned(cls, operating_system: str = "al2023") -> NodeImage:
+        """The recommended image as it was when `python -m cdk_gpu_clusters.cli.pin_image` wrote it down.
+
+        Args:
+            operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`.
+        """
+        return cls(operating_system=OperatingSystem(operating_system), is_pinned=True)
+
+    @classmethod
+    def from_id(cls, image_id: str, *, operating_system: str = "al2023") -> NodeImage:
+        """One image that never moves.
+
+        Args:
+            image_id: `ami-…`.
+            operating_system: What it runs; it decides the name of the root device.
+        """
+        return cls(operating_system=OperatingSystem(operating_system), image_id=image_id)
+
+    @classmethod
+    def from_parameter(cls, parameter: str, *, operating_system: str = "al2023") -> NodeImage:
+        """The image whose id stands in a Systems Manager parameter, read when the stack is deployed.
+
+        Args:
+            parameter: Name of the parameter, such as one that an image pipeline writes.
+            operating_system: What the image runs; it decides the name of the root device.
+        """
+        return cls(operating_system=OperatingSystem(operating_system), parameter=parameter)
+
+    def resolve(self, scope: Construct, instance_type: InstanceType) -> ResolvedImage:
+        """The image for nodes of a type, in a scope.
+
+        Raises:
+            ConfigError: Where no such image exists for the type, or a pinned one was never looked up.
+        """
+        return ResolvedImage(
+            self._image_id(scope, instance_type), _ROOT_DEVICES[self.operating_system], self.operating_system
+        )
+
+    def _image_id(self, scope: Construct, instance_type: InstanceType) -> str:
+        if self.image_id is not None:
+            return self.image_id
+        parameter = self.parameter or choose_image(instance_type, operating_system=self.operating_system).parameter
+        if self.is_pinned:
+            return _pinned(scope, parameter)
+        return ssm.StringParameter.value_for_typed_string_parameter_v2(
+            scope, parameter, ssm.ParameterValueType.AWS_EC2_IMAGE_ID
+        )
+
+
+def _pinned(scope: Construct, parameter: str) -> str:
+    region = known(cdk.Stack.of(scope).region)
+    image_id = None if region is None else scope.node.try_get_context(image_context_key(region, parameter))
+    if image_id is None:
+        raise ConfigError([not_pinned(region, parameter)])
+    return str(image_id)

@@ -1,0 +1,231 @@
+"""The capacity table and its faults, as the design and EC2 have them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cdk_gpu_clusters.catalogue import instance_type, instance_types
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+from cdk_gpu_clusters.rules.capacity import (
+    CapacityKind,
+    CapacityTerms,
+    PlacementUse,
+    check_capacity,
+    check_new_reservation,
+    decide_capacity,
+    parse_instant,
+)
+from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_partition_count, check_placement
+
+START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
+END = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
+GROUP_ARN = "arn:aws:resource-groups:us-east-1:123456789012:group/blocks"
+
+
+def terms(kind: CapacityKind, **changes: object) -> CapacityTerms:
+    values: dict[str, object] = {"kind": kind}
+    if kind in (CapacityKind.RESERVATION, CapacityKind.CAPACITY_BLOCK):
+        values["reservation_id"] = "cr-0123456789abcdef0"
+    if kind is CapacityKind.ULTRASERVER_BLOCK:
+        values["reservation_group_arn"] = GROUP_ARN
+    if kind.is_block:
+        values |= {"starts_at": START, "ends_at": END}
+    return CapacityTerms(**(values | changes))
+
+
+BLOCK = CapacityKind.CAPACITY_BLOCK
+
+
+@pytest.mark.parametrize(
+    ("kind", "market", "preference", "targets", "placement", "drain_minutes"),
+    [
+        (CapacityKind.ON_DEMAND, None, "none", False, PlacementUse.OWN, None),
+        (CapacityKind.SPOT, "spot", None, False, PlacementUse.OWN, None),
+        (CapacityKind.RESERVATION, None, None, True, PlacementUse.RESERVATION, None),
+        (CapacityKind.CAPACITY_BLOCK, "capacity-block", None, True, PlacementUse.NONE, 40),
+        (CapacityKind.ULTRASERVER_BLOCK, "capacity-block", None, True, PlacementUse.NONE, 70),
+    ],
+)
+def test_each_row_of_the_capacity_table(
+    kind: CapacityKind,
+    market: str | None,
+    preference: str | None,
+    targets: bool,
+    placement: PlacementUse,
+    drain_minutes: int | None,
+) -> None:
+    decision = decide_capacity(terms(kind), efa=True)
+    assert decision.market_type == market
+    assert decision.reservation_preference == preference
+    assert decision.targets_reservation is targets
+    assert decision.placement is placement
+    expected_drain = None if drain_minutes is None else timedelta(minutes=drain_minutes)
+    assert decision.drain_before_end == expected_drain
+    assert decision.size_changes_after_deploy is kind.is_block
+    assert decision.terminates_before_launch is kind.is_reserved
+    assert decision.placement_reason
+
+
+def test_an_open_reservation_is_consumed_only_when_the_user_says_so() -> None:
+    wish = terms(CapacityKind.ON_DEMAND, uses_open_reservations=True)
+    assert decide_capacity(wish, efa=False).reservation_preference == "open"
+
+
+def test_without_efa_no_placement_group_is_made() -> None:
+    assert decide_capacity(terms(CapacityKind.ON_DEMAND), efa=False).placement is PlacementUse.NONE
+
+
+def found(findings: list[Finding]) -> set[str]:
+    return {finding.id for finding in findings}
+
+
+@pytest.mark.parametrize(
+    ("wish", "type_name", "extra", "expected"),
+    [
+        (terms(BLOCK, ends_at=None), "p5.48xlarge", {}, {"GPU-CAP-001"}),
+        (terms(BLOCK), "p5.48xlarge", {"placement": PlacementStrategy.CLUSTER}, {"GPU-CAP-002"}),
+        (terms(BLOCK), "g6.xlarge", {}, {"GPU-CAP-003"}),
+        (terms(BLOCK), "p6e-gb200.36xlarge", {}, {"GPU-CAP-003"}),
+        (terms(CapacityKind.ULTRASERVER_BLOCK), "p5.48xlarge", {}, {"GPU-CAP-003"}),
+        (terms(BLOCK, starts_at=END, ends_at=START), "p5.48xlarge", {}, {"GPU-CAP-004"}),
+        (terms(BLOCK, starts_at=END), "p5.48xlarge", {}, {"GPU-CAP-004"}),
+        (terms(CapacityKind.ON_DEMAND), "p6e-gb200.36xlarge", {}, {"GPU-CAP-005", "GPU-CAP-009"}),
+        (terms(BLOCK, reservation_id="cr-123"), "p5.48xlarge", {}, {"GPU-CAP-006"}),
+        (
+            terms(CapacityKind.ULTRASERVER_BLOCK, reservation_group_arn="blocks"),
+            "p6e-gb200.36xlarge",
+            {},
+            {"GPU-CAP-007"},
+        ),
+        (terms(CapacityKind.ULTRASERVER_BLOCK), "p6e-gb200.36xlarge", {"node_count": 10}, {"GPU-CAP-008"}),
+        (terms(CapacityKind.ON_DEMAND), "p5.48xlarge", {}, {"GPU-CAP-009"}),
+        (terms(CapacityKind.SPOT), "p6e-gb200.36xlarge", {}, {"GPU-CAP-005", "GPU-CAP-010"}),
+        (terms(BLOCK, ends_at=END + timedelta(hours=1)), "p5.48xlarge", {}, {"GPU-CAP-011"}),
+        (terms(BLOCK, starts_at=END - timedelta(minutes=40)), "p5.48xlarge", {}, {"GPU-CAP-012"}),
+        (terms(BLOCK), "p5.48xlarge", {"node_count": 65}, {"GPU-CAP-013"}),
+        (terms(BLOCK), "p4d.24xlarge", {"region": "eu-north-1"}, {"GPU-CAP-014"}),
+        (
+            terms(CapacityKind.RESERVATION),
+            "p5.48xlarge",
+            {"placement": PlacementStrategy.CLUSTER},
+            {"GPU-CAP-016"},
+        ),
+        (terms(CapacityKind.SPOT, max_price_usd_per_hour=0.0), "p5.48xlarge", {}, {"GPU-CAP-020"}),
+        (
+            terms(BLOCK, reservation_id="block", ends_at=None),
+            "g6.xlarge",
+            {"placement": PlacementStrategy.SPREAD},
+            {"GPU-CAP-001", "GPU-CAP-002", "GPU-CAP-003", "GPU-CAP-006"},
+        ),
+    ],
+)
+def test_every_fault_is_found_at_once(
+    wish: CapacityTerms, type_name: str, extra: dict[str, object], expected: set[str]
+) -> None:
+    findings = check_capacity(wish, instance_type(type_name), **extra)
+    assert found(findings) == expected
+    for finding in findings:
+        assert finding.cause
+        assert finding.fix
+
+
+@pytest.mark.parametrize(
+    ("wish", "type_name", "extra"),
+    [
+        (terms(BLOCK), "p5.48xlarge", {"node_count": 64, "region": "us-east-1"}),
+        (terms(BLOCK, starts_at=None), "trn1.32xlarge", {}),
+        (terms(BLOCK), "p5.48xlarge", {"placement": PlacementStrategy.NONE}),
+        (terms(CapacityKind.ULTRASERVER_BLOCK), "p6e-gb200.36xlarge", {"node_count": 18}),
+        (
+            terms(CapacityKind.RESERVATION),
+            "p5.48xlarge",
+            {"placement": PlacementStrategy.CLUSTER, "has_reservation_group": True},
+        ),
+        (terms(CapacityKind.SPOT, max_price_usd_per_hour=20.0), "p5en.48xlarge", {}),
+        (terms(CapacityKind.ON_DEMAND), "g6.xlarge", {}),
+    ],
+)
+def test_what_works_has_no_findings(wish: CapacityTerms, type_name: str, extra: dict[str, object]) -> None:
+    assert check_capacity(wish, instance_type(type_name), **extra) == []
+
+
+def test_scarce_types_are_advice_not_an_error() -> None:
+    (finding,) = check_capacity(terms(CapacityKind.ON_DEMAND), instance_type("p5.48xlarge"))
+    assert finding.severity is Severity.WARNING
+
+
+def test_every_type_takes_a_block_exactly_where_ec2_sells_one() -> None:
+    for record in instance_types().values():
+        kind = CapacityKind.ULTRASERVER_BLOCK if record.ultraservers else BLOCK
+        refused = "GPU-CAP-003" in found(check_capacity(terms(kind), record))
+        assert refused is ("capacity-block" not in record.usage_classes), record.name
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2026-12-01T11:30Z", START),
+        ("2026-12-01T12:30+01:00", START),
+        (START, START),
+    ],
+)
+def test_instants_are_read_as_utc(text: str | datetime, expected: datetime) -> None:
+    assert parse_instant(text, name="starts_at") == expected
+
+
+@pytest.mark.parametrize("text", ["2026-12-01T11:30", "soon", "", datetime(2026, 12, 1)])  # noqa: DTZ001
+def test_an_instant_without_a_zone_is_refused(text: str | datetime) -> None:
+    with pytest.raises(ConfigError, match=r"GPU-CAP-015.*starts_at"):
+        parse_instant(text, name="starts_at")
+
+
+@pytest.mark.parametrize(
+    ("count", "ends_at", "unlimited", "placement", "expected"),
+    [
+        (4, END, False, PlacementStrategy.CLUSTER, set()),
+        (1000, None, True, None, set()),
+        (0, END, False, None, {"GPU-CAP-017"}),
+        (1001, END, False, None, {"GPU-CAP-017"}),
+        (4, None, False, None, {"GPU-CAP-018"}),
+        (4, END, True, None, {"GPU-CAP-018"}),
+        (4, END, False, PlacementStrategy.SPREAD, {"GPU-CAP-019"}),
+        (0, END, True, PlacementStrategy.PARTITION, {"GPU-CAP-017", "GPU-CAP-018", "GPU-CAP-019"}),
+    ],
+)
+def test_a_reservation_to_be_made(
+    count: int, ends_at: datetime | None, unlimited: bool, placement: PlacementStrategy | None, expected: set[str]
+) -> None:
+    findings = check_new_reservation(
+        instance_count=count, ends_at=ends_at, unlimited=unlimited, placement=placement
+    )
+    assert found(findings) == expected
+
+
+@pytest.mark.parametrize(
+    ("strategy", "extra", "expected"),
+    [
+        (PlacementStrategy.CLUSTER, {"efa": True}, set()),
+        (PlacementStrategy.SPREAD, {"node_count": 7}, set()),
+        (PlacementStrategy.SPREAD, {"node_count": 14, "zone_count": 2}, set()),
+        (PlacementStrategy.SPREAD, {"node_count": 8}, {"GPU-PLC-003"}),
+        (PlacementStrategy.PARTITION, {"efa": True}, {"GPU-PLC-004"}),
+        (PlacementStrategy.NONE, {"efa": True, "node_count": 99}, set()),
+    ],
+)
+def test_placement_of_nodes(strategy: PlacementStrategy, extra: dict[str, object], expected: set[str]) -> None:
+    findings = check_placement(instance_type("g6.12xlarge"), strategy, **extra)
+    assert found(findings) == expected
+
+
+def test_a_strategy_that_the_type_lacks_is_refused() -> None:
+    from dataclasses import replace
+
+    record = replace(instance_type("g6.12xlarge"), placement_strategies=frozenset({"partition"}))
+    assert found(check_placement(record, PlacementStrategy.CLUSTER)) == {"GPU-PLC-001"}
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, set()), (7, set()), (0, {"GPU-PLC-002"}), (8, {"GPU-PLC-002"})])
+def test_partition_counts(count: int, expected: set[str]) -> None:
+    assert found(check_partition_count(count)) == expected
