@@ -16,6 +16,7 @@ from cdk_gpu_clusters.rules.endpoints import Feature, endpoints_for
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget, usable_addresses
 
 from .cluster_subnets import ClusterSubnets, cidr_of
+from .compliance_packs import acknowledge_in_packs
 from .egress import Egress, NatEgress
 from .endpoints import VpcEndpoints
 from .flow_logs import VpcFlowLogs
@@ -245,7 +246,7 @@ class ClusterNetwork(Construct):
         return [finding.at(self.node.path) for finding in findings]
 
     def _define_vpc(self, cidr: str) -> ec2.CfnVPC:
-        return ec2.CfnVPC(
+        vpc = ec2.CfnVPC(
             self,
             "Resource",
             cidr_block=cidr,
@@ -253,3 +254,9 @@ class ClusterNetwork(Construct):
             enable_dns_support=True,
             tags=[CfnTag(key="Name", value=self.node.path)],
         )
+        acknowledge_in_packs(
+            vpc,
+            "VPCDefaultSecurityGroupClosed",
+            "CloudFormation cannot change the default security group; no interface of this library joins it.",
+        )
+        return vpc

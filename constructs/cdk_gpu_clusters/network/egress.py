@@ -9,6 +9,7 @@ from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from .compliance_packs import acknowledge_in_packs
 from .network_subnet import NetworkSubnet
 
 EVERYWHERE = "0.0.0.0/0"
@@ -68,6 +69,11 @@ class NatEgress(Construct):
             gateway_id=self.internet_gateway.ref,
         )
         internet.node.add_dependency(attachment)
+        acknowledge_in_packs(
+            internet,
+            "VPCNoUnrestrictedRouteToIGW",
+            "The public subnet holds nothing but the NAT gateway, which takes no connections from outside.",
+        )
         self.public = NetworkSubnet(
             self,
             "Public",

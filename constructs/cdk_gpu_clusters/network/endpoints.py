@@ -8,6 +8,10 @@ from types import MappingProxyType
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cdk_gpu_clusters._cdk import acknowledge, known
+
+from .compliance_packs import acknowledge_in_packs
+
 _HTTPS = 443
 
 
@@ -61,16 +65,7 @@ class VpcEndpoints(Construct):
     def security_group(self) -> ec2.SecurityGroup:
         """The security group of the interface endpoints: HTTPS from the VPC in, nothing out."""
         if self._security_group is None:
-            self._security_group = ec2.SecurityGroup(
-                self,
-                "Access",
-                vpc=self._vpc,
-                description="AWS service endpoints: HTTPS from the VPC",
-                allow_all_outbound=False,
-            )
-            self._security_group.add_ingress_rule(
-                ec2.Peer.ipv4(self._cidr_block), ec2.Port.tcp(_HTTPS), "HTTPS from the VPC"
-            )
+            self._security_group = self._define_security_group()
         return self._security_group
 
     def add_interface(self, service: str) -> ec2.InterfaceVpcEndpoint:
@@ -93,3 +88,21 @@ class VpcEndpoints(Construct):
                 private_dns_enabled=True,
             )
         return self._interfaces[service]
+
+    def _define_security_group(self) -> ec2.SecurityGroup:
+        group = ec2.SecurityGroup(
+            self,
+            "Access",
+            vpc=self._vpc,
+            description="AWS service endpoints: HTTPS from the VPC",
+            allow_all_outbound=False,
+        )
+        group.add_ingress_rule(ec2.Peer.ipv4(self._cidr_block), ec2.Port.tcp(_HTTPS), "HTTPS from the VPC")
+        if known(self._cidr_block) is None:
+            reason = (
+                "The only rule is HTTPS from the VPC's own block, which the pack cannot read from a token."
+            )
+            acknowledge(group, "AwsSolutions::AwsSolutions-EC23", reason)
+            acknowledge_in_packs(group, "EC2RestrictedCommonPorts", reason)
+            acknowledge_in_packs(group, "EC2RestrictedSSH", reason)
+        return group

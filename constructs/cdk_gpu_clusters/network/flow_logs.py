@@ -9,8 +9,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-# CloudWatchLogGroupEncrypted of the packs asks for a customer key; CloudWatch Logs encrypts every group
-# anyway.
+from .compliance_packs import acknowledge_in_packs
 
 
 class VpcFlowLogs(Construct):
@@ -47,6 +46,12 @@ class VpcFlowLogs(Construct):
         """
         super().__init__(scope, construct_id)
         self.log_group = logs.LogGroup(self, "Group", retention=retention, encryption_key=encryption_key)
+        if encryption_key is None:
+            acknowledge_in_packs(
+                self.log_group,
+                "CloudWatchLogGroupEncrypted",
+                "CloudWatch Logs encrypts every log group; flow_log_encryption_key gives it a customer key.",
+            )
         self.role = iam.Role(self, "Role", assumed_by=self._flow_logs_principal())
         # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
         write = iam.ManagedPolicy(
