@@ -38,8 +38,7 @@ class ClusterNetwork(Construct):
     - an S3 gateway endpoint on all private route tables, so that datasets and checkpoints cost no NAT fee;
     - with `Egress.NAT` an internet gateway, and one NAT gateway in a public subnet in the fleet's zone;
     - with `Egress.CLOSED` interface endpoints of the AWS services that the features in use need, in the
-      control
-      subnets, behind one security group that takes HTTPS from the VPC;
+      control subnets, behind one security group that takes HTTPS from the VPC;
     - flow logs in CloudWatch Logs.
 
     No subnet gives public addresses. `subnets.py` says how the block is divided; adding a control zone later
@@ -53,8 +52,7 @@ class ClusterNetwork(Construct):
     What CloudFormation cannot do: the VPC's default security group stays as EC2 makes it (members reach each
     other). Nothing here uses it; to close it, remove its rules once by hand or by an AWS Config rule.
 
-    The ids of subnets and endpoints follow from the zone's or the service's name, never from a place in a
-    list.
+    The ids of subnets and endpoints follow from the name of the zone or the service, not from a place in a list.
 
     Attributes:
         vpc: The VPC for other constructs. Its private subnets (isolated ones in a closed network) are the

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from aws_cdk import Fn
 
 from cdk_gpu_clusters._cdk import known
-from cdk_gpu_clusters.catalogue.regions import region_of_zone
 from cdk_gpu_clusters.errors import Finding, define_rule
-from cdk_gpu_clusters.rules.zones import check_zone
+from cdk_gpu_clusters.rules.zones import Zone, check_zone, read_zone
 
 from .egress import Egress
 
 _DEFAULT_CONTROL_ZONES = 2
 
 NAT_ZONE = define_rule(
-    "GPU-NET-105",
+    "GPU-NET-145",
     "a NAT gateway stands in a zone of the Region, in a network that has one",
     source="this library; whether a given Local Zone offers NAT gateways is unverified",
 )
@@ -25,8 +24,8 @@ NAT_ZONE = define_rule(
 
 def is_local_zone(zone: str) -> bool:
     """Whether a zone's name or id is one of a Local Zone; a token is not."""
-    region = region_of_zone(known(zone) or "")
-    return region is not None and region.is_local_zone(zone)
+    found = _read(zone)
+    return found is not None and found.is_local
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,15 +69,14 @@ def check_network_zones(
     """
     named = [("availability_zone", fleet), ("nat_availability_zone", nat)]
     named += [("control_availability_zones", zone) for zone in control or ()]
-    known_region = region or _region_name(fleet)
-    findings = []
-    if known_region is not None:
-        findings += [
-            finding.at(argument)
-            for argument, zone in named
-            if (literal := known(zone)) is not None
-            for finding in check_zone(known_region, literal)
-        ]
+    if region is None and (found := _read(fleet)) is not None:
+        region = found.region
+    findings = [
+        finding.at(argument)
+        for argument, zone in named
+        if (literal := known(zone)) is not None
+        for finding in check_zone(region, literal)
+    ]
     if nat is not None and (egress is Egress.CLOSED or is_local_zone(nat)):
         closed = egress is Egress.CLOSED
         cause = "a closed network has no NAT gateway" if closed else "a NAT gateway may not stand here"
@@ -98,6 +96,5 @@ def _listed_zone(place: int) -> str:
     return Fn.select(place, Fn.get_azs())
 
 
-def _region_name(zone: str) -> str | None:
-    found = region_of_zone(known(zone) or "")
-    return found.name if found else None
+def _read(zone: str) -> Zone | None:
+    return None if (literal := known(zone)) is None else read_zone(literal)

@@ -40,22 +40,22 @@ _ZONE_SLOTS = 7  # no Region has more than six zones; the eighth slot holds the 
 _MINIMUM_CONTROL_ZONES = 2  # Application Load Balancers and EKS control planes ask for subnets in two zones
 
 VPC_CIDR = define_rule(
-    "GPU-NET-101",
+    "GPU-NET-141",
     "a VPC has one private IPv4 block of /16 to /20",
     source="Amazon VPC user guide, VPC CIDR blocks; Elastic Load Balancing, subnets of /27 or larger",
 )
 FLEET_PREFIX = define_rule(
-    "GPU-NET-102",
+    "GPU-NET-142",
     "the fleet subnet takes at most the first half of the VPC and is not smaller than /28",
     source="Amazon VPC user guide, Subnet CIDR blocks; this library's division of the VPC",
 )
 CONTROL_ZONES = define_rule(
-    "GPU-NET-103",
+    "GPU-NET-143",
     "control and load-balancer subnets stand in two to seven different zones of the Region",
     source="Application Load Balancers user guide and Amazon EKS user guide: subnets in at least two zones",
 )
 DOCKER_BRIDGE = define_rule(
-    "GPU-NET-104",
+    "GPU-NET-144",
     "a VPC does not contain 172.17.0.0/16",
     source="Amazon VPC user guide, VPC CIDR blocks: used by some AWS services; Docker's default bridge",
 )
