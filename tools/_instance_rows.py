@@ -107,11 +107,12 @@ def _card_ranges(cards: Iterable[Mapping[str, Any]]) -> list[Row]:
     return ranges
 
 
-def render(header: Mapping[str, Any], rows: Mapping[str, Any], *, key: str = "types") -> str:
-    """A JSON file with one line per header entry and one per row, so that a diff names the row that changed."""
+def render(header: Mapping[str, Any], rows: Mapping[str, Any]) -> str:
+    """A JSON file with one line per row, so that a diff names the row that changed."""
     lines = [f"  {json.dumps(name)}: {json.dumps(value)}" for name, value in header.items()]
-    body = ",\n".join(f"    {json.dumps(name)}: {json.dumps(rows[name])}" for name in sorted(rows, key=_natural))
-    lines.append(f"  {json.dumps(key)}: {{\n{body}\n  }}")
+    ordered = sorted(rows, key=_natural)
+    body = ",\n".join(f"    {json.dumps(name)}: {json.dumps(rows[name])}" for name in ordered)
+    lines.append(f'  "types": {{\n{body}\n  }}')
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -130,29 +130,28 @@ def _network(row: Row, facts: Row, layout_bases: Row) -> Network:
 def _cards(rows: list[Row], facts: Row) -> tuple[NetworkCard, ...]:
     efa_gbps = _by_card(facts.get("card_efa_gbps", ()))
     ena_gbps = _by_card(facts.get("card_ena_gbps", ()))
-    single = sum(row["to"] - row["from"] + 1 for row in rows) == 1
-    cards = []
-    for row in rows:
-        types = frozenset(row["interface_types"])
-        # The one card of a type is the type: its limits hold for either traffic, unless a fact says otherwise.
-        alone = row.get("peak_gbps") if single else None
-        efa_alone = facts.get("efa_gbps", alone) if "efa" in types else None
-        for index in range(row["from"], row["to"] + 1):
-            cards.append(
-                NetworkCard(
-                    index=index,
-                    max_interfaces=row["max_interfaces"],
-                    interface_types=types,
-                    baseline_gbps=row.get("baseline_gbps"),
-                    peak_gbps=row.get("peak_gbps"),
-                    efa_gbps=efa_gbps.get(index, efa_alone if single else None),
-                    ena_gbps=ena_gbps.get(index, facts.get("primary_ena_gbps", alone) if single else None),
-                )
-            )
-    return tuple(sorted(cards, key=lambda card: card.index))
+    if len(rows) == 1 and rows[0]["to"] == 0:
+        # The one card is the instance: its limit holds for either traffic, unless a fact says otherwise.
+        peak = rows[0].get("peak_gbps")
+        ena_gbps[0] = facts.get("primary_ena_gbps", peak)
+        if "efa" in rows[0]["interface_types"]:
+            efa_gbps[0] = facts.get("efa_gbps", peak)
+    return tuple(
+        NetworkCard(
+            index=index,
+            max_interfaces=row["max_interfaces"],
+            interface_types=frozenset(row["interface_types"]),
+            baseline_gbps=row.get("baseline_gbps"),
+            peak_gbps=row.get("peak_gbps"),
+            efa_gbps=efa_gbps.get(index),
+            ena_gbps=ena_gbps.get(index),
+        )
+        for row in rows
+        for index in range(row["from"], row["to"] + 1)
+    )
 
 
-def _by_card(ranges: list[tuple[int, int, int, float]] | tuple[()]) -> dict[int, float]:
+def _by_card(ranges: Iterable[tuple[int, int, int, float]]) -> dict[int, float | None]:
     """Expand `[from, to, step, gbps]` ranges."""
     return {card: gbps for first, last, step, gbps in ranges for card in range(first, last + 1, step)}
 
@@ -161,14 +160,15 @@ def _efa(row: Row, cards: tuple[NetworkCard, ...], facts: Row, layout_bases: Row
     if not row.get("efa_interfaces"):
         return None
     capable = tuple(card.index for card in cards if card.supports_efa)
-    only_card_gbps = cards[0].peak_gbps if len(cards) == 1 else None
+    one_card = len(cards) == 1
+    layout = facts.get("layout", "single" if one_card else "generic")
     return Efa(
         max_interfaces=row["efa_interfaces"],
-        ceiling_gbps=facts.get("efa_gbps", only_card_gbps),
+        ceiling_gbps=facts.get("efa_gbps", cards[0].peak_gbps if one_card else None),
         rdma_read=facts.get("rdma_read"),
         rdma_write=facts.get("rdma_write"),
         gpudirect_rdma=facts.get("gpudirect_rdma"),
         generation=facts.get("efa_generation"),
         recommended_cards=tuple(facts.get("recommended_cards", capable)),
-        recommended_layout_basis=layout_bases[facts.get("layout", "single" if len(cards) == 1 else "generic")],
+        recommended_layout_basis=layout_bases[layout],
     )

@@ -3,25 +3,25 @@
 Numbers come from recorded DescribeInstanceTypes output, or from AWS pages where a type is absent there
 (`InstanceType.record_status`). What has no source is None, or is named in `InstanceType.unverified_fields`.
 
-Units: memory in MiB, network in Gbps (decimal), EBS in Mbps, disks in GB (decimal), NVLink in GB/s per GPU with
-both directions summed.
+Units: memory in MiB, network in Gbps (decimal), EBS in Mbps, disks in GB (decimal), NVLink in GB/s per GPU
+with both directions summed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 
-class Architecture(str, Enum):
+class Architecture(StrEnum):
     """Processor architecture, in EC2's own words."""
 
     X86_64 = "x86_64"
     ARM64 = "arm64"
 
 
-class AcceleratorKind(str, Enum):
+class AcceleratorKind(StrEnum):
     """Which driver stack an accelerator needs."""
 
     GPU = "gpu"
@@ -34,10 +34,10 @@ class NetworkCard:
 
     Attributes:
         index: Network card index, from 0.
-        max_interfaces: Interfaces that the card takes, of every kind. On a type known from documentation only, it is
-            what the documented layouts use (see `InstanceType.unverified_fields`).
+        max_interfaces: Interfaces that the card takes, of every kind. On a type that is known from
+            documentation only, what the documented layouts use (see `InstanceType.unverified_fields`).
         interface_types: Which of `interface`, `efa` and `efa-only` the card accepts.
-        baseline_gbps: Sustained bandwidth as the API states it. Some types repeat the instance total on every card.
+        baseline_gbps: Sustained bandwidth as the API states it; some types repeat the instance's on each.
         peak_gbps: Burst bandwidth as the API states it.
         efa_gbps: EFA bandwidth of the card, or None where no source gives one.
         ena_gbps: ENA (IP) bandwidth of the card, or None where no source gives one.
@@ -93,7 +93,7 @@ class Network:
         ipv6_per_interface: IPv6 addresses per interface.
         efa: EFA limits, or None where the type has no EFA.
         ena_express: Whether ENA Express works; None is unknown.
-        extra_ena_cards: Cards that get an `interface` at device 1 for the most ENA bandwidth; None has no source.
+        extra_ena_cards: Cards with an `interface` at device 1 for the most ENA bandwidth; None is unknown.
         maximum_ena_gbps: ENA bandwidth with those interfaces, or None.
         primary_ena_gbps: ENA bandwidth of the primary interface alone, or None.
         performance: The API's own words, such as `3200 Gigabit`.
@@ -124,7 +124,7 @@ class Accelerator:
         logical_count: Devices that the operating system sees.
         partition_fraction: Share of one GPU per device; 1.0 is a whole one.
         memory_mib_each: Memory per device, in MiB, as the API states it.
-        memory_mib_for_sizing: Memory per device to size models with; differs where the API's number is disputed.
+        memory_mib_for_sizing: Memory per device to size models with; differs where the API is disputed.
         nvidia_architecture: Such as `Hopper`; None for Neuron.
         cuda_compute_capability: Such as `9.0`; general knowledge, unverified; None for Neuron.
         mig_capable: Whether the GPU can be split with MIG on this type.

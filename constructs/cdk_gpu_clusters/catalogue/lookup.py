@@ -37,8 +37,8 @@ def instance_type(name: str) -> InstanceType:
         name: Such as `p5.48xlarge`, in EC2's own spelling.
 
     Raises:
-        ConfigError: GPU-INST-001 if the type is unknown, with the nearest names; GPU-INST-002 if only its name is
-            known, with what is missing.
+        ConfigError: GPU-INST-001 if the type is unknown, with the nearest names; GPU-INST-002 if only its
+            name is known, with what is missing.
 
     Example:
         >>> instance_type("p5.48xlarge").network.efa.max_interfaces
