@@ -1,6 +1,9 @@
 """Which endpoints a network without internet access needs."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cdk_gpu_clusters.rules.endpoints import (
     GATEWAY_ENDPOINTS,
     Feature,
@@ -8,8 +11,6 @@ from cdk_gpu_clusters.rules.endpoints import (
     endpoints_for,
     reasons_for,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 FEATURES = st.sets(st.sampled_from(Feature))
 

@@ -1,6 +1,7 @@
 """Which instance types can share EFA traffic."""
 
 import pytest
+
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.fabric import check_efa_group, check_fabric
 

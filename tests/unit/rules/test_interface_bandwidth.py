@@ -1,6 +1,7 @@
 """What bandwidth a set of cards gives."""
 
 import pytest
+
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.rules.interface_bandwidth import efa_gbps_of, ena_gbps_of
 

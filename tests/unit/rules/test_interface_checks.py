@@ -4,11 +4,12 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type, instance_types
 from cdk_gpu_clusters.rules.interface_checks import check_addresses, check_interfaces, check_public_ip
 from cdk_gpu_clusters.rules.interfaces import NetworkInterface, plan_interfaces
-from hypothesis import given
-from hypothesis import strategies as st
 
 Interfaces = list[NetworkInterface]
 N = NetworkInterface

@@ -3,6 +3,9 @@
 from ipaddress import IPv4Address, IPv4Network
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.interfaces import Orchestrator, plan_interfaces
 from cdk_gpu_clusters.rules.ip_budget import (
@@ -12,8 +15,6 @@ from cdk_gpu_clusters.rules.ip_budget import (
     smallest_prefix_for,
     usable_addresses,
 )
-from hypothesis import given
-from hypothesis import strategies as st
 
 SMALL_PREFIXES = st.integers(22, 28)  # counted address by address below, so kept small
 DEMANDS = st.builds(

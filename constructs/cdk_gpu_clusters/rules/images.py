@@ -1,0 +1,285 @@
+"""Which machine image an instance type can start from.
+
+An image fits by purpose, accelerator, architecture and operating system, and by the instance families that
+its documentation lists. An image that lists the family beats the usual one, whose list may not be known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue import instance_type as look_up
+from cdk_gpu_clusters.catalogue.images import (
+    ImageParameter,
+    ImagePurpose,
+    OperatingSystem,
+    image_parameters,
+    images_for,
+    minimum_software,
+)
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
+
+_NOTES = "AWS Deep Learning AMI release notes, EKS user guide and Neuron documentation (2026)"
+
+IMAGE_EXISTS = define_rule(
+    "GPU-AMI-001", "an image exists for the accelerator and the architecture", source=_NOTES
+)
+IMAGE_FOR_SYSTEM = define_rule("GPU-AMI-002", "an image exists for the operating system", source=_NOTES)
+FAMILY_LISTED = define_rule(
+    "GPU-AMI-003", "the image's documentation lists the instance family", source=_NOTES
+)
+FAMILY_LIST_READ = define_rule(
+    "GPU-AMI-004", "the image's list of instance families has been read", source="the catalogue's image rows"
+)
+ARCHITECTURE_FITS = define_rule(
+    "GPU-AMI-005", "image and instance type have the same architecture", source="EC2 RunInstances"
+)
+DRIVER_FITS = define_rule(
+    "GPU-AMI-006", "the image carries the drivers of the accelerator", source="EC2 DescribeInstanceTypes"
+)
+SOFTWARE_NEW_ENOUGH = define_rule(
+    "GPU-AMI-007",
+    "the image's software is at least what the family needs",
+    source='AWS Deep Learning AMI guide, "P6 Supported DLAMIs", and the catalogue\'s minimum software',
+)
+IMAGE_ID_FORM = define_rule("GPU-AMI-008", "an image id has the form ami-<hex>", source="EC2 API, ImageId")
+KUBERNETES_VERSION = define_rule(
+    "GPU-AMI-009",
+    "an EKS image is chosen for a Kubernetes version",
+    source='AWS EKS user guide, "Amazon EKS optimized Amazon Linux AMIs"',
+)
+
+# The order in which a system is chosen where the user names none.
+_SYSTEMS = (OperatingSystem.AL2023, OperatingSystem.UBUNTU_24_04, OperatingSystem.UBUNTU_22_04)
+_IMAGE_ID = re.compile(r"ami-([0-9a-f]{8}|[0-9a-f]{17})")
+_KUBERNETES = re.compile(r"1\.\d{1,2}")
+_VERSIONED = ("nvidia_driver", "cuda", "kernel", "efa_installer", "aws_ofi_nccl")
+
+
+def choose_image(
+    instance_type: InstanceType | str,
+    *,
+    operating_system: OperatingSystem | str | None = None,
+    purpose: ImagePurpose = ImagePurpose.EC2,
+    variant: str | None = None,
+) -> ImageParameter:
+    """The image parameter that an instance type starts from, where the user pins no image.
+
+    Args:
+        instance_type: The type, or its name.
+        operating_system: The system; without one AL2023, then Ubuntu 24.04, then 22.04, as far as they list
+            the family.
+        purpose: Which kind of node the image is for.
+        variant: A variant such as `single-cuda`; without one the one whose documentation lists the family,
+            the preferred one first.
+
+    Returns:
+        The row. `check_image` tells what is worth knowing about it.
+
+    Raises:
+        ConfigError: If no image fits, with what would.
+
+    Example:
+        >>> choose_image("trn2.48xlarge").parameter
+        '/aws/service/neuron/dlami/base/amazon-linux-2023/latest/image_id'
+    """
+    kind = look_up(instance_type) if isinstance(instance_type, str) else instance_type
+    system = None if operating_system is None else OperatingSystem(operating_system)
+    rows = _rows_for(kind, purpose)
+    if not rows:
+        raise ConfigError([_no_image(kind, purpose)])
+    of_system = [
+        row for row in rows if system in (None, row.operating_system) and variant in (None, row.variant)
+    ]
+    if not of_system:
+        raise ConfigError([_no_system(kind, rows, system, variant)])
+    chosen = _best(kind, of_system, any_variant=variant is not None)
+    if chosen is None:
+        raise ConfigError([_unlisted(kind, of_system[0])])
+    return chosen
+
+
+def check_image(instance_type: InstanceType | str, image: ImageParameter) -> list[Finding]:
+    """Find what keeps an instance type from starting from an image, or is worth knowing about it.
+
+    Args:
+        instance_type: The type, or its name.
+        image: The image's row.
+    """
+    kind = look_up(instance_type) if isinstance(instance_type, str) else instance_type
+    accelerator = kind.accelerator.kind if kind.accelerator else None
+    findings = []
+    if image.architecture is not kind.architecture:
+        findings.append(
+            ARCHITECTURE_FITS.finding(
+                cause=f"{kind.name} is {kind.architecture.value} and the image is {image.architecture.value}",
+                got=image.parameter,
+                allowed=_what_works(kind),
+                fix=f"choose an image for {kind.architecture.value}",
+            )
+        )
+    elif accelerator is not None and image.accelerator is not accelerator:
+        findings.append(
+            DRIVER_FITS.finding(
+                cause=f"the image lacks the drivers of {kind.name}",
+                got=image.parameter,
+                allowed=_what_works(kind),
+                fix=f"choose an image for {accelerator.value}",
+            )
+        )
+    elif accelerator is not None and not _may_serve(kind, image):
+        findings.append(_unlisted(kind, image))
+    elif accelerator is not None and image.families is None:
+        findings.append(_list_not_read(kind, image))
+    return [*findings, *_check_software(kind, image)]
+
+
+def check_image_id(image_id: str) -> list[Finding]:
+    """Find a pinned image id that no image can have."""
+    if _IMAGE_ID.fullmatch(image_id):
+        return []
+    return [
+        IMAGE_ID_FORM.finding(
+            cause="this is not an image id",
+            got=repr(image_id),
+            allowed="ami- and 8 or 17 hexadecimal digits",
+            fix="give the id, not the image's name or its SSM parameter",
+        )
+    ]
+
+
+def parameter_name(image: ImageParameter, *, kubernetes_version: str | None = None) -> str:
+    """The image's SSM parameter with the Kubernetes version filled in where it needs one.
+
+    Args:
+        image: The image's row.
+        kubernetes_version: Such as `1.34`; needed for EKS images only.
+
+    Raises:
+        ConfigError: If an EKS image is asked for without a version, or with something else.
+    """
+    if "{kubernetes_version}" not in image.parameter:
+        return image.parameter
+    if kubernetes_version is None or not _KUBERNETES.fullmatch(kubernetes_version):
+        raise ConfigError(
+            [
+                KUBERNETES_VERSION.finding(
+                    cause="an EKS image exists once for every Kubernetes version",
+                    got=repr(kubernetes_version),
+                    allowed="a version such as 1.34",
+                    fix="give the cluster's Kubernetes version",
+                )
+            ]
+        )
+    return image.parameter.format(kubernetes_version=kubernetes_version)
+
+
+def _rows_for(kind: InstanceType, purpose: ImagePurpose) -> tuple[ImageParameter, ...]:
+    accelerator = kind.accelerator.kind if kind.accelerator else None
+    return images_for(accelerator=accelerator, architecture=kind.architecture, purpose=purpose)
+
+
+def _best(kind: InstanceType, rows: Sequence[ImageParameter], *, any_variant: bool) -> ImageParameter | None:
+    """The first row that lists the family; else the preferred one whose list is not known."""
+    ranked = sorted(rows, key=_rank)
+    listed = (row for row in ranked if row.families is not None and kind.family in row.families)
+    unread = (
+        row
+        for row in ranked
+        if row.families is None and (row.preferred or any_variant) and _may_serve(kind, row)
+    )
+    return next(listed, None) or next(unread, None)
+
+
+def _rank(row: ImageParameter) -> tuple[bool, int]:
+    system = row.operating_system
+    return (not row.preferred, _SYSTEMS.index(system) if system in _SYSTEMS else len(_SYSTEMS))
+
+
+def _may_serve(kind: InstanceType, row: ImageParameter) -> bool:
+    """Whether the row lists the family, or has no list and a row of the same kind lists it."""
+    if row.families is not None:
+        return kind.family in row.families
+    lists = [other.families for other in _rows_for(kind, row.purpose) if other.families is not None]
+    return not lists or any(kind.family in families for families in lists)
+
+
+def _check_software(kind: InstanceType, image: ImageParameter) -> list[Finding]:
+    least = minimum_software(kind.family)
+    if least is None:
+        return []
+    needs = {name: getattr(least, name) for name in _VERSIONED}
+    return [
+        SOFTWARE_NEW_ENOUGH.finding(
+            cause=f"{kind.family} needs a newer {name} than the image's release note of {image.as_of} names",
+            got=image.versions[name],
+            allowed=f"{needed} or newer ({least.source})",
+            fix="choose another operating system, or check the image that the parameter gives today",
+            severity=Severity.WARNING,
+        )
+        for name, needed in needs.items()
+        if needed and name in image.versions and _version(image.versions[name]) < _version(needed)
+    ]
+
+
+def _version(text: str) -> tuple[int, ...]:
+    """`12.8 to 13.2` counts as its newest version."""
+    return max(tuple(map(int, found.split("."))) for found in re.findall(r"\d+(?:\.\d+)*", text))
+
+
+def _what_works(kind: InstanceType) -> str:
+    """Every documented image for the type, over all purposes."""
+    accelerator = kind.accelerator.kind if kind.accelerator else None
+    rows = [
+        row
+        for row in image_parameters()
+        if (row.accelerator, row.architecture) == (accelerator, kind.architecture)
+        and (accelerator is None or kind.family in (row.families or ()))
+    ]
+    names = [f"{row.operating_system.value} {row.variant} ({row.purpose.value})" for row in rows]
+    return ", ".join(names) or "an own image, given by its id"
+
+
+def _no_image(kind: InstanceType, purpose: ImagePurpose) -> Finding:
+    drivers = f"{kind.accelerator.kind.value} drivers" if kind.accelerator else "no accelerator drivers"
+    return IMAGE_EXISTS.finding(
+        cause=f"no {purpose.value} image with {drivers} exists for {kind.architecture.value}",
+        got=f"{kind.name} for {purpose.value}",
+        allowed=_what_works(kind),
+        fix="choose another kind of node or instance type, or give an own image by its id",
+    )
+
+
+def _no_system(
+    kind: InstanceType, rows: Sequence[ImageParameter], system: OperatingSystem | None, variant: str | None
+) -> Finding:
+    wanted = " ".join(part for part in (system and system.value, variant) if part)
+    names = sorted({f"{row.operating_system.value} {row.variant}" for row in rows})
+    return IMAGE_FOR_SYSTEM.finding(
+        cause=f"no image of this system and variant exists for {kind.name}",
+        got=wanted,
+        allowed=", ".join(names),
+        fix="choose one of these, or give an own image by its id",
+    )
+
+
+def _unlisted(kind: InstanceType, row: ImageParameter) -> Finding:
+    whose = "no documentation of such an image lists" if row.families is None else "its documentation omits"
+    return FAMILY_LISTED.finding(
+        cause=f"the {row.operating_system.value} {row.variant} image does not serve {kind.family}: {whose} it",
+        got=f"{kind.name} with {row.parameter}",
+        allowed=_what_works(kind),
+        fix="choose one of the allowed images; an own image, given by its id, is not checked",
+    )
+
+
+def _list_not_read(kind: InstanceType, row: ImageParameter) -> Finding:
+    return FAMILY_LIST_READ.finding(
+        cause=f"no release note of this image was read, so that it serves {kind.family} is not confirmed",
+        got=row.parameter,
+        allowed=_what_works(kind),
+        fix="try one node first, or use an image whose documentation lists the family",
+        severity=Severity.INFO,
+    )
