@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import Egress
-    from cdk_gpu_clusters.node.user_data import UserPart
+    from cdk_gpu_clusters.node.settings import UserPart
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
@@ -58,7 +58,7 @@ else:
         "RootVolume": "compute.root_volume",
         "Severity": "errors",
         "UpdatePolicy": "compute.auto_scaling_group",
-        "UserPart": "node.user_data",
+        "UserPart": "node.settings",
     }
 
     def __getattr__(name: str) -> object:

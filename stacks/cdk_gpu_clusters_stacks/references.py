@@ -16,5 +16,5 @@ def publish(stack: cdk.Stack, name: str, value: str, *, description: str) -> Non
 
 def read(reader: cdk.Stack, publisher: cdk.Stack, name: str) -> str:
     """Read a published value of another stack, which is deployed first."""
-    reader.add_dependency(publisher)
+    reader.add_stack_dependency(publisher)
     return cdk.Fn.get_stack_output(publisher.stack_name, name)

@@ -11,7 +11,7 @@ from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
-from cdk_gpu_clusters.node.user_data import UserPart
+from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
 from cdk_gpu_clusters_stacks.fabric import FabricStack

@@ -16,7 +16,7 @@ from cdk_gpu_clusters._cdk import errors_at, known, report
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup, placement_group_arn
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.rules.capacity import check_new_reservation, parse_instant
-from cdk_gpu_clusters.rules.zones import is_zone_id
+from cdk_gpu_clusters.rules.zones import check_zone, read_zone
 
 _NAMESPACE = "AWS/EC2CapacityReservations"
 
@@ -82,20 +82,22 @@ class CapacityReservation(Construct):
             unused_alarm_after: How long instances may stand unused before it fires; 1 hour if left out.
 
         Raises:
-            ConfigError: GPU-CAP-015, -017, -018 or -019, GPU-INST-001 or -002, all at once.
+            ConfigError: The faults of count, end, placement and zone at once; GPU-CAP-015, GPU-INST-001 or -002.
         """
         super().__init__(scope, construct_id)
         with errors_at(self):
-            catalogue_type(instance_type)
+            record = catalogue_type(instance_type)
             end = None if ends_at is None else parse_instant(ends_at, name="ends_at")
         strategy = placement_group.placement_strategy if isinstance(placement_group, ClusterPlacementGroup) else None
-        report(
-            self,
-            check_new_reservation(
-                instance_count=instance_count, ends_at=end, unlimited=unlimited, placement=strategy
-            ),
+        findings = check_new_reservation(
+            instance_count=instance_count, ends_at=end, unlimited=unlimited, placement=strategy
         )
-        by_id = known(availability_zone) is not None and is_zone_id(availability_zone)
+        zone_name = known(availability_zone)
+        if zone_name is not None:
+            findings += check_zone(known(cdk.Stack.of(self).region), zone_name, record)
+        report(self, findings)
+        zone = None if zone_name is None else read_zone(zone_name)
+        by_id = zone is not None and zone.is_id
         self._resource = ec2.CfnCapacityReservation(
             self,
             "Resource",

@@ -19,8 +19,6 @@ from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.compute.auto_scaling_group import (
-    DRAIN_HOOK,
-    READY_HOOK,
     GroupParts,
     UpdatePolicy,
     auto_scaling_group,
@@ -32,16 +30,18 @@ from cdk_gpu_clusters.compute.fleet_checks import (
     check_subnets,
     check_timeout,
 )
+from cdk_gpu_clusters.compute.fleet_node import fleet_node_settings
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_role import NodeRole
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
-from cdk_gpu_clusters.node.user_data import NodeSettings, UserPart, render_user_data
+from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse, check_capacity, decide_capacity
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, plan_interfaces
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
 
 class GpuFleet(Construct):
@@ -141,10 +141,11 @@ class GpuFleet(Construct):
         name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
         with errors_at(self):
             self.catalogue_type: InstanceType = catalogue_type(name)
-        self._efa = uses_efa(self.catalogue_type, efa)
+            self._efa = uses_efa(self.catalogue_type, efa)
+            self._plan = plan_interfaces(self.catalogue_type, policy=interface_policy, efa=self._efa)
         self._decision = decide_capacity(self._capacity.terms, efa=self._efa)
         self._vpc = vpc
-        self._subnets = vpc.select_subnets(**_selection(vpc_subnets)).subnets
+        self._subnets = _select(vpc, vpc_subnets)
         minimum = node_count if min_node_count is None else min_node_count
         maximum = node_count if max_node_count is None else max_node_count
         ready_seconds = int((ready_timeout or cdk.Duration.minutes(30)).to_seconds())
@@ -178,7 +179,19 @@ class GpuFleet(Construct):
             instance_profile=iam.InstanceProfile(self, "InstanceProfile", role=self.role),
             image=image,
             root_volume=root_volume,
-            user_data=self._user_data(environment or {}, user_data_parts, ready_seconds),
+            user_data=self._user_data(
+                fleet_node_settings(
+                    self.catalogue_type,
+                    self._plan,
+                    fleet_name=self.node.path,
+                    log_group_name=self.log_group.log_group_name,
+                    is_spot=self._capacity.terms.kind is CapacityKind.SPOT,
+                    ready_timeout_seconds=ready_seconds,
+                    drain_timeout_seconds=drain_seconds,
+                    environment=environment or {},
+                    user_parts=tuple(user_data_parts),
+                )
+            ),
         )
         self.connections = ec2.Connections(security_groups=self.launch_template.security_groups)
         self.cfn_auto_scaling_group = auto_scaling_group(
@@ -288,7 +301,7 @@ class GpuFleet(Construct):
         findings += check_subnets(
             self._vpc,
             self._subnets,
-            several_interfaces=self._efa,
+            several_interfaces=len(self._plan.interfaces) > 1,
             one_zone=kind.is_reserved,
             efa=self._efa,
         )
@@ -312,9 +325,9 @@ class GpuFleet(Construct):
             return []
         return [ec2.SecurityGroup(self, "Host", vpc=self._vpc, description="GPU nodes: no way in")]
 
-    def _user_data(self, environment: Mapping[str, str], parts: Sequence[UserPart], ready_seconds: int) -> str:
-        accelerator = self.catalogue_type.accelerator
-        return render_user_data(NodeSettings())
+    def _user_data(self, settings: NodeSettings) -> str:
+        report(self, check_settings(settings))
+        return render_user_data(settings)
 
     def _follow_block(self, node_count: int) -> CapacityBlockLifecycle | None:
         if not self._decision.size_changes_after_deploy:
@@ -330,10 +343,17 @@ class GpuFleet(Construct):
         )
 
 
-def _selection(vpc_subnets: ec2.SubnetSelection | None) -> dict[str, Any]:
-    if vpc_subnets is None:
-        return {"subnet_type": ec2.SubnetType.PRIVATE_WITH_EGRESS}
-    return {key: value for key, value in vpc_subnets._values.items() if value is not None}
+def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> list[ec2.ISubnet]:
+    if wish is None:
+        return vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS).subnets
+    return vpc.select_subnets(
+        availability_zones=wish.availability_zones,
+        one_per_az=wish.one_per_az,
+        subnet_filters=wish.subnet_filters,
+        subnet_group_name=wish.subnet_group_name,
+        subnets=wish.subnets,
+        subnet_type=wish.subnet_type,
+    ).subnets
 
 
 def _strategy_of(placement_group: ec2.IPlacementGroup | None) -> PlacementStrategy | None:

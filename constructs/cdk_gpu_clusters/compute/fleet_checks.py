@@ -8,7 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 
 from cdk_gpu_clusters._cdk import known
 from cdk_gpu_clusters.errors import Finding, define_rule
-from cdk_gpu_clusters.rules.zones import is_zone_id
+from cdk_gpu_clusters.rules.zones import read_zone
 
 _EFA_PAGE = 'AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"'
 _CARDS_PAGE = (
@@ -96,22 +96,23 @@ def check_subnets(
 
 
 def check_reservation_zone(reservation_zone: str | None, subnets: Sequence[ec2.ISubnet]) -> list[Finding]:
-    """Find a fleet that stands in another zone than its reservation, as far as both are known as names.
+    """Find a fleet that stands in another zone than its reservation, as far as both are known.
 
     Args:
         reservation_zone: Zone name or id of the reservation, None if only EC2 knows it.
         subnets: Where the nodes stand.
     """
     zone = known(reservation_zone)
-    if zone is None or is_zone_id(zone):
+    zones = {known(subnet.availability_zone) for subnet in subnets} - {None}
+    if zone is None or not zones or zones == {zone}:
         return []
-    zones = {subnet.availability_zone for subnet in subnets if known(subnet.availability_zone)}
-    if not zones or zones == {zone}:
+    # A name and an id cannot be compared: which is which differs between accounts.
+    if len({_is_id(name) for name in (zone, *zones)}) > 1:
         return []
     return [
         RESERVATION_ZONE.finding(
             cause="the reservation lies in another Availability Zone than the fleet's subnet",
-            got=f"reservation in {zone}, subnet in {', '.join(sorted(zones))}",
+            got=f"reservation in {zone}, subnet in {', '.join(sorted(map(str, zones)))}",
             allowed="the same zone for both",
             fix="make the reservation in the subnet's zone, or choose another subnet",
         )
@@ -139,3 +140,8 @@ def check_timeout(name: str, seconds: int) -> list[Finding]:
 
 def _or_nothing(value: int | None) -> str:
     return "nothing" if value is None else str(value)
+
+
+def _is_id(zone: str | None) -> bool:
+    read = None if zone is None else read_zone(zone)
+    return read is not None and read.is_id

@@ -47,36 +47,38 @@ class NodeImage:
         'ubuntu-24.04'
 
     Attributes:
-        operating_system: Operating system of the image.
+        operating_system: Operating system of the image; None for the first whose images serve the type.
         image_id: A fixed image, None to take one by parameter.
         parameter: A Systems Manager parameter, None for the type's recommended one.
         is_pinned: Whether the parameter was looked up once into `cdk.context.json`.
     """
 
-    operating_system: OperatingSystem = OperatingSystem.AL2023
+    operating_system: OperatingSystem | None = None
     image_id: str | None = None
     parameter: str | None = None
     is_pinned: bool = False
 
     @classmethod
-    def latest(cls, operating_system: str = "al2023") -> NodeImage:
+    def latest(cls, operating_system: str | None = None) -> NodeImage:
         """The newest recommended image of the instance type, as a CloudFormation parameter of SSM type.
 
         It moves when the stack is deployed. That is harmless: running nodes are not replaced.
 
         Args:
-            operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`.
+            operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`; the first of them that serves the type if
+                left out.
         """
-        return cls(operating_system=OperatingSystem(operating_system))
+        return cls(operating_system=_system(operating_system))
 
     @classmethod
-    def pinned(cls, operating_system: str = "al2023") -> NodeImage:
+    def pinned(cls, operating_system: str | None = None) -> NodeImage:
         """The recommended image as it was when `python -m cdk_gpu_clusters.cli.pin_image` wrote it down.
 
         Args:
-            operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`.
+            operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`; the first of them that serves the type if
+                left out.
         """
-        return cls(operating_system=OperatingSystem(operating_system), is_pinned=True)
+        return cls(operating_system=_system(operating_system), is_pinned=True)
 
     @classmethod
     def from_id(cls, image_id: str, *, operating_system: str = "al2023") -> NodeImage:
@@ -104,19 +106,23 @@ class NodeImage:
         Raises:
             ConfigError: Where no such image exists for the type, or a pinned one was never looked up.
         """
-        return ResolvedImage(
-            self._image_id(scope, instance_type), _ROOT_DEVICES[self.operating_system], self.operating_system
-        )
+        if self.image_id is not None or self.parameter is not None:
+            system = self.operating_system or OperatingSystem.AL2023
+            image_id = self.image_id or _from_parameter(scope, str(self.parameter))
+            return ResolvedImage(image_id, _ROOT_DEVICES[system], system)
+        row = choose_image(instance_type, operating_system=self.operating_system)
+        image_id = _pinned(scope, row.parameter) if self.is_pinned else _from_parameter(scope, row.parameter)
+        return ResolvedImage(image_id, _ROOT_DEVICES[row.operating_system], row.operating_system)
 
-    def _image_id(self, scope: Construct, instance_type: InstanceType) -> str:
-        if self.image_id is not None:
-            return self.image_id
-        parameter = self.parameter or choose_image(instance_type, operating_system=self.operating_system).parameter
-        if self.is_pinned:
-            return _pinned(scope, parameter)
-        return ssm.StringParameter.value_for_typed_string_parameter_v2(
-            scope, parameter, ssm.ParameterValueType.AWS_EC2_IMAGE_ID
-        )
+
+def _system(name: str | None) -> OperatingSystem | None:
+    return None if name is None else OperatingSystem(name)
+
+
+def _from_parameter(scope: Construct, parameter: str) -> str:
+    return ssm.StringParameter.value_for_typed_string_parameter_v2(
+        scope, parameter, ssm.ParameterValueType.AWS_EC2_IMAGE_ID
+    )
 
 
 def _pinned(scope: Construct, parameter: str) -> str:
