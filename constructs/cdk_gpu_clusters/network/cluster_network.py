@@ -98,11 +98,12 @@ class ClusterNetwork(Construct):
             scope: Parent construct.
             construct_id: Id in the scope.
             availability_zone: Zone of the fleet, by name (`us-east-1a`), by id (`use1-az1`, the same for
-                every account) or a token. A change replaces the fleet subnet. It is never chosen for you: it
-                is where the reservation, the Capacity Block or the quota is.
+                every account) or a token. It is never chosen for you: it is where the reservation, the
+                Capacity Block or the quota is. It cannot change later, because CloudFormation cannot replace
+                a subnet whose block is in use: make a new network.
             cidr: The VPC's private IPv4 block, /16 to /20. A token is taken for a /16.
             fleet_subnet_prefix: Prefix length of the fleet subnet, up to half of the VPC. By default a
-                quarter (/18 of a /16: 16,379 usable addresses). A change replaces the fleet subnet.
+                quarter (/18 of a /16: 16,379 usable addresses). It cannot change later either.
             control_availability_zones: Two to seven zones of the Region for the control and load-balancer
                 subnets; all names, all ids or all tokens. Tokens are told apart by their place: only append.
                 By default the first two zones that CloudFormation lists for the account (`Fn::GetAZs`); name
