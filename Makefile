@@ -1,0 +1,79 @@
+# `make help` lists the targets. Each makes or refreshes the environment first (tools/setup.py).
+
+PYTHON ?= python3
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+SHELL_SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
+# Tools that write a page or a schema from the code; with --check they only compare.
+WRITERS = $(wildcard tools/write_*.py)
+# From the cheapest to the dearest, so that a wrong rule is known within seconds.
+TESTS = $(wildcard $(addprefix tests/,unit synth snapshots deploy packaging typing))
+
+# A caller's virtual environment or Node must not leak in.
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+CALLER_PATH := $(PATH)
+export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/.tools/bin:$(PATH)
+export JSII_NODE := $(CURDIR)/.tools/bin/node
+export JSII_RUNTIME_PACKAGE_CACHE_ROOT ?= $(CURDIR)/.tools/jsii-cache
+export JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION := 1
+export CDK_DISABLE_CLI_TELEMETRY := true
+export AWS_EC2_METADATA_DISABLED := true
+export PYTHONUTF8 := 1
+
+.PHONY: env help demo test lint format snapshots pages wheel lock clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+env: ## make or refresh .venv and .tools from the lock files
+	@PATH='$(CALLER_PATH)' $(PYTHON) tools/setup.py
+
+demo: env ## synthesize every example and deploy one to an AWS emulator on loopback
+	@$(BIN)/python tools/demo.py
+
+test: env ## every test that needs no root (TESTS=folders or files, ARGS=options of pytest)
+	@CDK_VALIDATION=false $(BIN)/python -m pytest $(TESTS) $(ARGS)
+
+lint: env ## style, types, layers, shell scripts, generated pages
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache
+	@$(if $(SHELL_SCRIPTS),$(BIN)/shellcheck $(SHELL_SCRIPTS))
+	@$(if $(SHELL_SCRIPTS),$(BIN)/shfmt -d $(SHELL_SCRIPTS))
+	@$(foreach writer,$(WRITERS),$(BIN)/python $(writer) --check;)
+	@$(BIN)/mypy
+
+format: env ## rewrite the code in the house style
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+	@$(if $(SHELL_SCRIPTS),$(BIN)/shfmt -w $(SHELL_SCRIPTS))
+
+snapshots: env ## rewrite the recorded templates; review the diff
+	@CDK_VALIDATION=false $(BIN)/python -m pytest $(wildcard tests/synth tests/snapshots) --snapshot-update $(ARGS)
+
+pages: env ## rewrite the generated pages and schemas
+	@$(foreach writer,$(WRITERS),$(BIN)/python $(writer);)
+
+wheel: env ## build and check the sdist and the wheel in dist/
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build
+	@$(BIN)/twine check --strict dist/*
+
+UV_COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header --no-annotate --quiet $(UPGRADE)
+lock: env ## resolve the lock files again (UPGRADE=--upgrade for newer versions)
+	@$(UV_COMPILE) pyproject.toml --extra live --extra nag --extra testing --group dev -o requirements/dev.txt
+	@$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
+	@$(UV_COMPILE) requirements/bootstrap.in -o requirements/bootstrap.txt
+	@cd tools/cli && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
+
+clean: ## remove what builds and tests leave behind
+	@rm -rf build dist cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
+	@find constructs stacks tests tools -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## also remove the environment
+	@rm -rf .venv .tools

