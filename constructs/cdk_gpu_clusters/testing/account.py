@@ -1,0 +1,165 @@
+"""What both emulators offer: clients, seeds, the clock, events, and deploys of plain templates."""
+
+from __future__ import annotations
+
+import json
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
+
+from ._extra import optional_module
+
+Json = dict[str, Any]
+
+_TIMEOUT_SECONDS = 120
+_STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
+
+
+class DeployFailed(Exception):
+    """A stack operation that failed; the message holds every failed resource's reason."""
+
+    def __init__(self, stack_name: str, status: str, reasons: list[str]) -> None:
+        self.status = status
+        self.reasons = reasons
+        super().__init__(f"{stack_name} is {status}: " + "; ".join(reasons))
+
+
+class EmulatedAccount(ABC):
+    """An AWS account that does not exist."""
+
+    region: str
+
+    @abstractmethod
+    def client(self, service: str) -> Any:
+        """A boto3 client of this account."""
+
+    @abstractmethod
+    def _control(self, method: str, action: str, document: Any = None) -> Any:
+        """Call a control path and give its JSON answer."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(self, *_: object) -> None: ...
+
+    def seed(self, document: Mapping[str, Any]) -> None:
+        """Put in place what no stack makes, such as Capacity Blocks.
+
+        Args:
+            document: See `cdk_gpu_clusters.testing.emulator.seeds`.
+        """
+        self._control("POST", "seed", document)
+
+    def resources(self, type_name: str | None = None) -> list[Json]:
+        """Every resource of every stack, each with `answered_by`: `emulator` (the engine) or `model` (this library)."""
+        found: list[Json] = self._control("GET", "resources")
+        return [one for one in found if type_name in (None, one["type"])]
+
+    def history(self) -> Json:
+        """Events, deliveries to targets, and executions of state machines so far."""
+        found: Json = self._control("GET", "history")
+        return found
+
+    @property
+    def now(self) -> str:
+        """The account's time, ISO 8601."""
+        return str(self._control("GET", "clock")["now"])
+
+    def move_clock(self, to: str | datetime) -> list[Json]:
+        """Move the account's clock forward; block events, schedules and scheduled actions happen on the way."""
+        text = to.isoformat() if isinstance(to, datetime) else to
+        happened: list[Json] = self._control("POST", "clock", {"to": text})
+        return happened
+
+    def emit(self, event: Mapping[str, Any]) -> list[Json]:
+        """Put an event on the default bus and give its deliveries."""
+        deliveries: list[Json] = self._control("POST", "events", event)
+        return deliveries
+
+    def reset(self) -> None:
+        """Forget every resource, seed and event."""
+        self._control("POST", "reset")
+
+    def deploy(
+        self, template: Mapping[str, Any], *, stack_name: str = "stack", parameters: Mapping[str, str] | None = None
+    ) -> dict[str, str]:
+        """Create a stack, or update it where it exists.
+
+        Args:
+            template: The template, such as `aws_cdk.assertions.Template.to_json()` gives.
+            stack_name: Name of the stack.
+            parameters: Values for the template's parameters; a default in the template is used for the rest.
+
+        Returns:
+            The outputs.
+
+        Raises:
+            DeployFailed: If a resource is refused; the stack is rolled back.
+        """
+        cloudformation = self.client("cloudformation")
+        arguments = {
+            "StackName": stack_name,
+            "TemplateBody": json.dumps(template),
+            "Capabilities": ["CAPABILITY_NAMED_IAM"],
+            "Parameters": [
+                {"ParameterKey": key, "ParameterValue": value} for key, value in (parameters or {}).items()
+            ],
+        }
+        if self._stack(stack_name) is None:
+            stack_id = cloudformation.create_stack(**arguments)["StackId"]
+        else:
+            stack_id = cloudformation.update_stack(**arguments)["StackId"]
+        stack = self._settled(stack_id)
+        return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+
+    def destroy(self, stack_name: str = "stack") -> None:
+        """Delete a stack.
+
+        Raises:
+            DeployFailed: If a resource may not be deleted.
+        """
+        stack = self._stack(stack_name)
+        if stack is not None:
+            self.client("cloudformation").delete_stack(StackName=stack_name)
+            self._settled(stack["StackId"])
+
+    def _stack(self, name: str) -> Json | None:
+        botocore = optional_module("botocore.exceptions")
+        try:
+            stacks = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+        except botocore.ClientError:
+            return None
+        return dict(stacks[0])
+
+    def _settled(self, stack_id: str) -> Json:
+        """Wait for a stack operation.
+
+        Raises:
+            DeployFailed: If it failed, or was rolled back.
+        """
+        cloudformation = self.client("cloudformation")
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while True:
+            stack = dict(cloudformation.describe_stacks(StackName=stack_id)["Stacks"][0])
+            status = stack["StackStatus"]
+            if not status.endswith("IN_PROGRESS"):
+                break
+            if time.monotonic() > deadline:
+                raise DeployFailed(stack["StackName"], status, [f"not done in {_TIMEOUT_SECONDS} s"])
+            time.sleep(0.01)
+        if "ROLLBACK" in status or status.endswith("FAILED"):
+            raise DeployFailed(stack["StackName"], status, self._reasons(stack_id))
+        return stack
+
+    def _reasons(self, stack_id: str) -> list[str]:
+        """Why the stack's last operation failed, oldest first."""
+        reasons = []
+        for event in self.client("cloudformation").describe_stack_events(StackName=stack_id)["StackEvents"]:
+            if event["ResourceStatus"].endswith("FAILED"):
+                reasons.insert(0, f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}")
+            if event["PhysicalResourceId"] == stack_id and event["ResourceStatus"] in _STARTS:
+                break
+        return reasons

@@ -1,0 +1,270 @@
+"""The engine below the models: ministack, with its CloudFormation handlers wrapped.
+
+Everything that knows ministack stands in this file. Written against ministack 1.5.33.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from .._extra import optional_module
+from . import events, provisioning
+from .faults import Refused
+from .models import creation_faults, deletion_faults
+from .schemas import resource_schema
+from .world import AUTO_SCALING_GROUP, Json, Resource, World
+
+# The engine starts no listener, scheduler or container of its own; the front serves it and the world's clock drives it.
+_SETTINGS = {
+    "BIND_HOST": "127.0.0.1",
+    "IOT_MTLS_ENABLED": "0",
+    "LOG_LEVEL": "ERROR",
+    "MINISTACK_TEST_NO_AUTOSTART": "1",
+    "PERSIST_STATE": "0",
+    "SFTP_ENABLED": "0",
+}
+_RULE_SIDES = {
+    "AWS::EC2::SecurityGroupIngress": "IpPermissions",
+    "AWS::EC2::SecurityGroupEgress": "IpPermissionsEgress",
+}
+_PUBLIC_PARAMETERS = "/aws/service/"
+Handler = dict[str, Any]
+
+
+class Engine:
+    """ministack with this library's models in front of its CloudFormation handlers."""
+
+    def __init__(self) -> None:
+        os.environ.update(_SETTINGS)
+        self.world = World()
+        self._provisioners = optional_module("ministack.services.cloudformation.provisioners")
+        self._app = optional_module("ministack.app")
+        self._ec2 = optional_module("ministack.services.ec2")
+        self._region = optional_module("ministack.core.responses").get_region
+        self._own: Mapping[str, Handler] = dict(self._provisioners._RESOURCE_HANDLERS)
+        self._install()
+
+    @property
+    def asgi(self) -> Callable[..., Any]:
+        """The engine's ASGI application."""
+        application: Callable[..., Any] = self._app.app
+        return application
+
+    def adopt_loop(self, loop: Any) -> None:
+        """Tell the engine which event loop serves it; its worker threads call back into it."""
+        self._app._MAIN_LOOP = loop
+
+    def reset(self) -> None:
+        """Forget everything."""
+        self._app._reset_all_state()
+        self.world = World()
+
+    def _install(self) -> None:
+        handlers = _Handlers(self)
+        self._provisioners._RESOURCE_HANDLERS = handlers
+        optional_module("ministack.services.cloudformation.changesets")._RESOURCE_HANDLERS = handlers
+        stacks = optional_module("ministack.services.cloudformation.stacks")
+        stacks._add_event = self._reporting(stacks._add_event)
+        # The engine adds stack tags to a group without PropagateAtLaunch, which the schema requires.
+        self._provisioners._STACK_TAG_PROPERTY.pop(AUTO_SCALING_GROUP, None)
+        ssm = optional_module("ministack.services.ssm")
+        ssm.resolve_parameter_value = _with_public_parameters(ssm.resolve_parameter_value)
+
+    def handler(self, type_name: str) -> Handler | None:
+        """The handler of a resource type; None for what has no schema and no handler."""
+        own = self._own.get(type_name)
+        if own is not None and resource_schema(type_name) is None:
+            return own
+        if own is not None and type_name not in provisioning.MODELLED_TYPES:
+            return self._checked(type_name, own)
+        return self._modelled(type_name) if resource_schema(type_name) is not None else None
+
+    def _checked(self, type_name: str, own: Handler) -> Handler:
+        """The engine's handler, behind the schema and the models' checks."""
+
+        def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
+            properties = self._accepted(type_name, logical_id, given)
+            physical_id, attributes = own["create"](logical_id, given, stack_name)
+            self._record(type_name, logical_id, physical_id, stack_name, properties, attributes)
+            return physical_id, attributes
+
+        def update(
+            physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
+        ) -> tuple[str, Json]:
+            name = logical_id or physical_id
+            properties = self._accepted(type_name, name, new)
+            extra = (logical_id,) if own.get("update_with_logical_id") else ()
+            changed_id, attributes = own["update"](physical_id, old, new, stack_name, *extra)
+            self._record(type_name, name, changed_id, stack_name, properties, attributes)
+            return changed_id, attributes
+
+        def delete(physical_id: str, given: Json, logical_id: str | None = None) -> None:
+            self._may_delete(type_name, physical_id)
+            if own.get("delete_with_logical_id"):
+                own["delete"](physical_id, given, logical_id)
+            else:
+                own["delete"](physical_id, given)
+            self.world.remove(type_name, physical_id)
+
+        wrapped = {**own, "create": create}
+        if "update" in own:
+            wrapped |= {"update": update, "update_with_logical_id": True}
+        if "delete" in own:
+            wrapped |= {"delete": delete, "delete_with_logical_id": True}
+        return wrapped
+
+    def _modelled(self, type_name: str) -> Handler:
+        """A handler of this library's models."""
+
+        def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
+            properties = self._accepted(type_name, logical_id, given)
+            resource = provisioning.create(self.world, type_name, logical_id, properties, stack_name)
+            self._apply_rule(resource.type, resource.properties)
+            return resource.physical_id, resource.attributes
+
+        def update(
+            physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
+        ) -> tuple[str, Json]:
+            name = logical_id or physical_id
+            properties = self._accepted(type_name, name, new)
+            resource = self.world.find(type_name, physical_id)
+            if resource is None or provisioning.replaces(type_name, old, new):
+                created = create(name, new, stack_name)
+                self._provisioners._delete_predecessor(delete, physical_id, old)
+                return created
+            self._withdraw_rule(type_name, resource.properties)
+            provisioning.update(self.world, resource, properties)
+            self._apply_rule(type_name, properties)
+            return physical_id, resource.attributes
+
+        def delete(physical_id: str, given: Json) -> None:
+            self._may_delete(type_name, physical_id)
+            resource = self.world.find(type_name, physical_id)
+            if resource is not None:
+                self._withdraw_rule(type_name, resource.properties)
+            provisioning.delete(self.world, type_name, physical_id)
+
+        return {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
+
+    def _accepted(self, type_name: str, logical_id: str, given: Json) -> Json:
+        """The properties as the schema types them.
+
+        Raises:
+            Refused: If the schema or a model refuses them.
+        """
+        self.world.region = self._region()
+        schema = resource_schema(type_name, self.world.region)
+        properties = schema.coerce(given) if schema is not None else given
+        faults = creation_faults(type_name, properties, self.world)
+        if faults:
+            raise Refused(f"{type_name} {logical_id}", faults)
+        return properties
+
+    def _may_delete(self, type_name: str, physical_id: str) -> None:
+        faults = deletion_faults(type_name, physical_id, self.world)
+        if faults:
+            raise Refused(f"{type_name} {physical_id}", faults)
+
+    def _record(
+        self, type_name: str, logical_id: str, physical_id: str, stack_name: str, given: Json, attributes: Json
+    ) -> None:
+        self.world.add(
+            Resource(
+                type=type_name,
+                logical_id=logical_id,
+                physical_id=physical_id,
+                stack_name=stack_name,
+                region=self.world.region,
+                properties=given,
+                attributes=attributes or {},
+                answered_by="emulator",
+            )
+        )
+
+    def _rule_store(self, type_name: str, properties: Json) -> tuple[list[Json], list[Json]]:
+        """The engine's permissions of a rule's group, and the rule in the engine's shape."""
+        group = self._ec2._security_groups.get(properties.get("GroupId"))
+        if type_name not in _RULE_SIDES or group is None:
+            return [], []
+        return group[_RULE_SIDES[type_name]], self._provisioners._ec2_sg_permissions([properties])
+
+    def _apply_rule(self, type_name: str, properties: Json) -> None:
+        store, permissions = self._rule_store(type_name, properties)
+        store.extend(permissions)
+
+    def _withdraw_rule(self, type_name: str, properties: Json) -> None:
+        store, permissions = self._rule_store(type_name, properties)
+        for permission in permissions:
+            if permission in store:
+                store.remove(permission)
+
+    def _reporting(self, add_event: Callable[..., None]) -> Callable[..., None]:
+        """CloudFormation's stack events, also as EventBridge events."""
+
+        def report(stack_id: str, stack_name: str, logical_id: str, type_name: str, status: str, *rest: Any, **more: Any) -> None:
+            add_event(stack_id, stack_name, logical_id, type_name, status, *rest, **more)
+            detail: Json = {
+                "stack-id": stack_id,
+                "logical-resource-id": logical_id,
+                "physical-resource-id": more.get("physical_id") or (rest[1] if len(rest) > 1 else ""),
+                "status-details": {"status": status, "status-reason": more.get("reason") or (rest[0] if rest else "")},
+                "resource-type": type_name,
+            }
+            if type_name == "AWS::CloudFormation::Stack":
+                return
+            event = {
+                "source": "aws.cloudformation",
+                "detail-type": "CloudFormation Resource Status Change",
+                "resources": [stack_id],
+                "detail": detail,
+            }
+            events.emit(self.world, event)
+
+        return report
+
+
+class _Handlers(dict[str, Handler]):
+    """Handlers by type, made when first asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+
+    def __contains__(self, type_name: object) -> bool:
+        return isinstance(type_name, str) and self.get(type_name) is not None
+
+    def __missing__(self, type_name: str) -> Handler:
+        found = self.get(type_name)
+        if found is None:
+            raise KeyError(type_name)
+        return found
+
+    def get(self, type_name: str, default: Any = None) -> Any:
+        if not dict.__contains__(self, type_name):
+            made = self._engine.handler(type_name)
+            if made is None:
+                return default
+            self[type_name] = made
+        return dict.__getitem__(self, type_name)
+
+
+def _with_public_parameters(resolve: Callable[..., str | None]) -> Callable[..., str | None]:
+    """Give every public AMI parameter an image id that is made up from its name."""
+
+    def resolved(name: str, *rest: Any, **more: Any) -> str | None:
+        value = resolve(name, *rest, **more)
+        if value is None and name.startswith(_PUBLIC_PARAMETERS):
+            return "ami-" + hashlib.sha256(name.encode()).hexdigest()[:17]
+        return value
+
+    return resolved
+
+
+@cache
+def engine() -> Engine:
+    """The one engine of this process."""
+    return Engine()

@@ -1,0 +1,110 @@
+"""EventBridge: rules that match an event, and their targets.
+
+A target that is a state machine runs at once, to its end. Every other target is recorded and not called.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .asl import Execution, run
+from .clock import format_time
+from .event_patterns import matches
+from .paths import lookup
+from .world import ACCOUNT, EVENTS_RULE, STATE_MACHINE, Json, Resource, World
+
+
+def emit(world: World, event: Json) -> list[Json]:
+    """Put an event on the default bus.
+
+    Args:
+        event: At least `source`, `detail-type` and `detail`; the other fields are filled in.
+
+    Returns:
+        The deliveries: rule, target, input and, for a state machine, the execution.
+    """
+    full: Json = {
+        "version": "0",
+        "id": world.new_id("", f"event {event.get('detail-type')}", 32),
+        "account": ACCOUNT,
+        "time": format_time(world.clock.now()),
+        "region": world.region,
+        "resources": [],
+        **event,
+    }
+    world.events.append(full)
+    deliveries = []
+    for rule in world.of_type(EVENTS_RULE):
+        if _listens(rule) and rule.properties.get("EventPattern") and matches(rule.properties["EventPattern"], full):
+            deliveries += deliver(world, rule, full)
+    return deliveries
+
+
+def fire_schedule(world: World, rule: Resource) -> list[Json]:
+    """Deliver the event of a scheduled rule."""
+    event: Json = {
+        "version": "0",
+        "id": world.new_id("", f"schedule {rule.physical_id}", 32),
+        "detail-type": "Scheduled Event",
+        "source": "aws.events",
+        "account": ACCOUNT,
+        "time": format_time(world.clock.now()),
+        "region": world.region,
+        "resources": [rule.attributes.get("Arn", rule.physical_id)],
+        "detail": {},
+    }
+    world.events.append(event)
+    return deliver(world, rule, event) if _listens(rule) else []
+
+
+def _listens(rule: Resource) -> bool:
+    return rule.properties.get("State", "ENABLED") != "DISABLED"
+
+
+def deliver(world: World, rule: Resource, event: Json) -> list[Json]:
+    """Hand an event to every target of a rule."""
+    deliveries = []
+    for target in rule.properties.get("Targets", []):
+        sent = target_input(target, event)
+        delivery: Json = {"rule": rule.physical_id, "target": target["Arn"], "input": sent}
+        machine = _state_machine(world, target["Arn"])
+        if machine is not None:
+            delivery["execution"] = start_execution(world, machine, sent)
+        world.deliveries.append(delivery)
+        deliveries.append(delivery)
+    return deliveries
+
+
+def _state_machine(world: World, arn: str) -> Resource | None:
+    return next((found for found in world.of_type(STATE_MACHINE) if found.physical_id == arn), None)
+
+
+def start_execution(world: World, machine: Resource, sent: Any) -> Json:
+    """Run a state machine to its end and record the execution."""
+    given = machine.properties
+    definition = given.get("Definition") or json.loads(given["DefinitionString"])
+    text = json.dumps(definition)
+    for name, value in given.get("DefinitionSubstitutions", {}).items():
+        text = text.replace("${" + name + "}", json.dumps(str(value))[1:-1])
+    execution: Execution = run(json.loads(text), sent, world)
+    document = {"state_machine": machine.physical_id, "logical_id": machine.logical_id, **execution.document()}
+    world.executions.append(document)
+    return document
+
+
+def target_input(target: Json, event: Json) -> Any:
+    """What a target is sent: the event, a part of it, a constant, or a transformed text."""
+    if "Input" in target:
+        return json.loads(target["Input"])
+    if "InputPath" in target:
+        return lookup(target["InputPath"], event)
+    transformer = target.get("InputTransformer")
+    if transformer is None:
+        return event
+    text = transformer["InputTemplate"]
+    for name, path in transformer.get("InputPathsMap", {}).items():
+        value = lookup(path, event)
+        rendered = value if isinstance(value, str) else json.dumps(value)
+        text = text.replace(f'"<{name}>"', json.dumps(rendered)).replace(f"<{name}>", rendered)
+    return json.loads(text)

@@ -1,0 +1,125 @@
+"""The HTTP front: control paths, the API operations that models answer, and the engine for everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from . import events
+from .api import OPERATIONS, answer
+from .clock import format_time, parse_time
+from .engine import Engine
+from .seeds import plant
+from .timeline import move_clock
+from .world import Json
+
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+
+CONTROL = "/_emulator/"
+_CREDENTIAL = re.compile(r"Credential=[^/]+/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
+
+
+class Front:
+    """An ASGI application around the engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+            return
+        if scope["type"] == "http" and scope["path"].startswith(CONTROL):
+            status, document = self._control(scope, await _body(receive))
+            await _respond(send, status, "application/json", json.dumps(document, default=str))
+            return
+        region, service = _signed_for(scope)
+        if service not in OPERATIONS:
+            await self._engine.asgi(scope, receive, send)
+            return
+        body = await _body(receive)
+        self._engine.world.region = region
+        answered = answer(self._engine.world, service, body.decode())
+        if answered is None:
+            await self._engine.asgi(scope, _replay(body, receive), send)
+        else:
+            await _respond(send, answered[0], "text/xml", answered[1])
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._engine.adopt_loop(asyncio.get_running_loop())
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+    def _control(self, scope: Scope, body: bytes) -> tuple[int, Any]:
+        world = self._engine.world
+        document: Json = json.loads(body) if body else {}
+        action = f"{scope['method']} {scope['path'].removeprefix(CONTROL)}"
+        try:
+            if action == "GET resources":
+                return 200, [resource.document() for resource in world.resources.values()]
+            if action == "GET history":
+                return 200, {"events": world.events, "deliveries": world.deliveries, "executions": world.executions}
+            if action == "GET clock":
+                return 200, {"now": format_time(world.clock.now())}
+            if action == "POST clock":
+                return 200, move_clock(world, parse_time(document["to"]))
+            if action == "POST events":
+                return 200, events.emit(world, document)
+            if action == "POST seed":
+                plant(world, document)
+                return 200, {}
+            if action == "POST reset":
+                self._engine.reset()
+                return 200, {}
+        except (KeyError, TypeError, ValueError) as error:
+            return 400, {"error": f"{type(error).__name__}: {error}"}
+        return 404, {"error": f"no control action {action!r}"}
+
+
+def _signed_for(scope: Scope) -> tuple[str, str]:
+    """Region and service of the request's signature."""
+    for name, value in scope.get("headers", ()):
+        if name == b"authorization":
+            found = _CREDENTIAL.search(value.decode("latin-1"))
+            if found:
+                return found[1], found[2]
+    return "", ""
+
+
+async def _body(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A body that was read once, to be read again."""
+    sent = False
+
+    async def again() -> MutableMapping[str, Any]:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return again
+
+
+async def _respond(send: Send, status: int, kind: str, text: str) -> None:
+    body = text.encode()
+    headers = [(b"content-type", kind.encode()), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,101 @@
+"""Capacity reservations and Capacity Blocks, and their states over time.
+
+Source: EC2 user guide, "Capacity Blocks for ML" (instances of a block are terminated from 30 minutes before its end;
+the expiration warning comes 40 minutes before the end; ends at 11:30 UTC) and "View Capacity Blocks" (states
+payment-pending, payment-failed, scheduled, active, expired), read 2026-11-21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from .clock import parse_time
+
+if TYPE_CHECKING:
+    from .world import Resource
+
+BLOCK_WARNING = timedelta(minutes=40)
+BLOCK_TERMINATION = timedelta(minutes=30)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """A reservation that exists in the account.
+
+    Attributes:
+        id: Such as `cr-0123456789abcdef0`.
+        kind: `default` (On-Demand Capacity Reservation) or `capacity-block`.
+        count: Instances reserved.
+        fixed_state: A state that time does not change, such as `payment-failed`; empty to follow the clock.
+        starts_at: When it becomes active; None for already.
+        ends_at: When it ends; None for never.
+        platform: Platform string; `Linux/UNIX` is what GPU images report.
+    """
+
+    id: str
+    instance_type: str
+    availability_zone: str
+    count: int
+    kind: str = "default"
+    fixed_state: str = ""
+    starts_at: datetime | None = None
+    ends_at: datetime | None = None
+    placement_group: str = ""
+    match_criteria: str = "open"
+    platform: str = "Linux/UNIX"
+
+    @property
+    def is_block(self) -> bool:
+        """Whether it is a Capacity Block."""
+        return self.kind == "capacity-block"
+
+    def state(self, now: datetime) -> str:
+        """The state EC2 would report at `now`."""
+        if self.fixed_state:
+            return self.fixed_state
+        if self.starts_at is not None and now < self.starts_at:
+            return "scheduled"
+        if self.ends_at is not None and now >= self.ends_at:
+            return "expired"
+        return "active"
+
+    def accepts_launches(self, now: datetime) -> bool:
+        """Whether an instance can be launched into it at `now`."""
+        ending = self.is_block and self.ends_at is not None and now >= self.ends_at - BLOCK_TERMINATION
+        return self.state(now) == "active" and not ending
+
+
+def seeded_reservation(document: Mapping[str, Any]) -> Reservation:
+    """Read a seed.
+
+    Args:
+        document: `id`, `instance_type`, `availability_zone`, `count`; optional `kind`, `state`, `starts_at`,
+            `ends_at`, `placement_group`, `match_criteria`, `platform`.
+
+    Raises:
+        TypeError: If a key is missing or unknown.
+    """
+    values = dict(document)
+    for name in ("starts_at", "ends_at"):
+        if values.get(name) is not None:
+            values[name] = parse_time(values[name])
+    values["fixed_state"] = values.pop("state", "") or ""
+    return Reservation(**values)
+
+
+def reservation_of(resource: Resource) -> Reservation:
+    """The reservation that a stack made."""
+    given = resource.properties
+    return Reservation(
+        id=resource.physical_id,
+        instance_type=given["InstanceType"],
+        availability_zone=given.get("AvailabilityZone") or given.get("AvailabilityZoneId") or "",
+        count=int(given["InstanceCount"]),
+        ends_at=parse_time(given["EndDate"]) if given.get("EndDate") else None,
+        placement_group=str(given.get("PlacementGroupArn", "")).rsplit("/", 1)[-1],
+        match_criteria=given.get("InstanceMatchCriteria", "open"),
+        platform=given["InstancePlatform"],
+    )

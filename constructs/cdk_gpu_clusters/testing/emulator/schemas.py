@@ -1,0 +1,183 @@
+"""The resource schemas bundled with cfn-lint, read from the installed package.
+
+CloudFormation checks a resource against its registry schema before a provider sees it. cfn-lint ships those schemas
+(with its own corrections); nothing of them is copied into this library.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .._extra import optional_module, package_folder
+from .faults import Fault
+
+Json = dict[str, Any]
+
+# AWS::EC2::CapacityReservation's PlacementGroupArn (schema of 2026-10-20) ends in `placement-group/^.{1,255}$`, which
+# no text matches: such an anchor is read as the slip of the pen that it must be.
+_IMPOSSIBLE_ANCHOR = re.compile(r"(?<=[\w/])\^")
+
+
+@cache
+def _data() -> Path:
+    return package_folder("cfnlint") / "data" / "schemas"
+
+
+@cache
+def _index(region: str) -> Mapping[str, str]:
+    path = _data() / "providers" / f"{region}.json"
+    if not path.exists():
+        path = _data() / "providers" / "us-east-1.json"
+    found: Mapping[str, str] = json.loads(path.read_text())
+    return found
+
+
+@cache
+def known_instance_types() -> frozenset[str]:
+    """Every EC2 instance type that cfn-lint knows in any Region."""
+    path = _data() / "extensions" / "aws_ec2_instance" / "instancetype_enum.json"
+    regions: Json = json.loads(path.read_text())
+    return frozenset(name for region in regions.values() for name in region.get("enum", ()))
+
+
+def _leaf(pointer: str) -> str:
+    return pointer.removeprefix("/properties/").replace("/", ".")
+
+
+class ResourceSchema:
+    """The registry schema of one resource type."""
+
+    def __init__(self, document: Json) -> None:
+        self.document = {key: value for key, value in document.items() if key != "$id"}
+        self.type_name: str = document["typeName"]
+        self.read_only = self._paths("readOnlyProperties")
+        self.write_only = self._paths("writeOnlyProperties")
+        self.create_only = self._paths("createOnlyProperties")
+        self.primary_identifier = self._paths("primaryIdentifier")
+        self._validator: Any = None
+
+    def _paths(self, key: str) -> tuple[str, ...]:
+        return tuple(_leaf(pointer) for pointer in self.document.get(key, ()))
+
+    @property
+    def create_only_names(self) -> frozenset[str]:
+        """Top-level properties whose change replaces the resource."""
+        return frozenset(path for path in self.create_only if "." not in path)
+
+    def coerce(self, properties: Json) -> Json:
+        """Turn text that stands for a number or a boolean into one, and the reverse, as CloudFormation does."""
+        coerced: Json = _coerce(properties, self.document, self.document)
+        return coerced
+
+    def faults(self, properties: Json) -> list[Fault]:
+        """Everything the schema refuses, at every depth; `properties` are coerced already."""
+        if self._validator is None:
+            self._validator = _validator_class()(self.document)
+        faults = [
+            Fault(check="schema", message=f"{name} is read-only and may not be set", path=name)
+            for name in self.read_only
+            if name in properties and name not in self.create_only
+        ]
+        for error in self._validator.iter_errors(properties):
+            faults.append(
+                Fault(
+                    check="schema",
+                    message=error.message,
+                    path="/".join(str(part) for part in error.absolute_path),
+                )
+            )
+        return faults
+
+
+@cache
+def resource_schema(type_name: str, region: str = "us-east-1") -> ResourceSchema | None:
+    """The schema of a resource type, or None where the registry has none."""
+    digest = _index(region).get(type_name)
+    if digest is None:
+        return None
+    return ResourceSchema(json.loads((_data() / "resources" / f"{digest}.json").read_text()))
+
+
+def _resolved(schema: Json, root: Json) -> Json:
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith("#/"):
+        return schema
+    target: Any = root
+    for part in reference[2:].split("/"):
+        target = target[part]
+    return _resolved(target, root)
+
+
+def _coerce(value: Any, schema: Json, root: Json) -> Any:
+    schema = _resolved(schema, root)
+    if isinstance(value, dict):
+        members = schema.get("properties", {})
+        return {key: _coerce(item, members[key], root) if key in members else item for key, item in value.items()}
+    if isinstance(value, list):
+        items = schema.get("items")
+        return [_coerce(item, items, root) for item in value] if isinstance(items, dict) else value
+    return _coerce_scalar(value, schema.get("type"))
+
+
+def _coerce_scalar(value: Any, kind: Any) -> Any:
+    if kind == "string" and isinstance(value, bool):
+        return str(value).lower()
+    if kind == "string" and isinstance(value, int | float):
+        return str(value)
+    if not isinstance(value, str):
+        return value
+    if kind == "integer" and re.fullmatch(r"-?\d+", value):
+        return int(value)
+    if kind == "number" and re.fullmatch(r"-?\d+(\.\d+)?", value):
+        return float(value)
+    if kind == "boolean" and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    return value
+
+
+@cache
+def _validator_class() -> Any:
+    jsonschema = optional_module("jsonschema")
+
+    def error(message: str) -> Any:
+        return jsonschema.ValidationError(message)
+
+    def pattern(validator: Any, expression: str, value: Any, schema: Json) -> Iterator[Any]:
+        if not isinstance(value, str):
+            return
+        try:
+            matches = re.search(_IMPOSSIBLE_ANCHOR.sub("", expression), value)
+        except re.error:  # an expression of another dialect says nothing here
+            return
+        if not matches:
+            yield error(f"{value!r} does not match {expression!r}")
+
+    def required_xor(validator: Any, names: list[str], value: Any, schema: Json) -> Iterator[Any]:
+        if isinstance(value, dict) and sum(name in value for name in names) != 1:
+            yield error(f"exactly one of {names} is required")
+
+    def required_or(validator: Any, names: list[str], value: Any, schema: Json) -> Iterator[Any]:
+        if isinstance(value, dict) and not any(name in value for name in names):
+            yield error(f"one of {names} is required")
+
+    def dependent_excluded(validator: Any, rules: dict[str, list[str]], value: Any, schema: Json) -> Iterator[Any]:
+        if isinstance(value, dict):
+            for name, others in rules.items():
+                for other in others:
+                    if name in value and other in value and name < other:
+                        yield error(f"{name} may not be given together with {other}")
+
+    return jsonschema.validators.extend(
+        jsonschema.Draft202012Validator,
+        {
+            "pattern": pattern,
+            "requiredXor": required_xor,
+            "requiredOr": required_or,
+            "dependentExcluded": dependent_excluded,
+        },
+    )

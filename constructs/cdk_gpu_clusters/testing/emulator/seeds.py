@@ -1,0 +1,50 @@
+"""What stands in the account before the first deploy, as JSON.
+
+No CloudFormation type buys a Capacity Block, and a cluster file may name reservations, subnets and security groups
+that exist already: those are seeded.
+
+Example:
+    {"reservations": [{"id": "cr-0123456789abcdef0", "instance_type": "p5.48xlarge", "availability_zone": "us-east-1a",
+                       "count": 16, "kind": "capacity-block",
+                       "starts_at": "2026-12-01T11:30Z", "ends_at": "2026-12-15T11:30Z"}],
+     "reservation_groups": {"ultraservers": ["cr-0123456789abcdef0"]},
+     "subnets": {"subnet-0123456789abcdef0": "us-east-1a"},
+     "security_groups": ["sg-0123456789abcdef0"],
+     "placement_groups": {"rack": "cluster"},
+     "now": "2026-11-21T08:00Z"}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .clock import parse_time
+from .reservations import seeded_reservation
+from .world import World
+
+_KEYS = {"reservations", "reservation_groups", "subnets", "security_groups", "placement_groups", "now", "block_event_names"}
+
+
+def plant(world: World, seed: Mapping[str, Any]) -> None:
+    """Put seeds into the world, beside those that are there.
+
+    Raises:
+        ValueError: If a key is unknown.
+    """
+    unknown = seed.keys() - _KEYS
+    if unknown:
+        raise ValueError(f"unknown seeds: {', '.join(sorted(unknown))}; allowed: {', '.join(sorted(_KEYS))}")
+    for document in seed.get("reservations", ()):
+        reservation = seeded_reservation(document)
+        world.seeded_reservations[reservation.id] = reservation
+    for name, members in seed.get("reservation_groups", {}).items():
+        world.seeded_reservation_groups[name] = tuple(members)
+    world.seeded_subnets |= seed.get("subnets", {})
+    world.seeded_security_groups |= set(seed.get("security_groups", ()))
+    world.seeded_placement_groups |= seed.get("placement_groups", {})
+    if "block_event_names" in seed:
+        delivered, warning = seed["block_event_names"]
+        world.block_event_names = (delivered, warning)
+    if "now" in seed:
+        world.clock.set(parse_time(seed["now"]))

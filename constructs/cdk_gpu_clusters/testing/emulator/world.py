@@ -1,0 +1,183 @@
+"""What exists in the emulated account: resources of every stack, and what stood there before."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from .clock import Clock
+from .groups import Group
+from .reservations import Reservation, reservation_of
+
+Json = dict[str, Any]
+
+LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
+CAPACITY_RESERVATION = "AWS::EC2::CapacityReservation"
+PLACEMENT_GROUP = "AWS::EC2::PlacementGroup"
+SECURITY_GROUP = "AWS::EC2::SecurityGroup"
+SUBNET = "AWS::EC2::Subnet"
+AUTO_SCALING_GROUP = "AWS::AutoScaling::AutoScalingGroup"
+LIFECYCLE_HOOK = "AWS::AutoScaling::LifecycleHook"
+SCHEDULED_ACTION = "AWS::AutoScaling::ScheduledAction"
+EVENTS_RULE = "AWS::Events::Rule"
+STATE_MACHINE = "AWS::StepFunctions::StateMachine"
+
+ACCOUNT = "000000000000"  # the engine's default account
+
+
+@dataclass(slots=True, kw_only=True)
+class Resource:
+    """One resource of one stack.
+
+    Attributes:
+        type: CloudFormation type name.
+        physical_id: What `Ref` gives.
+        properties: The properties as CloudFormation gave them, after intrinsics.
+        attributes: What `Fn::GetAtt` gives.
+        answered_by: `emulator` where the engine made it, `model` where this library's model did.
+        versions: Earlier and present `LaunchTemplateData`, oldest first; launch templates only.
+    """
+
+    type: str
+    logical_id: str
+    physical_id: str
+    stack_name: str
+    region: str
+    properties: Json
+    attributes: Json
+    answered_by: str
+    versions: list[Json] = field(default_factory=list)
+
+    def document(self) -> Json:
+        """The resource as JSON."""
+        return {
+            "type": self.type,
+            "logical_id": self.logical_id,
+            "physical_id": self.physical_id,
+            "stack": self.stack_name,
+            "region": self.region,
+            "answered_by": self.answered_by,
+            "properties": self.properties,
+            "attributes": self.attributes,
+        }
+
+
+class World:
+    """The emulated account: resources, seeds, clock, fleets and what happened."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.region = "us-east-1"
+        self.resources: dict[str, Resource] = {}
+        self.seeded_reservations: dict[str, Reservation] = {}
+        self.seeded_subnets: dict[str, str] = {}
+        self.seeded_security_groups: set[str] = set()
+        self.seeded_placement_groups: dict[str, str] = {}
+        self.seeded_reservation_groups: dict[str, tuple[str, ...]] = {}
+        self.groups: dict[str, Group] = {}
+        self.events: list[Json] = []
+        self.deliveries: list[Json] = []
+        self.executions: list[Json] = []
+        self.block_event_names: tuple[str, str] = ("Capacity Block Delivered", "Capacity Block Expiration Warning")
+        self._serials: defaultdict[str, int] = defaultdict(int)
+
+    def new_id(self, prefix: str, seed: str, length: int = 17) -> str:
+        """A made-up id that is the same in every run: a digest of `seed` and its use count."""
+        self._serials[seed] += 1
+        digest = hashlib.sha256(f"{seed}#{self._serials[seed]}".encode()).hexdigest()
+        return prefix + digest[:length]
+
+    def of_type(self, type_name: str) -> Iterator[Resource]:
+        """Resources of one type, in order of creation."""
+        return (found for found in list(self.resources.values()) if found.type == type_name)
+
+    def find(self, type_name: str, physical_id: str) -> Resource | None:
+        """The resource of that type and id."""
+        found = self.resources.get(f"{type_name} {physical_id}")
+        return found
+
+    def add(self, resource: Resource) -> None:
+        """Record a resource."""
+        self.resources[f"{resource.type} {resource.physical_id}"] = resource
+
+    def remove(self, type_name: str, physical_id: str) -> None:
+        """Forget a resource."""
+        self.resources.pop(f"{type_name} {physical_id}", None)
+
+    def arn(self, service: str, path: str, region: str | None = None) -> str:
+        """An ARN in this account."""
+        region = region or self.region
+        partition = "aws-cn" if region.startswith("cn-") else "aws-us-gov" if "-gov-" in region else "aws"
+        return f"arn:{partition}:{service}:{region}:{ACCOUNT}:{path}"
+
+    def reservations(self) -> dict[str, Reservation]:
+        """Every capacity reservation: seeded ones and those that stacks made."""
+        made = {found.physical_id: reservation_of(found) for found in self.of_type(CAPACITY_RESERVATION)}
+        return {**self.seeded_reservations, **made}
+
+    def reservations_in_group(self, arn: str) -> list[Reservation] | None:
+        """The reservations of a resource group; None where no such group exists."""
+        name = arn.rsplit("/", 1)[-1]
+        known = self.reservations()
+        if name in self.seeded_reservation_groups:
+            return [known[member] for member in self.seeded_reservation_groups[name] if member in known]
+        for group in self.of_type("AWS::ResourceGroups::Group"):
+            if group.properties.get("Name") == name or group.physical_id == name:
+                members = [str(member).rsplit("/", 1)[-1] for member in group.properties.get("Resources", [])]
+                return [known[member] for member in members if member in known]
+        return None
+
+    def zone_of_subnet(self, subnet_id: str) -> str | None:
+        """The Availability Zone of a subnet; None where it is not known, `""` where AWS would choose."""
+        if subnet_id in self.seeded_subnets:
+            return self.seeded_subnets[subnet_id]
+        subnet = self.find(SUBNET, subnet_id)
+        if subnet is None:
+            return None
+        return str(subnet.properties.get("AvailabilityZone") or subnet.attributes.get("AvailabilityZone") or "")
+
+    def has_security_group(self, group_id: str) -> bool:
+        """Whether a security group exists; a VPC's default group counts."""
+        if group_id in self.seeded_security_groups or self.find(SECURITY_GROUP, group_id):
+            return True
+        return any(
+            group_id == found.attributes.get("DefaultSecurityGroup") for found in self.of_type("AWS::EC2::VPC")
+        )
+
+    def launch_template(self, specification: Json) -> Resource | None:
+        """The launch template that a specification names, by id or by name."""
+        wanted = specification.get("LaunchTemplateId") or specification.get("LaunchTemplateName")
+        for found in self.of_type(LAUNCH_TEMPLATE):
+            if wanted in (found.physical_id, found.attributes.get("LaunchTemplateName")):
+                return found
+        return None
+
+    def launch_template_data(self, specification: Json) -> Json | None:
+        """The data of the version that a specification names; None where there is none."""
+        template = self.launch_template(specification)
+        if template is None:
+            return None
+        version = str(specification.get("Version", "$Default"))
+        number = {"$Default": template.attributes["DefaultVersionNumber"], "$Latest": str(len(template.versions))}.get(
+            version, version
+        )
+        if not number.isdigit() or not 1 <= int(number) <= len(template.versions):
+            return None
+        data: Json = template.versions[int(number) - 1]["LaunchTemplateData"]
+        return data
+
+    def data_of_group(self, name: str) -> Json | None:
+        """The launch template data of an Auto Scaling group; None where there is no such group or template."""
+        group = self.find(AUTO_SCALING_GROUP, name)
+        specification = template_specification(group.properties) if group else None
+        return self.launch_template_data(specification) if specification else None
+
+
+def template_specification(properties: Json) -> Json | None:
+    """The launch template of an Auto Scaling group's properties, also inside a mixed instances policy."""
+    mixed = properties.get("MixedInstancesPolicy", {}).get("LaunchTemplate", {}).get("LaunchTemplateSpecification")
+    found: Json | None = properties.get("LaunchTemplate") or mixed
+    return found

@@ -1,0 +1,135 @@
+"""The emulator in a process of its own, for the CDK CLI and any other program."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import IO, Any, Self
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+from ._extra import optional_module, package_folder
+from .account import EmulatedAccount
+
+_STOP_SECONDS = 10
+
+
+class Emulator(EmulatedAccount):
+    """An AWS emulator on a free loopback port, as a context manager.
+
+    Args:
+        region: The Region that clients and `environment` use.
+        seed: What exists before the first deploy; see `cdk_gpu_clusters.testing.emulator.seeds`.
+        port: Port on 127.0.0.1; a free one by default.
+        log: Where the emulator's error output goes; nowhere by default.
+
+    Raises:
+        ImportError: If the extra `testing` is not installed.
+
+    Example:
+        with Emulator() as account:
+            subprocess.run(["cdk", "bootstrap"], env=account.environment, check=True)
+            subprocess.run(["cdk", "deploy", "--all"], env=account.environment, check=True)
+            account.client("autoscaling").describe_auto_scaling_groups()
+    """
+
+    def __init__(
+        self,
+        *,
+        region: str = "us-east-1",
+        seed: Mapping[str, Any] | None = None,
+        port: int = 0,
+        log: IO[bytes] | None = None,
+    ) -> None:
+        for package in ("ministack", "cfnlint", "jsonschema", "boto3"):
+            package_folder(package)
+        self.region = region
+        self.endpoint_url = ""
+        self._seed = seed
+        self._port = port
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the process and wait until it answers.
+
+        Raises:
+            RuntimeError: If it ends at once.
+        """
+        command = [sys.executable, "-m", "cdk_gpu_clusters.testing.emulator", "--port", str(self._port)]
+        self._process = subprocess.Popen(
+            [*command, "--stop-with-stdin"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log or subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            self.stop()
+            raise RuntimeError("the emulator ended before it listened; give `log` to see why")
+        self.endpoint_url = json.loads(line)["endpoint_url"]
+        if self._seed:
+            self.seed(self._seed)
+
+    def stop(self) -> None:
+        """End the process; nothing of the account is kept."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                stream.close()
+        self._process = None
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The AWS settings that point SDKs and the CDK CLI here, and nowhere else."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint_url,
+            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_REGION": self.region,
+            "AWS_DEFAULT_REGION": self.region,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "AWS_CONFIG_FILE": os.devnull,
+            "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+        }
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """This process's environment with every AWS setting replaced, so that no real account can be reached."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("AWS_")}
+        return {**kept, **self.settings}
+
+    def client(self, service: str) -> Any:
+        return (
+            optional_module("boto3")
+            .Session(aws_access_key_id="testing", aws_secret_access_key="testing", region_name=self.region)
+            .client(service, endpoint_url=self.endpoint_url)
+        )
+
+    def _control(self, method: str, action: str, document: Any = None) -> Any:
+        body = None if document is None else json.dumps(document, default=str).encode()
+        request = Request(f"{self.endpoint_url}/_emulator/{action}", data=body, method=method)
+        try:
+            with urlopen(request, timeout=60) as response:
+                return json.load(response)
+        except HTTPError as error:
+            raise ValueError(json.load(error)["error"]) from None
