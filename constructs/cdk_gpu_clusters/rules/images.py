@@ -133,7 +133,7 @@ def check_image(instance_type: InstanceType | str, image: ImageParameter) -> lis
         findings.append(_unlisted(kind, image))
     elif accelerator is not None and image.families is None:
         findings.append(_list_not_read(kind, image))
-    return [*findings, *_check_software(kind, image)]
+    return findings or _check_software(kind, image)
 
 
 def check_image_id(image_id: str) -> list[Finding]:
