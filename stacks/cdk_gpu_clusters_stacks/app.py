@@ -17,8 +17,9 @@ from cdk_gpu_clusters_stacks.fabric import FabricStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
-from cdk_gpu_clusters_stacks.spec.load import load_cluster
+from cdk_gpu_clusters_stacks.spec.load import read_cluster
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.report import report
 from cdk_gpu_clusters_stacks.training import FleetStack
 
 DEFAULT_CLUSTER_FILE = "cluster.yaml"
@@ -74,12 +75,15 @@ def _capacity_stack(
 def main() -> None:
     """Synthesize the cluster file named by the context value `cluster`; `cluster.yaml` if there is none.
 
-    Faults of the file go to standard error, all at once, and nothing is written.
+    Faults of the file go to standard error, all at once, and nothing is written; so do warnings.
     """
     app = cdk.App()
     path = Path(app.node.try_get_context("cluster") or DEFAULT_CLUSTER_FILE)
+    reading = read_cluster(path)
+    if report(reading.findings) or reading.spec is None:
+        sys.exit(1)
     try:
-        build_cluster(app, load_cluster(path))
+        build_cluster(app, reading.spec)
     except ConfigError as error:
-        sys.exit(str(error))
+        sys.exit(report(error.findings))
     app.synth()

@@ -96,10 +96,14 @@ class ClusterPlace:
         zone = self.availability_zone
         subnets = [
             ec2.Subnet.from_subnet_attributes(
-                reader, f"Subnet{index}", subnet_id=subnet_id, availability_zone=zone, route_table_id="unused"
+                reader, f"Subnet{index}", subnet_id=subnet_id, availability_zone=zone
             )
             for index, subnet_id in enumerate(self._subnet_ids(reader))
         ]
+        for subnet in subnets:
+            cdk.Annotations.of(subnet).acknowledge_warning(
+                "@aws-cdk/aws-ec2:noSubnetRouteTableId", "a fleet adds no route to its subnet"
+            )
         vpc = ec2.Vpc.from_vpc_attributes(
             reader, "Vpc", vpc_id=self.vpc_id(reader), availability_zones=[zone]
         )

@@ -213,7 +213,8 @@ class GpuFleet(Construct):
         if isinstance(self.role, NodeRole):
             self.role.allow_fleet(group_name=self.fleet_name, log_group=self.log_group)
         self.block_lifecycle = self._follow_block(maximum)
-        cdk.Tags.of(self).add("Name", self.node.path)
+        for named in (self.launch_template, self.cfn_auto_scaling_group):
+            cdk.Tags.of(named).add("Name", self.node.path)
 
     @property
     def fleet_name(self) -> str:

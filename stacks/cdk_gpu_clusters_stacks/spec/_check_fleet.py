@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type
 from cdk_gpu_clusters.errors import ConfigError, Finding
-from cdk_gpu_clusters.rules.capacity import check_capacity, check_new_reservation
+from cdk_gpu_clusters.rules.capacity import (
+    BLOCK_SIZE,
+    BLOCK_WITH_PLACEMENT_GROUP,
+    FOREIGN_PLACEMENT_GROUP,
+    RESERVATION_COUNT,
+    RESERVATION_PLACEMENT,
+    ULTRASERVER_NODES,
+    check_capacity,
+    check_new_reservation,
+)
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.images import check_image, choose_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, plan_interfaces
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
 
 from ._fault import Fault, faults_at, under
 from ._parts import FleetPart, SpecParts
 from ._rules import FIXED_SIZE, NO_EFA, NODE_COUNT, USER_DATA_FILE, VOLUME_BALANCE
-from ._yaml import Key
+from ._document import Key
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
 from .fleet import FleetSpec
+from .image import ImageByOs
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,7 @@ def _check_nodes(view: FleetView) -> list[Fault]:
             allowed="nodes, or min_nodes and max_nodes",
             fix="keep one of the two" if both else "add nodes, or both min_nodes and max_nodes",
         )
-        return faults_at(view.key, [finding])
+        return faults_at(view.key, [finding], at_key=True)
     if spec.minimum_nodes > spec.maximum_nodes:
         finding = NODE_COUNT.finding(
             cause="more nodes at least than at most",
@@ -134,6 +145,28 @@ def _check_interfaces(view: FleetView) -> list[Fault]:
     return faults_at((*view.key, "interface_policy"), view.plan_findings)
 
 
+#: Faults of capacity that another field of the fleet causes.
+_ELSEWHERE = {
+    BLOCK_WITH_PLACEMENT_GROUP.id: "placement",
+    FOREIGN_PLACEMENT_GROUP.id: "placement",
+    RESERVATION_PLACEMENT.id: "placement",
+}
+
+
+def _at_cause(view: FleetView, findings: Iterable[Finding], *, key: Key) -> list[Fault]:
+    """Place findings about capacity at the field that has to change."""
+    faults: list[Fault] = []
+    for finding in findings:
+        field = _ELSEWHERE.get(finding.id)
+        if field is None and finding.id in _ABOUT_NODES:
+            field = "max_nodes" if view.spec.scales else "nodes"
+        faults += faults_at((*view.key, field), [finding]) if field else under(key, [finding])
+    return faults
+
+
+_ABOUT_NODES = (BLOCK_SIZE.id, ULTRASERVER_NODES.id, RESERVATION_COUNT.id)
+
+
 def _check_capacity(view: FleetView) -> list[Fault]:
     capacity = view.spec.capacity
     key = (*view.key, "capacity")
@@ -147,7 +180,7 @@ def _check_capacity(view: FleetView) -> list[Fault]:
         placement=placement,
         has_reservation_group=has_group or isinstance(capacity, NewReservation),
     )
-    faults = under(key, findings)
+    faults = _at_cause(view, findings, key=key)
     if isinstance(capacity, NewReservation) and view.node_count is not None:
         options = capacity.new_reservation
         findings = check_new_reservation(
@@ -156,7 +189,7 @@ def _check_capacity(view: FleetView) -> list[Fault]:
             unlimited=options.unlimited,
             placement=placement,
         )
-        faults += faults_at((*key, "new_reservation"), findings)
+        faults += _at_cause(view, findings, key=(*key, "new_reservation"))
     return faults
 
 
@@ -166,6 +199,19 @@ def _check_placement(view: FleetView) -> list[Fault]:
         return []
     findings = check_placement(view.type, strategy, node_count=view.node_count, efa=view.uses_efa)
     return faults_at((*view.key, "placement"), findings)
+
+
+def _check_image(view: FleetView) -> list[Fault]:
+    """An image by id or parameter is the user's word: what is in it cannot be known here."""
+    image = view.spec.image
+    if image is not None and not isinstance(image, ImageByOs):
+        return []
+    key = (*view.key, "image", "os") if image else (*view.key, "instance_type")
+    try:
+        row = choose_image(view.type, operating_system=image.os if image else None)
+    except ConfigError as fault:
+        return faults_at(key, fault.findings)
+    return faults_at(key, check_image(view.type, row))
 
 
 def _check_user_data(view: FleetView) -> list[Fault]:
@@ -223,6 +269,7 @@ _CHECKS: tuple[tuple[frozenset[str], Callable[[FleetView], list[Fault]]], ...] =
     (frozenset({"efa", "interface_policy"}), _check_interfaces),
     (frozenset({"capacity"}), _check_capacity),
     (frozenset({"placement", "efa", "capacity"}), _check_placement),
+    (frozenset({"image"}), _check_image),
     (frozenset({"user_data"}), _check_user_data),
     (frozenset({"root_volume"}), _check_volume),
 )

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import IPv4Network
 
+from cdk_gpu_clusters.catalogue.regions import UNKNOWN_REGION
 from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters.network.subnets import check_subnets, plan_subnets
 from cdk_gpu_clusters.rules.fabric import check_efa_group
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
+from cdk_gpu_clusters.rules.zones import check_zone
 
 from ._check_fleet import FleetView
 from ._fault import Fault, faults_at, under
@@ -23,10 +25,31 @@ _ANY_ZONES = ("Zone1", "Zone2")
 def check_network(
     network: NewNetwork | ExistingNetwork, region: str | None, fleets: Sequence[FleetView]
 ) -> list[Fault]:
-    """Find what is wrong with the network, by itself and for the fleets that run in it."""
+    """Find what is wrong with the network, by itself and for the fleets that run in it.
+
+    Args:
+        network: The network.
+        region: Region of the cluster, None if it is not sound.
+        fleets: Fleets whose instance type is known.
+    """
+    zone = network.availability_zone
+    found = [finding for finding in check_zone(region, zone) if finding.id != UNKNOWN_REGION.id]
+    faults = faults_at((*_NETWORK, "availability_zone"), found)
+    if not errors_in(found):
+        known = check_zone(region, zone)
+        for fleet in fleets:
+            about_type = [finding for finding in check_zone(region, zone, fleet.type) if finding not in known]
+            faults += faults_at((*fleet.key, "instance_type"), about_type)
     if isinstance(network, NewNetwork):
-        return _check_new(network, fleets)
-    return _check_existing(network, fleets)
+        return faults + _check_new(network, fleets)
+    return faults + _check_existing(network, fleets)
+
+
+def check_region(region: str) -> list[Fault]:
+    """Find a Region that there is not."""
+    # the rules have no check of a Region alone; a zone named after it can have no fault of its own
+    found = [finding for finding in check_zone(region, f"{region}a") if finding.id == UNKNOWN_REGION.id]
+    return faults_at(("region",), found)
 
 
 def _check_new(network: NewNetwork, fleets: Sequence[FleetView]) -> list[Fault]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ._fault import Fault, faults_at
 from ._rules import TAGS
-from ._yaml import Key
+from ._document import Key
 
 _MOST = 50
 #: Tags that the constructs and stacks add themselves.
@@ -57,4 +57,4 @@ def _check_tag(key: Key, name: str, value: str) -> list[Fault]:
         )
     else:
         return []
-    return faults_at(key, [finding])
+    return faults_at(key, [finding], at_key=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cdk_gpu_clusters.errors import Finding
 
-from ._yaml import Key, dotted
+from ._document import Key, dotted
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Fault:
     at_key: bool = False
 
 
-def faults_at(key: Key, findings: Iterable[Finding]) -> list[Fault]:
-    """Place the findings of a rule under a key, whose dotted name goes into the cause."""
-    return [Fault(key, replace(finding, cause=f"{dotted(key)}: {finding.cause}")) for finding in findings]
+def faults_at(key: Key, findings: Iterable[Finding], *, at_key: bool = False) -> list[Fault]:
+    """Place the findings of a rule at a key's value (or the key itself); its dotted name goes into the cause."""
+    return [Fault(key, replace(finding, cause=f"{dotted(key)}: {finding.cause}"), at_key) for finding in findings]
 
 
 def under(key: Key, findings: Iterable[Finding]) -> list[Fault]:

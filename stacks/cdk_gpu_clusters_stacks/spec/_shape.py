@@ -12,10 +12,11 @@ from .model import ClusterSpec
 
 
 class Form(NamedTuple):
-    """One form of a value: its leading key, and how it is written."""
+    """One form of a value: its leading key, how it is written, and how its main text starts."""
 
     key: str
     example: str
+    prefix: str = ""
 
 
 #: Key whose value has several forms -> those forms.
@@ -23,15 +24,15 @@ FORMS = {
     "capacity": (
         Form("on_demand", "on_demand"),
         Form("spot", "spot"),
-        Form("reservation", "{reservation: cr-…}"),
-        Form("reservation_group", "{reservation_group: arn:…}"),
-        Form("capacity_block", "{capacity_block: cr-…, ends_at: …}"),
-        Form("ultraserver_block", "{ultraserver_block: arn:…, ends_at: …}"),
+        Form("reservation", "{reservation: cr-…}", "cr-"),
+        Form("reservation_group", "{reservation_group: arn:…}", "arn:"),
+        Form("capacity_block", "{capacity_block: cr-…, ends_at: …}", "cr-"),
+        Form("ultraserver_block", "{ultraserver_block: arn:…, ends_at: …}", "arn:"),
         Form("new_reservation", "{new_reservation: {end_date: …}}"),
     ),
     "image": (
-        Form("id", "{id: ami-…}"),
-        Form("parameter", "{parameter: /…}"),
+        Form("id", "{id: ami-…}", "ami-"),
+        Form("parameter", "{parameter: /…}", "/"),
         Form("os", "{os: al2023}"),
     ),
 }

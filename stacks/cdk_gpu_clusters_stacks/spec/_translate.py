@@ -13,8 +13,8 @@ from cdk_gpu_clusters.rules.capacity import BLOCK_NEEDS_END, RESERVATION_GROUP_A
 
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
 from ._fault import Fault
-from ._shape import FORMS, PATTERNS, fields_at
-from ._yaml import Key, dotted
+from ._shape import FORMS, PATTERNS, Form, fields_at
+from ._document import Key, dotted
 
 _TYPES = {
     "string_type": "text",
@@ -30,6 +30,7 @@ _TYPES = {
     "enum": "",
 }
 _LIMITS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most"), "greater_than": ("gt", "above")}
+_BOOLEANS = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
 _PLANNED = ("eks", "pcs", "hyperpod", "parallelcluster", "batch")
 
 
@@ -119,23 +120,28 @@ def _orchestrator(value: object) -> Finding:
 def _no_form(key: Key, value: object) -> Finding:
     forms = FORMS[str(key[-1])]
     given = [form.key for form in forms if isinstance(value, dict) and form.key in value]
-    cause = f"two forms at once: {' and '.join(given)}" if given else "none of the forms that this value can have"
-    near: list[str] = []
-    if not given:
-        words = list(value) if isinstance(value, dict) else [value]
-        names = [form.key for form in forms]
-        near = [m for w in words if isinstance(w, str) for m in get_close_matches(w.replace("-", "_"), names, n=1)]
-    fix = "keep one of them" if given else "write " + next((f.example for f in forms if f.key in near), "one of these forms")
-    return ONE_FORM.finding(
-        cause=f"{dotted(key)}: {cause}", got=show(value), allowed=" | ".join(form.example for form in forms), fix=fix
-    )
+    if given:
+        cause, fix = f"two forms at once: {' and '.join(given)}", "keep one of them"
+    else:
+        meant = [form.example for form in forms if form.key in _meant(value, forms)]
+        cause, fix = "none of the forms that this value can have", f"write {' or '.join(meant) or 'one of these forms'}"
+    allowed = " | ".join(form.example for form in forms)
+    return ONE_FORM.finding(cause=f"{dotted(key)}: {cause}", got=show(value), allowed=allowed, fix=fix)
+
+
+def _meant(value: object, forms: Iterable[Form]) -> set[str]:
+    """Leading keys of the forms that a value looks like: by its id's prefix, or by a near word."""
+    words = [word for word in (value if isinstance(value, dict) else [value]) if isinstance(word, str)]
+    by_prefix = {form.key for form in forms for word in words if form.prefix and word.startswith(form.prefix)}
+    names = [form.key for form in forms]
+    return by_prefix or {near for word in words for near in get_close_matches(word.replace("-", "_"), names, n=1)}
 
 
 def _pattern(key: Key, error: ErrorDetails) -> Finding:
     what, example, rule_id = PATTERNS[error["ctx"]["pattern"]]
     rule: Rule = _PATTERN_RULES.get(rule_id, WRONG_VALUE)
     value = str(error["input"])
-    fix = f"write for instance {example}"
+    fix = f"write it like {example}"
     if rule is NAME:
         fix = f"write {usable_name(value)}"
     return rule.finding(cause=f"{dotted(key)}: not {what}", got=show(value), allowed=f"such as {example}", fix=fix)
@@ -157,6 +163,8 @@ def _wrong_type(where: str, error: ErrorDetails) -> Finding:
     fix = f"write {wanted}"
     if wanted == "text" and isinstance(value, bool | int | float):
         fix = f'put it in quotes: "{show(value)}"'
+    elif wanted == "true or false" and str(value).lower() in _BOOLEANS:
+        fix = f"write {_BOOLEANS[str(value).lower()]}"
     elif isinstance(value, str) and wanted in ("a whole number", "a number", "true or false"):
         fix = f"write {wanted}, without quotes"
     elif wanted == "a list" and isinstance(value, str):

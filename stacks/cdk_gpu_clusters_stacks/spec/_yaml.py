@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -19,9 +18,8 @@ from ruamel.yaml.reader import ReaderError
 
 from cdk_gpu_clusters.errors import Finding
 
+from ._document import Document, Key, Place, dotted
 from ._rules import DUPLICATE_KEY, MAPPING, YAML_SYNTAX
-
-Key = tuple[str | int, ...]
 
 #: Nodes after aliases are followed; a real file has a few thousand. Stops alias bombs.
 _MAX_NODES = 100_000
@@ -40,44 +38,6 @@ _SYNTAX_FIXES = (
     ("another document", "keep one document: remove the line ---"),
     ("cannot start any token", "put the value in quotes"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Line and column, counted from 1."""
-
-    line: int
-    column: int
-
-
-@dataclass(slots=True)
-class Document:
-    """Plain values of a YAML text, and the places of its keys and values.
-
-    Attributes:
-        data: Mappings, lists, text, numbers, booleans and None.
-        keys: Place of each mapping key, by its path from the root.
-        values: Place of each value, by its path from the root.
-        faults: What is wrong with the text, each fault with its place.
-    """
-
-    data: object = None
-    keys: dict[Key, Place] = field(default_factory=dict)
-    values: dict[Key, Place] = field(default_factory=dict)
-    faults: list[tuple[Place, Finding]] = field(default_factory=list)
-
-    def place_of(self, key: Key, *, at_key: bool = False) -> Place:
-        """Place of a value (or of its key), or of the nearest thing around it that is in the text."""
-        while key:
-            place = (self.keys if at_key else self.values).get(key) or self.keys.get(key)
-            if place is not None:
-                return place
-            key, at_key = key[:-1], True
-        return Place(1, 1)
-
-    def holds(self, key: Key) -> bool:
-        """Whether there is a value at a path."""
-        return key in self.values
 
 
 def parse(text: str) -> Document:
@@ -129,6 +89,19 @@ def _too_deep(place: Place) -> tuple[Place, Finding]:
     )
 
 
+def _repeated(cause: str) -> Finding:
+    return YAML_SYNTAX.finding(cause=cause, fix="write the values out instead of the alias")
+
+
+class _Refused(Exception):
+    """The text as a whole is out of bounds; nothing of it is used."""
+
+    def __init__(self, place: Place, finding: Finding) -> None:
+        self.place = place
+        self.finding = finding
+        super().__init__(str(finding))
+
+
 class _Builder:
     """Turns the node tree into values, noting places and faults."""
 
@@ -151,20 +124,22 @@ class _Builder:
             )
             self._fault(root, finding)
             return
-        self._document.data = self._value(root, ())
+        try:
+            self._document.data = self._value(root, ())
+        except _Refused as refused:
+            self._document.faults.append((refused.place, refused.finding))
 
     def _fault(self, node: Node | None, finding: Finding) -> None:
         place = Place(1, 1) if node is None else _place(node)
         self._document.faults.append((place, finding))
 
     def _value(self, node: Node, path: Key) -> object:
-        self._document.values[path] = _place(node)
-        self._count += 1
-        if self._count > _MAX_NODES or id(node) in self._open or len(path) > _MAX_DEPTH:
-            self._refuse_size(node, path)
-            return None
+        has_text = isinstance(node, ScalarNode) and node.value != ""
+        own = _place(node)
+        self._document.values[path] = own if has_text else self._document.keys.get(path, own)
+        self._limit(node, path)
         if isinstance(node, ScalarNode):
-            return self._scalar(node)
+            return self._scalar(node, path)
         self._open.add(id(node))
         try:
             if isinstance(node, MappingNode) and _is_plain(node, "map"):
@@ -173,19 +148,19 @@ class _Builder:
                 return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
         finally:
             self._open.discard(id(node))
-        self._refuse_tag(node)
-        return None
+        return self._refuse_tag(node, path)
 
-    def _refuse_size(self, node: Node, path: Key) -> None:
-        if self._count > _MAX_NODES + 1:
-            return
-        if len(path) > _MAX_DEPTH and id(node) not in self._open:
-            self._document.faults.append(_too_deep(_place(node)))
-            return
-        cause = "an alias stands inside its own anchor" if id(node) in self._open else "aliases repeat too many values"
-        self._fault(node, YAML_SYNTAX.finding(cause=cause, fix="write the values out instead of the alias"))
+    def _limit(self, node: Node, path: Key) -> None:
+        self._count += 1
+        if id(node) in self._open:
+            raise _Refused(_place(node), _repeated("an alias stands inside its own anchor"))
+        if len(path) > _MAX_DEPTH:
+            raise _Refused(*_too_deep(_place(node)))
+        if self._count > _MAX_NODES:
+            raise _Refused(_place(node), _repeated("aliases repeat too many values"))
 
-    def _refuse_tag(self, node: Node) -> None:
+    def _refuse_tag(self, node: Node, path: Key) -> None:
+        self._document.unread.add(path)
         finding = YAML_SYNTAX.finding(
             cause="YAML tags are not used in cluster files",
             got=str(node.tag).replace(_TAG, "!!"),
@@ -248,7 +223,7 @@ class _Builder:
                 self._merge(nested, path, made)
             self._open.discard(id(part))
 
-    def _scalar(self, node: ScalarNode) -> object:
+    def _scalar(self, node: ScalarNode, path: Key) -> object:
         text = str(node.value)
         if node.tag in (f"{_TAG}str", f"{_TAG}timestamp"):
             return text
@@ -260,8 +235,7 @@ class _Builder:
             return int(text) if _INT.fullmatch(text) else text
         if node.tag == f"{_TAG}float":
             return _float(text)
-        self._refuse_tag(node)
-        return None
+        return self._refuse_tag(node, path)
 
 
 def _own_pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:
@@ -282,11 +256,3 @@ def _place(node: Node) -> Place:
 
 def _is_plain(node: Node, kind: str) -> bool:
     return bool(node.tag == f"{_TAG}{kind}")
-
-
-def dotted(path: Key) -> str:
-    """A path as text, such as `training.fleets.trainers.nodes` or `network.subnet_ids[0]`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
 from ._check_fleet import FleetView, check_fleet
-from ._check_network import check_network
+from ._check_network import check_network, check_region
 from ._check_tags import check_tags
 from ._fault import Fault, faults_at
 from ._parts import FleetPart, SpecParts, parts_of
-from ._yaml import dotted
+from ._document import dotted
 from .model import ClusterSpec
 
 _FLEETS = ("training", "fleets")
@@ -35,6 +35,10 @@ def faults_of(parts: SpecParts) -> list[Fault]:
     """Find everything that the rules say about the sound parts of a cluster file."""
     views = {}
     faults = check_tags(("tags",), parts.tags)
+    about_region = check_region(parts.region) if parts.region is not None else []
+    faults += about_region
+    if errors_in(fault.finding for fault in about_region):  # a wrong Region makes no zone or type wrong
+        parts = replace(parts, region=None)
     for name, part in parts.fleets.items():
         view, found = _view(name, part, parts)
         faults += found

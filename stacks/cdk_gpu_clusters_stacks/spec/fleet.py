@@ -80,7 +80,7 @@ class FleetSpec(SpecModel):
     image: ImageSpec | None = Field(
         None,
         description="Machine image: {id: ami-…}, {parameter: /ssm/name} or {os: …}. "
-        "Default: an AWS image for the accelerator and architecture, on Amazon Linux 2023.",
+        "Default: AWS's image for the accelerator and architecture; Amazon Linux 2023 where it serves the type.",
     )
     root_volume: RootVolume = Field(RootVolume(), description="Root volume of every node.")
     update: Literal["never", "rolling"] = Field(

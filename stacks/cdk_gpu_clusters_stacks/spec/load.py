@@ -14,7 +14,8 @@ from ._fault import Fault
 from ._parts import parts_of, sound_parts
 from ._source import read_text
 from ._translate import translate
-from ._yaml import Document, parse
+from ._document import Document
+from ._yaml import parse
 from .check import faults_of
 from .fleet import FOLDER
 from .model import ClusterSpec
@@ -67,8 +68,12 @@ def read_cluster(path: str | Path) -> Reading:
         return Reading(None, (text,))
     document = parse(text)
     spec, faults = _validate(document, file.parent.absolute())
-    placed = [(place, finding) for place, finding in document.faults]
-    placed += [(document.place_of(fault.key, at_key=fault.at_key), fault.finding) for fault in faults]
+    placed = list(document.faults)
+    placed += [
+        (document.place_of(fault.key, at_key=fault.at_key), fault.finding)
+        for fault in faults
+        if fault.key not in document.unread  # its fault is among the document's already
+    ]
     placed.sort(key=lambda item: (item[0].line, item[0].column))
     findings = tuple(replace(finding, path=f"{file}:{place.line}:{place.column}") for place, finding in placed)
     return Reading(None if errors_in(findings) else spec, _unique(findings))
