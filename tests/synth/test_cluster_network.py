@@ -15,13 +15,14 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from aws_cdk.assertions import Annotations, Match
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
 from cdk_gpu_clusters.network.egress import Egress
 from cdk_gpu_clusters.rules.endpoints import Feature, endpoints_for
 from cdk_gpu_clusters.rules.zones import LOCAL_ZONE_OPT_IN, ZONE_FORM, ZONE_IN_REGION
-from syrupy.assertion import SnapshotAssertion
-from syrupy.extensions.json import JSONSnapshotExtension
 
 Resources = Mapping[str, Mapping[str, Any]]
 
@@ -157,7 +158,7 @@ def test_adding_a_control_zone_changes_nothing_else() -> None:
 def test_the_ids_of_subnets_are_pinned() -> None:
     template = synth_network(control_availability_zones=["us-east-1a", "us-east-1b"])
     assert list(of_type(template, "EC2::VPC")) == ["Network1C6012B5"]
-    assert list(of_type(template, "EC2::Subnet"))[0] == "NetworkSubnetsFleet503AB9B8"
+    assert next(iter(of_type(template, "EC2::Subnet"))) == "NetworkSubnetsFleet503AB9B8"
 
 
 # --- zones

@@ -6,10 +6,11 @@ from ipaddress import IPv4Network
 from itertools import combinations
 
 import pytest
-from cdk_gpu_clusters.errors import ConfigError, Severity
-from cdk_gpu_clusters.network.subnets import SubnetPlan, check_subnets, check_vpc_cidr, plan_subnets
 from hypothesis import given
 from hypothesis import strategies as st
+
+from cdk_gpu_clusters.errors import ConfigError, Severity
+from cdk_gpu_clusters.network.subnets import SubnetPlan, check_subnets, check_vpc_cidr, plan_subnets
 
 TWO_ZONES = ("us-east-1a", "us-east-1b")
 ALL_ZONES = tuple(f"us-east-1{letter}" for letter in "abcdefg")
