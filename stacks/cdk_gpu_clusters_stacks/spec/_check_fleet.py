@@ -20,12 +20,12 @@ from cdk_gpu_clusters.rules.capacity import (
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters.rules.images import check_image, choose_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, plan_interfaces
-from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
+from cdk_gpu_clusters.rules.placement import check_placement
 
+from ._document import Key
 from ._fault import Fault, faults_at, under
 from ._parts import FleetPart, SpecParts
 from ._rules import FIXED_SIZE, NO_EFA, NODE_COUNT, USER_DATA_FILE, VOLUME_BALANCE
-from ._document import Key
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
 from .fleet import FleetSpec
 from .image import ImageByOs
@@ -238,8 +238,14 @@ def _check_user_data(view: FleetView) -> list[Fault]:
 def _check_volume(view: FleetView) -> list[Fault]:
     volume = view.spec.root_volume
     findings = []
-    if volume.iops is not None and volume.size_gib is not None and volume.iops > max(3000, 500 * volume.size_gib):
-        findings.append(("iops", f"{volume.iops} IOPS on {volume.size_gib} GiB", "raise size_gib, or lower iops"))
+    if (
+        volume.iops is not None
+        and volume.size_gib is not None
+        and volume.iops > max(3000, 500 * volume.size_gib)
+    ):
+        findings.append(
+            ("iops", f"{volume.iops} IOPS on {volume.size_gib} GiB", "raise size_gib, or lower iops")
+        )
     if volume.throughput_mib_per_s is not None and volume.throughput_mib_per_s * 4 > (volume.iops or 3000):
         got = f"{volume.throughput_mib_per_s} MiB/s with {volume.iops or 3000} IOPS"
         fix = f"set iops to {4 * volume.throughput_mib_per_s} or more"

@@ -72,7 +72,9 @@ def _check_existing(network: ExistingNetwork, fleets: Sequence[FleetView]) -> li
     for fleet in fleets:
         if not fleet.uses_efa or "efa" in fleet.broken:
             continue
-        faults += faults_at((*_NETWORK, "subnet_ids"), check_efa_group([fleet.type], subnets=network.subnet_ids))
+        faults += faults_at(
+            (*_NETWORK, "subnet_ids"), check_efa_group([fleet.type], subnets=network.subnet_ids)
+        )
         if network.public and fleet.plan is not None and not fleet.plan.may_have_public_ip:
             faults += faults_at((*_NETWORK, "public"), [_public(fleet)])
     return faults
@@ -93,7 +95,11 @@ def _check_range(network: ExistingNetwork) -> list[Finding]:
 
 def _check_budget(subnet: str, fleets: Sequence[FleetView]) -> list[Finding]:
     demands = [
-        IpDemand(nodes=fleet.spec.maximum_nodes, addresses_per_node=fleet.plan.ip_addresses_per_node, name=fleet.name)
+        IpDemand(
+            nodes=fleet.spec.maximum_nodes,
+            addresses_per_node=fleet.plan.ip_addresses_per_node,
+            name=fleet.name,
+        )
         for fleet in fleets
         if fleet.plan is not None and not fleet.broken & {"nodes", "max_nodes", "interface_policy", "efa"}
     ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ._document import Key
 from ._fault import Fault, faults_at
 from ._rules import TAGS
-from ._document import Key
 
 _MOST = 50
 #: Tags that the constructs and stacks add themselves.
@@ -39,7 +39,10 @@ def check_tags(key: Key, tags: Mapping[str, str], *, above: Mapping[str, str] | 
 def _check_tag(key: Key, name: str, value: str) -> list[Fault]:
     if name.lower().startswith("aws:"):
         finding = TAGS.finding(
-            cause="tag keys that start with aws: belong to AWS", got=name, allowed="any other start", fix="rename it"
+            cause="tag keys that start with aws: belong to AWS",
+            got=name,
+            allowed="any other start",
+            fix="rename it",
         )
     elif not 1 <= len(name) <= 128:
         finding = TAGS.finding(

@@ -27,7 +27,9 @@ class Fault:
 
 def faults_at(key: Key, findings: Iterable[Finding], *, at_key: bool = False) -> list[Fault]:
     """Place the findings of a rule at a key's value (or the key itself); its dotted name goes into the cause."""
-    return [Fault(key, replace(finding, cause=f"{dotted(key)}: {finding.cause}"), at_key) for finding in findings]
+    return [
+        Fault(key, replace(finding, cause=f"{dotted(key)}: {finding.cause}"), at_key) for finding in findings
+    ]
 
 
 def under(key: Key, findings: Iterable[Finding]) -> list[Fault]:

@@ -49,7 +49,9 @@ def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
     region = data.get("region")
     training = data.get("training")
     fleets = training.get("fleets") if isinstance(training, dict) else None
-    made = {name: _sound_fleet(raw, context) for name, raw in fleets.items()} if isinstance(fleets, dict) else {}
+    made = (
+        {name: _sound_fleet(raw, context) for name, raw in fleets.items()} if isinstance(fleets, dict) else {}
+    )
     return SpecParts(
         region if isinstance(region, str) and region else None,
         _network_if_sound(data.get("network")),
@@ -88,4 +90,3 @@ def _sound_fleet(raw: object, context: Mapping[str, Path]) -> FleetPart | None:
         return FleetPart(FleetSpec.model_validate(rest, context=dict(context)), frozenset(broken | meant))
     except ValidationError:  # without an instance type there is nothing to check
         return None
-

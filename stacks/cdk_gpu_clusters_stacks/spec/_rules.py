@@ -7,9 +7,13 @@ from cdk_gpu_clusters.errors import define_rule
 _FORMAT = "cluster file format, version 1"
 
 READABLE = define_rule("GPU-SPEC-001", "the cluster file can be read as UTF-8 text", source=_FORMAT)
-YAML_SYNTAX = define_rule("GPU-SPEC-002", "the cluster file is one plain YAML document", source="YAML 1.2.2, yaml.org")
+YAML_SYNTAX = define_rule(
+    "GPU-SPEC-002", "the cluster file is one plain YAML document", source="YAML 1.2.2, yaml.org"
+)
 MAPPING = define_rule("GPU-SPEC-003", "the cluster file is a mapping of keys to values", source=_FORMAT)
-DUPLICATE_KEY = define_rule("GPU-SPEC-004", "a key stands once in its mapping", source="YAML 1.2.2, section 3.2.1.3")
+DUPLICATE_KEY = define_rule(
+    "GPU-SPEC-004", "a key stands once in its mapping", source="YAML 1.2.2, section 3.2.1.3"
+)
 UNKNOWN_KEY = define_rule("GPU-SPEC-005", "every key is one that the format has", source=_FORMAT)
 MISSING_KEY = define_rule("GPU-SPEC-006", "every required key is there", source=_FORMAT)
 WRONG_TYPE = define_rule("GPU-SPEC-007", "a value has the type that its key asks for", source=_FORMAT)
@@ -22,14 +26,18 @@ NAME = define_rule(
     source='AWS CloudFormation user guide, "Specify stack details": letters, digits, hyphens, at most 128 characters',
 )
 NODE_COUNT = define_rule("GPU-SPEC-012", "a fleet has a number of nodes, or a range", source=_FORMAT)
-USER_DATA_FILE = define_rule("GPU-SPEC-013", "a script that the file names exists and is text", source=_FORMAT)
+USER_DATA_FILE = define_rule(
+    "GPU-SPEC-013", "a script that the file names exists and is text", source=_FORMAT
+)
 TAGS = define_rule(
     "GPU-SPEC-014",
     "tags keep the limits of AWS",
     source='AWS Tagging guide, "Tag naming limits and requirements": 50 per resource, key 1 to 128, '
     "value 0 to 256 characters, no key that starts with aws:",
 )
-SUBNET_RANGE = define_rule("GPU-SPEC-015", "an address range describes the subnet that the fleets use", source=_FORMAT)
+SUBNET_RANGE = define_rule(
+    "GPU-SPEC-015", "an address range describes the subnet that the fleets use", source=_FORMAT
+)
 PUBLIC_SUBNET = define_rule(
     "GPU-SPEC-016",
     "nodes with several network interfaces stand in private subnets",

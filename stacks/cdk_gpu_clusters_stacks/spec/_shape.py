@@ -44,7 +44,11 @@ def _pattern_of(annotated: Any) -> str:
 
 #: Pattern -> what it describes, an example, and which rule owns it.
 PATTERNS = {
-    NAME_PATTERN: ("a name of lower-case letters, digits and hyphens, a letter first, at most 40", "trainers", "name"),
+    NAME_PATTERN: (
+        "a name of lower-case letters, digits and hyphens, a letter first, at most 40",
+        "trainers",
+        "name",
+    ),
     _pattern_of(capacity.ReservationId): (
         "the id of a Capacity Reservation or Capacity Block",
         "cr-0123456789abcdef0",

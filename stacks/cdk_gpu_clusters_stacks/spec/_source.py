@@ -27,11 +27,16 @@ def read_text(path: Path) -> str | Finding:
     except FileNotFoundError:
         return READABLE.finding(cause="there is no such file", got=str(path), fix=_FIX_PATH, path=where)
     except IsADirectoryError:
-        return READABLE.finding(cause="this is a folder, not a file", got=str(path), fix=_FIX_PATH, path=where)
+        return READABLE.finding(
+            cause="this is a folder, not a file", got=str(path), fix=_FIX_PATH, path=where
+        )
     except (OSError, ValueError) as fault:
         reason = (getattr(fault, "strerror", None) or str(fault)).lower()
         return READABLE.finding(
-            cause=f"the file cannot be read: {reason}", got=str(path), fix="check its path and permissions", path=where
+            cause=f"the file cannot be read: {reason}",
+            got=str(path),
+            fix="check its path and permissions",
+            path=where,
         )
     if len(raw) > MAX_BYTES:
         return READABLE.finding(

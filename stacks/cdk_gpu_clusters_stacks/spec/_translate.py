@@ -11,10 +11,10 @@ from pydantic_core import ErrorDetails
 from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.rules.capacity import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID, TIME_ZONE
 
-from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
-from ._fault import Fault
-from ._shape import FORMS, PATTERNS, Form, fields_at
 from ._document import Key, dotted
+from ._fault import Fault
+from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
+from ._shape import FORMS, PATTERNS, Form, fields_at
 
 _TYPES = {
     "string_type": "text",
@@ -29,7 +29,11 @@ _TYPES = {
     "path_type": "the path of a file",
     "enum": "",
 }
-_LIMITS = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most"), "greater_than": ("gt", "above")}
+_LIMITS = {
+    "greater_than_equal": ("ge", "at least"),
+    "less_than_equal": ("le", "at most"),
+    "greater_than": ("gt", "above"),
+}
 _BOOLEANS = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
 _PLANNED = ("eks", "pcs", "hyperpod", "parallelcluster", "batch")
 
@@ -110,7 +114,9 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 def _orchestrator(value: object) -> Finding:
     later = isinstance(value, str) and value in _PLANNED
     return ORCHESTRATOR.finding(
-        cause="orchestrator: planned, not built yet" if later else "orchestrator: not one that this version builds",
+        cause="orchestrator: planned, not built yet"
+        if later
+        else "orchestrator: not one that this version builds",
         got=show(value),
         allowed="ec2",
         fix=f"write orchestrator: ec2, or leave it out (planned: {', '.join(_PLANNED)})",
@@ -124,7 +130,10 @@ def _no_form(key: Key, value: object) -> Finding:
         cause, fix = f"two forms at once: {' and '.join(given)}", "keep one of them"
     else:
         meant = [form.example for form in forms if form.key in _meant(value, forms)]
-        cause, fix = "none of the forms that this value can have", f"write {' or '.join(meant) or 'one of these forms'}"
+        cause, fix = (
+            "none of the forms that this value can have",
+            f"write {' or '.join(meant) or 'one of these forms'}",
+        )
     allowed = " | ".join(form.example for form in forms)
     return ONE_FORM.finding(cause=f"{dotted(key)}: {cause}", got=show(value), allowed=allowed, fix=fix)
 
@@ -134,7 +143,9 @@ def _meant(value: object, forms: Iterable[Form]) -> set[str]:
     words = [word for word in (value if isinstance(value, dict) else [value]) if isinstance(word, str)]
     by_prefix = {form.key for form in forms for word in words if form.prefix and word.startswith(form.prefix)}
     names = [form.key for form in forms]
-    return by_prefix or {near for word in words for near in get_close_matches(word.replace("-", "_"), names, n=1)}
+    return by_prefix or {
+        near for word in words for near in get_close_matches(word.replace("-", "_"), names, n=1)
+    }
 
 
 def _pattern(key: Key, error: ErrorDetails) -> Finding:
@@ -144,7 +155,9 @@ def _pattern(key: Key, error: ErrorDetails) -> Finding:
     fix = f"write it like {example}"
     if rule is NAME:
         fix = f"write {usable_name(value)}"
-    return rule.finding(cause=f"{dotted(key)}: not {what}", got=show(value), allowed=f"such as {example}", fix=fix)
+    return rule.finding(
+        cause=f"{dotted(key)}: not {what}", got=show(value), allowed=f"such as {example}", fix=fix
+    )
 
 
 _PATTERN_RULES = {"reservation": RESERVATION_ID, "group": RESERVATION_GROUP_ARN, "name": NAME}
@@ -169,14 +182,19 @@ def _wrong_type(where: str, error: ErrorDetails) -> Finding:
         fix = f"write {wanted}, without quotes"
     elif wanted == "a list" and isinstance(value, str):
         fix = f"write [{value}]"
-    return WRONG_TYPE.finding(cause=f"{where}: not {wanted}", got=f"{show(value)} ({_kind(value)})", allowed=wanted, fix=fix)
+    return WRONG_TYPE.finding(
+        cause=f"{where}: not {wanted}", got=f"{show(value)} ({_kind(value)})", allowed=wanted, fix=fix
+    )
 
 
 def _limit(where: str, error: ErrorDetails) -> Finding:
     name, word = _LIMITS[error["type"]]
     bound = error["ctx"][name]
     return WRONG_VALUE.finding(
-        cause=f"{where}: out of range", got=show(error["input"]), allowed=f"{word} {bound}", fix=f"give {word} {bound}"
+        cause=f"{where}: out of range",
+        got=show(error["input"]),
+        allowed=f"{word} {bound}",
+        fix=f"give {word} {bound}",
     )
 
 
@@ -186,7 +204,9 @@ def _choice(where: str, error: ErrorDetails) -> Finding:
     word = value.replace("_", "-").lower() if isinstance(value, str) else ""
     near = get_close_matches(word, allowed, n=1)
     fix = f"write {near[0] if near else ' or '.join(allowed)}"
-    return WRONG_VALUE.finding(cause=f"{where}: not a value of this key", got=show(value), allowed=", ".join(allowed), fix=fix)
+    return WRONG_VALUE.finding(
+        cause=f"{where}: not a value of this key", got=show(value), allowed=", ".join(allowed), fix=fix
+    )
 
 
 def _time(where: str, error: ErrorDetails) -> Finding:
@@ -210,7 +230,10 @@ def _cidr(where: str, error: ErrorDetails) -> Finding:
 
 def _empty(where: str, error: ErrorDetails) -> Finding:
     return WRONG_VALUE.finding(
-        cause=f"{where}: empty", got=show(error["input"]), allowed="at least one", fix="add one, or remove the key"
+        cause=f"{where}: empty",
+        got=show(error["input"]),
+        allowed="at least one",
+        fix="add one, or remove the key",
     )
 
 
@@ -249,5 +272,11 @@ def show(value: Any) -> str:
 
 
 def _kind(value: object) -> str:
-    names: dict[type, str] = {bool: "true or false", int: "a number", float: "a number", str: "text", dict: "a mapping"}
+    names: dict[type, str] = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        dict: "a mapping",
+    }
     return "empty" if value is None else names.get(type(value), "a list")

@@ -33,7 +33,10 @@ _SYNTAX_FIXES = (
     ("could not find expected ':'", "put a colon and a space after the key"),
     ("expected <block end>", "give keys of one mapping the same indentation"),
     ("expected ',' or", "close the bracket, or put a comma between the items"),
-    ("undefined alias", "define the anchor (&name) before its alias (*name), or quote a value that starts with *"),
+    (
+        "undefined alias",
+        "define the anchor (&name) before its alias (*name), or quote a value that starts with *",
+    ),
     ("unexpected end of stream", "close the quote or bracket that is open"),
     ("another document", "keep one document: remove the line ---"),
     ("cannot start any token", "put the value in quotes"),
@@ -57,7 +60,9 @@ def parse(text: str) -> Document:
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError) as fault:
         # the reader's own slips on malformed text (directives, escapes) are faults of the text to a user
         cause = f"this is not YAML: {fault}".splitlines()[0]
-        document.faults.append((Place(1, 1), YAML_SYNTAX.finding(cause=cause, fix="correct the file's syntax")))
+        document.faults.append(
+            (Place(1, 1), YAML_SYNTAX.finding(cause=cause, fix="correct the file's syntax"))
+        )
         return document
     _Builder(document).build_root(root)
     return document
@@ -67,7 +72,9 @@ def _syntax_fault(fault: MarkedYAMLError) -> tuple[Place, Finding]:
     mark = fault.problem_mark or fault.context_mark
     place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
     problem = str(fault.problem or fault.context or "the text cannot be read")
-    fix = next((fix for sign, fix in _SYNTAX_FIXES if sign in problem), "correct the syntax at or before this place")
+    fix = next(
+        (fix for sign, fix in _SYNTAX_FIXES if sign in problem), "correct the syntax at or before this place"
+    )
     return place, YAML_SYNTAX.finding(cause=f"this is not YAML: {problem}", fix=fix)
 
 
@@ -112,7 +119,9 @@ class _Builder:
 
     def build_root(self, root: Node | None) -> None:
         if root is None or (isinstance(root, ScalarNode) and root.value == ""):
-            self._fault(root, MAPPING.finding(cause="the file is empty", fix="start with version: 1 and name: …"))
+            self._fault(
+                root, MAPPING.finding(cause="the file is empty", fix="start with version: 1 and name: …")
+            )
             return
         if not isinstance(root, MappingNode):
             kind = "a list" if isinstance(root, SequenceNode) else "a single value"
@@ -199,7 +208,10 @@ class _Builder:
         if isinstance(node, ScalarNode):
             return str(node.value)
         self._fault(
-            node, YAML_SYNTAX.finding(cause="a key must be a word", got="a list or mapping", fix="write key: value")
+            node,
+            YAML_SYNTAX.finding(
+                cause="a key must be a word", got="a list or mapping", fix="write key: value"
+            ),
         )
         return None
 
@@ -210,7 +222,9 @@ class _Builder:
             if not isinstance(part, MappingNode) or id(part) in self._open:
                 self._fault(
                     source,
-                    YAML_SYNTAX.finding(cause="<< needs a mapping to merge", fix="write <<: *anchor of a mapping"),
+                    YAML_SYNTAX.finding(
+                        cause="<< needs a mapping to merge", fix="write <<: *anchor of a mapping"
+                    ),
                 )
                 return
             self._open.add(id(part))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -27,7 +27,9 @@ from ._base import JsonSchema, SpecModel, form_of
 ReservationId = Annotated[str, StringConstraints(pattern=r"^cr-([0-9a-f]{8}|[0-9a-f]{17})$")]
 ResourceGroupArn = Annotated[
     str,
-    StringConstraints(pattern=r"^arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/[A-Za-z0-9._/-]+$"),
+    StringConstraints(
+        pattern=r"^arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/[A-Za-z0-9._/-]+$"
+    ),
 ]
 
 _UTC_TEXT = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(:00(?:\.0+)?)?(Z|[+-]\d{2}:\d{2})")
@@ -47,7 +49,7 @@ def _utc(value: object) -> datetime:
         except ValueError as fault:
             raise PydanticCustomError("utc_time", "no such date or time") from fault
     try:
-        return moment.astimezone(timezone.utc)
+        return moment.astimezone(UTC)
     except OverflowError as fault:
         raise PydanticCustomError("utc_time", "no such date or time") from fault
 
@@ -148,7 +150,9 @@ class Spot(SpecModel):
 class Reservation(SpecModel):
     """An On-Demand Capacity Reservation that exists already."""
 
-    reservation: ReservationId = Field(description="Id of the reservation.", examples=["cr-0123456789abcdef0"])
+    reservation: ReservationId = Field(
+        description="Id of the reservation.", examples=["cr-0123456789abcdef0"]
+    )
     placement_group: PlacementGroupName = None
 
 
@@ -186,7 +190,8 @@ class NewReservationOptions(SpecModel):
         None, description="When the reservation ends, in UTC. Either this or `unlimited: true`."
     )
     unlimited: bool = Field(
-        False, description="True: the reservation stays, and bills, until it is deleted. Said aloud on purpose."
+        False,
+        description="True: the reservation stays, and bills, until it is deleted. Said aloud on purpose.",
     )
     match: Literal["targeted", "open"] = Field(
         "targeted",
@@ -240,7 +245,9 @@ def capacity_terms(capacity: CapacitySpec) -> CapacityTerms:
     if isinstance(capacity, OnDemand):
         return CapacityTerms(kind=CapacityKind.ON_DEMAND)
     if isinstance(capacity, Spot):
-        return CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=capacity.spot.max_price_usd_per_hour)
+        return CapacityTerms(
+            kind=CapacityKind.SPOT, max_price_usd_per_hour=capacity.spot.max_price_usd_per_hour
+        )
     if isinstance(capacity, Reservation):
         return CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=capacity.reservation)
     if isinstance(capacity, ReservationGroup):

@@ -11,9 +11,9 @@ from cdk_gpu_clusters.rules.fabric import check_fabric
 from ._check_fleet import FleetView, check_fleet
 from ._check_network import check_network, check_region
 from ._check_tags import check_tags
+from ._document import dotted
 from ._fault import Fault, faults_at
 from ._parts import FleetPart, SpecParts, parts_of
-from ._document import dotted
 from .model import ClusterSpec
 
 _FLEETS = ("training", "fleets")

@@ -38,9 +38,14 @@ class RootVolume(SpecModel):
     """The encrypted gp3 root volume of every node."""
 
     size_gib: int | None = Field(
-        None, ge=1, le=65536, description="Size in GiB. Default: 200, room for a deep-learning image and containers."
+        None,
+        ge=1,
+        le=65536,
+        description="Size in GiB. Default: 200, room for a deep-learning image and containers.",
     )
-    iops: int | None = Field(None, ge=3000, le=80000, description="I/O operations per second, at most 500 per GiB. Default: 3000.")
+    iops: int | None = Field(
+        None, ge=3000, le=80000, description="I/O operations per second, at most 500 per GiB. Default: 3000."
+    )
     throughput_mib_per_s: int | None = Field(
         None, ge=125, le=2000, description="Throughput in MiB/s, at most a quarter of the IOPS. Default: 250."
     )
@@ -61,7 +66,8 @@ class FleetSpec(SpecModel):
         "a Capacity Block, an UltraServer block, or a reservation made here. Default: on_demand.",
     )
     efa: bool | None = Field(
-        None, description="Elastic Fabric Adapter interfaces. Default: true for accelerated types that have them."
+        None,
+        description="Elastic Fabric Adapter interfaces. Default: true for accelerated types that have them.",
     )
     interface_policy: Annotated[InterfacePolicy, Field(strict=False)] | None = Field(
         None,
@@ -70,7 +76,8 @@ class FleetSpec(SpecModel):
         "Default: minimum-ip.",
     )
     fabric: Name = Field(
-        "default", description="Fleets with the same fabric share one EFA security group and reach each other."
+        "default",
+        description="Fleets with the same fabric share one EFA security group and reach each other.",
     )
     placement: Literal["cluster", "spread", "partition", "none"] | None = Field(
         None,

@@ -10,11 +10,11 @@ from pydantic import ValidationError
 
 from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
 
+from ._document import Document
 from ._fault import Fault
 from ._parts import parts_of, sound_parts
 from ._source import read_text
 from ._translate import translate
-from ._document import Document
 from ._yaml import parse
 from .check import faults_of
 from .fleet import FOLDER
@@ -75,7 +75,9 @@ def read_cluster(path: str | Path) -> Reading:
         if fault.key not in document.unread  # its fault is among the document's already
     ]
     placed.sort(key=lambda item: (item[0].line, item[0].column))
-    findings = tuple(replace(finding, path=f"{file}:{place.line}:{place.column}") for place, finding in placed)
+    findings = tuple(
+        replace(finding, path=f"{file}:{place.line}:{place.column}") for place, finding in placed
+    )
     return Reading(None if errors_in(findings) else spec, _unique(findings))
 
 

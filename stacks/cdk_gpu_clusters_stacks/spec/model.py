@@ -36,13 +36,16 @@ class ClusterSpec(SpecModel):
     """One cluster: a name, a Region, a network, and fleets of nodes."""
 
     version: Literal[1] = Field(description="Version of this file format.")
-    name: Name = Field(description="Name of the cluster; stacks are named after it.", examples=["llama-train"])
+    name: Name = Field(
+        description="Name of the cluster; stacks are named after it.", examples=["llama-train"]
+    )
     region: Text = Field(description="AWS Region.", examples=["us-east-1"])
     account: AccountId | None = Field(
         None, description="AWS account id, 12 digits. Default: the account of the credentials at deploy time."
     )
     orchestrator: Literal["ec2"] = Field(
-        "ec2", description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM."
+        "ec2",
+        description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM.",
     )
     tags: Tags = Field({}, description="Tags of every resource of the cluster, 50 at most.")
     network: NetworkSpec = Field(
