@@ -12,10 +12,10 @@ from cdk_gpu_clusters.catalogue._records import build_instance_type
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
 
-# One file per origin: recorded API output, and AWS pages for types that the recording lacks.
+# One file per origin: AWS pages for types that the recording lacks, and recorded API output, which wins.
 _EC2_FILES = (
-    ("ec2_instance_types.json", "api"),
     ("documented_instance_types.json", "documentation"),
+    ("ec2_instance_types.json", "api"),
 )
 
 UNKNOWN_TYPE = define_rule(
@@ -97,10 +97,10 @@ def _zones(name: str) -> dict[str, tuple[str, ...]]:
 def _unknown(name: str) -> Finding:
     from difflib import get_close_matches  # only a wrong name pays for it
 
-    family = name.partition(".")[0]
-    known = list(_rows())
-    nearest = [other for other in known if other.partition(".")[0] == family]
-    nearest += [other for other in get_close_matches(name, known, n=4) if other not in nearest]
+    wanted, known = name.strip().lower(), list(_rows())
+    similar = get_close_matches(wanted, known, n=4)
+    family = [other for other in known if other.partition(".")[0] == wanted.partition(".")[0]]
+    nearest = dict.fromkeys((*similar, *family))
     return UNKNOWN_TYPE.finding(
         cause="the instance type is not in the catalogue",
         got=repr(name),
