@@ -266,39 +266,34 @@ def _no_ena_layout(kind: InstanceType) -> Finding:
 def _pcs_warnings(kind: InstanceType, interfaces: tuple[NetworkInterface, ...]) -> list[Finding]:
     """What departs from the form that the PCS guide documents."""
     fix = f"use policy {InterfacePolicy.EFA_PER_CARD.value}, or try one node and count its EFA devices"
-    findings = []
-    efa_only = [i for i in interfaces if i.interface_type == "efa-only"]
-    if efa_only:
-        findings.append(
-            PCS_EFA_ONLY.finding(
-                cause="AWS samples say that PCS does not carry efa-only over; no page confirms that it does",
-                got=f"{len(efa_only)} efa-only interfaces on {kind.name}",
-                allowed="efa, interface",
-                fix=fix,
-                severity=Severity.WARNING,
-            )
-        )
     cards = [i.network_card_index for i in interfaces]
+    efa_only = [i for i in interfaces if i.interface_type == "efa-only"]
     shared = sorted({card for card in cards if cards.count(card) > 1})
-    if shared:
-        findings.append(
-            PCS_SHARED_CARD.finding(
-                cause="the PCS guide gives every interface its own network card",
-                got=f"two interfaces on card {', '.join(map(str, shared))} of {kind.name}",
-                allowed="one interface per card",
-                fix=fix,
-                severity=Severity.WARNING,
-            )
+    at_0 = [i.network_card_index for i in interfaces if i.device_index == 0 and not i.is_primary]
+    departures = (
+        (
+            PCS_EFA_ONLY,
+            "AWS samples say that PCS does not carry efa-only over; no page confirms that it does",
+            f"{len(efa_only)} efa-only interfaces" if efa_only else "",
+            "efa, interface",
+        ),
+        (
+            PCS_SHARED_CARD,
+            "the PCS guide gives every interface its own network card",
+            f"two interfaces on card {', '.join(map(str, shared))}" if shared else "",
+            "one interface per card",
+        ),
+        (
+            PCS_DEVICE_INDEX,
+            "the PCS guide gives device index 0 to the primary interface alone",
+            f"device index 0 on card {', '.join(map(str, at_0))}" if at_0 else "",
+            "device index 1 beyond card 0",
+        ),
+    )
+    return [
+        rule.finding(
+            cause=f"{kind.name}: {cause}", got=got, allowed=allowed, fix=fix, severity=Severity.WARNING
         )
-    first = [i for i in interfaces if i.device_index == 0 and not i.is_primary]
-    if first:
-        findings.append(
-            PCS_DEVICE_INDEX.finding(
-                cause="the PCS guide gives device index 0 to the primary interface alone",
-                got=f"device index 0 on card {', '.join(str(i.network_card_index) for i in first)}",
-                allowed="device index 1 beyond card 0",
-                fix="try one node and count its EFA devices",
-                severity=Severity.WARNING,
-            )
-        )
-    return findings
+        for rule, cause, got, allowed in departures
+        if got
+    ]
