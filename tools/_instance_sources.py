@@ -34,11 +34,17 @@ def from_file(file: Path) -> Source:
     return Source(title=title, instance_types=_by_name(read(file)), complete=False)
 
 
-def from_account(region: str) -> Source:
-    """Output of the caller's own account in one Region, which offers only some types."""
+def from_account(region: str, names: Iterable[str]) -> Source:
+    """Output of the caller's own account in one Region, which offers only some types.
+
+    Args:
+        region: Region to ask.
+        names: Name patterns to ask for, such as `p5.*`.
+    """
     import boto3  # only here: the tool works without AWS access
 
-    pages = boto3.client("ec2", region_name=region).get_paginator("describe_instance_types").paginate()
+    paginator = boto3.client("ec2", region_name=region).get_paginator("describe_instance_types")
+    pages = paginator.paginate(Filters=[{"Name": "instance-type", "Values": list(names)}])
     found = [element for page in pages for element in page["InstanceTypes"]]
     return Source(title=f"DescribeInstanceTypes in {region}", instance_types=_by_name(found), complete=False)
 

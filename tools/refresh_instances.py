@@ -31,8 +31,8 @@ OFFERINGS = "ec2_offerings.json"
 def main(arguments: list[str] | None = None) -> int:
     """Run the tool; the result is the exit code."""
     options = _parse(arguments)
-    source = _source(options)
     scope = json.loads((options.data / "scope.json").read_text(encoding="utf-8"))
+    source = _source(options, scope)
     old = json.loads((options.data / TYPES).read_text(encoding="utf-8"))
     new = {name: instance_row(api) for name, api in source.instance_types.items() if in_scope(api, scope)}
     kept = {} if source.complete else {name: row for name, row in old["types"].items() if name not in new}
@@ -68,9 +68,12 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def _source(options: argparse.Namespace) -> Source:
+def _source(options: argparse.Namespace, scope: Mapping[str, Any]) -> Source:
     if options.live:
-        return from_account(options.region)
+        # Whole letters of accelerated types too, so that a family nobody has sorted yet is pointed out.
+        return from_account(
+            options.region, ["p*", "g*", "trn*", "inf*", *(f"{cpu}.*" for cpu in scope["cpu"])]
+        )
     return from_file(options.file) if options.file else from_moto()
 
 

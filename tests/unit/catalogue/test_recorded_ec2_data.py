@@ -36,7 +36,7 @@ def test_limits_are_the_recorded_ones(name: str) -> None:
     assert record.architecture.value in api["ProcessorInfo"]["SupportedArchitectures"]
     assert record.bare_metal is api["BareMetal"]
     assert record.usage_classes == set(api["SupportedUsageClasses"])
-    assert record.placement_strategies == set(api["PlacementGroupInfo"]["SupportedStrategies"])
+    assert record.placement_strategies == frozenset(api["PlacementGroupInfo"]["SupportedStrategies"])
     assert record.ebs_maximum_mbps == ebs["EbsOptimizedInfo"]["MaximumBandwidthInMbps"]
     assert record.ebs_max_attachments == ebs["MaximumEbsAttachments"]
     assert record.network.max_interfaces == network["MaximumNetworkInterfaces"]

@@ -136,12 +136,15 @@ def test_a_live_account_is_asked_in_pages(
 ) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    scope = json.loads((data / "scope.json").read_text(encoding="utf-8"))
+    scope["cpu"] = ["c7i", "m7i", "r7i"]  # moto renders slowly: just over one page of a hundred
+    (data / "scope.json").write_text(json.dumps(scope), encoding="utf-8")
     with moto.mock_aws():
         assert tool.main(["--data", str(data), "--live", "--region", "us-east-1", "--check"]) == 0
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith("0 differences")
     assert last.endswith("DescribeInstanceTypes in us-east-1")
-    assert int(last.split()[2]) > 200, "every page was read"
+    assert int(last.split()[2]) > 100, "every page was read"
 
 
 @pytest.mark.parametrize(

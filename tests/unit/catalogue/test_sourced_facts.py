@@ -175,3 +175,17 @@ def test_every_row_names_a_dated_source() -> None:
     for record in instance_types().values():
         assert record.sources, record.name
         assert all("20" in source or "undated" in source for source in record.sources), record.name
+
+
+def test_unverified_fields_are_fields_of_the_record() -> None:
+    seen = set()
+    for record in instance_types().values():
+        for text in record.unverified_fields:
+            path = text.partition(" ")[0]
+            seen.add(path)
+            value: object = record
+            for part in path.split("."):
+                value = value[0] if isinstance(value, tuple) else value
+                assert hasattr(value, part), (record.name, text)
+                value = getattr(value, part)
+    assert {"accelerator.cuda_compute_capability", "network.efa.recommended_cards"} <= seen
