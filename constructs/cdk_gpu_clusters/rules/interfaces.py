@@ -168,7 +168,7 @@ def plan_interfaces(
     Example:
         >>> plan = plan_interfaces("p5.48xlarge")
         >>> len(plan.interfaces), plan.efa_gbps, plan.ip_addresses_per_node
-        (33, 3200.0, 1)
+        (33, 3200, 1)
     """
     kind = look_up(instance_type) if isinstance(instance_type, str) else instance_type
     chosen = default_policy(orchestrator) if policy is None else policy
