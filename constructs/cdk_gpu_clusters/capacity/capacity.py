@@ -112,7 +112,12 @@ class Capacity:
 
     @classmethod
     def ultraserver_block(
-        cls, resource_group_arn: str, *, ends_at: str | datetime, starts_at: str | datetime | None = None
+        cls,
+        resource_group_arn: str,
+        *,
+        ends_at: str | datetime,
+        starts_at: str | datetime | None = None,
+        reservation_id: str | None = None,
     ) -> Capacity:
         """An UltraServer Capacity Block that was bought before (P6e-GB200, Trn2).
 
@@ -120,12 +125,18 @@ class Capacity:
             resource_group_arn: Resource group that holds the block; UltraServers cannot be targeted by id.
             ends_at: When the block ends, as EC2 shows it. Required.
             starts_at: When it starts; leave it out if it is already running.
+            reservation_id: `cr-…` of the block, to follow EC2's events about it; without it the group grows and
+                drains by the clock alone.
 
         Raises:
             ConfigError: GPU-CAP-015 for an instant without a time zone.
         """
         return cls._block(
-            CapacityKind.ULTRASERVER_BLOCK, starts_at, ends_at, reservation_group_arn=resource_group_arn
+            CapacityKind.ULTRASERVER_BLOCK,
+            starts_at,
+            ends_at,
+            reservation_id=reservation_id,
+            reservation_group_arn=resource_group_arn,
         )
 
     @classmethod

@@ -1,0 +1,335 @@
+"""Fleets: one Auto Scaling group, right for its capacity."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from cdk_gpu_clusters import (
+    Capacity,
+    CapacityReservation,
+    ClusterPlacementGroup,
+    ConfigError,
+    GpuFleet,
+    PlacementStrategy,
+    UpdatePolicy,
+    UserPart,
+)
+from sites import Site, SiteFactory, of_type, only
+
+GROUP = "AWS::AutoScaling::AutoScalingGroup"
+TEMPLATE = "AWS::EC2::LaunchTemplate"
+PLACEMENT = "AWS::EC2::PlacementGroup"
+BLOCK = Capacity.capacity_block(
+    "cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z"
+)
+
+
+def fleet(site: Site, **options: Any) -> GpuFleet:
+    given = {"instance_type": "p5.48xlarge", "node_count": 16, "vpc_subnets": site.one_subnet}
+    return GpuFleet(site.stack, "Trainers", vpc=site.vpc, **(given | options))
+
+
+def user_data(resources: dict[str, dict[str, Any]]) -> str:
+    """The user data as text, with references as placeholders."""
+    encoded = only(resources, TEMPLATE)["LaunchTemplateData"]["UserData"]["Fn::Base64"]
+    if isinstance(encoded, str):
+        return encoded
+    _, parts = encoded["Fn::Join"]
+    return "".join(part if isinstance(part, str) else json.dumps(part) for part in parts)
+
+
+@pytest.mark.parametrize(
+    ("capacity", "placed", "minimum", "replacement"),
+    [
+        (Capacity.on_demand(), True, "16", None),
+        (Capacity.spot(), True, "16", None),
+        (
+            Capacity.from_reservation_id("cr-0123456789abcdef0"),
+            False,
+            "16",
+            {"MinHealthyPercentage": 0, "MaxHealthyPercentage": 100},
+        ),
+        (BLOCK, False, "0", {"MinHealthyPercentage": 0, "MaxHealthyPercentage": 100}),
+    ],
+)
+def test_each_row_of_the_capacity_table(
+    site: Site, capacity: Capacity, placed: bool, minimum: str, replacement: dict[str, int] | None
+) -> None:
+    fleet(site, capacity=capacity)
+    resources = site.resources()
+    group = only(resources, GROUP)
+    assert "DesiredCapacity" not in group
+    assert (group["MinSize"], group["MaxSize"]) == (minimum, "16")
+    assert group.get("InstanceMaintenancePolicy") == replacement
+    assert bool(of_type(resources, PLACEMENT)) is placed
+    assert ("Placement" in only(resources, TEMPLATE)["LaunchTemplateData"]) is placed
+
+
+def test_an_ultraserver_block_is_targeted_by_its_group_and_drained_earlier(site: Site) -> None:
+    arn = "arn:aws:resource-groups:us-east-1:123456789012:group/rack"
+    made = fleet(
+        site,
+        instance_type="p6e-gb200.36xlarge",
+        node_count=9,
+        capacity=Capacity.ultraserver_block(
+            arn, reservation_id="cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z"
+        ),
+    )
+    assert made.block_lifecycle is not None
+    assert f"{made.block_lifecycle.drain_at:%H:%M}" == "10:20"
+    resources = site.resources()
+    data = only(resources, TEMPLATE)["LaunchTemplateData"]
+    assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
+    target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
+    assert target == {"CapacityReservationResourceGroupArn": arn}
+    assert not of_type(resources, PLACEMENT)
+
+
+def test_a_reservation_made_here_lies_in_the_group_that_is_launched_into(site: Site) -> None:
+    group = ClusterPlacementGroup(site.stack, "Placement")
+    reservation = CapacityReservation(
+        site.stack,
+        "Reservation",
+        instance_type="p4d.24xlarge",
+        instance_count=4,
+        availability_zone="us-east-1a",
+        placement_group=group,
+        ends_at="2027-01-31T00:00Z",
+    )
+    fleet(site, instance_type="p4d.24xlarge", node_count=4, capacity=Capacity.reservation(reservation))
+    resources = site.resources()
+    (group_id,) = of_type(resources, PLACEMENT)
+    data = only(resources, TEMPLATE)["LaunchTemplateData"]
+    name = {"Fn::GetAtt": [group_id, "GroupName"]}
+    assert data["Placement"] == {"GroupName": name}
+    (reservation_id,) = of_type(resources, "AWS::EC2::CapacityReservation")
+    target = data["CapacityReservationSpecification"]["CapacityReservationTarget"]
+    assert target == {"CapacityReservationId": {"Fn::GetAtt": [reservation_id, "Id"]}}
+    made = only(resources, "AWS::EC2::CapacityReservation")
+    assert name in made["PlacementGroupArn"]["Fn::Join"][1]
+    assert (made["EndDateType"], made["EndDate"]) == ("limited", "2027-01-31T00:00:00Z")
+    assert made["InstanceMatchCriteria"] == "targeted"
+
+
+def test_an_unused_reservation_raises_an_alarm_by_default(site: Site) -> None:
+    for name, alarm in (("Watched", True), ("Unwatched", False)):
+        CapacityReservation(
+            site.stack,
+            name,
+            instance_type="p4d.24xlarge",
+            instance_count=1,
+            availability_zone="use1-az1",
+            unlimited=True,
+            unused_alarm=alarm,
+        )
+    resources = site.resources()
+    alarm_properties = only(resources, "AWS::CloudWatch::Alarm")
+    assert alarm_properties["MetricName"] == "AvailableInstanceCount"
+    assert alarm_properties["Statistic"] == "Minimum"
+    assert alarm_properties["EvaluationPeriods"] * alarm_properties["Period"] == 3600
+    for made in of_type(resources, "AWS::EC2::CapacityReservation").values():
+        assert made["Properties"]["AvailabilityZoneId"] == "use1-az1"
+        assert made["Properties"]["EndDateType"] == "unlimited"
+
+
+def test_hooks_stand_in_the_group_itself(site: Site) -> None:
+    fleet(site, ready_timeout=cdk.Duration.minutes(20), drain_timeout=cdk.Duration.minutes(10))
+    hooks = {
+        hook["LifecycleTransition"].rpartition("_")[2]: hook
+        for hook in only(site.resources(), GROUP)["LifecycleHookSpecificationList"]
+    }
+    assert hooks["LAUNCHING"]["DefaultResult"] == "ABANDON"
+    assert hooks["LAUNCHING"]["HeartbeatTimeout"] == 1200
+    assert hooks["TERMINATING"]["DefaultResult"] == "CONTINUE"
+    assert hooks["TERMINATING"]["HeartbeatTimeout"] == 600
+
+
+def test_the_boot_completes_the_hook_that_the_group_has(site: Site) -> None:
+    fleet(site)
+    resources = site.resources()
+    names = {hook["LifecycleHookName"] for hook in only(resources, GROUP)["LifecycleHookSpecificationList"]}
+    text = user_data(resources)
+    for variable in ("GPU_LAUNCH_HOOK", "GPU_TERMINATE_HOOK"):
+        (line,) = [line for line in text.splitlines() if f"{variable}=" in line]
+        assert line.partition("=")[2] in names
+    assert "GPU_EFA_COUNT=32" in text
+    assert "GPU_ACCELERATOR_COUNT=8" in text
+    assert base64.b64encode(text.encode())
+    assert len(text) < 16_384
+
+
+def test_running_nodes_are_replaced_only_on_request(make_site: SiteFactory) -> None:
+    site = make_site()
+    fleet(site)
+    (group,) = of_type(site.resources(), GROUP).values()
+    assert "UpdatePolicy" not in group
+    site = make_site()
+    fleet(site, update_policy=UpdatePolicy.ROLLING)
+    (group,) = of_type(site.resources(), GROUP).values()
+    rolling = group["UpdatePolicy"]["AutoScalingRollingUpdate"]
+    assert (rolling["MaxBatchSize"], rolling["MinInstancesInService"]) == (1, 15)
+
+
+def test_nodes_may_complete_only_the_hooks_of_their_own_group(site: Site) -> None:
+    fleet(site)
+    resources = site.resources()
+    (group_id,) = of_type(resources, GROUP)
+    statements = [
+        statement
+        for policy in of_type(resources, "AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+    ]
+    (hooks,) = [s for s in statements if "autoscaling:CompleteLifecycleAction" in s["Action"]]
+    assert {"Ref": group_id} in hooks["Resource"]["Fn::Join"][1]
+    wide = [action for s in statements if s["Resource"] == "*" for action in s["Action"]]
+    assert all(":Describe" in action for action in wide), wide
+
+
+def test_a_cpu_fleet_has_one_plain_interface_and_no_way_in(site: Site) -> None:
+    made = fleet(site, instance_type="m8g.48xlarge", node_count=2)
+    assert made.fabric is None
+    resources = site.resources()
+    (interface,) = only(resources, TEMPLATE)["LaunchTemplateData"]["NetworkInterfaces"]
+    assert interface["InterfaceType"] == "interface"
+    assert not of_type(resources, "AWS::EC2::SecurityGroupIngress")
+    assert not of_type(resources, PLACEMENT)
+
+
+def test_explicit_placement_wins_where_it_can_work(make_site: SiteFactory) -> None:
+    site = make_site()
+    fleet(site, placement=PlacementStrategy.NONE)
+    assert not of_type(site.resources(), PLACEMENT)
+    site = make_site()
+    fleet(site, instance_type="g6.xlarge", node_count=5, placement=PlacementStrategy.SPREAD)
+    assert only(site.resources(), PLACEMENT)["Strategy"] == "spread"
+
+
+def test_a_scaling_fleet_has_both_bounds(site: Site) -> None:
+    fleet(site, node_count=None, min_node_count=1, max_node_count=4, instance_type="g6.xlarge")
+    group = only(site.resources(), GROUP)
+    assert (group["MinSize"], group["MaxSize"]) == ("1", "4")
+
+
+def test_users_parts_and_variables_reach_the_node(site: Site) -> None:
+    fleet(
+        site,
+        environment={"NCCL_DEBUG": "INFO", "DATA": "/data"},
+        user_data_parts=[UserPart(content_type="text/x-shellscript", body="#!/bin/sh\ntouch /done\n")],
+    )
+    text = user_data(site.resources())
+    assert "NCCL_DEBUG=INFO" in text
+    assert "export DATA=/data" in text
+    assert "touch /done" in text
+
+
+def test_grants_connections_and_metrics(site: Site) -> None:
+    made = fleet(site, instance_type="g6.xlarge")
+    bucket = s3.Bucket(site.stack, "Checkpoints")
+    made.grant_read_write(bucket)
+    made.connections.allow_from(ec2.Peer.ipv4("10.0.0.0/16"), ec2.Port.tcp(443))
+    assert made.metric_in_service_nodes().metric_name == "GroupInServiceInstances"
+    resources = site.resources()
+    (group,) = of_type(resources, "AWS::EC2::SecurityGroup").values()
+    assert group["Properties"]["SecurityGroupIngress"][0]["FromPort"] == 443
+    actions = json.dumps(of_type(resources, "AWS::IAM::Policy"))
+    assert "s3:PutObject" in actions
+
+
+def test_an_imported_role_gets_no_policy(site: Site) -> None:
+    role = iam.Role.from_role_arn(site.stack, "Given", "arn:aws:iam::123456789012:role/nodes")
+    fleet(site, role=role, instance_type="g6.xlarge")
+    assert not of_type(site.resources(), "AWS::IAM::Policy")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"node_count": 0}, {"GPU-FLT-001"}),
+        ({"node_count": None}, {"GPU-FLT-001"}),
+        ({"node_count": None, "min_node_count": 3, "max_node_count": 2}, {"GPU-FLT-001"}),
+        ({"vpc_subnets": None}, {"GPU-FLT-002"}),
+        ({"vpc_subnets": ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)}, {"GPU-FLT-002", "GPU-FLT-003"}),
+        ({"ready_timeout": cdk.Duration.seconds(10)}, {"GPU-FLT-005"}),
+        ({"drain_timeout": cdk.Duration.hours(3)}, {"GPU-FLT-005"}),
+        (
+            {"instance_type": "g6.xlarge", "capacity": Capacity.from_reservation_id("cr-0123456789abcdef0"), "vpc_subnets": None},
+            {"GPU-FLT-006"},
+        ),
+        ({"capacity": BLOCK, "placement": PlacementStrategy.CLUSTER}, {"GPU-CAP-002"}),
+        ({"capacity": BLOCK, "node_count": 65}, {"GPU-CAP-013"}),
+        ({"instance_type": "g6.xlarge", "capacity": BLOCK}, {"GPU-CAP-003"}),
+        ({"instance_type": "g6.xlarge", "placement": PlacementStrategy.SPREAD}, {"GPU-PLC-003"}),
+        (
+            {"capacity": BLOCK, "placement": PlacementStrategy.CLUSTER, "node_count": 0, "vpc_subnets": None},
+            {"GPU-CAP-002", "GPU-FLT-001", "GPU-FLT-002"},
+        ),
+    ],
+)
+def test_faults_are_found_at_once_and_name_the_construct(
+    site: Site, options: dict[str, Any], expected: set[str]
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        fleet(site, **options)
+    assert {finding.id for finding in caught.value.findings} == expected
+    assert all(finding.path.startswith("Site/Trainers") for finding in caught.value.findings)
+
+
+def test_a_reservation_in_another_zone_is_found(site: Site) -> None:
+    reservation = CapacityReservation(
+        site.stack,
+        "Reservation",
+        instance_type="p4d.24xlarge",
+        instance_count=4,
+        availability_zone="us-east-1b",
+        unlimited=True,
+    )
+    with pytest.raises(ConfigError, match=r"GPU-FLT-004.*us-east-1b.*us-east-1a"):
+        fleet(site, instance_type="p4d.24xlarge", capacity=Capacity.reservation(reservation))
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"instance_count": 0}, {"GPU-CAP-017"}),
+        ({"unlimited": True}, {"GPU-CAP-018"}),
+        ({"instance_type": "p99.48xlarge"}, {"GPU-INST-001"}),
+        ({"ends_at": "tomorrow"}, {"GPU-CAP-015"}),
+        ({"availability_zone": "mars-1a"}, {"GPU-NET-103"}),
+    ],
+)
+def test_reservations_that_cannot_be_made(site: Site, options: dict[str, Any], expected: set[str]) -> None:
+    given = {
+        "instance_type": "p4d.24xlarge",
+        "instance_count": 4,
+        "availability_zone": "us-east-1a",
+        "ends_at": "2027-01-31T00:00Z",
+    }
+    with pytest.raises(ConfigError) as caught:
+        CapacityReservation(site.stack, "Reservation", **(given | options))
+    assert {finding.id for finding in caught.value.findings} == expected
+
+
+def test_a_spread_group_cannot_hold_a_reservation(site: Site) -> None:
+    group = ClusterPlacementGroup(site.stack, "Spread", strategy=PlacementStrategy.SPREAD)
+    with pytest.raises(ConfigError, match="GPU-CAP-019"):
+        CapacityReservation(
+            site.stack,
+            "Reservation",
+            instance_type="p4d.24xlarge",
+            instance_count=4,
+            availability_zone="us-east-1a",
+            unlimited=True,
+            placement_group=group,
+        )
+
+
+def test_partitions_are_counted(site: Site) -> None:
+    with pytest.raises(ConfigError, match="GPU-PLC-002"):
+        ClusterPlacementGroup(site.stack, "Many", strategy=PlacementStrategy.PARTITION, partition_count=8)
