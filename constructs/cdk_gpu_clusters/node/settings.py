@@ -43,20 +43,22 @@ HARMFUL_VARIABLE = define_rule(
     source="awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c; aws/aws-ofi-nccl issue 982",
 )
 USER_PART = define_rule(
-    "GPU-UD-005", "A user part has a type that cloud-init handles, and is ASCII text of that type", source=_CLOUD_INIT
+    "GPU-UD-005",
+    "A user part has a type that cloud-init handles, and is ASCII text of that type",
+    source=_CLOUD_INIT,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserPart:
-    """A part that the user adds to the user data.
+    r"""A part that the user adds to the user data.
 
     Attributes:
         content_type: Type that cloud-init handles, such as `text/x-shellscript` or `text/cloud-config`.
         body: The text of the part: ASCII; a script begins with `#!`.
 
     Example:
-        >>> UserPart(content_type="text/x-shellscript", body="#!/bin/sh\\ndnf install -y htop\\n").content_type
+        >>> UserPart(content_type="text/x-shellscript", body="#!/bin/sh\ndnf install -y htop\n").content_type
         'text/x-shellscript'
     """
 
@@ -119,7 +121,9 @@ class NodeSettings:
         if self.accelerator_kind not in (None, "gpu", "neuron"):
             raise ValueError(f"accelerator_kind must be 'gpu', 'neuron' or None, got {kind!r}")
         if (self.accelerator_kind is None) != (self.accelerator_count == 0):
-            raise ValueError(f"accelerator_kind {kind!r} does not go with accelerator_count {self.accelerator_count}")
+            raise ValueError(
+                f"accelerator_kind {kind!r} does not go with accelerator_count {self.accelerator_count}"
+            )
 
 
 def default_nccl_environment(settings: NodeSettings) -> dict[str, str]:

@@ -66,14 +66,24 @@ def render_user_data(settings: NodeSettings) -> str:
         boundary += "-"
     lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{boundary}"', ""]
     for part in parts:
-        lines += [f"--{boundary}", f"Content-Type: {part.content_type}", "", part.body.rstrip("\n")]
+        lines += [
+            f"--{boundary}",
+            f"Content-Type: {part.content_type}",
+            "",
+            _ending_in_one_newline(part.body),
+        ]
     for part in settings.user_parts:
         lines += [f"--{boundary}", f"Content-Type: {part.content_type}"]
         if part.content_type == "text/cloud-config":
             # By default a later cloud-config replaces the lists of an earlier one: ours would be gone.
             lines.append("X-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()")
-        lines += ["", part.body.rstrip("\n")]
+        lines += ["", _ending_in_one_newline(part.body)]
     return "\n".join([*lines, f"--{boundary}--", ""])
+
+
+def _ending_in_one_newline(body: str) -> str:
+    # The newline before a boundary belongs to the boundary (RFC 2046, 5.1.1): the body needs one of its own.
+    return body.rstrip("\n") + "\n"
 
 
 def user_data_size_bytes(text: str) -> int:
@@ -134,7 +144,12 @@ def _part_sizes(text: str) -> dict[str, int]:
 def _cloud_config(settings: NodeSettings) -> str:
     # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
     install = f"echo {installed_archive()} | base64 -d | tar -xzC / && systemctl daemon-reload"
-    lines = ["#cloud-config", "bootcmd:", f"- [cloud-init-per, instance, gpu-node, sh, -c, {install}]", "write_files:"]
+    lines = [
+        "#cloud-config",
+        "bootcmd:",
+        f"- [cloud-init-per, instance, gpu-node, sh, -c, {install}]",
+        "write_files:",
+    ]
     for path, text in _setting_files(settings).items():
         lines += [f"- path: {path}", "  content: |", *(f"    {line}".rstrip() for line in text)]
     return "\n".join(lines)

@@ -2,6 +2,9 @@
 # Shared by the node scripts: settings, events, instance metadata (IMDSv2 only), lifecycle hooks, the node's log.
 # Sourced, never run. GPU_CLUSTER_ROOT and GPU_CLUSTER_IMDS point the scripts at another root and metadata address.
 
+# Without it, a failed call inside $(...) would pass for an empty answer.
+shopt -s inherit_errexit
+
 ROOT=${GPU_CLUSTER_ROOT:-}
 IMDS=${GPU_CLUSTER_IMDS:-http://169.254.169.254}
 STATE_DIR=$ROOT/var/lib/gpu-cluster
@@ -14,7 +17,11 @@ UPTIME_AT_START=0
 if [[ -r $ROOT/proc/uptime ]]; then UPTIME_AT_START=$(cut -d. -f1 "$ROOT/proc/uptime"); fi
 uptime_seconds() { printf '%d' $((UPTIME_AT_START + SECONDS)); }
 
-json_text() { printf '"%s"' "$(printf '%s' "$1" | tr '\000-\037' ' ' | sed 's/[\\"]/\\&/g')"; }
+json_text() {
+  local text=${1//[[:cntrl:]]/ } backslash="\\"
+  text=${text//"$backslash"/"$backslash$backslash"}
+  printf '"%s"' "${text//\"/"$backslash\""}"
+}
 
 # event STAGE STATE [REASON] [SECONDS]: one JSON line to the journal, kept for the result file and the log group.
 event() {

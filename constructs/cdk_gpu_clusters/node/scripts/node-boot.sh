@@ -60,12 +60,12 @@ check_efa() {
   for device in "$ROOT"/sys/class/infiniband/{rdmap,efa}*; do
     if [[ -e $device ]]; then seen=$((seen + 1)); fi
   done
-  echo "$seen of $GPU_EFA_COUNT EFA devices"
-  ((seen >= GPU_EFA_COUNT)) || return 1
-  if command -v fi_info >/dev/null && ! timeout -k 5 60 fi_info -p efa >/dev/null 2>&1; then
+  if ((seen >= GPU_EFA_COUNT)) && command -v fi_info >/dev/null && ! timeout -k 5 60 fi_info -p efa >/dev/null 2>&1; then
     echo "fi_info -p efa finds no provider"
     return 1
   fi
+  echo "$seen of $GPU_EFA_COUNT EFA devices"
+  ((seen >= GPU_EFA_COUNT))
 }
 
 # stage NAME CHECK: repeat CHECK until it is good, can never be, or the deadline of the boot is reached.

@@ -1,0 +1,189 @@
+"""The boot checks and the launching hook, run for real against a fake account."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+READY, FAILED = 0, 1
+
+
+def states(result: dict[str, Any], stage: str) -> list[str]:
+    return [event["state"] for event in result["events"] if event["stage"] == stage]
+
+
+def test_ready_node_checks_everything_in_order_and_continues_its_launch(
+    gpu_node: Any, gpu_settings: Any
+) -> None:
+    gpu_node.install(**gpu_settings)
+    status, result = gpu_node.boot()
+    assert (status, result["state"], result["first_boot"], result["boot_id"]) == (
+        READY,
+        "ready",
+        True,
+        "boot-1",
+    )
+    passed = [event["stage"] for event in result["events"] if event["state"] == "ok"]
+    assert passed == ["user-data", "limits", "driver", "efa", "hook"]
+    [action] = gpu_node.account.made("complete-lifecycle-action")
+    assert action == {
+        "--lifecycle-hook-name": ["ready"],
+        "--auto-scaling-group-name": ["trainers-asg"],
+        "--instance-id": ["i-0123456789abcdef0"],
+        "--lifecycle-action-result": ["CONTINUE"],
+    }
+    assert [event["stage"] for event in gpu_node.account.logged] == [
+        event["stage"] for event in result["events"]
+    ]
+    assert gpu_node.account.streams == [("/gpu-cluster/trainers", "i-0123456789abcdef0")]
+
+
+def test_driver_that_comes_late_is_waited_for(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.gpus("GPU-aaaa, 1 MiB", "GPU-bbbb, 1 MiB", late=3)
+    gpu_node.install(**gpu_settings)
+    status, result = gpu_node.boot()
+    assert (status, states(result, "driver")) == (READY, ["started", "waiting", "ok"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason"),
+    [
+        (["GPU-aaaa, 81559 MiB"], "driver: 1 of 2 GPUs answer"),
+        (["GPU-aaaa, 81559 MiB", "GPU-bbbb, [GPU is lost]"], "driver: 1 of 2 GPUs answer"),
+    ],
+    ids=["missing", "lost"],
+)
+def test_node_without_all_its_gpus_says_why_and_then_abandons(
+    gpu_node: Any, gpu_settings: Any, rows: list[str], reason: str
+) -> None:
+    gpu_node.gpus(*rows)
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
+    status, result = gpu_node.boot()
+    assert (status, result["state"], result["reason"]) == (FAILED, "failed", reason)
+    assert reason in (gpu_node.root / "dev/console").read_text()
+    assert [event["reason"] for event in gpu_node.account.logged if event["stage"] == "node"][-1] == reason
+    order = [name for name, _ in gpu_node.account.calls]
+    assert order.index("put-log-events") < order.index("complete-lifecycle-action")
+    [action] = gpu_node.account.made("complete-lifecycle-action")
+    assert action["--lifecycle-action-result"] == ["ABANDON"]
+
+
+def test_too_few_efa_devices_fail_the_node(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.efa_devices("ens5")  # not an EFA name
+    gpu_node.install(**{**gpu_settings, "efa_interface_count": 4}, boot_deadline_seconds=100)
+    assert gpu_node.boot()[1]["reason"] == "efa: 2 of 4 EFA devices"
+
+
+def test_libfabric_without_the_efa_provider_fails_the_node(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.tool("fi_info", "#!/bin/sh\necho 'fi_getinfo: -61 (No data available)' >&2\nexit 61\n")
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
+    assert gpu_node.boot()[1]["reason"] == "efa: fi_info -p efa finds no provider"
+
+
+def test_neuron_node_counts_its_devices(node: Any) -> None:
+    node.tool("neuron-ls", """#!/bin/sh\necho '[{"neuron_device": 0}, {"neuron_device": 1}]'\n""")
+    node.install(accelerator_kind="neuron", accelerator_count=2)
+    assert node.boot()[1]["state"] == "ready"
+    node.install(accelerator_kind="neuron", accelerator_count=16, boot_deadline_seconds=100)
+    assert node.boot()[1]["reason"] == "driver: 2 of 16 Neuron devices answer"
+
+
+def test_cpu_node_has_no_accelerator_stages_and_no_calls_without_a_hook(node: Any) -> None:
+    node.install()
+    status, result = node.boot()
+    assert (status, states(result, "driver"), states(result, "efa")) == (READY, [], [])
+    assert node.account.calls == []
+
+
+def test_failed_script_of_the_user_fails_the_node_at_once(node: Any) -> None:
+    errors = ["('scripts_user', RuntimeError('Runparts: 1 failures (part-003) in 2 attempted commands'))"]
+    node.write("run/cloud-init/result.json", json.dumps({"v1": {"errors": errors}}))
+    node.install(launch_hook_name="ready")
+    status, result = node.boot()
+    assert (status, states(result, "user-data")) == (FAILED, ["started", "failed"])
+    assert "/var/log/cloud-init-output.log" in result["reason"]
+
+
+def test_huge_pages_are_applied_and_counted(node: Any) -> None:
+    pages = node.write("proc/sys/vm/nr_hugepages", "0\n")
+    node.tool("sysctl", f"#!/bin/sh\ngrep -o '[0-9]*$' \"$2\" >{pages}\n")
+    node.install(huge_pages=5128)
+    assert node.boot()[1]["state"] == "ready"
+    node.tool("sysctl", f"#!/bin/sh\necho 17 >{pages}\n")
+    assert "17 huge pages of 5128" in node.boot()[1]["reason"]
+
+
+def test_calls_denied_at_first_are_repeated(gpu_node: Any, gpu_settings: Any) -> None:
+    denied = {"describe-auto-scaling-instances": 2, "complete-lifecycle-action": 1}
+    gpu_node.account.denied = denied
+    gpu_node.install(**gpu_settings)
+    status, result = gpu_node.boot()
+    assert (status, states(result, "hook")) == (READY, ["ok"])
+    assert len(gpu_node.account.made("complete-lifecycle-action")) == 2
+
+
+def test_calls_denied_for_ever_end_with_the_reason_in_the_journal(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.account.denied = {"complete-lifecycle-action": 1000}
+    gpu_node.write("proc/uptime", "400.00 1.00\n")
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
+    result = gpu_node.boot()[1]
+    [hook] = [event for event in result["events"] if event["stage"] == "hook"]
+    assert hook["state"] == "failed"
+    assert "AccessDenied" in hook["reason"]
+    assert not list((gpu_node.root / "var/lib/gpu-cluster").glob("launched-*"))
+
+
+def test_node_outside_any_group_says_so_and_is_ready(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.account.group = None
+    gpu_node.install(**gpu_settings)
+    status, result = gpu_node.boot()
+    assert (status, states(result, "hook")) == (READY, ["skipped"])
+    assert gpu_node.account.made("complete-lifecycle-action") == []
+
+
+def test_node_in_service_already_completes_nothing(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.account.lifecycle = "InService"
+    gpu_node.install(**gpu_settings)
+    assert states(gpu_node.boot()[1], "hook") == ["skipped"]
+    assert gpu_node.account.made("complete-lifecycle-action") == []
+
+
+def test_reboot_checks_again_but_completes_nothing(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.install(**gpu_settings)
+    gpu_node.boot()
+    gpu_node.account.lifecycle = "Pending:Wait"
+    gpu_node.write("proc/sys/kernel/random/boot_id", "boot-2\n")
+    status, result = gpu_node.boot()
+    assert (status, result["first_boot"], result["boot_id"]) == (READY, False, "boot-2")
+    assert states(result, "driver") == ["started", "ok"]
+    assert len(gpu_node.account.made("complete-lifecycle-action")) == 1
+
+
+def test_new_instance_from_an_image_of_an_old_one_completes_its_own_launch(
+    gpu_node: Any, gpu_settings: Any, imds: dict[str, str]
+) -> None:
+    gpu_node.install(**gpu_settings)
+    gpu_node.boot()
+    gpu_node.account.lifecycle = "Pending:Wait"
+    imds["instance-id"] = "i-0fedcba9876543210"
+    gpu_node.boot()
+    ids = [action["--instance-id"] for action in gpu_node.account.made("complete-lifecycle-action")]
+    assert ids == [["i-0123456789abcdef0"], ["i-0fedcba9876543210"]]
+
+
+def test_script_that_dies_unexpectedly_abandons_with_a_reason(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.install(**gpu_settings)
+    settings = gpu_node.root / "etc/gpu-cluster/node.env"
+    settings.write_text(settings.read_text() + "unset GPU_EFA_COUNT\n")
+    gpu_node.run("usr/local/libexec/gpu-cluster/node-boot")
+    [action] = gpu_node.account.made("complete-lifecycle-action")
+    assert action["--lifecycle-action-result"] == ["ABANDON"]
+    assert "stopped unexpectedly" in (gpu_node.root / "dev/console").read_text()
+
+
+def test_reason_with_quotes_and_newlines_stays_valid_json(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.tool("nvidia-smi", "#!/bin/sh\nprintf 'a \"quoted\"\\nback\\\\slash\\ttab'\nexit 9\n")
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
+    assert gpu_node.boot()[1]["reason"] == 'driver: nvidia-smi: a "quoted" back\\slash tab'
