@@ -32,6 +32,8 @@ _RULE_SIDES = {
     "AWS::EC2::SecurityGroupEgress": "IpPermissionsEgress",
 }
 _PUBLIC_PARAMETERS = "/aws/service/"
+_CLOUDFORMATION_PARTS = ("engine", "changesets", "handlers", "stacks")
+_CONDITION_FUNCTIONS = ("Fn::Join", "Fn::Sub", "Fn::FindInMap", "Fn::Split")
 Handler = dict[str, Any]
 
 
@@ -66,9 +68,14 @@ class Engine:
     def _install(self) -> None:
         handlers = _Handlers(self)
         self._provisioners._RESOURCE_HANDLERS = handlers
-        optional_module("ministack.services.cloudformation.changesets")._RESOURCE_HANDLERS = handlers
-        stacks = optional_module("ministack.services.cloudformation.stacks")
+        parts = [optional_module(f"ministack.services.cloudformation.{name}") for name in _CLOUDFORMATION_PARTS]
+        cloudformation, changesets, _, stacks = parts
+        changesets._RESOURCE_HANDLERS = handlers
+        changesets._property_recreation = _by_schema(changesets._property_recreation)
         stacks._add_event = self._reporting(stacks._add_event)
+        evaluate = _with_functions(cloudformation._evaluate_conditions, cloudformation._resolve_refs)
+        for part in parts:
+            part._evaluate_conditions = evaluate
         # The engine adds stack tags to a group without PropagateAtLaunch, which the schema requires.
         self._provisioners._STACK_TAG_PROPERTY.pop(AUTO_SCALING_GROUP, None)
         ssm = optional_module("ministack.services.ssm")
@@ -262,6 +269,41 @@ def _with_public_parameters(resolve: Callable[..., str | None]) -> Callable[...,
         return value
 
     return resolved
+
+
+def _by_schema(recreation: Callable[[str, str], str]) -> Callable[[str, str], str]:
+    """What a changed property does in a change set, from the schema where it is in no doubt."""
+
+    def recreates(type_name: str, name: str) -> str:
+        schema = resource_schema(type_name)
+        if schema is None or name in schema.conditional_create_only_names:
+            return recreation(type_name, name)
+        return "Always" if name in schema.create_only_names else "Never"
+
+    return recreates
+
+
+def _with_functions(evaluate: Callable[..., Json], resolve: Callable[..., Any]) -> Callable[..., Json]:
+    """Conditions with `Fn::Join` and its like inside `Fn::Equals`, as in the CDK's bootstrap template.
+
+    The engine compares such an operand as it stands, which makes `HasCloudFormationExecutionPolicies` true.
+    """
+
+    def evaluated(template: Json, parameters: Json) -> Json:
+        mappings = template.get("Mappings", {})
+
+        def operand(value: Any) -> Any:
+            if isinstance(value, list):
+                return [operand(item) for item in value]
+            if not isinstance(value, dict):
+                return value
+            if any(name in value for name in _CONDITION_FUNCTIONS):
+                return resolve(value, {}, parameters, {}, mappings, "", "")
+            return {key: operand(item) for key, item in value.items()}
+
+        return evaluate({**template, "Conditions": operand(template.get("Conditions", {}))}, parameters)
+
+    return evaluated
 
 
 @cache

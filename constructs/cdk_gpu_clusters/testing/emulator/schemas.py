@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ Json = dict[str, Any]
 # AWS::EC2::CapacityReservation's PlacementGroupArn (schema of 2026-10-20) ends in `placement-group/^.{1,255}$`, which
 # no text matches: such an anchor is read as the slip of the pen that it must be.
 _IMPOSSIBLE_ANCHOR = re.compile(r"(?<=[\w/])\^")
+# Unicode classes, which Python's expressions spell otherwise.
+_UNICODE_CLASSES = {r"\p{L}": r"\w", r"\p{N}": r"\d", r"\p{Z}": r"\s", r"\p{S}": r"$+<=>^`|~", r"\p{P}": r"!-/:-@\[-`{-~"}
 
 
 @cache
@@ -53,7 +56,7 @@ class ResourceSchema:
     """The registry schema of one resource type."""
 
     def __init__(self, document: Json) -> None:
-        self.document = {key: value for key, value in document.items() if key != "$id"}
+        self.document: Json = _readable({key: value for key, value in document.items() if key != "$id"})
         self.type_name: str = document["typeName"]
         self.read_only = self._paths("readOnlyProperties")
         self.write_only = self._paths("writeOnlyProperties")
@@ -68,6 +71,11 @@ class ResourceSchema:
     def create_only_names(self) -> frozenset[str]:
         """Top-level properties whose change replaces the resource."""
         return frozenset(path for path in self.create_only if "." not in path)
+
+    @property
+    def conditional_create_only_names(self) -> frozenset[str]:
+        """Top-level properties whose change replaces the resource under conditions."""
+        return frozenset(path.partition(".")[0] for path in self._paths("conditionalCreateOnlyProperties"))
 
     def coerce(self, properties: Json) -> Json:
         """Turn text that stands for a number or a boolean into one, and the reverse, as CloudFormation does."""
@@ -101,6 +109,37 @@ def resource_schema(type_name: str, region: str = "us-east-1") -> ResourceSchema
     if digest is None:
         return None
     return ResourceSchema(json.loads((_data() / "resources" / f"{digest}.json").read_text()))
+
+
+def _readable(schema: Any) -> Any:
+    """The schema with expressions that Python can read; one that it cannot read is left out, and checks nothing."""
+    if isinstance(schema, list):
+        return [_readable(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made: Json = {}
+    for key, value in schema.items():
+        if key == "pattern" and isinstance(value, str):
+            if (expression := _expression(value)) is not None:
+                made[key] = expression
+        elif key == "patternProperties":
+            made[key] = {_expression(name) or "": _readable(item) for name, item in value.items()}
+        else:
+            made[key] = _readable(value)
+    return made
+
+
+def _expression(text: str) -> str | None:
+    for theirs, ours in _UNICODE_CLASSES.items():
+        text = text.replace(theirs, ours)
+    text = _IMPOSSIBLE_ANCHOR.sub("", text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # `[[` and `--` inside a class
+            re.compile(text)
+    except re.error:
+        return None
+    return text
 
 
 def _resolved(schema: Json, root: Json) -> Json:
@@ -150,11 +189,7 @@ def _validator_class() -> Any:
     def pattern(validator: Any, expression: str, value: Any, schema: Json) -> Iterator[Any]:
         if not isinstance(value, str):
             return
-        try:
-            matches = re.search(_IMPOSSIBLE_ANCHOR.sub("", expression), value)
-        except re.error:  # an expression of another dialect says nothing here
-            return
-        if not matches:
+        if not re.search(expression, value):
             yield error(f"{value!r} does not match {expression!r}")
 
     def required_xor(validator: Any, names: list[str], value: Any, schema: Json) -> Iterator[Any]:
