@@ -1,0 +1,126 @@
+"""The stacks of a cluster file: one per life span, stable, the same everywhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.spec.load import load_cluster
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+CLUSTERS = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
+
+Synthesize = Callable[[Path], dict[str, str]]
+
+
+@pytest.fixture
+def synthesize(app_factory: Any) -> Synthesize:
+    """Synthesize a cluster file; the text of each template by file name."""
+
+    def run(path: Path) -> dict[str, str]:
+        app = app_factory()
+        build_cluster(app, load_cluster(path))
+        directory = Path(app.synth().directory)
+        manifest = json.loads((directory / "manifest.json").read_text())
+        assert "missing" not in manifest, "synthesis asked for something in an account"
+        return {file.name: file.read_text() for file in directory.glob("*.template.json")}
+
+    return run
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
+def test_every_example_is_as_recorded(name: str, synthesize: Synthesize, snapshot_json: Any) -> None:
+    templates = synthesize(EXAMPLES / name)
+    assert {file: json.loads(text) for file, text in sorted(templates.items())} == snapshot_json
+
+
+CLUSTER = """\
+version: 1
+name: lab
+region: us-east-1
+network: {{ availability_zone: us-east-1a }}
+training:
+  fleets:
+{fleets}
+"""
+FLEETS = {
+    "reserved": "instance_type: p4d.24xlarge, nodes: 4, capacity: "
+    "{ new_reservation: { end_date: 2027-01-31T00:00Z } }",
+    "block": "instance_type: p5.48xlarge, nodes: 16, fabric: hopper, capacity: { capacity_block: "
+    "cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, ends_at: 2026-12-15T11:30Z }",
+    "helpers": "instance_type: m8g.4xlarge, nodes: 2",
+    "spare": "instance_type: p4d.24xlarge, nodes: 2, capacity: spot",
+}
+
+
+def write_cluster(folder: Path, names: list[str]) -> Path:
+    folder.mkdir()
+    path = folder / "cluster.yaml"
+    lines = "\n".join(f"    {name}: {{ {FLEETS[name]} }}" for name in names)
+    path.write_text(CLUSTER.format(fleets=lines))
+    return path
+
+
+@pytest.fixture
+def all_fleets(tmp_path: Path, synthesize: Synthesize) -> dict[str, str]:
+    return synthesize(write_cluster(tmp_path / "all", list(FLEETS)))
+
+
+def test_there_is_a_stack_for_each_life_span(all_fleets: dict[str, str]) -> None:
+    assert set(all_fleets) == {
+        f"lab-{name}.template.json"
+        for name in (
+            "network",
+            "fabric-default",
+            "fabric-hopper",
+            "capacity-reserved",
+            "fleet-reserved",
+            "fleet-block",
+            "fleet-helpers",
+            "fleet-spare",
+        )
+    }
+
+
+def test_reordering_fleets_changes_nothing(
+    tmp_path: Path, synthesize: Synthesize, all_fleets: dict[str, str]
+) -> None:
+    assert synthesize(write_cluster(tmp_path / "reversed", list(reversed(FLEETS)))) == all_fleets
+
+
+@pytest.mark.parametrize("removed", sorted(FLEETS))
+def test_removing_or_adding_a_fleet_leaves_every_other_template_byte_identical(
+    removed: str, tmp_path: Path, synthesize: Synthesize, all_fleets: dict[str, str]
+) -> None:
+    fewer = synthesize(write_cluster(tmp_path / "fewer", [name for name in FLEETS if name != removed]))
+    assert fewer.items() <= all_fleets.items()
+    gone = {name for name in all_fleets if name not in fewer}
+    own = {f"lab-{kind}-{removed}.template.json" for kind in ("fleet", "capacity")}
+    assert f"lab-fleet-{removed}.template.json" in gone
+    assert gone <= own | {"lab-fabric-hopper.template.json"}
+
+
+def test_references_between_stacks_are_weak(all_fleets: dict[str, str]) -> None:
+    for text in all_fleets.values():
+        assert "Fn::ImportValue" not in text
+        assert '"Export"' not in text
+    assert "Fn::GetStackOutput" in all_fleets["lab-fleet-block.template.json"]
+
+
+def test_a_person_is_told_how_to_reach_the_fleet(all_fleets: dict[str, str]) -> None:
+    outputs = json.loads(all_fleets["lab-fleet-block.template.json"])["Outputs"]
+    assert set(outputs) == {"FleetName", "SessionCommand", "LogGroupName"}
+    assert "ssm start-session" in json.dumps(outputs["SessionCommand"])
+
+
+def test_tags_reach_every_taggable_resource(tmp_path: Path, synthesize: Synthesize) -> None:
+    path = write_cluster(tmp_path / "tagged", ["block"])
+    path.write_text(path.read_text().replace("region:", "tags: { project: llama }\nregion:"))
+    for name, text in synthesize(path).items():
+        for logical_id, resource in json.loads(text)["Resources"].items():
+            if resource["Type"] in ("AWS::EC2::LaunchTemplate", "AWS::EC2::SecurityGroup", "AWS::IAM::Role"):
+                assert "llama" in json.dumps(resource), f"{name}: {logical_id}"
