@@ -91,7 +91,8 @@ class NodeSettings:
             default away.
         extra_environment: Further variables for every login session.
         huge_pages: Number of 2 MiB huge pages to reserve. None leaves it to the EFA installer, which reserves 5,128
-            (Amazon EKS user guide, "Run machine learning training on Amazon EKS with EFA").
+            (Amazon EKS user guide, "Run machine learning training on Amazon EKS with EFA"); a node that cannot
+            reserve the number given here fails its boot.
         watch_drain: Whether the node watches for termination and Spot notices.
         user_parts: The user's own parts, run after the library's; the node is ready only when they are done, and
             fails when a script of theirs fails.

@@ -75,7 +75,8 @@ def render_user_data(settings: NodeSettings) -> str:
     for part in settings.user_parts:
         lines += [f"--{boundary}", f"Content-Type: {part.content_type}"]
         if part.content_type == "text/cloud-config":
-            # By default a later cloud-config replaces the lists of an earlier one: ours would be gone.
+            # By default a later cloud-config replaces the lists of an earlier one, and ours would be gone
+            # (seen with cloud-init 22.4.2).
             lines.append("X-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()")
         lines += ["", _ending_in_one_newline(part.body)]
     return "\n".join([*lines, f"--{boundary}--", ""])
