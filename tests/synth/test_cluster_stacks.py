@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
+from sites import readable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTERS = sorted(path.name for path in EXAMPLES.glob("*.yaml"))
@@ -35,7 +36,7 @@ def synthesize(app_factory: Any) -> Synthesize:
 @pytest.mark.parametrize("name", CLUSTERS)
 def test_every_example_is_as_recorded(name: str, synthesize: Synthesize, snapshot_json: Any) -> None:
     templates = synthesize(EXAMPLES / name)
-    assert {file: json.loads(text) for file, text in sorted(templates.items())} == snapshot_json
+    assert {file: readable(json.loads(text)) for file, text in sorted(templates.items())} == snapshot_json
 
 
 CLUSTER = """\
