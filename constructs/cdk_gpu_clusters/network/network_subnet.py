@@ -9,7 +9,7 @@ from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters._cdk import acknowledge, known
 
 # Zone ids: use1-az4, and use1-dfw2-az1 in a Local Zone. Zone names never end in "-az<number>".
 _ZONE_ID = re.compile(r".+-az\d+")
@@ -58,6 +58,12 @@ class NetworkSubnet(Construct):
                 *(CfnTag(key=key, value=value) for key, value in (tags or {}).items()),
             ],
         )
+        if known(availability_zone) and not by_id:
+            acknowledge(
+                self.cfn_subnet,
+                "CloudFormation-Validate::W3010",
+                "The zone is the user's word: accelerated capacity is bought or reserved in one zone.",
+            )
         self.cidr_block = cidr_block
         self.association = ec2.CfnSubnetRouteTableAssociation(
             self, "Routes", subnet_id=self.cfn_subnet.ref, route_table_id=route_table.ref
