@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
 from .load import read_cluster
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code |= report(reading.findings)
         if reading.spec is not None:
             count = len(reading.spec.training.fleets)
-            print(f"ok: {reading.spec.name}, {count} fleet{'' if count == 1 else 's'}")
+            sys.stdout.write(f"ok: {reading.spec.name}, {count} fleet{'' if count == 1 else 's'}\n")
     return code
 
 

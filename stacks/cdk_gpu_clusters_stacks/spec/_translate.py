@@ -38,13 +38,13 @@ _BOOLEANS = {"yes": "true", "on": "true", "no": "false", "off": "false", "true":
 _PLANNED = ("eks", "pcs", "hyperpod", "parallelcluster", "batch")
 
 
-def translate(errors: Iterable[ErrorDetails], data: object) -> list[Fault]:
-    """Turn pydantic's errors about `data` into faults, leaving out those that only follow from another."""
+def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
+    """Turn pydantic's errors into faults, leaving out those that only follow from another."""
     faults: list[Fault] = []
     suggested: set[Key] = set()
     missing: list[tuple[Key, Fault]] = []
     for error in errors:
-        key, tag = _key_of(error["loc"], data)
+        key, tag = _key_of(error["loc"])
         if error["type"] == "extra_forbidden":
             fault, near = _unknown(key, error["loc"])
             faults.append(fault)
@@ -58,7 +58,7 @@ def translate(errors: Iterable[ErrorDetails], data: object) -> list[Fault]:
     return faults
 
 
-def _key_of(loc: tuple[int | str, ...], data: object) -> tuple[Key, str]:
+def _key_of(loc: tuple[int | str, ...]) -> tuple[Key, str]:
     """The path in the file of pydantic's location, and the last form tag in it."""
     tag = ""
     key: list[int | str] = []

@@ -25,6 +25,7 @@ from ._rules import DUPLICATE_KEY, MAPPING, YAML_SYNTAX
 _MAX_NODES = 100_000
 _MAX_DEPTH = 40
 _TAG = "tag:yaml.org,2002:"
+_DEEP = re.compile(rf"(?:[\[{{]\s*){{{_MAX_DEPTH + 1}}}")
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]{0,17})")
 _BOOL = {"true": True, "false": False}
 _SYNTAX_FIXES = (
@@ -46,6 +47,9 @@ _SYNTAX_FIXES = (
 def parse(text: str) -> Document:
     """Read YAML text; never raises."""
     document = Document()
+    if deep := _DEEP.search(text):  # the reader takes seconds to find out
+        document.faults.append(_too_deep(_place_in(text, deep.end() - 1)))
+        return document
     try:
         root = YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as fault:
@@ -79,13 +83,16 @@ def _syntax_fault(fault: MarkedYAMLError) -> tuple[Place, Finding]:
 
 
 def _character_fault(fault: ReaderError, text: str) -> tuple[Place, Finding]:
-    before = text[: fault.position]
-    place = Place(before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1)
-    return place, YAML_SYNTAX.finding(
+    return _place_in(text, fault.position), YAML_SYNTAX.finding(
         cause="YAML text cannot hold this control character",
         got=repr(text[fault.position : fault.position + 1]),
         fix="remove the character, or give the path of a cluster file if this is another kind of file",
     )
+
+
+def _place_in(text: str, position: int) -> Place:
+    before = text[:position]
+    return Place(before.count("\n") + 1, position - before.rfind("\n"))
 
 
 def _too_deep(place: Place) -> tuple[Place, Finding]:
@@ -157,7 +164,8 @@ class _Builder:
                 return [self._value(item, (*path, index)) for index, item in enumerate(node.value)]
         finally:
             self._open.discard(id(node))
-        return self._refuse_tag(node, path)
+        self._refuse_tag(node, path)
+        return None
 
     def _limit(self, node: Node, path: Key) -> None:
         self._count += 1
@@ -249,7 +257,8 @@ class _Builder:
             return int(text) if _INT.fullmatch(text) else text
         if node.tag == f"{_TAG}float":
             return _float(text)
-        return self._refuse_tag(node, path)
+        self._refuse_tag(node, path)
+        return None
 
 
 def _own_pairs(node: MappingNode) -> Iterator[tuple[Node, Node]]:

@@ -88,7 +88,7 @@ PlacementGroupName = Annotated[
 ]
 
 _STARTS_AT = Field(
-    None,
+    default=None,
     description="When the block starts, in UTC, such as 2026-12-01T11:30Z. Default: it runs already.",
 )
 _ENDS_AT = Field(
@@ -119,7 +119,9 @@ class SpotOptions(SpecModel):
     """How spot instances are asked for."""
 
     max_price_usd_per_hour: float | None = Field(
-        None, gt=0, description="Most to pay per instance-hour, in US dollars. Default: the On-Demand price."
+        default=None,
+        gt=0,
+        description="Most to pay per instance-hour, in US dollars. Default: the On-Demand price.",
     )
 
 
@@ -143,7 +145,7 @@ class Spot(SpecModel):
         fields = schema
         while "schema" in fields and fields["type"] != "model":
             fields = fields["schema"]
-        form = handler.resolve_ref_schema(handler({**fields, "serialization": None}))  # type: ignore[dict-item,typeddict-item]
+        form = handler.resolve_ref_schema(handler({**fields, "serialization": None}))
         return {"anyOf": [{"const": "spot"}, form], "description": cls.__doc__ or ""}
 
 
@@ -187,14 +189,14 @@ class NewReservationOptions(SpecModel):
     """The On-Demand Capacity Reservation to make. It bills from its creation, used or not."""
 
     end_date: UtcTime | None = Field(
-        None, description="When the reservation ends, in UTC. Either this or `unlimited: true`."
+        default=None, description="When the reservation ends, in UTC. Either this or `unlimited: true`."
     )
     unlimited: bool = Field(
-        False,
+        default=False,
         description="True: the reservation stays, and bills, until it is deleted. Said aloud on purpose.",
     )
     match: Literal["targeted", "open"] = Field(
-        "targeted",
+        default="targeted",
         description="`targeted`: only this fleet's instances use it. `open`: any matching instance of the account.",
     )
 

@@ -9,6 +9,7 @@ from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
 from ._check_fleet import FleetView, check_fleet
+from ._check_fleet_values import check_fleet_values
 from ._check_network import check_network, check_region
 from ._check_tags import check_tags
 from ._document import dotted
@@ -51,9 +52,9 @@ def faults_of(parts: SpecParts) -> list[Fault]:
 
 
 def _view(name: str, part: FleetPart, parts: SpecParts) -> tuple[FleetView | None, list[Fault]]:
-    """The fleet with its instance type's record, or the faults of the type's name."""
+    """The fleet with its instance type's record, if there is one, and the faults that do not depend on it."""
     key = (*_FLEETS, name)
-    faults = check_tags((*key, "tags"), part.spec.tags, above=parts.tags)
+    faults = check_tags((*key, "tags"), part.spec.tags, above=parts.tags) + check_fleet_values(key, part)
     try:
         view = FleetView.of(key, part, parts)
     except ConfigError as fault:

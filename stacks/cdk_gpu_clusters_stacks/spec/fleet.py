@@ -38,16 +38,22 @@ class RootVolume(SpecModel):
     """The encrypted gp3 root volume of every node."""
 
     size_gib: int | None = Field(
-        None,
+        default=None,
         ge=1,
         le=65536,
         description="Size in GiB. Default: 200, room for a deep-learning image and containers.",
     )
     iops: int | None = Field(
-        None, ge=3000, le=80000, description="I/O operations per second, at most 500 per GiB. Default: 3000."
+        default=None,
+        ge=3000,
+        le=80000,
+        description="I/O operations per second, at most 500 per GiB. Default: 3000.",
     )
     throughput_mib_per_s: int | None = Field(
-        None, ge=125, le=2000, description="Throughput in MiB/s, at most a quarter of the IOPS. Default: 250."
+        default=None,
+        ge=125,
+        le=2000,
+        description="Throughput in MiB/s, at most a quarter of the IOPS. Default: 250.",
     )
 
 
@@ -56,52 +62,56 @@ class FleetSpec(SpecModel):
 
     instance_type: Text = Field(description="EC2 instance type.", examples=["p5.48xlarge"])
     nodes: int | None = Field(
-        None, ge=1, description="Number of nodes. Either this, or `min_nodes` and `max_nodes`."
+        default=None, ge=1, description="Number of nodes. Either this, or `min_nodes` and `max_nodes`."
     )
-    min_nodes: int | None = Field(None, ge=0, description="Least number of nodes of a fleet that scales.")
-    max_nodes: int | None = Field(None, ge=1, description="Greatest number of nodes of a fleet that scales.")
+    min_nodes: int | None = Field(
+        default=None, ge=0, description="Least number of nodes of a fleet that scales."
+    )
+    max_nodes: int | None = Field(
+        default=None, ge=1, description="Greatest number of nodes of a fleet that scales."
+    )
     capacity: CapacitySpec = Field(
-        OnDemand(),
+        default=OnDemand(),
         description="Where the instances come from: on_demand, spot, an existing reservation or group of them, "
         "a Capacity Block, an UltraServer block, or a reservation made here. Default: on_demand.",
     )
     efa: bool | None = Field(
-        None,
+        default=None,
         description="Elastic Fabric Adapter interfaces. Default: true for accelerated types that have them.",
     )
     interface_policy: Annotated[InterfacePolicy, Field(strict=False)] | None = Field(
-        None,
+        default=None,
         description="How network interfaces are laid out. `minimum-ip`: full EFA bandwidth for one IP address a "
         "node. `maximum-ena-bandwidth`: more IP bandwidth, more addresses. `efa-per-card`: one `efa` a card. "
         "Default: minimum-ip.",
     )
     fabric: Name = Field(
-        "default",
+        default="default",
         description="Fleets with the same fabric share one EFA security group and reach each other.",
     )
     placement: Literal["cluster", "spread", "partition", "none"] | None = Field(
-        None,
+        default=None,
         description="Placement group of the fleet. Default: cluster with EFA, none for Capacity Blocks (EC2 refuses "
         "one) and without EFA; a reservation's own.",
     )
     image: ImageSpec | None = Field(
-        None,
+        default=None,
         description="Machine image: {id: ami-…}, {parameter: /ssm/name} or {os: …}. "
         "Default: AWS's image for the accelerator and architecture; Amazon Linux 2023 where it serves the type.",
     )
-    root_volume: RootVolume = Field(RootVolume(), description="Root volume of every node.")
+    root_volume: RootVolume = Field(default=RootVolume(), description="Root volume of every node.")
     update: Literal["never", "rolling"] = Field(
-        "never",
+        default="never",
         description="What a changed launch template does to running nodes. `never`: they stay as they are. "
         "`rolling`: they are replaced in turn.",
     )
     environment: dict[VariableName, VariableValue] = Field(
-        {}, description="Environment variables for every login shell and service of the nodes."
+        default={}, description="Environment variables for every login shell and service of the nodes."
     )
     user_data: ScriptPath | None = Field(
-        None, description="Path of a shell script to run at first boot, relative to the cluster file."
+        default=None, description="Path of a shell script to run at first boot, relative to the cluster file."
     )
-    tags: Tags = Field({}, description="Tags of the fleet's resources, over and above the cluster's.")
+    tags: Tags = Field(default={}, description="Tags of the fleet's resources, over and above the cluster's.")
 
     @property
     def minimum_nodes(self) -> int:

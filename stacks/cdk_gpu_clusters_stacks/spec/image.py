@@ -32,7 +32,7 @@ class ImageByOs(SpecModel):
 
     os: OperatingSystem = Field(description="Operating system of the image.")
     pinned: bool = Field(
-        False,
+        default=False,
         description="True: the image is looked up once and kept in cdk.context.json. "
         "False: the newest image is taken at each deploy; running nodes are not replaced.",
     )

@@ -93,6 +93,6 @@ def _validate(document: Document, folder: Path) -> tuple[ClusterSpec | None, lis
     try:
         spec = ClusterSpec.model_validate(document.data, context=context)
     except ValidationError as fault:
-        faults = translate(fault.errors(include_url=False), document.data)
+        faults = translate(fault.errors(include_url=False))
         return None, faults + faults_of(sound_parts(document.data, context))
     return spec, faults_of(parts_of(spec))

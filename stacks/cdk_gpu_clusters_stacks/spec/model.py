@@ -41,13 +41,14 @@ class ClusterSpec(SpecModel):
     )
     region: Text = Field(description="AWS Region.", examples=["us-east-1"])
     account: AccountId | None = Field(
-        None, description="AWS account id, 12 digits. Default: the account of the credentials at deploy time."
+        default=None,
+        description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
     orchestrator: Literal["ec2"] = Field(
-        "ec2",
+        default="ec2",
         description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM.",
     )
-    tags: Tags = Field({}, description="Tags of every resource of the cluster, 50 at most.")
+    tags: Tags = Field(default={}, description="Tags of every resource of the cluster, 50 at most.")
     network: NetworkSpec = Field(
         description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`)."
     )

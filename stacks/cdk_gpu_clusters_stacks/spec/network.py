@@ -45,20 +45,22 @@ class NewNetwork(SpecModel):
     """A VPC made for this cluster: one subnet for the fleets in one zone, small ones for endpoints and balancers."""
 
     availability_zone: Text = _ZONE
-    cidr: Cidr = Field("10.0.0.0/16", description="IPv4 range of the VPC, in CIDR form.")
+    cidr: Cidr = Field(default="10.0.0.0/16", description="IPv4 range of the VPC, in CIDR form.")
     egress: Literal["nat", "closed"] = Field(
-        "nat",
+        default="nat",
         description="`nat`: nodes reach the internet through a NAT gateway in the fleets' zone. "
         "`closed`: no internet at all; AWS services are reached through VPC endpoints.",
     )
     fleet_subnet_prefix: int | None = Field(
-        None,
+        default=None,
         ge=16,
         le=28,
         description="Prefix length of the fleets' subnet, such as 18 for 16,379 usable addresses. "
         "Default: chosen by the network construct. Changing it later replaces the subnet.",
     )
-    flow_logs: bool = Field(True, description="Write VPC flow logs of all traffic to CloudWatch Logs.")
+    flow_logs: bool = Field(
+        default=True, description="Write VPC flow logs of all traffic to CloudWatch Logs."
+    )
 
 
 class ExistingNetwork(SpecModel):
@@ -72,12 +74,12 @@ class ExistingNetwork(SpecModel):
     )
     availability_zone: Text = _ZONE
     cidr: Cidr | None = Field(
-        None,
+        default=None,
         description="IPv4 range of the subnet, so that its addresses can be counted against the nodes. "
         "Only with one subnet. Default: addresses are not counted.",
     )
     public: bool = Field(
-        False,
+        default=False,
         description="True if the subnets are public, that is, give instances public addresses. "
         "EFA fleets cannot run there.",
     )

@@ -19,7 +19,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 class _Generator(GenerateJsonSchema):
     """pydantic's schema without the titles that it makes out of field names, and without defaults that say nothing."""
 
-    def field_title_should_be_set(self, schema: Any) -> bool:
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:

@@ -1,0 +1,102 @@
+"""Checks of one fleet that do not depend on its instance type.
+
+Each names the fields that it reads, and is left out where one of them has a fault already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ._document import Key
+from ._fault import Fault, faults_at
+from ._parts import FleetPart
+from ._rules import NODE_COUNT, USER_DATA_FILE, VOLUME_BALANCE
+from .fleet import FleetSpec
+
+
+def check_fleet_values(key: Key, part: FleetPart) -> list[Fault]:
+    """Find what is wrong with a fleet of whatever type."""
+    return [fault for needs, check in _CHECKS if not needs & part.broken for fault in check(key, part.spec)]
+
+
+def _check_nodes(key: Key, spec: FleetSpec) -> list[Fault]:
+    both = spec.nodes is not None and (spec.min_nodes is not None or spec.max_nodes is not None)
+    if both or (spec.nodes is None and None in (spec.min_nodes, spec.max_nodes)):
+        given = [name for name in ("nodes", "min_nodes", "max_nodes") if getattr(spec, name) is not None]
+        cause = "both a number of nodes and a range" if both else "no number of nodes"
+        finding = NODE_COUNT.finding(
+            cause=cause,
+            got=" and ".join(given) or "none of them",
+            allowed="nodes, or min_nodes and max_nodes",
+            fix="keep one of the two" if both else "add nodes, or both min_nodes and max_nodes",
+        )
+        return faults_at(key, [finding], at_key=True)
+    if spec.minimum_nodes > spec.maximum_nodes:
+        finding = NODE_COUNT.finding(
+            cause="more nodes at least than at most",
+            got=f"{spec.min_nodes} to {spec.max_nodes}",
+            allowed=f"at most {spec.max_nodes}",
+            fix="exchange min_nodes and max_nodes",
+        )
+        return faults_at((*key, "min_nodes"), [finding])
+    return []
+
+
+def _check_user_data(key: Key, spec: FleetSpec) -> list[Fault]:
+    path = spec.user_data
+    if path is None:
+        return []
+    try:
+        text = path.read_bytes().decode("utf-8")
+        cause = "the script is empty" if not text.strip() else ""
+    except FileNotFoundError:
+        cause = "there is no such file"
+    except UnicodeDecodeError:
+        cause = "the script is not UTF-8 text"
+    except (OSError, ValueError) as fault:
+        cause = f"the script cannot be read: {(getattr(fault, 'strerror', None) or str(fault)).lower()}"
+    if not cause:
+        return []
+    finding = USER_DATA_FILE.finding(
+        cause=cause, got=str(path), fix="give the path of a shell script, relative to the cluster file"
+    )
+    return faults_at((*key, "user_data"), [finding])
+
+
+def _check_volume(key: Key, spec: FleetSpec) -> list[Fault]:
+    volume = spec.root_volume
+    findings = []
+    if (
+        volume.iops is not None
+        and volume.size_gib is not None
+        and volume.iops > max(3000, 500 * volume.size_gib)
+    ):
+        findings.append(
+            ("iops", f"{volume.iops} IOPS on {volume.size_gib} GiB", "raise size_gib, or lower iops")
+        )
+    if volume.throughput_mib_per_s is not None and volume.throughput_mib_per_s * 4 > (volume.iops or 3000):
+        got = f"{volume.throughput_mib_per_s} MiB/s with {volume.iops or 3000} IOPS"
+        fix = f"set iops to {4 * volume.throughput_mib_per_s} or more"
+        findings.append(("throughput_mib_per_s", got, fix))
+    return [
+        fault
+        for name, got, fix in findings
+        for fault in faults_at(
+            (*key, "root_volume", name),
+            [
+                VOLUME_BALANCE.finding(
+                    cause="EBS refuses this mix",
+                    got=got,
+                    allowed="at most 500 IOPS per GiB, and a throughput of at most a quarter of the IOPS",
+                    fix=fix,
+                )
+            ],
+        )
+    ]
+
+
+_CHECKS: tuple[tuple[frozenset[str], Callable[[Key, FleetSpec], list[Fault]]], ...] = (
+    (frozenset({"nodes", "min_nodes", "max_nodes"}), _check_nodes),
+    (frozenset({"user_data"}), _check_user_data),
+    (frozenset({"root_volume"}), _check_volume),
+)
