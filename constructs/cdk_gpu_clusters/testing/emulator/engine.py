@@ -71,7 +71,7 @@ class Engine:
         parts = [optional_module(f"ministack.services.cloudformation.{name}") for name in _CLOUDFORMATION_PARTS]
         cloudformation, changesets, _, stacks = parts
         changesets._RESOURCE_HANDLERS = handlers
-        changesets._property_recreation = _by_schema(changesets._property_recreation)
+        stacks._property_recreation = _by_schema(stacks._property_recreation)
         stacks._add_event = self._reporting(stacks._add_event)
         evaluate = _with_functions(cloudformation._evaluate_conditions, cloudformation._resolve_refs)
         for part in parts:

@@ -45,7 +45,11 @@ def known_instance_types() -> frozenset[str]:
     """Every EC2 instance type that cfn-lint knows in any Region."""
     path = _data() / "extensions" / "aws_ec2_instance" / "instancetype_enum.json"
     regions: Json = json.loads(path.read_text())
-    return frozenset(name for region in regions.values() for name in region.get("enum", ()))
+    return frozenset(name for region in regions.values() for name in _enum(region))
+
+
+def _enum(region: Any) -> list[str]:
+    return region.get("enum", []) if isinstance(region, dict) else []
 
 
 def _leaf(pointer: str) -> str:
