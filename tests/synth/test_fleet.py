@@ -16,6 +16,7 @@ from cdk_gpu_clusters import (
     CapacityReservation,
     ClusterPlacementGroup,
     ConfigError,
+    EfaSecurityGroup,
     GpuFleet,
     PlacementStrategy,
     UpdatePolicy,
@@ -279,6 +280,34 @@ def test_faults_are_found_at_once_and_name_the_construct(
         fleet(site, **options)
     assert {finding.id for finding in caught.value.findings} == expected
     assert all(finding.path.startswith("Site/Trainers") for finding in caught.value.findings)
+
+
+def test_a_subnet_that_is_too_small_says_how_many_nodes_fit(site: Site) -> None:
+    small = ec2.Subnet.from_subnet_attributes(
+        site.stack,
+        "Small",
+        subnet_id="subnet-0123456789abcdef9",
+        availability_zone="us-east-1a",
+        ipv4_cidr_block="10.0.0.0/28",
+        route_table_id="rtb-0123456789abcdef0",
+    )
+    with pytest.raises(ConfigError, match=r"GPU-IP-003.*11"):
+        fleet(site, vpc_subnets=ec2.SubnetSelection(subnets=[small]))
+
+
+def test_types_that_cannot_talk_do_not_share_a_fabric(site: Site) -> None:
+    fabric = EfaSecurityGroup(site.stack, "Fabric", vpc=site.vpc)
+    fleet(site, fabric=fabric)
+    with pytest.raises(ConfigError, match=r"GPU-FAB-001.*p4d"):
+        GpuFleet(
+            site.stack,
+            "Others",
+            vpc=site.vpc,
+            vpc_subnets=site.one_subnet,
+            fabric=fabric,
+            instance_type="p4d.24xlarge",
+            node_count=2,
+        )
 
 
 def test_a_reservation_in_another_zone_is_found(site: Site) -> None:

@@ -25,6 +25,7 @@ from cdk_gpu_clusters.compute.auto_scaling_group import (
 )
 from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
 from cdk_gpu_clusters.compute.fleet_checks import (
+    check_addresses_left,
     check_reservation_zone,
     check_size,
     check_subnets,
@@ -42,6 +43,7 @@ from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse, check_capacity, decide_capacity
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, plan_interfaces
+from cdk_gpu_clusters.rules.ip_budget import IpDemand
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
 
 class GpuFleet(Construct):
@@ -161,6 +163,8 @@ class GpuFleet(Construct):
         )
         assert minimum is not None and maximum is not None  # checked above
         self.fabric = fabric or (EfaSecurityGroup(self, "Fabric", vpc=vpc) if self._efa else None)
+        if isinstance(self.fabric, EfaSecurityGroup):
+            report(self, self.fabric.admit(self.catalogue_type))
         self.placement_group = self._choose_placement_group(placement, placement_group)
         self.log_group = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
@@ -306,7 +310,13 @@ class GpuFleet(Construct):
             one_zone=kind.is_reserved,
             efa=self._efa,
         )
-        return findings + check_reservation_zone(self._capacity.availability_zone, self._subnets)
+        findings += check_reservation_zone(self._capacity.availability_zone, self._subnets)
+        demand = IpDemand(
+            nodes=node_count or 0,
+            addresses_per_node=self._plan.ip_addresses_per_node,
+            name=self.node.path,
+        )
+        return findings + check_addresses_left(self._subnets, demand)
 
     def _choose_placement_group(
         self, placement: PlacementStrategy | None, placement_group: ec2.IPlacementGroup | None

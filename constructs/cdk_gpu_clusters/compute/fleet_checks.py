@@ -8,6 +8,7 @@ from aws_cdk import aws_ec2 as ec2
 
 from cdk_gpu_clusters._cdk import known
 from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.zones import read_zone
 
 _EFA_PAGE = 'AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"'
@@ -117,6 +118,22 @@ def check_reservation_zone(reservation_zone: str | None, subnets: Sequence[ec2.I
             fix="make the reservation in the subnet's zone, or choose another subnet",
         )
     ]
+
+
+def check_addresses_left(subnets: Sequence[ec2.ISubnet], demand: IpDemand) -> list[Finding]:
+    """Find a subnet that is too small for the fleet alone, as far as its block is known.
+
+    Args:
+        subnets: Where the nodes stand; only a single one is counted.
+        demand: What the fleet takes.
+    """
+    if len(subnets) != 1 or demand.nodes < 1:
+        return []
+    try:
+        cidr = known(subnets[0].ipv4_cidr_block)
+    except RuntimeError:  # CDK's way to say that an imported subnet came without its block
+        return []
+    return [] if cidr is None else check_ip_budget(cidr, [demand])
 
 
 def check_timeout(name: str, seconds: int) -> list[Finding]:

@@ -13,7 +13,8 @@ from cdk_gpu_clusters.rules.interfaces import InterfacePlan
 _LAST_WORDS_SECONDS = 300
 # What is left of the two minutes of a spot notice, after it is seen and before the instance stops.
 _SPOT_DRAIN_SECONDS = 90
-_HOOK_MARGIN_SECONDS = 10
+# Time that a drained node needs to complete its terminating hook.
+_HOOK_MARGIN_SECONDS = 60
 _COMMUNICATION_VARIABLES = ("NCCL_", "FI_")
 
 

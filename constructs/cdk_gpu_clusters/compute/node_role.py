@@ -59,7 +59,7 @@ class NodeRole(iam.Role):
             roles=[self],
             statements=[
                 iam.PolicyStatement(
-                    actions=["autoscaling:CompleteLifecycleAction", "autoscaling:RecordLifecycleActionHeartbeat"],
+                    actions=["autoscaling:CompleteLifecycleAction"],
                     resources=[group_arn],
                 ),
                 iam.PolicyStatement(

@@ -5,6 +5,10 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.rules.fabric import check_fabric
+
 _ALL_TRAFFIC = "-1"
 
 
@@ -85,3 +89,16 @@ class EfaSecurityGroup(ec2.SecurityGroup):
             scope, construct_id, vpc=vpc, description=description, allow_all_outbound=allow_all_outbound
         )
         self.self_rules = EfaSelfRules(self, "SelfRules", security_group=self)
+        self._types: list[InstanceType] = []
+
+    def admit(self, instance_type: InstanceType) -> list[Finding]:
+        """Note that nodes of a type join the fabric, and find types that cannot exchange EFA traffic with it.
+
+        Args:
+            instance_type: Type of the nodes.
+
+        Returns:
+            GPU-FAB-001 where P4d, P4de or DL1 meet other types; a warning where they meet each other.
+        """
+        self._types.append(instance_type)
+        return check_fabric(self._types)
