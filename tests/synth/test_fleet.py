@@ -14,6 +14,7 @@ from aws_cdk import aws_s3 as s3
 from cdk_gpu_clusters import (
     Capacity,
     CapacityReservation,
+    ClusterNetwork,
     ClusterPlacementGroup,
     ConfigError,
     EfaSecurityGroup,
@@ -33,8 +34,13 @@ BLOCK = Capacity.capacity_block(
 
 
 def fleet(site: Site, **options: Any) -> GpuFleet:
-    given = {"instance_type": "p5.48xlarge", "node_count": 16, "vpc_subnets": site.one_subnet}
-    return GpuFleet(site.stack, "Trainers", vpc=site.vpc, **(given | options))
+    given = {
+        "vpc": site.vpc,
+        "vpc_subnets": site.one_subnet,
+        "instance_type": "p5.48xlarge",
+        "node_count": 16,
+    }
+    return GpuFleet(site.stack, "Trainers", **(given | options))
 
 
 def user_data(resources: dict[str, dict[str, Any]]) -> str:
@@ -293,6 +299,16 @@ def test_a_subnet_that_is_too_small_says_how_many_nodes_fit(site: Site) -> None:
     )
     with pytest.raises(ConfigError, match=r"GPU-IP-003.*11"):
         fleet(site, vpc_subnets=ec2.SubnetSelection(subnets=[small]))
+
+
+def test_nodes_of_the_networks_own_stack_wait_for_its_way_out(site: Site) -> None:
+    network = ClusterNetwork(site.stack, "Network", availability_zone="us-east-1a")
+    selection = ec2.SubnetSelection(subnets=[network.fleet_subnet])
+    fleet(site, vpc=network.vpc, vpc_subnets=selection)
+    resources = site.resources()
+    (group,) = of_type(resources, GROUP).values()
+    awaited = {resources[logical_id]["Type"] for logical_id in group["DependsOn"]}
+    assert {"AWS::EC2::Route", "AWS::EC2::VPCEndpoint"} <= awaited
 
 
 def test_types_that_cannot_talk_do_not_share_a_fabric(site: Site) -> None:

@@ -214,6 +214,8 @@ class GpuFleet(Construct):
             ),
         )
         self.node.default_child = self.cfn_auto_scaling_group
+        for subnet in self._subnets:  # a node's first boot needs the way out
+            self.cfn_auto_scaling_group.node.add_dependency(subnet.internet_connectivity_established)
         if isinstance(self.role, NodeRole):
             self.role.allow_fleet(group_name=self.fleet_name, log_group=self.log_group)
         self.block_lifecycle = self._follow_block(maximum)

@@ -171,6 +171,10 @@ class ClusterNetwork(Construct):
                 encryption_key=flow_log_encryption_key,
             )
         self._egress_ready = DependencyGroup(self.endpoints, *(self.nat.routes if self.nat else ()))
+        way_out = self.fleet_subnet.internet_connectivity_established
+        # CDK makes it a group, but types it as the interface.
+        assert isinstance(way_out, DependencyGroup)
+        way_out.add(self._egress_ready)
         for feature in features:
             self.add_feature(feature)
 
@@ -208,8 +212,8 @@ class ClusterNetwork(Construct):
     def egress_ready(self) -> IDependable:
         """What a node needs to reach AWS services: routes and endpoints.
 
-        A stack of its own needs nothing. A node in the network's own stack must not boot earlier:
-        `fleet.node.add_dependency(network.egress_ready)`.
+        A stack of its own needs nothing. A node in the network's own stack must not boot earlier: `GpuFleet` waits by
+        itself, other nodes by `instance.node.add_dependency(network.egress_ready)`.
         """
         return self._egress_ready
 
