@@ -214,7 +214,7 @@ class _Builder:
 
     def _key(self, node: Node) -> str | None:
         if isinstance(node, ScalarNode):
-            return str(node.value)
+            return self._text(node)
         self._fault(
             node,
             YAML_SYNTAX.finding(
@@ -222,6 +222,17 @@ class _Builder:
             ),
         )
         return None
+
+    def _text(self, node: ScalarNode) -> str | None:
+        """Text of a scalar; the two halves that JSON writes for a character beyond U+FFFF become one."""
+        try:
+            return str(node.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+        except UnicodeDecodeError:
+            cause = "half a surrogate pair is no character"
+            self._fault(
+                node, YAML_SYNTAX.finding(cause=cause, got=ascii(node.value), fix="remove the escape")
+            )
+            return None
 
     def _merge(self, source: Node, path: Key, made: dict[str, object]) -> None:
         """Add what `<<` brings in; keys that stand in the mapping itself win."""
@@ -246,7 +257,10 @@ class _Builder:
             self._open.discard(id(part))
 
     def _scalar(self, node: ScalarNode, path: Key) -> object:
-        text = str(node.value)
+        text = self._text(node)
+        if text is None:
+            self._document.unread.add(path)
+            return None
         if node.tag in (f"{_TAG}str", f"{_TAG}timestamp"):
             return text
         if node.tag == f"{_TAG}null":

@@ -166,6 +166,11 @@ def test_scripts_stand_beside_the_cluster_file(tmp_path: Path, monkeypatch: pyte
     assert script.read_text() == "#!/bin/bash\n"
 
 
+def test_characters_beyond_the_basic_plane_as_json_writes_them(tmp_path: Path) -> None:
+    fleet = one(tmp_path, 'instance_type: g6.xlarge, nodes: 1, tags: { "\\ud83d\\ude80": "\\U0001F680" }')
+    assert fleet.tags == {"\U0001f680": "\U0001f680"}
+
+
 def test_anchors_and_merge_keys_share_settings(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
+from jsonschema import Draft202012Validator
 
 from cdk_gpu_clusters_stacks.spec import read_cluster, schema
 from cdk_gpu_clusters_stacks.spec._yaml import parse

@@ -55,6 +55,11 @@ WRONG_TEXTS = (
     Wrong("python object", HEAD + NET + ONE + "tags: !!python/name:os.system {}\n", "6:7 GPU-SPEC-002"),
     Wrong("own tag", HEAD + NET + ONE + "tags: { a: !secret x }\n", "6:12 GPU-SPEC-002"),
     Wrong("alias in itself", HEAD + NET + ONE + "tags: &t { a: *t }\n", "6:7 GPU-SPEC-002"),
+    Wrong(
+        "half a character",
+        HEAD + NET + ONE + 'tags: { a: "\\ud800", "\\udc00": b }\n',
+        "6:12 GPU-SPEC-002, 6:22 GPU-SPEC-002",
+    ),
     Wrong("not UTF-8", b"version: 1\nname: d\xe9mo\n", "2:8 GPU-SPEC-001"),
     Wrong("UTF-16", "version: 1\n".encode("utf-16"), "1:1 GPU-SPEC-001"),
     Wrong("binary", b"version: 1\nname: \x00\x01\n", "2:7 GPU-SPEC-002"),
