@@ -83,7 +83,7 @@ def _sound_fleet(raw: object, context: Mapping[str, Path]) -> FleetPart | None:
     try:
         return FleetPart(FleetSpec.model_validate(raw, context=dict(context)))
     except ValidationError as fault:
-        broken = {str(error["loc"][0]) for error in fault.errors(include_url=False)}
+        broken = {str(part) for error in fault.errors(include_url=False) for part in error["loc"][:1]}
     meant = {near for key in broken for near in get_close_matches(key, FleetSpec.model_fields, n=1)}
     rest = {key: value for key, value in raw.items() if key not in broken}
     try:

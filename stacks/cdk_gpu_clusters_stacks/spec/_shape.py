@@ -37,6 +37,13 @@ FORMS = {
     ),
 }
 
+#: Key whose value has several forms -> the tags under which pydantic reports the faults of each.
+FORM_TAGS: dict[str, tuple[str, ...]] = {
+    "capacity": tuple(capacity.CAPACITY_FORMS.values()),
+    "image": tuple(image.IMAGE_FORMS.values()),
+    "network": network.NETWORK_FORMS,
+}
+
 
 def _pattern_of(annotated: Any) -> str:
     return next(str(item.pattern) for item in annotated.__metadata__ if getattr(item, "pattern", None))
@@ -81,8 +88,9 @@ def fields_at(loc: tuple[int | str, ...]) -> list[str]:
 def _step(node: Any, part: int | str) -> Any:
     if get_origin(node) in (dict, tuple):
         return get_args(node)[1 if get_origin(node) is dict else 0]
-    if isinstance(part, str) and part.startswith("<"):
-        return _tagged(node, part)
+    tagged = _tagged(node, part)
+    if tagged is not None:
+        return tagged
     model = _model_of(node)
     return model.model_fields[str(part)].annotation if model and part in model.model_fields else None
 
@@ -96,7 +104,7 @@ def _model_of(node: Any) -> type[BaseModel] | None:
     return found[0] if len(found) == 1 else None
 
 
-def _tagged(node: Any, tag: str) -> Any:
+def _tagged(node: Any, tag: int | str) -> Any:
     for part in get_args(node):
         if any(isinstance(item, Tag) and item.tag == tag for item in getattr(part, "__metadata__", ())):
             return get_args(part)[0]

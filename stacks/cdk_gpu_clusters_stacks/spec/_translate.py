@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from itertools import pairwise
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -14,7 +15,7 @@ from cdk_gpu_clusters.rules.capacity import BLOCK_NEEDS_END, RESERVATION_GROUP_A
 from ._document import Key, dotted
 from ._fault import Fault
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
-from ._shape import FORMS, PATTERNS, Form, fields_at
+from ._shape import FORM_TAGS, FORMS, PATTERNS, Form, fields_at
 
 _TYPES = {
     "string_type": "text",
@@ -44,7 +45,7 @@ def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
     suggested: set[Key] = set()
     missing: list[tuple[Key, Fault]] = []
     for error in errors:
-        key, tag = _key_of(error["loc"])
+        key, tag = _key_of(error)
         if error["type"] == "extra_forbidden":
             fault, near = _unknown(key, error["loc"])
             faults.append(fault)
@@ -58,16 +59,25 @@ def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
     return faults
 
 
-def _key_of(loc: tuple[int | str, ...]) -> tuple[Key, str]:
-    """The path in the file of pydantic's location, and the last form tag in it."""
-    tag = ""
+def _key_of(error: ErrorDetails) -> tuple[Key, str]:
+    """The path in the file of an error's location, and the last form tag in it."""
+    loc, tag = error["loc"], ""
     key: list[int | str] = []
-    for part in loc:
-        if isinstance(part, str) and part.startswith("<"):
-            tag = part
-        elif part != "[key]":
+    for before, part in pairwise(("", *(loc[:-1] if _is_about_key(error) else loc))):
+        if before in FORM_TAGS and part in FORM_TAGS[str(before)]:
+            tag = str(part)
+        else:
             key.append(part)
     return tuple(key), tag
+
+
+def _is_about_key(error: ErrorDetails) -> bool:
+    """Whether a key of a free mapping is wrong, not its value: pydantic then adds `[key]` to the location."""
+    loc = error["loc"]
+    return loc[-1:] == ("[key]",) and loc[-3:-2] in _FREE_MAPPINGS and error["type"] != "extra_forbidden"
+
+
+_FREE_MAPPINGS = (("fleets",), ("environment",), ("tags",))
 
 
 def _unknown(key: Key, loc: tuple[int | str, ...]) -> tuple[Fault, str]:
@@ -103,9 +113,9 @@ def _value_fault(key: Key, error: ErrorDetails) -> Fault:
     if kind in FORMS_ERRORS:
         return Fault(key, _no_form(key, error["input"]))
     if kind == "string_pattern_mismatch":
-        return Fault(key, _pattern(key, error), at_key="[key]" in error["loc"])
+        return Fault(key, _pattern(key, error), at_key=_is_about_key(error))
     maker = _MAKERS.get(kind, _wrong_type if kind in _TYPES else _other)
-    return Fault(key, maker(dotted(key), error), at_key="[key]" in error["loc"])
+    return Fault(key, maker(dotted(key), error), at_key=_is_about_key(error))
 
 
 FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")

@@ -13,7 +13,8 @@ from ._base import AsTuple, SpecModel, Text
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")]
 
-_NEW, _EXISTING = "<new network>", "<existing network>"
+#: Tags under which pydantic reports the faults of a new and of an existing network.
+NETWORK_FORMS = _NEW, _EXISTING = ("<new network>", "<existing network>")
 
 
 def _ipv4_range(text: str) -> str:

@@ -21,7 +21,7 @@ SETTINGS = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
-PIECES = ("{", "}", "[", "]", ":", "- ", "&a", "*a", "<<: ", "!!str ", "'", '"', "\t", "\n", "  ", "#", "|", ">", "? ", "%",
+PIECES = ("{", "}", "[", "]", ":", "- ", "&a", "*a", "<<: ", "!!str ", "'", '"', "\t", "\n", "  ", "#", "|", ">", "? ", "%", "<spot>: ", "[key]: ",
           "\ufeff", "\x00", "\x85", "é", "😀", "null", "~", "1e999", "0x1F", "-1", ".nan", "true", "---\n", "...")  # fmt: skip
 SCALARS = st.one_of(
     st.none(),
@@ -57,6 +57,9 @@ KEYS = (
     "image",
     "os",
     "reservation",
+    "[key]",
+    "<spot>",
+    "<new network>",
     "efa",
     "tags",
 )

@@ -86,6 +86,12 @@ WRONG_SHAPES = (
     Wrong("misspelt key", HEAD.replace("region", "regoin") + NET + ONE, "3:1 GPU-SPEC-005"),
     Wrong("key of a later version", HEAD + "data: { corpus: {} }\n" + NET + ONE, "4:1 GPU-SPEC-005"),
     Wrong("key that is a number", HEAD + "8: x\n" + NET + ONE, "4:1 GPU-SPEC-005"),
+    Wrong(
+        "keys that look like pydantic's own marks",
+        FLEETS + "    environment: { instance_type: g6.xlarge, nodes: 1, '[key]': 1, "
+        "'<spot>': 2, capacity: { '<spot>': 3, spot: {}, '[key]': 4 } }\n    '[key]': {}\n'<new network>': {}\n",
+        "",
+    ),
     Wrong("name with capitals", HEAD.replace("demo", "Demo_1") + NET + ONE, "2:7 GPU-SPEC-011"),
     Wrong(
         "fleet name", FLEETS + "    data_prep: { instance_type: g6.xlarge, nodes: 1 }\n", "7:5 GPU-SPEC-011"
