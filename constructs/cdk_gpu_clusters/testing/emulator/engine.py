@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from .._extra import optional_module
@@ -62,7 +64,8 @@ class Engine:
 
     def reset(self) -> None:
         """Forget everything."""
-        self._app._reset_all_state()
+        with _without_docker():
+            self._app._reset_all_state()
         self.world = World()
 
     def _install(self) -> None:
@@ -269,6 +272,25 @@ def _with_public_parameters(resolve: Callable[..., str | None]) -> Callable[...,
         return value
 
     return resolved
+
+
+@contextmanager
+def _without_docker() -> Iterator[None]:
+    """Keep the engine from a Docker daemon: its reset would look for containers of an earlier engine and remove them."""
+    if find_spec("docker") is None:
+        yield
+        return
+    docker = optional_module("docker")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise docker.errors.DockerException("the emulator uses no Docker")
+
+    found = docker.from_env
+    docker.from_env = refuse
+    try:
+        yield
+    finally:
+        docker.from_env = found
 
 
 def _by_schema(recreation: Callable[[str, str], str]) -> Callable[[str, str], str]:
