@@ -1,6 +1,6 @@
 """An app of your own: two fleets in an existing VPC, in a stack without an environment.
 
-    cdk synth --app "python examples/own_cdk_app/app.py"
+cdk synth --app "python examples/own_cdk_app/app.py"
 """
 
 from __future__ import annotations

@@ -90,7 +90,8 @@ WRONG_SHAPES = (
         "keys that look like pydantic's own marks",
         FLEETS + "    environment: { instance_type: g6.xlarge, nodes: 1, '[key]': 1, "
         "'<spot>': 2, capacity: { '<spot>': 3, spot: {}, '[key]': 4 } }\n    '[key]': {}\n'<new network>': {}\n",
-        "",
+        "7:56 GPU-SPEC-005, 7:68 GPU-SPEC-005, 7:93 GPU-SPEC-005, 7:116 GPU-SPEC-005, 8:5 GPU-SPEC-011, "
+        "8:5 GPU-SPEC-006, 9:1 GPU-SPEC-005",
     ),
     Wrong("name with capitals", HEAD.replace("demo", "Demo_1") + NET + ONE, "2:7 GPU-SPEC-011"),
     Wrong(
