@@ -14,7 +14,7 @@ from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.fabric import FabricStack
-from cdk_gpu_clusters_stacks.network import ClusterPlace
+from cdk_gpu_clusters_stacks.network import cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.load import read_cluster
@@ -39,12 +39,14 @@ def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
     env = cdk.Environment(account=spec.account, region=spec.region)
     for key, value in {"gpu-cluster": spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
-    place = ClusterPlace(app, spec, env)
+    place = cluster_place(app, spec, env)
     fabrics: dict[str, FabricStack] = {}
     for name, fleet in spec.training.fleets.items():
         efa = uses_efa(fleet.instance_type, fleet.efa)
         if efa and fleet.fabric not in fabrics:
-            fabrics[fleet.fabric] = FabricStack(app, f"{spec.name}-fabric-{fleet.fabric}", place=place, env=env)
+            fabrics[fleet.fabric] = FabricStack(
+                app, f"{spec.name}-fabric-{fleet.fabric}", place=place, env=env
+            )
         FleetStack(
             app,
             f"{spec.name}-fleet-{name}",

@@ -1,4 +1,4 @@
-"""The reservation of a fleet, in a stack of its own: it outlives the fleet's redeploys, and goes when it is destroyed."""
+"""The reservation of a fleet, in a stack of its own: it outlives the fleet's redeploys."""
 
 from __future__ import annotations
 
@@ -66,14 +66,19 @@ class CapacityStack(cdk.Stack):
         self._placed = group is not None
         if group is not None:
             publish(
-                self, "PlacementGroupName", group.placement_group_name, description="Group that it was made in"
+                self,
+                "PlacementGroupName",
+                group.placement_group_name,
+                description="Group that it was made in",
             )
 
     def within(self, reader: cdk.Stack) -> Capacity:
         """The reservation and its group, for a stack that launches into them."""
         return Capacity.from_reservation_id(
             read(reader, self, "ReservationId"),
-            placement_group=_import_group(reader, read(reader, self, "PlacementGroupName")) if self._placed else None,
+            placement_group=_import_group(reader, read(reader, self, "PlacementGroupName"))
+            if self._placed
+            else None,
         )
 
 

@@ -14,7 +14,9 @@ from cdk_gpu_clusters_stacks.references import publish, read
 class FabricStack(cdk.Stack):
     """One fabric: an `EfaSecurityGroup`, in a stack of its own so that fleets come and go beside it."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, place: ClusterPlace, env: cdk.Environment) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, place: ClusterPlace, env: cdk.Environment
+    ) -> None:
         """Define the stack.
 
         Args:
@@ -28,7 +30,9 @@ class FabricStack(cdk.Stack):
             self, "Vpc", vpc_id=place.vpc_id(self), availability_zones=[place.availability_zone]
         )
         group = EfaSecurityGroup(self, "Fabric", vpc=vpc)
-        publish(self, "FabricGroupId", group.security_group_id, description="EFA security group of the fabric")
+        publish(
+            self, "FabricGroupId", group.security_group_id, description="EFA security group of the fabric"
+        )
 
     def within(self, reader: cdk.Stack) -> ec2.ISecurityGroup:
         """The group, imported into a stack."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -36,7 +38,9 @@ class FleetPlace:
 class NetworkStack(cdk.Stack):
     """A `ClusterNetwork` and what fleets need of it, as outputs that never change with the fleets."""
 
-    def __init__(self, scope: Construct, construct_id: str, *, spec: NewNetwork, env: cdk.Environment) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, spec: NewNetwork, env: cdk.Environment
+    ) -> None:
         """Define the stack.
 
         Args:
@@ -58,47 +62,39 @@ class NetworkStack(cdk.Stack):
         )
         publish(self, "VpcId", self.network.vpc.vpc_id, description="VPC of the cluster")
         publish(
-            self, "FleetSubnetId", self.network.fleet_subnet.subnet_id, description="Subnet of the cluster's nodes"
+            self,
+            "FleetSubnetId",
+            self.network.fleet_subnet.subnet_id,
+            description="Subnet of the cluster's nodes",
         )
 
 
-class ClusterPlace:
+class ClusterPlace(ABC):
     """Gives each stack of the app its own view of the cluster's network.
 
-    Args:
-        app: The app.
-        spec: The cluster.
-        env: Account and Region.
+    Attributes:
+        availability_zone: Zone of the cluster, by name or id.
     """
 
-    def __init__(self, app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> None:
-        self._spec = spec.network
-        self._made = (
-            NetworkStack(app, f"{spec.name}-network", spec=spec.network, env=env)
-            if isinstance(spec.network, NewNetwork)
-            else None
-        )
+    def __init__(self, availability_zone: str) -> None:
+        self.availability_zone = availability_zone
 
-    @property
-    def availability_zone(self) -> str:
-        """Zone of the cluster, by name or id."""
-        return self._spec.availability_zone
-
+    @abstractmethod
     def vpc_id(self, reader: cdk.Stack) -> str:
         """Id of the VPC, for a stack that reads it."""
-        if isinstance(self._spec, ExistingNetwork):
-            return self._spec.vpc_id
-        assert self._made is not None
-        return read(reader, self._made, "VpcId")
+
+    @abstractmethod
+    def subnet_ids(self, reader: cdk.Stack) -> Sequence[str]:
+        """Ids of the fleets' subnets, for a stack that reads them."""
 
     def within(self, reader: cdk.Stack) -> FleetPlace:
-        """The VPC and the fleet's subnets, imported into a stack."""
+        """The VPC and the fleets' subnets, imported into a stack."""
         zone = self.availability_zone
         subnets = [
             ec2.Subnet.from_subnet_attributes(
                 reader, f"Subnet{index}", subnet_id=subnet_id, availability_zone=zone
             )
-            for index, subnet_id in enumerate(self._subnet_ids(reader))
+            for index, subnet_id in enumerate(self.subnet_ids(reader))
         ]
         for subnet in subnets:
             cdk.Annotations.of(subnet).acknowledge_warning(
@@ -109,8 +105,42 @@ class ClusterPlace:
         )
         return FleetPlace(vpc, subnets)
 
-    def _subnet_ids(self, reader: cdk.Stack) -> list[str]:
-        if isinstance(self._spec, ExistingNetwork):
-            return list(self._spec.subnet_ids)
-        assert self._made is not None
-        return [read(reader, self._made, "FleetSubnetId")]
+
+class ExistingPlace(ClusterPlace):
+    """A network that exists already."""
+
+    def __init__(self, spec: ExistingNetwork) -> None:
+        super().__init__(spec.availability_zone)
+        self._spec = spec
+
+    def vpc_id(self, reader: cdk.Stack) -> str:  # noqa: ARG002
+        """The id as the cluster file has it."""
+        return self._spec.vpc_id
+
+    def subnet_ids(self, reader: cdk.Stack) -> Sequence[str]:  # noqa: ARG002
+        """The ids as the cluster file has them."""
+        return self._spec.subnet_ids
+
+
+class MadePlace(ClusterPlace):
+    """A network that a stack of this app makes."""
+
+    def __init__(self, stack: NetworkStack, spec: NewNetwork) -> None:
+        super().__init__(spec.availability_zone)
+        self._stack = stack
+
+    def vpc_id(self, reader: cdk.Stack) -> str:
+        """A weak reference to the id."""
+        return read(reader, self._stack, "VpcId")
+
+    def subnet_ids(self, reader: cdk.Stack) -> Sequence[str]:
+        """A weak reference to the one subnet."""
+        return [read(reader, self._stack, "FleetSubnetId")]
+
+
+def cluster_place(app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> ClusterPlace:
+    """The network of a cluster: made in a stack of its own, or existing."""
+    if isinstance(spec.network, ExistingNetwork):
+        return ExistingPlace(spec.network)
+    stack = NetworkStack(app, f"{spec.name}-network", spec=spec.network, env=env)
+    return MadePlace(stack, spec.network)

@@ -77,10 +77,16 @@ class FleetStack(cdk.Stack):
     def _publish(self) -> None:
         publish(self, "FleetName", self.fleet.fleet_name, description="Auto Scaling group of the fleet")
         publish(
-            self, "SessionCommand", self.fleet.session_command, description="Opens a session on the first node"
+            self,
+            "SessionCommand",
+            self.fleet.session_command,
+            description="Opens a session on the first node",
         )
         publish(
-            self, "LogGroupName", self.fleet.log_group.log_group_name, description="Boot events, a stream per node"
+            self,
+            "LogGroupName",
+            self.fleet.log_group.log_group_name,
+            description="Boot events, a stream per node",
         )
 
 

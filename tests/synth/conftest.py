@@ -6,6 +6,7 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+
 from sites import Site, SiteFactory
 
 

@@ -10,6 +10,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
+
 from cdk_gpu_clusters import (
     Capacity,
     CapacityReservation,
@@ -160,6 +161,8 @@ def test_everything_on_is_as_recorded(
     assert readable(templates["commercial", True]) == snapshot_json
 
 
-def test_synthesis_is_deterministic(app_factory: Any, templates: dict[tuple[str, bool], dict[str, Any]]) -> None:
+def test_synthesis_is_deterministic(
+    app_factory: Any, templates: dict[tuple[str, bool], dict[str, Any]]
+) -> None:
     env, zone = ENVIRONMENTS["commercial"]
     assert everything_on(app_factory(), env, zone) == templates["commercial", True]

@@ -11,6 +11,7 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+
 from cdk_gpu_clusters import (
     Capacity,
     CapacityReservation,
@@ -90,7 +91,7 @@ def test_an_ultraserver_block_is_targeted_by_its_group_and_drained_earlier(site:
         ),
     )
     assert made.block_lifecycle is not None
-    assert f"{made.block_lifecycle.drain_at:%H:%M}" == "10:20"
+    assert f"{made.block_lifecycle.window.drain_at:%H:%M}" == "10:20"
     resources = site.resources()
     data = only(resources, TEMPLATE)["LaunchTemplateData"]
     assert data["InstanceMarketOptions"] == {"MarketType": "capacity-block"}
@@ -262,11 +263,18 @@ def test_an_imported_role_gets_no_policy(site: Site) -> None:
         ({"node_count": None}, {"GPU-FLT-001"}),
         ({"node_count": None, "min_node_count": 3, "max_node_count": 2}, {"GPU-FLT-001"}),
         ({"vpc_subnets": None}, {"GPU-FLT-002"}),
-        ({"vpc_subnets": ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)}, {"GPU-FLT-002", "GPU-FLT-003"}),
+        (
+            {"vpc_subnets": ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)},
+            {"GPU-FLT-002", "GPU-FLT-003"},
+        ),
         ({"ready_timeout": cdk.Duration.seconds(10)}, {"GPU-FLT-005"}),
         ({"drain_timeout": cdk.Duration.hours(3)}, {"GPU-FLT-005"}),
         (
-            {"instance_type": "g6.xlarge", "capacity": Capacity.from_reservation_id("cr-0123456789abcdef0"), "vpc_subnets": None},
+            {
+                "instance_type": "g6.xlarge",
+                "capacity": Capacity.from_reservation_id("cr-0123456789abcdef0"),
+                "vpc_subnets": None,
+            },
             {"GPU-FLT-006"},
         ),
         ({"capacity": BLOCK, "placement": PlacementStrategy.CLUSTER}, {"GPU-CAP-002"}),

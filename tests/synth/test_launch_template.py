@@ -8,6 +8,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+
 from cdk_gpu_clusters import (
     Capacity,
     ClusterPlacementGroup,
@@ -61,7 +62,8 @@ def layouts(app_factory: Any) -> dict[str, dict[str, Any]]:
         templates[name] = site.stack.get_logical_id(construct.cfn_launch_template)
     resources = site.resources()
     return {
-        name: resources[logical_id]["Properties"]["LaunchTemplateData"] for name, logical_id in templates.items()
+        name: resources[logical_id]["Properties"]["LaunchTemplateData"]
+        for name, logical_id in templates.items()
     }
 
 
@@ -197,9 +199,7 @@ def test_market_and_reservation_of_each_capacity(
     options: dict[str, Any] | None,
     reservation: dict[str, Any] | None,
 ) -> None:
-    GpuLaunchTemplate(
-        site.stack, "Template", instance_type="p5.48xlarge", fabric=fabric, capacity=capacity
-    )
+    GpuLaunchTemplate(site.stack, "Template", instance_type="p5.48xlarge", fabric=fabric, capacity=capacity)
     data = data_of(site)
     assert data.get("InstanceMarketOptions") == options
     assert data.get("CapacityReservationSpecification") == reservation
@@ -335,7 +335,10 @@ def test_a_subnet_goes_into_the_template_only_under_pcs(site: Site, fabric: ec2.
         ({"size_gib": 0}, {"GPU-LT-001"}),
         ({"size_gib": 10, "iops": 6000}, {"GPU-LT-002"}),
         ({"throughput_mib_per_s": 1000}, {"GPU-LT-003"}),
-        ({"size_gib": 70_000, "iops": 1, "throughput_mib_per_s": 1}, {"GPU-LT-001", "GPU-LT-002", "GPU-LT-003"}),
+        (
+            {"size_gib": 70_000, "iops": 1, "throughput_mib_per_s": 1},
+            {"GPU-LT-001", "GPU-LT-002", "GPU-LT-003"},
+        ),
     ],
 )
 def test_root_volumes_that_ec2_refuses(volume: dict[str, int], expected: set[str]) -> None:

@@ -51,9 +51,7 @@ class Capacity:
         Args:
             max_price_usd_per_hour: Most to pay for an instance-hour, in US dollars; the on-demand price if left out.
         """
-        return cls(
-            terms=CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=max_price_usd_per_hour)
-        )
+        return cls(terms=CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=max_price_usd_per_hour))
 
     @classmethod
     def reservation(cls, reservation: CapacityReservation) -> Capacity:

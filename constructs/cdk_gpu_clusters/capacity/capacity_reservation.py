@@ -15,7 +15,8 @@ from constructs import Construct
 from cdk_gpu_clusters._cdk import errors_at, known, report
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup, placement_group_arn
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
-from cdk_gpu_clusters.rules.capacity import check_new_reservation, parse_instant
+from cdk_gpu_clusters.rules.capacity import parse_instant
+from cdk_gpu_clusters.rules.reservations import check_new_reservation
 from cdk_gpu_clusters.rules.zones import check_zone, read_zone
 
 _NAMESPACE = "AWS/EC2CapacityReservations"
@@ -40,7 +41,8 @@ class CapacityReservation(Construct):
     Source: AWS EC2 user guide, "On-Demand Capacity Reservations"; CloudFormation schema of 2026-10-20.
 
     Example:
-        >>> reservation = CapacityReservation(  # doctest: +SKIP
+        >>> group = ClusterPlacementGroup(stack, "Placement")
+        >>> reservation = CapacityReservation(
         ...     stack, "Reservation", instance_type="p4d.24xlarge", instance_count=4,
         ...     availability_zone="us-east-1a", placement_group=group, ends_at="2027-01-31T00:00Z",
         ... )
@@ -88,7 +90,9 @@ class CapacityReservation(Construct):
         with errors_at(self):
             record = catalogue_type(instance_type)
             end = None if ends_at is None else parse_instant(ends_at, name="ends_at")
-        strategy = placement_group.placement_strategy if isinstance(placement_group, ClusterPlacementGroup) else None
+        strategy = (
+            placement_group.placement_strategy if isinstance(placement_group, ClusterPlacementGroup) else None
+        )
         findings = check_new_reservation(
             instance_count=instance_count, ends_at=end, unlimited=unlimited, placement=strategy
         )
@@ -109,7 +113,9 @@ class CapacityReservation(Construct):
             end_date_type="unlimited" if end is None else "limited",
             end_date=None if end is None else end.strftime("%Y-%m-%dT%H:%M:%SZ"),
             instance_match_criteria=instance_match_criteria.value,
-            placement_group_arn=None if placement_group is None else placement_group_arn(self, placement_group),
+            placement_group_arn=None
+            if placement_group is None
+            else placement_group_arn(self, placement_group),
         )
         self.reservation_id: str = self._resource.attr_id
         self.instance_type = instance_type
@@ -166,7 +172,7 @@ class CapacityReservation(Construct):
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             evaluation_periods=max(1, minutes // 5),
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-            alarm_description=f"Reserved {self.instance_type} instances stood unused for {minutes} minutes; they are billed",
+            alarm_description=f"Reserved {self.instance_type} instances stood unused for {minutes} minutes",
         )
 
 
@@ -179,7 +185,18 @@ class CapacityReservationGroup(Construct):
     Source: AWS EC2 user guide, "Launch into a Capacity Reservation group".
 
     Example:
-        >>> group = CapacityReservationGroup(stack, "Pool", name="p5-pool", reservations=[first, second])  # doctest: +SKIP
+        >>> members = [
+        ...     CapacityReservation(
+        ...         stack,
+        ...         name,
+        ...         instance_type="p5.48xlarge",
+        ...         instance_count=2,
+        ...         availability_zone="us-east-1a",
+        ...         unlimited=True,
+        ...     )
+        ...     for name in ("First", "Second")
+        ... ]
+        >>> pool = CapacityReservationGroup(stack, "Pool", name="p5-pool", reservations=members)
 
     Attributes:
         resource_group_arn: ARN to give to `Capacity.from_reservation_group_arn`.

@@ -25,7 +25,7 @@ class ClusterPlacementGroup(ec2.PlacementGroup):
     Source: AWS EC2 user guide, "Placement groups"; limits in `cdk_gpu_clusters.rules.placement`.
 
     Example:
-        >>> group = ClusterPlacementGroup(stack, "Placement")  # doctest: +SKIP
+        >>> group = ClusterPlacementGroup(stack, "Placement")
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Look up the image behind a Systems Manager parameter once, and write it into `cdk.context.json`.
 
-    python -m cdk_gpu_clusters.cli.pin_image --region us-east-1 /aws/service/deeplearning/ami/…/latest/ami-id
+python -m cdk_gpu_clusters.cli.pin_image --region us-east-1 /aws/service/deeplearning/ami/…/latest/ami-id
 """
 
 from __future__ import annotations

@@ -50,7 +50,9 @@ class GroupParts:
     update_policy: UpdatePolicy
 
 
-def auto_scaling_group(scope: Construct, construct_id: str, parts: GroupParts) -> autoscaling.CfnAutoScalingGroup:
+def auto_scaling_group(
+    scope: Construct, construct_id: str, parts: GroupParts
+) -> autoscaling.CfnAutoScalingGroup:
     """Define the group.
 
     It carries no `DesiredCapacity`: CloudFormation would write it back at every update. Without it a new group starts
@@ -101,6 +103,12 @@ def _rolling(parts: GroupParts) -> cdk.CfnUpdatePolicy:
         auto_scaling_rolling_update=cdk.CfnAutoScalingRollingUpdate(
             max_batch_size=1,
             min_instances_in_service=max(0, parts.minimum - 1),
-            suspend_processes=["HealthCheck", "ReplaceUnhealthy", "AZRebalance", "AlarmNotification", "ScheduledActions"],
+            suspend_processes=[
+                "HealthCheck",
+                "ReplaceUnhealthy",
+                "AZRebalance",
+                "AlarmNotification",
+                "ScheduledActions",
+            ],
         )
     )

@@ -15,7 +15,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import acknowledge
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityTerms
+from cdk_gpu_clusters.rules.capacity import BlockWindow
 
 # The guide and the event reference spell the names differently; EC2 may send either.
 _DELIVERED = ["Capacity Block Reservation Delivered", "Capacity Block Delivered"]
@@ -40,16 +40,26 @@ class CapacityBlockLifecycle(Construct):
     harm.
 
     Source: AWS EC2 user guide, "Monitor Capacity Blocks using EventBridge" (event names differ between its editions:
-    both are matched); EC2 Auto Scaling guide, "Use Capacity Blocks" (scale to zero more than 30 minutes before the end).
+    both are matched); EC2 Auto Scaling guide, "Use Capacity Blocks" (scale to zero more than 30 minutes before).
 
     Example:
-        >>> CapacityBlockLifecycle(  # doctest: +SKIP
-        ...     stack, "Block", group=cfn_group, terms=capacity.terms, decision=decision, node_count=16, log_group=log_group
+        >>> from cdk_gpu_clusters.rules.capacity import block_window
+        >>> block = Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z")
+        >>> lifecycle = CapacityBlockLifecycle(
+        ...     stack,
+        ...     "Block",
+        ...     group=cfn_group,
+        ...     window=block_window(block.terms),
+        ...     reservation_id="cr-0123456789abcdef0",
+        ...     node_count=16,
+        ...     log_group=log_group,
         ... )
+        >>> lifecycle.window.drain_at.isoformat()
+        '2026-12-15T10:50:00+00:00'
 
     Attributes:
         state_machine: The state machine.
-        drain_at: When the group goes to zero at the latest.
+        window: When the group may have nodes.
     """
 
     def __init__(
@@ -58,8 +68,8 @@ class CapacityBlockLifecycle(Construct):
         construct_id: str,
         *,
         group: autoscaling.CfnAutoScalingGroup,
-        terms: CapacityTerms,
-        decision: CapacityDecision,
+        window: BlockWindow,
+        reservation_id: str | None,
         node_count: int,
         log_group: logs.ILogGroup,
     ) -> None:
@@ -69,15 +79,14 @@ class CapacityBlockLifecycle(Construct):
             scope: Parent construct.
             construct_id: Id in the scope.
             group: The group; its template carries no `DesiredCapacity`.
-            terms: Terms of the block, with its end.
-            decision: What follows from the terms.
+            window: When the group may have nodes.
+            reservation_id: `cr-…` of the block, to follow its events; None to go by the clock alone.
             node_count: Size during the block.
             log_group: Where the state machine logs.
         """
         super().__init__(scope, construct_id)
-        assert terms.ends_at is not None and decision.drain_before_end is not None
-        self.drain_at = terms.ends_at - decision.drain_before_end
-        definition = _definition(terms, self.drain_at, node_count)
+        self.window = window
+        definition = _definition(window, node_count)
         self.state_machine = sfn.StateMachine(
             self,
             "StateMachine",
@@ -88,8 +97,8 @@ class CapacityBlockLifecycle(Construct):
         )
         self._allow_resizing(group)
         self._start_on_creation(group)
-        self._start_on_events(group, terms)
-        self._start_on_schedules(group, terms)
+        self._start_on_events(group, reservation_id)
+        self._start_on_schedules(group)
 
     def _allow_resizing(self, group: autoscaling.CfnAutoScalingGroup) -> None:
         # A policy of its own: the group waits for the creation rule, so the state machine must not wait for the group.
@@ -133,23 +142,29 @@ class CapacityBlockLifecycle(Construct):
         rule.add_target(self._target("start", name))
         group.node.add_dependency(rule)
 
-    def _start_on_events(self, group: autoscaling.CfnAutoScalingGroup, terms: CapacityTerms) -> None:
-        if terms.reservation_id is None:
+    def _start_on_events(self, group: autoscaling.CfnAutoScalingGroup, reservation_id: str | None) -> None:
+        if reservation_id is None:
             return
-        for construct_id, action, names in (("Delivered", "delivered", _DELIVERED), ("Expires", "drain", _EXPIRES)):
+        for construct_id, action, names in (
+            ("Delivered", "delivered", _DELIVERED),
+            ("Expires", "drain", _EXPIRES),
+        ):
             rule = events.Rule(
                 self,
                 construct_id,
                 event_pattern=events.EventPattern(
                     source=["aws.ec2"],
                     detail_type=names,
-                    detail={"capacity-reservation-id": [terms.reservation_id]},
+                    detail={"capacity-reservation-id": [reservation_id]},
                 ),
             )
             rule.add_target(self._target(action, group.ref))
 
-    def _start_on_schedules(self, group: autoscaling.CfnAutoScalingGroup, terms: CapacityTerms) -> None:
-        moments = {"StartSchedule": ("start", terms.starts_at), "DrainSchedule": ("drain", self.drain_at)}
+    def _start_on_schedules(self, group: autoscaling.CfnAutoScalingGroup) -> None:
+        moments = {
+            "StartSchedule": ("start", self.window.starts_at),
+            "DrainSchedule": ("drain", self.window.drain_at),
+        }
         for construct_id, (action, moment) in moments.items():
             if moment is not None:
                 rule = events.Rule(self, construct_id, schedule=_yearly(moment))
@@ -176,14 +191,13 @@ def _yearly(moment: datetime) -> events.Schedule:
     )
 
 
-def _definition(terms: CapacityTerms, drain_at: datetime, node_count: int) -> dict[str, Any]:
+def _definition(window: BlockWindow, node_count: int) -> dict[str, Any]:
     """The state machine in Amazon States Language."""
-    assert terms.ends_at is not None
-    before_drain = _time("TimestampLessThan", drain_at)
-    started = [_time("TimestampGreaterThanEquals", terms.starts_at)] if terms.starts_at else []
+    before_drain = _time("TimestampLessThan", window.drain_at)
+    started = [_time("TimestampGreaterThanEquals", window.starts_at)] if window.starts_at else []
     draining = [
-        _time("TimestampGreaterThanEquals", drain_at - _EARLY),
-        _time("TimestampLessThan", terms.ends_at + _LATE),
+        _time("TimestampGreaterThanEquals", window.drain_at - _EARLY),
+        _time("TimestampLessThan", window.ends_at + _LATE),
     ]
     return {
         "Comment": "Sizes the group to its Capacity Block; does nothing outside the block's window",
@@ -228,7 +242,11 @@ def _resize(desired: int) -> dict[str, Any]:
     return {
         "Type": "Task",
         "Resource": _sdk("setDesiredCapacity"),
-        "Parameters": {"AutoScalingGroupName.$": "$.group", "DesiredCapacity": desired, "HonorCooldown": False},
+        "Parameters": {
+            "AutoScalingGroupName.$": "$.group",
+            "DesiredCapacity": desired,
+            "HonorCooldown": False,
+        },
         "Retry": [_RETRY],
         "End": True,
     }

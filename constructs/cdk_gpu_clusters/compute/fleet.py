@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
-from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -40,11 +39,13 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, check_settings
 from cdk_gpu_clusters.node.user_data import render_user_data
-from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse, check_capacity, decide_capacity
+from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse, block_window, decide_capacity
+from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, plan_interfaces
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
+
 
 class GpuFleet(Construct):
     """Nodes of one type, launched from one template into one Auto Scaling group.
@@ -59,7 +60,7 @@ class GpuFleet(Construct):
     * Reserved capacity is replaced terminate-before-launch, since a full reservation has no spare slot.
 
     Example:
-        >>> trainers = GpuFleet(  # doctest: +SKIP
+        >>> trainers = GpuFleet(
         ...     stack, "Trainers", vpc=vpc, vpc_subnets=ec2.SubnetSelection(subnets=[gpu_subnet]),
         ...     instance_type="p5.48xlarge", node_count=16,
         ...     capacity=Capacity.capacity_block(
@@ -124,7 +125,8 @@ class GpuFleet(Construct):
             security_groups: Further groups of the interfaces that have an IP address.
             placement: Strategy of a placement group to make, or `NONE`; decided by the capacity if left out.
             placement_group: An existing placement group to use; excludes `placement`.
-            image: Image; the newest recommended one of the type at each deployment if left out. Running nodes keep theirs.
+            image: Image; the newest recommended one of the type at each deployment if left out; running nodes keep
+                theirs.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
             role: Role of the nodes; a new one with Systems Manager access and the fleet's own hooks if left out. An
                 imported role gets no permissions: see `NodeRole` for what it needs.
@@ -161,7 +163,7 @@ class GpuFleet(Construct):
                 *self._check_place(maximum, placement, placement_group),
             ],
         )
-        assert minimum is not None and maximum is not None  # checked above
+        least, most = minimum or 0, maximum or 0  # nothing given is refused above
         self.fabric = fabric or (EfaSecurityGroup(self, "Fabric", vpc=vpc) if self._efa else None)
         if isinstance(self.fabric, EfaSecurityGroup):
             report(self, self.fabric.admit(self.catalogue_type))
@@ -205,8 +207,8 @@ class GpuFleet(Construct):
                 launch_template_id=self.launch_template.launch_template_id,
                 launch_template_version=self.launch_template.latest_version_number,
                 subnet_ids=[subnet.subnet_id for subnet in self._subnets],
-                minimum=0 if self._decision.size_changes_after_deploy else minimum,
-                maximum=maximum,
+                minimum=0 if self._decision.size_changes_after_deploy else least,
+                maximum=most,
                 terminates_before_launch=self._decision.terminates_before_launch,
                 ready_timeout_seconds=ready_seconds,
                 drain_timeout_seconds=drain_seconds,
@@ -218,7 +220,7 @@ class GpuFleet(Construct):
             self.cfn_auto_scaling_group.node.add_dependency(subnet.internet_connectivity_established)
         if isinstance(self.role, NodeRole):
             self.role.allow_fleet(group_name=self.fleet_name, log_group=self.log_group)
-        self.block_lifecycle = self._follow_block(maximum)
+        self.block_lifecycle = self._follow_block(most)
         for named in (self.launch_template, self.cfn_auto_scaling_group):
             cdk.Tags.of(named).add("Name", self.node.path)
 
@@ -343,14 +345,15 @@ class GpuFleet(Construct):
         return render_user_data(settings)
 
     def _follow_block(self, node_count: int) -> CapacityBlockLifecycle | None:
-        if not self._decision.size_changes_after_deploy:
+        window = block_window(self._capacity.terms)
+        if window is None:
             return None
         return CapacityBlockLifecycle(
             self,
             "Block",
             group=self.cfn_auto_scaling_group,
-            terms=self._capacity.terms,
-            decision=self._decision,
+            window=window,
+            reservation_id=self._capacity.terms.reservation_id,
             node_count=node_count,
             log_group=self.log_group,
         )

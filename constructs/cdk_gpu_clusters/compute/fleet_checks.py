@@ -29,7 +29,9 @@ RESERVATION_ZONE = define_rule(
     source='AWS EC2 user guide, "On-Demand Capacity Reservations"',
 )
 HOOK_TIMEOUT = define_rule(
-    "GPU-FLT-005", "a lifecycle hook waits 30 to 7,200 seconds", source="EC2 Auto Scaling guide, lifecycle hooks"
+    "GPU-FLT-005",
+    "a lifecycle hook waits 30 to 7,200 seconds",
+    source="EC2 Auto Scaling guide, lifecycle hooks",
 )
 BLOCK_ONE_SUBNET = define_rule(
     "GPU-FLT-006", "a reserved fleet stands in one subnet", source="EC2 Auto Scaling guide, Capacity Blocks"

@@ -56,7 +56,9 @@ def fleet_node_settings(
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
         efa_interface_count=plan.efa_count,
-        nccl_environment={key: value for key, value in environment.items() if key.startswith(_COMMUNICATION_VARIABLES)},
+        nccl_environment={
+            key: value for key, value in environment.items() if key.startswith(_COMMUNICATION_VARIABLES)
+        },
         extra_environment={
             key: value for key, value in environment.items() if not key.startswith(_COMMUNICATION_VARIABLES)
         },

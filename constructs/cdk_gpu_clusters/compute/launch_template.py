@@ -51,7 +51,8 @@ class GpuLaunchTemplate(Construct):
     its interfaces. Security groups stand on the interfaces and nowhere else.
 
     Example:
-        >>> template = GpuLaunchTemplate(  # doctest: +SKIP
+        >>> fabric = EfaSecurityGroup(stack, "Fabric", vpc=vpc)
+        >>> template = GpuLaunchTemplate(
         ...     stack, "Template", instance_type="p5.48xlarge", fabric=fabric,
         ...     capacity=Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z"),
         ... )
@@ -138,10 +139,13 @@ class GpuLaunchTemplate(Construct):
             root_device_name="/dev/xvda" if resolved is None else resolved.root_device_name,
             image_id=None if resolved is None else resolved.image_id,
             instance_profile_arn=self._profile_arn(instance_profile),
-            placement_group_name=None if self.placement_group is None else self.placement_group.placement_group_name,
+            placement_group_name=None
+            if self.placement_group is None
+            else self.placement_group.placement_group_name,
             subnet_id=None if subnet is None else subnet.subnet_id,
             user_data=None if user_data is None else cdk.Fn.base64(user_data),
-            metadata_hop_limit=metadata_hop_limit or (_EKS_HOP_LIMIT if orchestrator is Orchestrator.EKS_MANAGED else 1),
+            metadata_hop_limit=metadata_hop_limit
+            or (_EKS_HOP_LIMIT if orchestrator is Orchestrator.EKS_MANAGED else 1),
         )
         data = launch_template_data(parts)
         data["tagSpecifications"] = cdk.Lazy.any(_TagSpecifications(self._tags))
@@ -222,6 +226,3 @@ class _TagSpecifications:
             return None
         tags = [{"key": tag["Key"], "value": tag["Value"]} for tag in rendered]
         return [{"resourceType": kind, "tags": tags} for kind in _TAGGED]
-
-
-

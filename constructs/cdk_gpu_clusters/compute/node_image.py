@@ -15,7 +15,7 @@ from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.image_pin import image_context_key, not_pinned
 from cdk_gpu_clusters.rules.images import choose_image
 
-# Root devices of the images: AWS EC2 user guide, "Device names for volumes" (Amazon Linux), Ubuntu on AWS documentation.
+# AWS EC2 user guide, "Device names for volumes" (Amazon Linux); Ubuntu on AWS documentation.
 _ROOT_DEVICES = {
     OperatingSystem.AL2023: "/dev/xvda",
     OperatingSystem.UBUNTU_24_04: "/dev/sda1",

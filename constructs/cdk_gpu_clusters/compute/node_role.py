@@ -18,7 +18,7 @@ class NodeRole(iam.Role):
     There is no SSH and no key pair: people reach a node through Systems Manager.
 
     Example:
-        >>> role = NodeRole(stack, "Role")  # doctest: +SKIP
+        >>> role = NodeRole(stack, "Role")
     """
 
     def __init__(self, scope: Construct, construct_id: str) -> None:

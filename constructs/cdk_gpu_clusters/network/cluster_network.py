@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
 
 from aws_cdk import CfnTag, Stack
 from aws_cdk import aws_ec2 as ec2
@@ -171,9 +172,8 @@ class ClusterNetwork(Construct):
                 encryption_key=flow_log_encryption_key,
             )
         self._egress_ready = DependencyGroup(self.endpoints, *(self.nat.routes if self.nat else ()))
-        way_out = self.fleet_subnet.internet_connectivity_established
         # CDK makes it a group, but types it as the interface.
-        assert isinstance(way_out, DependencyGroup)
+        way_out = cast("DependencyGroup", self.fleet_subnet.internet_connectivity_established)
         way_out.add(self._egress_ready)
         for feature in features:
             self.add_feature(feature)

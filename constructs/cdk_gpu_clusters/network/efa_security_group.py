@@ -22,7 +22,7 @@ class EfaSelfRules(Construct):
     Source: AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"; aws/aws-cdk 38558.
 
     Example:
-        >>> rules = EfaSelfRules(stack, "Rules", security_group=existing_group)  # doctest: +SKIP
+        >>> rules = EfaSelfRules(stack, "Rules", security_group=existing_group)
     """
 
     def __init__(self, scope: Construct, construct_id: str, *, security_group: ec2.ISecurityGroup) -> None:
@@ -63,7 +63,7 @@ class EfaSecurityGroup(ec2.SecurityGroup):
     them with `EfaSelfRules`.
 
     Example:
-        >>> fabric = EfaSecurityGroup(stack, "Fabric", vpc=vpc)  # doctest: +SKIP
+        >>> fabric = EfaSecurityGroup(stack, "Fabric", vpc=vpc)
     """
 
     def __init__(

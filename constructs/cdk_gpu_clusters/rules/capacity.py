@@ -1,70 +1,20 @@
 """Capacity x placement: what a purchase option demands of the launch template, the group and the schedule.
 
-`decide_capacity` is the design's table as a function; `check_capacity` finds every combination that EC2 would
-refuse, or accept and then fail. Both take plain values and know nothing of CDK.
+`decide_capacity` is the capacity table as a function; `capacity_checks` finds the combinations that fail. All take
+plain values and know nothing of CDK.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
-from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
-from cdk_gpu_clusters.rules.placement import PlacementStrategy
+from cdk_gpu_clusters.errors import ConfigError, define_rule
 
-_BLOCKS = 'AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026)'
-_ODCR = 'AWS EC2 user guide, "On-Demand Capacity Reservations" (stored copy of 2026)'
-_ASG = 'EC2 Auto Scaling guide, "Use Capacity Blocks" (stored copy of 2026)'
-
-BLOCK_NEEDS_END = define_rule("GPU-CAP-001", "a Capacity Block's end is the user's word", source=_BLOCKS)
-BLOCK_WITH_PLACEMENT_GROUP = define_rule(
-    "GPU-CAP-002", "a launch into a Capacity Block names no placement group", source=_BLOCKS
+TIME_ZONE = define_rule(
+    "GPU-CAP-015", "an instant carries its time zone", source="design: synthesis is deterministic"
 )
-TYPE_WITHOUT_BLOCKS = define_rule("GPU-CAP-003", "the type is sold as Capacity Blocks", source=_BLOCKS)
-WINDOW_REVERSED = define_rule("GPU-CAP-004", "a block starts before it ends", source=_BLOCKS)
-ONLY_ULTRASERVER = define_rule(
-    "GPU-CAP-005", "UltraServer types come only as UltraServer Capacity Blocks", source=_BLOCKS
-)
-RESERVATION_ID = define_rule("GPU-CAP-006", "a reservation id has the form cr-<hex>", source=_ODCR)
-RESERVATION_GROUP_ARN = define_rule(
-    "GPU-CAP-007",
-    "a reservation group is given as its resource-group ARN",
-    source='AWS EC2 user guide, "Launch into a Capacity Reservation group"',
-)
-ULTRASERVER_NODES = define_rule("GPU-CAP-008", "an UltraServer block holds whole UltraServers", source=_BLOCKS)
-ON_DEMAND_P = define_rule(
-    "GPU-CAP-009",
-    "large P types are rarely to be had on demand",
-    source="aws/containers-roadmap 2204, aws/aws-parallelcluster 1216 (user reports)",
-)
-NO_SPOT = define_rule("GPU-CAP-010", "the type is offered as spot", source="EC2 DescribeInstanceTypes, SupportedUsageClasses")
-BLOCK_END_TIME = define_rule("GPU-CAP-011", "a Capacity Block ends at 11:30 UTC", source=_BLOCKS)
-WINDOW_TOO_SHORT = define_rule("GPU-CAP-012", "a block is longer than its drain", source=_ASG)
-BLOCK_SIZE = define_rule("GPU-CAP-013", "a Capacity Block holds at most 64 instances", source=_BLOCKS)
-BLOCK_REGION = define_rule("GPU-CAP-014", "blocks of the type are listed for the Region", source=_BLOCKS)
-TIME_ZONE = define_rule("GPU-CAP-015", "an instant carries its time zone", source="design: synthesis is deterministic")
-FOREIGN_PLACEMENT_GROUP = define_rule(
-    "GPU-CAP-016",
-    "an existing reservation is launched only into the group it was made in",
-    source=f"{_ODCR}; eksctl-io/eksctl 7949 (11 of 16 reserved nodes)",
-)
-RESERVATION_COUNT = define_rule("GPU-CAP-017", "a reservation holds 1 to 1000 instances", source=_ODCR)
-RESERVATION_END = define_rule(
-    "GPU-CAP-018", "a reservation has an end date, or unlimited is said aloud", source="design: a forgotten reservation bills for ever"
-)
-RESERVATION_PLACEMENT = define_rule(
-    "GPU-CAP-019", "only a cluster placement group can hold a reservation", source=_ODCR
-)
-SPOT_PRICE = define_rule("GPU-CAP-020", "a spot price limit is above zero", source='EC2 API, "SpotMarketOptions"')
-
-MAX_BLOCK_INSTANCES = 64
-MAX_RESERVED_INSTANCES = 1000
-_BLOCK_END_UTC = (11, 30)
-_RESERVATION_ID = re.compile(r"cr-([0-9a-f]{8}|[0-9a-f]{17})")
-_GROUP_ARN = re.compile(r"arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:\d{12}:group/[\w.-]{1,300}")
 
 
 class CapacityKind(str, Enum):
@@ -145,7 +95,7 @@ class CapacityDecision:
 
 
 # EC2 warns 40 minutes before the end and terminates from 30; P6e-GB200 wants its instances gone at 60.
-_DRAIN = {
+DRAIN_BEFORE_END = {
     CapacityKind.CAPACITY_BLOCK: timedelta(minutes=40),
     CapacityKind.ULTRASERVER_BLOCK: timedelta(minutes=70),
 }
@@ -180,13 +130,16 @@ def decide_capacity(terms: CapacityTerms, *, efa: bool) -> CapacityDecision:
         placement_reason=reason,
         terminates_before_launch=kind.is_reserved,
         size_changes_after_deploy=kind.is_block,
-        drain_before_end=_DRAIN.get(kind),
+        drain_before_end=DRAIN_BEFORE_END.get(kind),
     )
 
 
 def _decide_placement(kind: CapacityKind, efa: bool) -> tuple[PlacementUse, str]:
     if kind.is_block:
-        return PlacementUse.NONE, "no placement group: a Capacity Block is already placed, and EC2 refuses one"
+        return (
+            PlacementUse.NONE,
+            "no placement group: a Capacity Block is already placed, and EC2 refuses one",
+        )
     if kind is CapacityKind.RESERVATION:
         return (
             PlacementUse.RESERVATION,
@@ -195,6 +148,29 @@ def _decide_placement(kind: CapacityKind, efa: bool) -> tuple[PlacementUse, str]
     if efa:
         return PlacementUse.OWN, "cluster placement group: nodes exchange EFA traffic"
     return PlacementUse.NONE, "no placement group: the nodes exchange no EFA traffic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockWindow:
+    """When a block's nodes may run.
+
+    Attributes:
+        starts_at: When the block starts; None if it is already running.
+        drain_at: When its group goes to zero.
+        ends_at: When the block ends.
+    """
+
+    starts_at: datetime | None
+    drain_at: datetime
+    ends_at: datetime
+
+
+def block_window(terms: CapacityTerms) -> BlockWindow | None:
+    """When the nodes of a block may run; None for capacity without an end."""
+    if terms.ends_at is None or not terms.kind.is_block:
+        return None
+    drain_at = terms.ends_at - DRAIN_BEFORE_END[terms.kind]
+    return BlockWindow(starts_at=terms.starts_at, drain_at=drain_at, ends_at=terms.ends_at)
 
 
 def parse_instant(value: str | datetime, *, name: str) -> datetime:
@@ -221,282 +197,3 @@ def parse_instant(value: str | datetime, *, name: str) -> datetime:
         )
         raise ConfigError([finding])
     return instant.astimezone(UTC)
-
-
-def check_capacity(
-    terms: CapacityTerms,
-    instance_type: InstanceType,
-    *,
-    node_count: int | None = None,
-    region: str | None = None,
-    placement: PlacementStrategy | None = None,
-    has_reservation_group: bool = False,
-) -> list[Finding]:
-    """Find everything that is wrong with buying a type on some terms.
-
-    Args:
-        terms: What the user says about capacity.
-        instance_type: The type of every node.
-        node_count: Number of nodes, None if unknown.
-        region: Region, None if unknown.
-        placement: The strategy the user asks for in his own words; None if he leaves it to the library.
-        has_reservation_group: Whether the placement group in use is the one the reservation was made in.
-    """
-    findings = _check_ids(terms)
-    findings += _check_placement(terms, placement, has_reservation_group)
-    if terms.kind.is_block:
-        findings += _check_window(terms)
-        findings += _check_block_type(terms, instance_type, node_count, region)
-    elif instance_type.ultraservers:
-        findings.append(
-            ONLY_ULTRASERVER.finding(
-                cause=f"{instance_type.name} is sold only as an UltraServer Capacity Block",
-                got=terms.kind.value,
-                allowed=CapacityKind.ULTRASERVER_BLOCK.value,
-                fix="buy an UltraServer block and give its resource group",
-            )
-        )
-    if terms.kind is CapacityKind.SPOT:
-        findings += _check_spot(terms, instance_type)
-    if terms.kind is CapacityKind.ON_DEMAND and _is_scarce(instance_type):
-        findings.append(
-            ON_DEMAND_P.finding(
-                cause=f"{instance_type.name} is rarely to be had on demand",
-                got=terms.kind.value,
-                fix="reserve it: a Capacity Block or an On-Demand Capacity Reservation",
-                severity=Severity.WARNING,
-            )
-        )
-    return findings
-
-
-def _is_scarce(instance_type: InstanceType) -> bool:
-    return instance_type.family.startswith(("p4", "p5", "p6"))
-
-
-def _check_ids(terms: CapacityTerms) -> list[Finding]:
-    findings = []
-    if terms.reservation_id is not None and not _RESERVATION_ID.fullmatch(terms.reservation_id):
-        findings.append(
-            RESERVATION_ID.finding(
-                cause="that is not the id of a Capacity Reservation or Capacity Block",
-                got=terms.reservation_id,
-                allowed="cr- and 17 (or 8) hexadecimal digits",
-                fix="copy the id from the EC2 console or from DescribeCapacityReservations",
-            )
-        )
-    if terms.reservation_group_arn is not None and not _GROUP_ARN.fullmatch(terms.reservation_group_arn):
-        findings.append(
-            RESERVATION_GROUP_ARN.finding(
-                cause="that is not the ARN of a resource group",
-                got=terms.reservation_group_arn,
-                allowed="arn:<partition>:resource-groups:<region>:<account>:group/<name>",
-                fix="give the ARN of the resource group that holds the reservations",
-            )
-        )
-    return findings
-
-
-def _check_placement(
-    terms: CapacityTerms, placement: PlacementStrategy | None, has_reservation_group: bool
-) -> list[Finding]:
-    if placement is None or placement is PlacementStrategy.NONE:
-        return []
-    if terms.kind.is_block:
-        return [
-            BLOCK_WITH_PLACEMENT_GROUP.finding(
-                cause="a launch into a Capacity Block may not name a placement group",
-                got=placement.value,
-                allowed="none",
-                fix="leave the placement group out: the block's instances are already close together",
-            )
-        ]
-    if terms.kind is CapacityKind.RESERVATION and not has_reservation_group:
-        return [
-            FOREIGN_PLACEMENT_GROUP.finding(
-                cause="the reservation was not made in that placement group, so part of it cannot be launched",
-                got=placement.value,
-                allowed="the placement group that the reservation was made in, or none",
-                fix="give the reservation's own placement group, or leave the placement out",
-            )
-        ]
-    return []
-
-
-def _check_window(terms: CapacityTerms) -> list[Finding]:
-    if terms.ends_at is None:
-        return [
-            BLOCK_NEEDS_END.finding(
-                cause="a Capacity Block needs its end, so that the nodes are drained before EC2 takes them",
-                got="no ends_at",
-                allowed="the end date of the block, such as 2026-12-15T11:30Z",
-                fix="add ends_at as DescribeCapacityReservations shows it",
-                path="ends_at",
-            )
-        ]
-    findings = []
-    if (terms.ends_at.hour, terms.ends_at.minute) != _BLOCK_END_UTC:
-        findings.append(
-            BLOCK_END_TIME.finding(
-                cause="a Capacity Block ends at 11:30 UTC on its last day",
-                got=_show(terms.ends_at),
-                allowed=f"{terms.ends_at:%Y-%m-%d}T11:30Z",
-                fix="compare ends_at with EndDate in DescribeCapacityReservations",
-                path="ends_at",
-                severity=Severity.WARNING,
-            )
-        )
-    drain = _DRAIN[terms.kind]
-    if terms.starts_at is not None and terms.starts_at >= terms.ends_at:
-        findings.append(
-            WINDOW_REVERSED.finding(
-                cause="the block starts at or after its end",
-                got=f"{_show(terms.starts_at)} to {_show(terms.ends_at)}",
-                fix="exchange or correct starts_at and ends_at",
-                path="starts_at",
-            )
-        )
-    elif terms.starts_at is not None and terms.ends_at - terms.starts_at <= drain:
-        findings.append(
-            WINDOW_TOO_SHORT.finding(
-                cause="the block is over before its nodes would be drained",
-                got=str(terms.ends_at - terms.starts_at),
-                allowed=f"longer than {drain}",
-                fix="correct starts_at or ends_at; the shortest block is one day",
-                path="ends_at",
-            )
-        )
-    return findings
-
-
-def _check_block_type(
-    terms: CapacityTerms, instance_type: InstanceType, node_count: int | None, region: str | None
-) -> list[Finding]:
-    findings = []
-    is_ultraserver = bool(instance_type.ultraservers)
-    if "capacity-block" not in instance_type.usage_classes or is_ultraserver != (
-        terms.kind is CapacityKind.ULTRASERVER_BLOCK
-    ):
-        findings.append(_wrong_block_kind(terms, instance_type))
-    elif is_ultraserver:
-        findings += _check_ultraserver_nodes(instance_type, node_count)
-    elif node_count is not None and node_count > MAX_BLOCK_INSTANCES:
-        findings.append(
-            BLOCK_SIZE.finding(
-                cause="one Auto Scaling group takes one Capacity Block",
-                got=f"{node_count} nodes",
-                allowed=f"1 to {MAX_BLOCK_INSTANCES}",
-                fix="make one fleet per block",
-            )
-        )
-    listed = instance_type.capacity_block_regions
-    if region is not None and listed and region not in listed:
-        findings.append(
-            BLOCK_REGION.finding(
-                cause=f"AWS lists no Capacity Blocks of {instance_type.name} in this Region",
-                got=region,
-                allowed=", ".join(listed),
-                fix="check the Region; the list is of mid-2026 and may have grown",
-                severity=Severity.WARNING,
-            )
-        )
-    return findings
-
-
-def _wrong_block_kind(terms: CapacityTerms, instance_type: InstanceType) -> Finding:
-    if "capacity-block" in instance_type.usage_classes:
-        right = CapacityKind.ULTRASERVER_BLOCK if instance_type.ultraservers else CapacityKind.CAPACITY_BLOCK
-        allowed, fix = right.value, f"use {right.value} for {instance_type.name}"
-    else:
-        allowed = ", ".join(sorted(instance_type.usage_classes)) or "on-demand"
-        fix = "use on-demand, spot or an On-Demand Capacity Reservation"
-    return TYPE_WITHOUT_BLOCKS.finding(
-        cause=f"{instance_type.name} does not come as this kind of block",
-        got=terms.kind.value,
-        allowed=allowed,
-        fix=fix,
-    )
-
-
-def _check_ultraserver_nodes(instance_type: InstanceType, node_count: int | None) -> list[Finding]:
-    sizes = sorted({server.instance_count for server in instance_type.ultraservers})
-    if node_count is None or any(node_count % size == 0 for size in sizes):
-        return []
-    return [
-        ULTRASERVER_NODES.finding(
-            cause="an UltraServer block is bought and drained whole",
-            got=f"{node_count} nodes",
-            allowed="multiples of " + " or ".join(str(size) for size in sizes),
-            fix="give the number of instances of the UltraServers in the block",
-        )
-    ]
-
-
-def _check_spot(terms: CapacityTerms, instance_type: InstanceType) -> list[Finding]:
-    findings = []
-    if "spot" not in instance_type.usage_classes:
-        findings.append(
-            NO_SPOT.finding(
-                cause=f"{instance_type.name} is not offered as spot",
-                got="spot",
-                allowed=", ".join(sorted(instance_type.usage_classes)),
-                fix="use one of the purchase options that the type has",
-            )
-        )
-    price = terms.max_price_usd_per_hour
-    if price is not None and price <= 0:
-        findings.append(
-            SPOT_PRICE.finding(
-                cause="a spot price limit must be above zero",
-                got=str(price),
-                allowed="US dollars per instance-hour above 0",
-                fix="leave the limit out to pay at most the on-demand price",
-            )
-        )
-    return findings
-
-
-def check_new_reservation(
-    *, instance_count: int, ends_at: datetime | None, unlimited: bool, placement: PlacementStrategy | None = None
-) -> list[Finding]:
-    """Find what is wrong with an On-Demand Capacity Reservation that is to be made here.
-
-    Args:
-        instance_count: Instances to reserve, 1 to 1000.
-        ends_at: When EC2 cancels it (within the hour after), None with `unlimited`.
-        unlimited: Said aloud: it bills until it is cancelled.
-        placement: Strategy of the placement group that it is made in, if any.
-    """
-    findings = []
-    if not 1 <= instance_count <= MAX_RESERVED_INSTANCES:
-        findings.append(
-            RESERVATION_COUNT.finding(
-                cause="a reservation cannot hold that many instances",
-                got=str(instance_count),
-                allowed=f"1 to {MAX_RESERVED_INSTANCES}",
-                fix="split it into several reservations",
-            )
-        )
-    if unlimited == (ends_at is not None):
-        findings.append(
-            RESERVATION_END.finding(
-                cause="a reservation bills whether used or not, so it needs an end date or the word unlimited",
-                got="both" if unlimited else "neither",
-                allowed="end_date, or unlimited: true",
-                fix="give exactly one of the two",
-            )
-        )
-    if placement is not None and placement is not PlacementStrategy.CLUSTER:
-        findings.append(
-            RESERVATION_PLACEMENT.finding(
-                cause="a reservation can be made only in a cluster placement group",
-                got=placement.value,
-                allowed=PlacementStrategy.CLUSTER.value,
-                fix="use a cluster placement group, or none",
-            )
-        )
-    return findings
-
-
-def _show(instant: datetime) -> str:
-    return f"{instant:%Y-%m-%dT%H:%MZ}"

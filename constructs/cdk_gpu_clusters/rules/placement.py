@@ -18,9 +18,7 @@ PARTITION_COUNT = define_rule("GPU-PLC-002", "a partition group has 1 to 7 parti
 SPREAD_SIZE = define_rule(
     "GPU-PLC-003", "a spread group runs at most 7 instances per Availability Zone", source=_GUIDE
 )
-EFA_APART = define_rule(
-    "GPU-PLC-004", "nodes that exchange EFA traffic stand close together", source=_GUIDE
-)
+EFA_APART = define_rule("GPU-PLC-004", "nodes that exchange EFA traffic stand close together", source=_GUIDE)
 
 MAX_PARTITIONS = 7
 MAX_SPREAD_INSTANCES_PER_ZONE = 7

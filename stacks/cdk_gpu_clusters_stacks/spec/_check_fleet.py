@@ -10,20 +10,22 @@ from dataclasses import dataclass
 
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type
 from cdk_gpu_clusters.errors import ConfigError, Finding
-from cdk_gpu_clusters.rules.capacity import (
+from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
     BLOCK_WITH_PLACEMENT_GROUP,
     FOREIGN_PLACEMENT_GROUP,
-    RESERVATION_COUNT,
-    RESERVATION_PLACEMENT,
     ULTRASERVER_NODES,
     check_capacity,
-    check_new_reservation,
 )
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters.rules.images import check_image, choose_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, plan_interfaces
 from cdk_gpu_clusters.rules.placement import check_placement
+from cdk_gpu_clusters.rules.reservations import (
+    RESERVATION_COUNT,
+    RESERVATION_PLACEMENT,
+    check_new_reservation,
+)
 
 from ._document import Key
 from ._fault import Fault, faults_at, under

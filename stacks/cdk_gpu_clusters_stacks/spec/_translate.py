@@ -10,7 +10,8 @@ from typing import Any
 from pydantic_core import ErrorDetails
 
 from cdk_gpu_clusters.errors import Finding, Rule
-from cdk_gpu_clusters.rules.capacity import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID, TIME_ZONE
+from cdk_gpu_clusters.rules.capacity import TIME_ZONE
+from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
 
 from ._document import Key, dotted
 from ._fault import Fault

@@ -12,12 +12,12 @@ from cdk_gpu_clusters.rules.capacity import (
     CapacityKind,
     CapacityTerms,
     PlacementUse,
-    check_capacity,
-    check_new_reservation,
     decide_capacity,
     parse_instant,
 )
+from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_partition_count, check_placement
+from cdk_gpu_clusters.rules.reservations import check_new_reservation
 
 START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
 END = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
@@ -195,7 +195,11 @@ def test_an_instant_without_a_zone_is_refused(text: str | datetime) -> None:
     ],
 )
 def test_a_reservation_to_be_made(
-    count: int, ends_at: datetime | None, unlimited: bool, placement: PlacementStrategy | None, expected: set[str]
+    count: int,
+    ends_at: datetime | None,
+    unlimited: bool,
+    placement: PlacementStrategy | None,
+    expected: set[str],
 ) -> None:
     findings = check_new_reservation(
         instance_count=count, ends_at=ends_at, unlimited=unlimited, placement=placement
@@ -214,7 +218,9 @@ def test_a_reservation_to_be_made(
         (PlacementStrategy.NONE, {"efa": True, "node_count": 99}, set()),
     ],
 )
-def test_placement_of_nodes(strategy: PlacementStrategy, extra: dict[str, object], expected: set[str]) -> None:
+def test_placement_of_nodes(
+    strategy: PlacementStrategy, extra: dict[str, object], expected: set[str]
+) -> None:
     findings = check_placement(instance_type("g6.12xlarge"), strategy, **extra)
     assert found(findings) == expected
 
@@ -226,6 +232,8 @@ def test_a_strategy_that_the_type_lacks_is_refused() -> None:
     assert found(check_placement(record, PlacementStrategy.CLUSTER)) == {"GPU-PLC-001"}
 
 
-@pytest.mark.parametrize(("count", "expected"), [(1, set()), (7, set()), (0, {"GPU-PLC-002"}), (8, {"GPU-PLC-002"})])
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, set()), (7, set()), (0, {"GPU-PLC-002"}), (8, {"GPU-PLC-002"})]
+)
 def test_partition_counts(count: int, expected: set[str]) -> None:
     assert found(check_partition_count(count)) == expected

@@ -1,0 +1,74 @@
+"""Every example in a docstring runs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_autoscaling as autoscaling
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+import cdk_gpu_clusters
+import cdk_gpu_clusters_stacks
+
+MODULES = sorted(
+    module.name
+    for package in (cdk_gpu_clusters, cdk_gpu_clusters_stacks)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not module.name.endswith("__main__")
+)
+
+
+@pytest.fixture
+def names(app_factory: Any) -> dict[str, Any]:
+    """What the examples take for granted: a stack, a network, a group and a few parts."""
+    stack = cdk.Stack(app_factory(), "Docs")
+    vpc = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Vpc",
+        vpc_id="vpc-0123456789abcdef0",
+        availability_zones=["us-east-1a"],
+        private_subnet_ids=["subnet-0123456789abcdef0"],
+        private_subnet_route_table_ids=["rtb-0123456789abcdef0"],
+    )
+    return {
+        "cdk": cdk,
+        "ec2": ec2,
+        "Capacity": cdk_gpu_clusters.Capacity,
+        "CapacityReservation": cdk_gpu_clusters.CapacityReservation,
+        "EfaSecurityGroup": cdk_gpu_clusters.EfaSecurityGroup,
+        "stack": stack,
+        "vpc": vpc,
+        "gpu_subnet": vpc.private_subnets[0],
+        "existing_group": ec2.SecurityGroup.from_security_group_id(stack, "Given", "sg-0123456789abcdef0"),
+        "cfn_group": autoscaling.CfnAutoScalingGroup(stack, "CfnGroup", min_size="0", max_size="16"),
+        "log_group": logs.LogGroup(stack, "LogGroup"),
+    }
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name: str, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    module = importlib.import_module(name)
+    # Names of the module win, as they do for its reader.
+    result = doctest.testmod(
+        module, extraglobs={key: value for key, value in names.items() if not hasattr(module, key)}
+    )
+    assert result.failed == 0
+
+
+def test_public_constructs_have_an_example() -> None:
+    constructs = {
+        name: made
+        for name in cdk_gpu_clusters.__all__
+        if isinstance(made := getattr(cdk_gpu_clusters, name), type) and issubclass(made, Construct)
+    }
+    assert constructs
+    assert [name for name, made in constructs.items() if ">>>" not in (made.__doc__ or "")] == []
