@@ -25,6 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind((HOST, options.port))
+    listener.listen()  # a caller may connect as soon as it knows the port; the server takes over the queue
     port = listener.getsockname()[1]
     os.environ |= {"GATEWAY_PORT": str(port), "MINISTACK_HOST": HOST}
     if options.stop_with_stdin:
