@@ -15,6 +15,8 @@ TESTS = $(wildcard $(addprefix tests/,unit synth snapshots deploy packaging typi
 
 # A caller's virtual environment or Node must not leak in.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+# Bytecode is compiled when it is first needed, and kept.
+unexport PYTHONDONTWRITEBYTECODE
 CALLER_PATH := $(PATH)
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/.tools/bin:$(PATH)
 export JSII_NODE := $(CURDIR)/.tools/bin/node

@@ -21,7 +21,7 @@ USER_DATA_LIMIT_BYTES = 16_384
 
 SIZE = define_rule(
     "GPU-UD-001",
-    f"User data fits into {USER_DATA_LIMIT_BYTES:,} bytes",
+    "user data fits into 16,384 bytes",
     source="AWS EC2 user guide, user data: limited to 16 KB in raw form, before it is base64-encoded",
 )
 SECRET = define_rule(
