@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
@@ -76,12 +78,21 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def clean_environment(wheel: Path) -> CleanEnvironment:
+def clean_environment(wheel: Path) -> Iterator[CleanEnvironment]:
     """The wheel installed with exactly its locked dependencies.
 
-    The folder is always the same, so that mypy's cache of aws_cdk serves from run to run.
+    The folder is always the same, so that mypy's cache of aws_cdk serves from run to run; one run at a time.
     """
     folder = REPOSITORY / "build" / "clean-environment"
+    folder.parent.mkdir(exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        install_wheel(wheel, folder)
+        yield CleanEnvironment(folder=folder)
+
+
+def install_wheel(wheel: Path, folder: Path) -> None:
+    """Make a virtual environment with the wheel and what it needs, and nothing else."""
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=False, symlinks=True)
     for name in locked_runtime():
@@ -91,4 +102,3 @@ def clean_environment(wheel: Path) -> CleanEnvironment:
     subprocess.run(install, check=True, capture_output=True)
     # The wheel's own list of dependencies must be satisfied by what was linked.
     subprocess.run([*pip, "check"], check=True, capture_output=True)
-    return CleanEnvironment(folder=folder)
