@@ -104,7 +104,10 @@ def existing_capacity(reader: cdk.Stack, fleet: FleetSpec) -> Capacity:
             )
         case UltraServerBlock():
             return Capacity.ultraserver_block(
-                wish.ultraserver_block, starts_at=wish.starts_at, ends_at=wish.ends_at
+                wish.ultraserver_block,
+                starts_at=wish.starts_at,
+                ends_at=wish.ends_at,
+                reservation_id=wish.reservation,
             )
         case NewReservation():
             raise TypeError("a new reservation is made by CapacityStack")

@@ -12,7 +12,6 @@ from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.node.settings import UserPart
-from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
 from cdk_gpu_clusters_stacks.fabric import FabricStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace
@@ -60,7 +59,7 @@ class FleetStack(cdk.Stack):
             efa=fabric is not None,
             interface_policy=fleet.interface_policy,
             fabric=None if fabric is None else fabric.within(self),
-            placement=_placement(fleet),
+            placement=fleet.placement_strategy,
             image=_image(fleet.image),
             root_volume=_root_volume(fleet),
             environment=fleet.environment,
@@ -88,10 +87,6 @@ class FleetStack(cdk.Stack):
             self.fleet.log_group.log_group_name,
             description="Boot events, a stream per node",
         )
-
-
-def _placement(fleet: FleetSpec) -> PlacementStrategy | None:
-    return None if fleet.placement is None else PlacementStrategy(fleet.placement)
 
 
 def _image(image: ImageSpec | None) -> NodeImage | None:

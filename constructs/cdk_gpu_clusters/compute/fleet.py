@@ -26,9 +26,7 @@ from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
 from cdk_gpu_clusters.compute.fleet_checks import (
     check_addresses_left,
     check_reservation_zone,
-    check_size,
     check_subnets,
-    check_timeout,
 )
 from cdk_gpu_clusters.compute.fleet_node import fleet_node_settings
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
@@ -42,6 +40,7 @@ from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse, block_window, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.fleet import check_size, check_timeout
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, plan_interfaces
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
@@ -310,7 +309,7 @@ class GpuFleet(Construct):
         findings += check_subnets(
             self._vpc,
             self._subnets,
-            several_interfaces=len(self._plan.interfaces) > 1,
+            interface_count=len(self._plan.interfaces),
             one_zone=kind.is_reserved,
             efa=self._efa,
         )

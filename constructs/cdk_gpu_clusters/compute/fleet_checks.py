@@ -8,64 +8,32 @@ from aws_cdk import aws_ec2 as ec2
 
 from cdk_gpu_clusters._cdk import known
 from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.rules.fleet import check_public_subnet
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.zones import read_zone
 
 _EFA_PAGE = 'AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"'
-_CARDS_PAGE = (
-    'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
-)
 
-FLEET_SIZE = define_rule(
-    "GPU-FLT-001", "a fleet has at least one node, and a minimum not above its maximum", source="design"
-)
 EFA_ONE_SUBNET = define_rule("GPU-FLT-002", "an EFA fleet stands in one subnet", source=_EFA_PAGE)
-EFA_PUBLIC_SUBNET = define_rule(
-    "GPU-FLT-003", "nodes with several interfaces stand in a private subnet", source=_CARDS_PAGE
-)
 RESERVATION_ZONE = define_rule(
     "GPU-FLT-004",
     "a fleet stands in the zone of its reservation",
     source='AWS EC2 user guide, "On-Demand Capacity Reservations"',
-)
-HOOK_TIMEOUT = define_rule(
-    "GPU-FLT-005",
-    "a lifecycle hook waits 30 to 7,200 seconds",
-    source="EC2 Auto Scaling guide, lifecycle hooks",
 )
 BLOCK_ONE_SUBNET = define_rule(
     "GPU-FLT-006", "a reserved fleet stands in one subnet", source="EC2 Auto Scaling guide, Capacity Blocks"
 )
 
 
-def check_size(minimum: int | None, maximum: int | None) -> list[Finding]:
-    """Find what is wrong with a fleet's size.
-
-    Args:
-        minimum: Least nodes, None if not given.
-        maximum: Most nodes, None if not given.
-    """
-    if minimum is not None and maximum is not None and 0 <= minimum <= maximum and maximum >= 1:
-        return []
-    return [
-        FLEET_SIZE.finding(
-            cause="that is not a size of a fleet",
-            got=f"{_or_nothing(minimum)} to {_or_nothing(maximum)} nodes",
-            allowed="node_count of 1 or more, or 0 <= min_node_count <= max_node_count",
-            fix="give node_count, or both min_node_count and max_node_count",
-        )
-    ]
-
-
 def check_subnets(
-    vpc: ec2.IVpc, subnets: Sequence[ec2.ISubnet], *, several_interfaces: bool, one_zone: bool, efa: bool
+    vpc: ec2.IVpc, subnets: Sequence[ec2.ISubnet], *, interface_count: int, one_zone: bool, efa: bool
 ) -> list[Finding]:
     """Find what is wrong with the subnets of a fleet.
 
     Args:
         vpc: Network of the fleet.
         subnets: Where its nodes stand.
-        several_interfaces: Whether a node has more than one network interface.
+        interface_count: Network interfaces of a node.
         one_zone: Whether reserved capacity pins the fleet to one zone.
         efa: Whether the nodes exchange EFA traffic.
     """
@@ -85,16 +53,9 @@ def check_subnets(
             )
         )
     public = {subnet.node.path for subnet in vpc.public_subnets}
-    if several_interfaces and any(subnet.node.path in public for subnet in subnets):
-        findings.append(
-            EFA_PUBLIC_SUBNET.finding(
-                cause="EC2 assigns no public address to a node with several network interfaces, so that in a public "
-                "subnet it reaches nothing",
-                got="a public subnet",
-                allowed="a private subnet with a NAT gateway or endpoints",
-                fix="choose a private subnet",
-            )
-        )
+    findings += check_public_subnet(
+        interface_count=interface_count, public=any(subnet.node.path in public for subnet in subnets)
+    )
     return findings
 
 
@@ -136,29 +97,6 @@ def check_addresses_left(subnets: Sequence[ec2.ISubnet], demand: IpDemand) -> li
     except RuntimeError:  # CDK's way to say that an imported subnet came without its block
         return []
     return [] if cidr is None else check_ip_budget(cidr, [demand])
-
-
-def check_timeout(name: str, seconds: int) -> list[Finding]:
-    """Find a lifecycle-hook time-out that EC2 Auto Scaling would refuse.
-
-    Args:
-        name: Name of the value, for the message.
-        seconds: Time-out in seconds.
-    """
-    if 30 <= seconds <= 7200:
-        return []
-    return [
-        HOOK_TIMEOUT.finding(
-            cause=f"{name} is no time-out of a lifecycle hook",
-            got=f"{seconds} seconds",
-            allowed="30 to 7,200 seconds",
-            fix=f"change {name}",
-        )
-    ]
-
-
-def _or_nothing(value: int | None) -> str:
-    return "nothing" if value is None else str(value)
 
 
 def _is_id(zone: str | None) -> bool:

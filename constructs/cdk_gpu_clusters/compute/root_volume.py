@@ -6,16 +6,12 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_kms as kms
 
-from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
-
-_EBS = 'botocore 1.44.5, EC2 EbsBlockDevice; Amazon EBS user guide, "General Purpose SSD volumes"'
-
-ROOT_SIZE = define_rule("GPU-LT-001", "a gp3 volume has 1 to 65,536 GiB", source=_EBS)
-ROOT_IOPS = define_rule(
-    "GPU-LT-002", "a gp3 volume has 3,000 to 80,000 IOPS, at most 500 per GiB", source=_EBS
-)
-ROOT_THROUGHPUT = define_rule(
-    "GPU-LT-003", "a gp3 volume has 125 to 2,000 MiB/s, at most 0.25 per provisioned IOPS", source=_EBS
+from cdk_gpu_clusters.errors import ConfigError
+from cdk_gpu_clusters.rules.root_volume import (
+    DEFAULT_IOPS,
+    DEFAULT_SIZE_GIB,
+    DEFAULT_THROUGHPUT_MIB_PER_S,
+    check_root_volume,
 )
 
 
@@ -39,48 +35,14 @@ class RootVolume:
         500
     """
 
-    size_gib: int = 200
-    iops: int = 3000
-    throughput_mib_per_s: int = 250
+    size_gib: int = DEFAULT_SIZE_GIB
+    iops: int = DEFAULT_IOPS
+    throughput_mib_per_s: int = DEFAULT_THROUGHPUT_MIB_PER_S
     encryption_key: kms.IKey | None = None
 
     def __post_init__(self) -> None:
-        findings = self._check()
+        findings = check_root_volume(
+            size_gib=self.size_gib, iops=self.iops, throughput_mib_per_s=self.throughput_mib_per_s
+        )
         if findings:
             raise ConfigError(findings)
-
-    def _check(self) -> list[Finding]:
-        findings = []
-        if not 1 <= self.size_gib <= 65_536:
-            findings.append(
-                ROOT_SIZE.finding(
-                    cause="the root volume cannot have that size",
-                    got=f"{self.size_gib} GiB",
-                    allowed="1 to 65,536 GiB",
-                    fix="change size_gib",
-                    path="size_gib",
-                )
-            )
-        most_iops = min(80_000, max(3000, 500 * self.size_gib))
-        if not 3000 <= self.iops <= most_iops:
-            findings.append(
-                ROOT_IOPS.finding(
-                    cause=f"a {self.size_gib} GiB gp3 volume cannot have that many IOPS",
-                    got=str(self.iops),
-                    allowed=f"3000 to {most_iops}",
-                    fix="change iops, or make the volume larger",
-                    path="iops",
-                )
-            )
-        most_throughput = min(2000, self.iops // 4)
-        if not 125 <= self.throughput_mib_per_s <= most_throughput:
-            findings.append(
-                ROOT_THROUGHPUT.finding(
-                    cause=f"a gp3 volume with {self.iops} IOPS cannot have that throughput",
-                    got=f"{self.throughput_mib_per_s} MiB/s",
-                    allowed=f"125 to {most_throughput} MiB/s",
-                    fix="change throughput_mib_per_s, or raise iops to four times the throughput",
-                    path="throughput_mib_per_s",
-                )
-            )
-        return findings

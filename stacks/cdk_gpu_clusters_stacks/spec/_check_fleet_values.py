@@ -6,11 +6,19 @@ Each names the fields that it reads, and is left out where one of them has a fau
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+
+from cdk_gpu_clusters.rules.root_volume import (
+    DEFAULT_IOPS,
+    DEFAULT_SIZE_GIB,
+    DEFAULT_THROUGHPUT_MIB_PER_S,
+    check_root_volume,
+)
 
 from ._document import Key
 from ._fault import Fault, faults_at
 from ._parts import FleetPart
-from ._rules import NODE_COUNT, USER_DATA_FILE, VOLUME_BALANCE
+from ._rules import NODE_COUNT, USER_DATA_FILE
 from .fleet import FleetSpec
 
 
@@ -65,33 +73,15 @@ def _check_user_data(key: Key, spec: FleetSpec) -> list[Fault]:
 
 def _check_volume(key: Key, spec: FleetSpec) -> list[Fault]:
     volume = spec.root_volume
-    findings = []
-    if (
-        volume.iops is not None
-        and volume.size_gib is not None
-        and volume.iops > max(3000, 500 * volume.size_gib)
-    ):
-        findings.append(
-            ("iops", f"{volume.iops} IOPS on {volume.size_gib} GiB", "raise size_gib, or lower iops")
-        )
-    if volume.throughput_mib_per_s is not None and volume.throughput_mib_per_s * 4 > (volume.iops or 3000):
-        got = f"{volume.throughput_mib_per_s} MiB/s with {volume.iops or 3000} IOPS"
-        fix = f"set iops to {4 * volume.throughput_mib_per_s} or more"
-        findings.append(("throughput_mib_per_s", got, fix))
+    findings = check_root_volume(
+        size_gib=volume.size_gib or DEFAULT_SIZE_GIB,
+        iops=volume.iops or DEFAULT_IOPS,
+        throughput_mib_per_s=volume.throughput_mib_per_s or DEFAULT_THROUGHPUT_MIB_PER_S,
+    )
     return [
         fault
-        for name, got, fix in findings
-        for fault in faults_at(
-            (*key, "root_volume", name),
-            [
-                VOLUME_BALANCE.finding(
-                    cause="EBS refuses this mix",
-                    got=got,
-                    allowed="at most 500 IOPS per GiB, and a throughput of at most a quarter of the IOPS",
-                    fix=fix,
-                )
-            ],
-        )
+        for finding in findings
+        for fault in faults_at((*key, "root_volume", finding.path), [replace(finding, path="")])
     ]
 
 

@@ -9,12 +9,13 @@ from cdk_gpu_clusters.catalogue.regions import UNKNOWN_REGION
 from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters.network.subnets import check_subnets, plan_subnets
 from cdk_gpu_clusters.rules.fabric import check_efa_group
+from cdk_gpu_clusters.rules.fleet import check_public_subnet
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.zones import check_zone
 
 from ._check_fleet import FleetView
 from ._fault import Fault, faults_at, under
-from ._rules import PUBLIC_SUBNET, SUBNET_RANGE
+from ._rules import SUBNET_RANGE
 from .network import ExistingNetwork, NewNetwork
 
 _NETWORK = ("network",)
@@ -75,8 +76,9 @@ def _check_existing(network: ExistingNetwork, fleets: Sequence[FleetView]) -> li
         faults += faults_at(
             (*_NETWORK, "subnet_ids"), check_efa_group([fleet.type], subnets=network.subnet_ids)
         )
-        if network.public and fleet.plan is not None and not fleet.plan.may_have_public_ip:
-            faults += faults_at((*_NETWORK, "public"), [_public(fleet)])
+        if fleet.plan is not None:
+            findings = check_public_subnet(interface_count=len(fleet.plan.interfaces), public=network.public)
+            faults += faults_at((*_NETWORK, "public"), findings)
     return faults
 
 
@@ -104,14 +106,3 @@ def _check_budget(subnet: str, fleets: Sequence[FleetView]) -> list[Finding]:
         if fleet.plan is not None and not fleet.broken & {"nodes", "max_nodes", "interface_policy", "efa"}
     ]
     return check_ip_budget(subnet, demands)
-
-
-def _public(fleet: FleetView) -> Finding:
-    count = len(fleet.plan.interfaces) if fleet.plan else 0
-    return PUBLIC_SUBNET.finding(
-        cause=f"the subnets are public, but the nodes of {fleet.name} ({fleet.type.name}) have {count} interfaces "
-        "with EFA and get no public address there, so they reach nothing",
-        got="public: true",
-        allowed="private subnets with a NAT gateway or endpoints",
-        fix=f"give private subnets, or set efa: false for {fleet.name}",
-    )

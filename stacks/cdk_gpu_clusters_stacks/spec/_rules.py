@@ -38,12 +38,6 @@ TAGS = define_rule(
 SUBNET_RANGE = define_rule(
     "GPU-SPEC-015", "an address range describes the subnet that the fleets use", source=_FORMAT
 )
-PUBLIC_SUBNET = define_rule(
-    "GPU-SPEC-016",
-    "nodes with several network interfaces stand in private subnets",
-    source='AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards": '
-    "a launch with more than one interface assigns no public address",
-)
 NO_EFA = define_rule(
     "GPU-SPEC-017",
     "EFA is asked for only where the instance type has it",
@@ -53,9 +47,4 @@ FIXED_SIZE = define_rule(
     "GPU-SPEC-018",
     "a fleet on a block has a fixed number of nodes",
     source='EC2 Auto Scaling guide, "Use Capacity Blocks": scale out at the start, to zero before the end',
-)
-VOLUME_BALANCE = define_rule(
-    "GPU-SPEC-019",
-    "a gp3 volume has at most 500 IOPS per GiB and 0.25 MiB/s per IOPS",
-    source='Amazon EBS user guide, "General Purpose SSD volumes"',
 )

@@ -181,6 +181,11 @@ class UltraServerBlock(SpecModel):
     ultraserver_block: ResourceGroupArn = Field(
         description="ARN of the resource group that holds the block's reservations."
     )
+    reservation: ReservationId | None = Field(
+        default=None,
+        description="Id of the block's reservation, to follow EC2's events about it. "
+        "Default: the fleet grows and drains by the clock alone.",
+    )
     starts_at: UtcTime | None = _STARTS_AT
     ends_at: UtcTime = _ENDS_AT
 
@@ -264,6 +269,7 @@ def capacity_terms(capacity: CapacitySpec) -> CapacityTerms:
     if isinstance(capacity, UltraServerBlock):
         return CapacityTerms(
             kind=CapacityKind.ULTRASERVER_BLOCK,
+            reservation_id=capacity.reservation,
             reservation_group_arn=capacity.ultraserver_block,
             starts_at=capacity.starts_at,
             ends_at=capacity.ends_at,

@@ -125,8 +125,8 @@ class FleetSpec(SpecModel):
 
     @property
     def placement_strategy(self) -> PlacementStrategy | None:
-        """Strategy of the placement group that the file asks for; None for `none` and where the library decides."""
-        return None if self.placement in (None, "none") else PlacementStrategy(self.placement)
+        """Placement that the file asks for; None where the library decides."""
+        return None if self.placement is None else PlacementStrategy(self.placement)
 
     @property
     def scales(self) -> bool:

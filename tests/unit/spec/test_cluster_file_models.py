@@ -134,7 +134,7 @@ def test_the_word_none_is_no_placement_group(tmp_path: Path) -> None:
         "capacity: { reservation: cr-0123456789abcdef0, placement_group: none }",
     )
     assert fleet.placement == "none"
-    assert fleet.placement_strategy is None
+    assert fleet.placement_strategy is PlacementStrategy.NONE
     assert getattr(fleet.capacity, "placement_group", "") is None
 
 

@@ -354,7 +354,7 @@ WRONG_CLUSTERS = (
         "EFA in a public subnet",
         HEAD + f"network: {{ availability_zone: us-east-1a, {VPC}, public: true }}\n"
         "training: { fleets: { a: { instance_type: p5.48xlarge, nodes: 1, capacity: spot } } }\n",
-        "4:122 GPU-SPEC-016",
+        "4:122 GPU-FLT-003",
     ),
     Wrong(
         "EFA in two subnets",
@@ -405,12 +405,12 @@ WRONG_CLUSTERS = (
     Wrong(
         "throughput above a quarter of the IOPS",
         fleet("instance_type: g6.xlarge, nodes: 1, root_volume: { throughput_mib_per_s: 1000 }"),
-        "7:83 GPU-SPEC-019",
+        "7:83 GPU-LT-003",
     ),
     Wrong(
         "IOPS above 500 per GiB",
         fleet("instance_type: g6.xlarge, nodes: 1, root_volume: { size_gib: 8, iops: 5000 }"),
-        "7:80 GPU-SPEC-019",
+        "7:80 GPU-LT-002",
     ),
 )
 

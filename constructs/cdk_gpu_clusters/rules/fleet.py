@@ -1,0 +1,83 @@
+"""The size, the hooks and the subnets of a fleet, as far as plain values tell."""
+
+from __future__ import annotations
+
+from cdk_gpu_clusters.errors import Finding, define_rule
+
+_CARDS_PAGE = (
+    'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
+)
+
+FLEET_SIZE = define_rule(
+    "GPU-FLT-001", "a fleet has at least one node, and a minimum not above its maximum", source="design"
+)
+EFA_PUBLIC_SUBNET = define_rule(
+    "GPU-FLT-003", "nodes with several interfaces stand in a private subnet", source=_CARDS_PAGE
+)
+HOOK_TIMEOUT = define_rule(
+    "GPU-FLT-005",
+    "a lifecycle hook waits 30 to 7,200 seconds",
+    source="EC2 Auto Scaling guide, lifecycle hooks",
+)
+
+
+def check_size(minimum: int | None, maximum: int | None) -> list[Finding]:
+    """Find what is wrong with a fleet's size.
+
+    Args:
+        minimum: Least nodes, None if not given.
+        maximum: Most nodes, None if not given.
+    """
+    if minimum is not None and maximum is not None and 0 <= minimum <= maximum and maximum >= 1:
+        return []
+    return [
+        FLEET_SIZE.finding(
+            cause="that is not a size of a fleet",
+            got=f"{_or_nothing(minimum)} to {_or_nothing(maximum)} nodes",
+            allowed="node_count of 1 or more, or 0 <= min_node_count <= max_node_count",
+            fix="give node_count, or both min_node_count and max_node_count",
+        )
+    ]
+
+
+def check_timeout(name: str, seconds: int) -> list[Finding]:
+    """Find a lifecycle-hook time-out that EC2 Auto Scaling would refuse.
+
+    Args:
+        name: Name of the value, for the message.
+        seconds: Time-out in seconds.
+    """
+    if 30 <= seconds <= 7200:
+        return []
+    return [
+        HOOK_TIMEOUT.finding(
+            cause=f"{name} is no time-out of a lifecycle hook",
+            got=f"{seconds} seconds",
+            allowed="30 to 7,200 seconds",
+            fix=f"change {name}",
+        )
+    ]
+
+
+def check_public_subnet(*, interface_count: int, public: bool) -> list[Finding]:
+    """Find nodes with several network interfaces in a public subnet.
+
+    Args:
+        interface_count: Network interfaces of a node.
+        public: Whether the subnet gives its instances public addresses.
+    """
+    if interface_count <= 1 or not public:
+        return []
+    return [
+        EFA_PUBLIC_SUBNET.finding(
+            cause=f"EC2 gives no public address to a node with {interface_count} network interfaces, so that "
+            "in a public subnet it reaches nothing",
+            got="a public subnet",
+            allowed="a private subnet with a NAT gateway or endpoints",
+            fix="choose a private subnet, or switch EFA off",
+        )
+    ]
+
+
+def _or_nothing(value: int | None) -> str:
+    return "nothing" if value is None else str(value)
