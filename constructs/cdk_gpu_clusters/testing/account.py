@@ -13,6 +13,7 @@ from ._extra import optional_module
 
 Json = dict[str, Any]
 
+DEFAULT_ACCOUNT = "123456789012"
 _TIMEOUT_SECONDS = 120
 _STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 
@@ -30,6 +31,7 @@ class EmulatedAccount(ABC):
     """An AWS account that does not exist."""
 
     region: str
+    account: str
 
     @abstractmethod
     def client(self, service: str) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 
 from ._extra import optional_module
-from .account import EmulatedAccount
+from .account import DEFAULT_ACCOUNT, EmulatedAccount
 
 if TYPE_CHECKING:
     from .emulator.world import World
@@ -25,6 +25,7 @@ class InProcessEmulator(EmulatedAccount):
     One process holds one such account: entering forgets what an earlier one left.
 
     Args:
+        account: The account's number, twelve digits; the engine takes it as the access key.
         region: The Region of its clients.
         seed: What exists before the first deploy; see `cdk_gpu_clusters.testing.emulator.seeds`.
 
@@ -37,11 +38,17 @@ class InProcessEmulator(EmulatedAccount):
             account.move_clock("2026-12-01T11:30Z")
     """
 
-    def __init__(self, *, region: str = "us-east-1", seed: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        account: str = DEFAULT_ACCOUNT,
+        region: str = "us-east-1",
+        seed: Mapping[str, Any] | None = None,
+    ) -> None:
         from .emulator.engine import engine
         from .emulator.front import Front
 
-        self.region = region
+        self.account, self.region = account, region
         self._seed = seed
         self._engine = engine()
         self._front = Front(self._engine)
@@ -71,7 +78,7 @@ class InProcessEmulator(EmulatedAccount):
         if service not in self._clients:
             made = (
                 optional_module("boto3")
-                .Session(aws_access_key_id="testing", aws_secret_access_key="testing", region_name=self.region)
+                .Session(aws_access_key_id=self.account, aws_secret_access_key="testing", region_name=self.region)
                 .client(service, endpoint_url=_NOWHERE)
             )
             made.meta.events.register("before-send", self._answer)

@@ -12,7 +12,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from ._extra import optional_module, package_folder
-from .account import EmulatedAccount
+from .account import DEFAULT_ACCOUNT, EmulatedAccount
 
 _STOP_SECONDS = 10
 
@@ -21,6 +21,7 @@ class Emulator(EmulatedAccount):
     """An AWS emulator on a free loopback port, as a context manager.
 
     Args:
+        account: The account's number, twelve digits; the engine takes it as the access key.
         region: The Region that clients and `environment` use.
         seed: What exists before the first deploy; see `cdk_gpu_clusters.testing.emulator.seeds`.
         port: Port on 127.0.0.1; a free one by default.
@@ -39,6 +40,7 @@ class Emulator(EmulatedAccount):
     def __init__(
         self,
         *,
+        account: str = DEFAULT_ACCOUNT,
         region: str = "us-east-1",
         seed: Mapping[str, Any] | None = None,
         port: int = 0,
@@ -46,7 +48,7 @@ class Emulator(EmulatedAccount):
     ) -> None:
         for package in ("ministack", "cfnlint", "jsonschema", "boto3"):
             package_folder(package)
-        self.region = region
+        self.account, self.region = account, region
         self.endpoint_url = ""
         self._seed = seed
         self._port = port
@@ -103,7 +105,7 @@ class Emulator(EmulatedAccount):
         """The AWS settings that point SDKs and the CDK CLI here, and nowhere else."""
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
-            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_ACCESS_KEY_ID": self.account,
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
@@ -121,7 +123,7 @@ class Emulator(EmulatedAccount):
     def client(self, service: str) -> Any:
         return (
             optional_module("boto3")
-            .Session(aws_access_key_id="testing", aws_secret_access_key="testing", region_name=self.region)
+            .Session(aws_access_key_id=self.account, aws_secret_access_key="testing", region_name=self.region)
             .client(service, endpoint_url=self.endpoint_url)
         )
 

@@ -48,7 +48,7 @@ class Engine:
         self._provisioners = optional_module("ministack.services.cloudformation.provisioners")
         self._app = optional_module("ministack.app")
         self._ec2 = optional_module("ministack.services.ec2")
-        self._region = optional_module("ministack.core.responses").get_region
+        self._responses = optional_module("ministack.core.responses")
         self._own: Mapping[str, Handler] = dict(self._provisioners._RESOURCE_HANDLERS)
         self._install()
 
@@ -166,7 +166,7 @@ class Engine:
         Raises:
             Refused: If the schema or a model refuses them.
         """
-        self.world.region = self._region()
+        self.world.account, self.world.region = self._responses.get_account_id(), self._responses.get_region()
         schema = resource_schema(type_name, self.world.region)
         properties = schema.coerce(given) if schema is not None else given
         faults = creation_faults(type_name, properties, self.world)

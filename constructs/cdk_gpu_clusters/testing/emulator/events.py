@@ -12,7 +12,7 @@ from .asl import Execution, run
 from .clock import format_time
 from .event_patterns import matches
 from .paths import lookup
-from .world import ACCOUNT, EVENTS_RULE, STATE_MACHINE, Json, Resource, World
+from .world import EVENTS_RULE, STATE_MACHINE, Json, Resource, World
 
 
 def emit(world: World, event: Json) -> list[Json]:
@@ -27,7 +27,7 @@ def emit(world: World, event: Json) -> list[Json]:
     full: Json = {
         "version": "0",
         "id": world.new_id("", f"event {event.get('detail-type')}", 32),
-        "account": ACCOUNT,
+        "account": world.account,
         "time": format_time(world.clock.now()),
         "region": world.region,
         "resources": [],
@@ -48,7 +48,7 @@ def fire_schedule(world: World, rule: Resource) -> list[Json]:
         "id": world.new_id("", f"schedule {rule.physical_id}", 32),
         "detail-type": "Scheduled Event",
         "source": "aws.events",
-        "account": ACCOUNT,
+        "account": world.account,
         "time": format_time(world.clock.now()),
         "region": world.region,
         "resources": [rule.attributes.get("Arn", rule.physical_id)],

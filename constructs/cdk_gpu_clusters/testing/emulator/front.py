@@ -21,7 +21,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Scope = MutableMapping[str, Any]
 
 CONTROL = "/_emulator/"
-_CREDENTIAL = re.compile(r"Credential=[^/]+/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
+_CREDENTIAL = re.compile(r"Credential=([^/]+)/\d{8}/([a-z0-9-]+)/([a-z0-9-]+)/aws4_request")
 
 
 class Front:
@@ -38,12 +38,13 @@ class Front:
             status, document = self._control(scope, await _body(receive))
             await _respond(send, status, "application/json", json.dumps(document, default=str))
             return
-        region, service = _signed_for(scope)
+        key, region, service = _signed_for(scope)
         if service not in OPERATIONS:
             await self._engine.asgi(scope, receive, send)
             return
         body = await _body(receive)
         self._engine.world.region = region
+        self._engine.world.account = key if re.fullmatch(r"\d{12}", key) else self._engine.world.account
         answered = answer(self._engine.world, service, body.decode())
         if answered is None:
             await self._engine.asgi(scope, _replay(body, receive), send)
@@ -85,14 +86,14 @@ class Front:
         return 404, {"error": f"no control action {action!r}"}
 
 
-def _signed_for(scope: Scope) -> tuple[str, str]:
-    """Region and service of the request's signature."""
+def _signed_for(scope: Scope) -> tuple[str, str, str]:
+    """Access key, Region and service of the request's signature."""
     for name, value in scope.get("headers", ()):
         if name == b"authorization":
             found = _CREDENTIAL.search(value.decode("latin-1"))
             if found:
-                return found[1], found[2]
-    return "", ""
+                return found[1], found[2], found[3]
+    return "", "", ""
 
 
 async def _body(receive: Receive) -> bytes:

@@ -25,8 +25,6 @@ SCHEDULED_ACTION = "AWS::AutoScaling::ScheduledAction"
 EVENTS_RULE = "AWS::Events::Rule"
 STATE_MACHINE = "AWS::StepFunctions::StateMachine"
 
-ACCOUNT = "000000000000"  # the engine's default account
-
 
 @dataclass(slots=True, kw_only=True)
 class Resource:
@@ -70,6 +68,7 @@ class World:
 
     def __init__(self) -> None:
         self.clock = Clock()
+        self.account = "123456789012"
         self.region = "us-east-1"
         self.resources: dict[str, Resource] = {}
         self.seeded_reservations: dict[str, Reservation] = {}
@@ -111,7 +110,7 @@ class World:
         """An ARN in this account."""
         region = region or self.region
         partition = "aws-cn" if region.startswith("cn-") else "aws-us-gov" if "-gov-" in region else "aws"
-        return f"arn:{partition}:{service}:{region}:{ACCOUNT}:{path}"
+        return f"arn:{partition}:{service}:{region}:{self.account}:{path}"
 
     def reservations(self) -> dict[str, Reservation]:
         """Every capacity reservation: seeded ones and those that stacks made."""
