@@ -8,6 +8,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
 from cdk_gpu_clusters import (
     Capacity,
     CapacityReservation,
@@ -21,7 +23,6 @@ from cdk_gpu_clusters import (
 )
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, plan_interfaces
-from constructs import Construct
 
 
 class Training(cdk.Stack):
