@@ -44,7 +44,7 @@ lint: env ## style, types, layers, shell scripts, generated pages
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-cache
-	@$(if $(SHELL_SCRIPTS),$(BIN)/shellcheck $(SHELL_SCRIPTS))
+	@$(if $(SHELL_SCRIPTS),$(BIN)/shellcheck --external-sources --source-path=SCRIPTDIR $(SHELL_SCRIPTS))
 	@$(if $(SHELL_SCRIPTS),$(BIN)/shfmt -d $(SHELL_SCRIPTS))
 	@$(foreach writer,$(WRITERS),$(BIN)/python $(writer) --check;)
 	@$(BIN)/mypy
