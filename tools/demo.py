@@ -11,6 +11,7 @@ moved to its delivery and to its warning.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import subprocess
@@ -85,9 +86,31 @@ def _deploy(options: argparse.Namespace) -> None:
             input("The emulator runs; press Enter to end it. ")
         if options.destroy:
             _step("cdk destroy --all", lambda: cdk("destroy", "--all", "--force"))
-            left = [one["physical_id"] for one in account.resources() if one["stack"] != "CDKToolkit"]
-            if left:
-                raise StepFailed(f"left over after destroy: {', '.join(left)}")
+            _check_left(account, _retained(assembly))
+
+
+def _retained(assembly: Path) -> set[tuple[str, str]]:
+    """Stack and logical id of what the templates keep on purpose."""
+    return {
+        (path.name.removesuffix(".template.json"), logical_id)
+        for path in assembly.glob("*.template.json")
+        for logical_id, resource in json.loads(path.read_text())["Resources"].items()
+        if str(resource.get("DeletionPolicy", "")).startswith("Retain")
+    }
+
+
+def _check_left(account: Emulator, retained: set[tuple[str, str]]) -> None:
+    """Say what a destroy kept.
+
+    Raises:
+        StepFailed: If anything is left that no template keeps on purpose.
+    """
+    for one in account.resources():
+        if one["stack"] == "CDKToolkit":
+            continue
+        if (one["stack"], one["logical_id"]) not in retained:
+            raise StepFailed(f"left over after destroy: {one['physical_id']}")
+        print(f"kept on purpose (DeletionPolicy): {one['type']} {one['physical_id']}")
 
 
 def _emulator(spec: ClusterSpec | None) -> Emulator:
@@ -106,6 +129,11 @@ def _live_through(account: Emulator, starts_at: str, ends_at: str) -> None:
         for happened in account.move_clock(moment):
             print(f"{happened['time']} {happened['kind']}: {happened['subject']}")
         _show(f"{title}, {account.now}", account)
+        history = account.history()
+        faults = [one["error"] for one in history["deliveries"] if "error" in one]
+        faults += [one["cause"] for one in history["executions"] if one["status"] != "SUCCEEDED"]
+        if faults:
+            raise StepFailed("; ".join(faults))
 
 
 def _show(title: str, account: Emulator) -> None:

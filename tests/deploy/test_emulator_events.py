@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from cdk_gpu_clusters.testing.emulator import provisioning
 from cdk_gpu_clusters.testing.emulator.event_patterns import matches
-from cdk_gpu_clusters.testing.emulator.events import target_input
+from cdk_gpu_clusters.testing.emulator.events import emit, target_input
 from cdk_gpu_clusters.testing.emulator.schedules import firings
+from cdk_gpu_clusters.testing.emulator.world import World
 
 Json = dict[str, Any]
 EVENT: Json = {
@@ -82,10 +84,10 @@ INPUTS = [
         {
             "InputTransformer": {
                 "InputPathsMap": {"id": "$.detail.capacity-reservation-id", "n": "$.detail.size"},
-                "InputTemplate": '{"reservation": "<id>", "size": <n>}',
+                "InputTemplate": '{"reservation": <id>, "again": "<id>", "size": <n>, "text": "<n> in \\"<id>\\""}',
             }
         },
-        {"reservation": "cr-1", "size": 4},
+        {"reservation": "cr-1", "again": "cr-1", "size": 4, "text": '4 in "cr-1"'},
     ),
 ]
 
@@ -93,3 +95,16 @@ INPUTS = [
 @pytest.mark.parametrize(("target", "expected"), INPUTS)
 def test_what_a_target_is_sent(target: Json, expected: Any) -> None:
     assert target_input(target, EVENT) == expected
+
+
+def test_a_delivery_that_fails_is_kept() -> None:
+    world = World()
+    targets = [{"Id": "one", "Arn": "arn:aws:sqs:us-east-1:123456789012:one", "InputPath": "$.missing"}]
+    for name, pattern in (("late", {"source": ["aws.ec2"]}), ("odd", {"source": [{"cidr": "10.0.0.0/8"}]})):
+        properties = {"EventPattern": pattern, "Targets": targets}
+        provisioning.create(world, "AWS::Events::Rule", name, properties, "stack")
+    emit(world, EVENT)
+    assert [one["error"] for one in world.deliveries] == [
+        "PathError: '$.missing'",
+        "the event pattern operator 'cidr' is not emulated",
+    ]

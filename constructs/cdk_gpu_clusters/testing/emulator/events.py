@@ -6,6 +6,7 @@ A target that is a state machine runs at once, to its end. Every other target is
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from .asl import Execution, run
@@ -36,8 +37,15 @@ def emit(world: World, event: Json) -> list[Json]:
     world.events.append(full)
     deliveries = []
     for rule in world.of_type(EVENTS_RULE):
-        if _listens(rule) and rule.properties.get("EventPattern") and matches(rule.properties["EventPattern"], full):
-            deliveries += deliver(world, rule, full)
+        pattern = rule.properties.get("EventPattern")
+        if not _listens(rule) or not pattern:
+            continue
+        try:
+            wanted = matches(pattern, full)
+        except ValueError as error:
+            world.deliveries.append({"rule": rule.physical_id, "error": str(error)})
+            continue
+        deliveries += deliver(world, rule, full) if wanted else []
     return deliveries
 
 
@@ -66,11 +74,14 @@ def deliver(world: World, rule: Resource, event: Json) -> list[Json]:
     """Hand an event to every target of a rule."""
     deliveries = []
     for target in rule.properties.get("Targets", []):
-        sent = target_input(target, event)
-        delivery: Json = {"rule": rule.physical_id, "target": target["Arn"], "input": sent}
+        delivery: Json = {"rule": rule.physical_id, "target": target["Arn"]}
         machine = _state_machine(world, target["Arn"])
-        if machine is not None:
-            delivery["execution"] = start_execution(world, machine, sent)
+        try:
+            delivery["input"] = target_input(target, event)
+            if machine is not None:
+                delivery["execution"] = start_execution(world, machine, delivery["input"])
+        except (KeyError, ValueError) as error:  # EventBridge drops what it cannot deliver; here it is kept
+            delivery["error"] = f"{type(error).__name__}: {error}"
         world.deliveries.append(delivery)
         deliveries.append(delivery)
     return deliveries
@@ -102,9 +113,26 @@ def target_input(target: Json, event: Json) -> Any:
     transformer = target.get("InputTransformer")
     if transformer is None:
         return event
-    text = transformer["InputTemplate"]
-    for name, path in transformer.get("InputPathsMap", {}).items():
-        value = lookup(path, event)
-        rendered = value if isinstance(value, str) else json.dumps(value)
-        text = text.replace(f'"<{name}>"', json.dumps(rendered)).replace(f"<{name}>", rendered)
-    return json.loads(text)
+    values = {name: lookup(path, event) for name, path in transformer.get("InputPathsMap", {}).items()}
+    return json.loads(_transformed(transformer["InputTemplate"], values))
+
+
+def _transformed(template: str, values: Json) -> str:
+    """Fill a template: inside a JSON string a value stands as its text, elsewhere as JSON.
+
+    Source: EventBridge user guide, "Amazon EventBridge input transformation", read 2026-11-21.
+    """
+    parts, quoted, position = [], False, 0
+    for found in re.finditer(r'\\.|"|<([\w.-]+)>', template):
+        parts.append(template[position : found.start()])
+        position = found.end()
+        name = found[1]
+        if name is None or name not in values:
+            quoted ^= found[0] == '"'
+            parts.append(found[0])
+        elif quoted:
+            value = values[name]
+            parts.append(json.dumps(value if isinstance(value, str) else json.dumps(value))[1:-1])
+        else:
+            parts.append(json.dumps(values[name]))
+    return "".join(parts) + template[position:]
