@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdk_gpu_clusters_stacks.spec.capacity import CapacityBlock, Reservation, ReservationGroup, UltraServerBlock
+from cdk_gpu_clusters_stacks.spec.capacity import (
+    CapacityBlock,
+    Reservation,
+    ReservationGroup,
+    UltraServerBlock,
+)
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork

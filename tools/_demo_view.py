@@ -23,6 +23,12 @@ def lines(account: EmulatedAccount) -> Iterator[str]:
         yield from fleet_lines(account, group)
 
 
+def brief_lines(account: EmulatedAccount) -> Iterator[str]:
+    """Only what time changes: sizes, nodes, reservations, the last activity."""
+    kept = ("fleet ", "  reservation [", "  last activity ")
+    return (line for line in lines(account) if line.startswith(kept))
+
+
 def _stacks(account: EmulatedAccount) -> Iterator[str]:
     found = [one for one in account.resources() if one["stack"] != "CDKToolkit"]
     for stack, members in groupby(sorted(found, key=lambda one: one["stack"]), key=lambda one: one["stack"]):
@@ -38,10 +44,12 @@ def fleet_lines(account: EmulatedAccount, group: Json) -> Iterator[str]:
     states = Counter(one["LifecycleState"] for one in group["Instances"])
     nodes = ", ".join(f"{number} {state}" for state, number in states.items()) or "none"
     yield (
-        f"fleet {name} [model]: minimum {group['MinSize']}, maximum {group['MaxSize']}, desired {group['DesiredCapacity']}; "
-        f"nodes: {nodes}; zone {', '.join(group['AvailabilityZones']) or '-'}"
+        f"fleet {name} [model]: minimum {group['MinSize']}, maximum {group['MaxSize']}, "
+        f"desired {group['DesiredCapacity']}; nodes: {nodes}; zone {', '.join(group['AvailabilityZones']) or '-'}"
     )
-    hooks = account.client("autoscaling").describe_lifecycle_hooks(AutoScalingGroupName=name)["LifecycleHooks"]
+    hooks = account.client("autoscaling").describe_lifecycle_hooks(AutoScalingGroupName=name)[
+        "LifecycleHooks"
+    ]
     for hook in hooks:
         transition = hook["LifecycleTransition"].removeprefix("autoscaling:EC2_INSTANCE_").lower()
         yield (
@@ -57,7 +65,9 @@ def fleet_lines(account: EmulatedAccount, group: Json) -> Iterator[str]:
         f"{data['InstanceType']}, {data.get('ImageId', 'no image')}"
     )
     yield from _template_lines(account, data)
-    for activity in account.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name)["Activities"][:1]:
+    for activity in account.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name)[
+        "Activities"
+    ][:1]:
         message = f": {activity['StatusMessage']}" if activity.get("StatusMessage") else ""
         yield f"  last activity [model]: {activity['StatusCode']} - {activity['Description']}{message}"
 
@@ -66,8 +76,13 @@ def _template_lines(account: EmulatedAccount, data: Json) -> Iterator[str]:
     interfaces = data.get("NetworkInterfaces", [])
     if interfaces:
         yield f"  interfaces [model]: {len(interfaces)}: {interface_summary(interfaces)}"
-    groups = sorted({group for one in interfaces for group in one.get("Groups", [])} | set(data.get("SecurityGroupIds", [])))
-    for group in account.client("ec2").describe_security_groups(GroupIds=groups)["SecurityGroups"] if groups else []:
+    groups = sorted(
+        {group for one in interfaces for group in one.get("Groups", [])}
+        | set(data.get("SecurityGroupIds", []))
+    )
+    for group in (
+        account.client("ec2").describe_security_groups(GroupIds=groups)["SecurityGroups"] if groups else []
+    ):
         yield f"  security group [emulator]: {group['GroupId']} {group.get('Description', '')}"
         for side, arrow in (("IpPermissions", "from"), ("IpPermissionsEgress", "to")):
             for rule in group[side]:

@@ -18,12 +18,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 from _demo_seed import block_times, seeds_of
-from _demo_view import lines
+from _demo_view import brief_lines, lines
 
 from cdk_gpu_clusters.testing import Emulator
 from cdk_gpu_clusters.testing.emulator.clock import parse_time
@@ -55,12 +55,16 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("cluster", nargs="?", type=Path, help=f"a cluster file; {DEFAULT.name} by default")
     parser.add_argument("--app", help="command of a CDK app, in place of a cluster file")
     parser.add_argument("--update", action="store_true", help="deploy a second time, and diff before it")
     parser.add_argument("--destroy", action="store_true", help="destroy every stack at the end")
-    parser.add_argument("--keep", action="store_true", help="leave the emulator running until Enter is pressed")
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the emulator running until Enter is pressed"
+    )
     return parser.parse_args()
 
 
@@ -70,7 +74,9 @@ def _deploy(options: argparse.Namespace) -> None:
         assembly = Path(folder, "cdk.out")
         cdk = _cli(account, assembly)
         command = shlex.split(options.app) if options.app else _app_command()
-        _step("synthesize", lambda: _run_app(command, assembly, options.cluster or DEFAULT, account.environment))
+        _step(
+            "synthesize", lambda: _run_app(command, assembly, options.cluster or DEFAULT, account.environment)
+        )
         _step("cdk bootstrap", lambda: cdk("bootstrap"))
         _step("cdk deploy --all", lambda: cdk("deploy", "--all", "--require-approval", "never"))
         _show("after the deploy", account)
@@ -82,7 +88,10 @@ def _deploy(options: argparse.Namespace) -> None:
             _step("cdk deploy --all, again", lambda: cdk("deploy", "--all", "--require-approval", "never"))
             _show("after the second deploy", account)
         if options.keep:
-            print("\n" + "\n".join(f"export {key}={shlex.quote(value)}" for key, value in account.settings.items()))
+            print(
+                "\n"
+                + "\n".join(f"export {key}={shlex.quote(value)}" for key, value in account.settings.items())
+            )
             input("The emulator runs; press Enter to end it. ")
         if options.destroy:
             _step("cdk destroy --all", lambda: cdk("destroy", "--all", "--force"))
@@ -116,8 +125,9 @@ def _check_left(account: Emulator, retained: set[tuple[str, str]]) -> None:
 def _emulator(spec: ClusterSpec | None) -> Emulator:
     if spec is None:
         return Emulator()
-    named = {"account": spec.account} if spec.account else {}
-    return Emulator(region=spec.region, seed=seeds_of(spec), **named)
+    if spec.account is None:
+        return Emulator(region=spec.region, seed=seeds_of(spec))
+    return Emulator(account=spec.account, region=spec.region, seed=seeds_of(spec))
 
 
 def _live_through(account: Emulator, starts_at: str, ends_at: str) -> None:
@@ -128,7 +138,7 @@ def _live_through(account: Emulator, starts_at: str, ends_at: str) -> None:
     ):
         for happened in account.move_clock(moment):
             print(f"{happened['time']} {happened['kind']}: {happened['subject']}")
-        _show(f"{title}, {account.now}", account)
+        _show(f"{title}, {account.now}", account, brief_lines)
         history = account.history()
         faults = [one["error"] for one in history["deliveries"] if "error" in one]
         faults += [one["cause"] for one in history["executions"] if one["status"] != "SUCCEEDED"]
@@ -136,9 +146,9 @@ def _live_through(account: Emulator, starts_at: str, ends_at: str) -> None:
             raise StepFailed("; ".join(faults))
 
 
-def _show(title: str, account: Emulator) -> None:
+def _show(title: str, account: Emulator, view: Callable[[Emulator], Iterator[str]] = lines) -> None:
     print(f"\n== {title}")
-    for line in lines(account):
+    for line in view(account):
         print(line)
     print(flush=True)
 
@@ -187,7 +197,9 @@ def _cli(account: Emulator, assembly: Path) -> Callable[..., None]:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> None:
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         print(done.stdout + done.stderr, file=sys.stderr)
         raise StepFailed(f"{shlex.join(command)} ended with status {done.returncode}")

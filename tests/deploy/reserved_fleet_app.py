@@ -30,7 +30,9 @@ class Network(cdk.Stack):
     def __init__(self, scope: cdk.App) -> None:
         super().__init__(scope, "Network")
         vpc = ec2.CfnVPC(self, "Vpc", cidr_block="10.0.0.0/16")
-        self.subnet = ec2.CfnSubnet(self, "Nodes", vpc_id=vpc.ref, cidr_block="10.0.0.0/20", availability_zone=ZONE)
+        self.subnet = ec2.CfnSubnet(
+            self, "Nodes", vpc_id=vpc.ref, cidr_block="10.0.0.0/20", availability_zone=ZONE
+        )
         gateway = ec2.CfnInternetGateway(self, "Gateway")
         ec2.CfnVPCGatewayAttachment(self, "Attachment", vpc_id=vpc.ref, internet_gateway_id=gateway.ref)
         address = ec2.CfnEIP(self, "Address", domain="vpc")
@@ -52,8 +54,12 @@ class Network(cdk.Stack):
         )  # fmt: skip
         self.fabric = ec2.CfnSecurityGroup(self, "Fabric", group_description="EFA", vpc_id=vpc.ref)
         group = self.fabric.attr_group_id
-        ec2.CfnSecurityGroupIngress(self, "From", group_id=group, ip_protocol="-1", source_security_group_id=group)
-        ec2.CfnSecurityGroupEgress(self, "To", group_id=group, ip_protocol="-1", destination_security_group_id=group)
+        ec2.CfnSecurityGroupIngress(
+            self, "From", group_id=group, ip_protocol="-1", source_security_group_id=group
+        )
+        ec2.CfnSecurityGroupEgress(
+            self, "To", group_id=group, ip_protocol="-1", destination_security_group_id=group
+        )
 
 
 class Capacity(cdk.Stack):
@@ -115,7 +121,9 @@ class Training(cdk.Stack):
             for card, device, kind in places
         ]  # fmt: skip
         target = _Template.CapacityReservationTargetProperty(capacity_reservation_id=capacity.four.attr_id)
-        disk = _Template.EbsProperty(volume_type="gp3", volume_size=200, iops=6000, throughput=500, encrypted=True)
+        disk = _Template.EbsProperty(
+            volume_type="gp3", volume_size=200, iops=6000, throughput=500, encrypted=True
+        )
         data = _Template.LaunchTemplateDataProperty(
             instance_type="p5.48xlarge",
             image_id=image.value_as_string,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from cdk_gpu_clusters.testing.emulator.groups import Group
 from cdk_gpu_clusters.testing.emulator.world import World
 
 Json = dict[str, Any]
-NOON = datetime(2026, 12, 1, 12, tzinfo=timezone.utc)
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
 DATA: Json = {
     "name": "trainers",
     "size": 4,
@@ -24,7 +24,10 @@ DATA: Json = {
     "later": "2026-12-15T12:30:00+01:00",
     "groups": [{"Desired": 2}],
 }
-CONTEXT: Json = {"State": {"EnteredTime": "2026-12-01T12:00:00Z"}, "Execution": {"StartTime": "2026-12-01T11:59:00Z"}}
+CONTEXT: Json = {
+    "State": {"EnteredTime": "2026-12-01T12:00:00Z"},
+    "Execution": {"StartTime": "2026-12-01T11:59:00Z"},
+}
 
 
 @pytest.fixture
@@ -152,8 +155,14 @@ def test_pass_shapes_its_data(world: World) -> None:
 
 UNKNOWN = [
     ({"Start": {"Type": "Map", "End": True}}, "the state type Map is not emulated"),
-    ({"Start": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": True}}, "lambda:invoke is not emulated"),
-    ({"Start": {"Type": "Pass", "Parameters": {"x.$": "States.UUID()"}, "End": True}}, "'States.UUID()' is not emulated"),
+    (
+        {"Start": {"Type": "Task", "Resource": "arn:aws:states:::lambda:invoke", "End": True}},
+        "lambda:invoke is not emulated",
+    ),
+    (
+        {"Start": {"Type": "Pass", "Parameters": {"x.$": "States.UUID()"}, "End": True}},
+        "'States.UUID()' is not emulated",
+    ),
     ({"Start": {"Type": "Pass", "InputPath": "$.missing", "End": True}}, "names nothing"),
     ({"Start": {"Type": "Pass", "Next": "Start"}}, "more than 1,000 states"),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -65,13 +65,13 @@ SCHEDULES = [
 
 @pytest.mark.parametrize(("expression", "expected"), SCHEDULES)
 def test_schedules(expression: str, expected: list[str]) -> None:
-    start, end = (datetime(2026, month, day, tzinfo=timezone.utc) for month, day in ((11, 30), (12, 2)))
+    start, end = (datetime(2026, month, day, tzinfo=UTC) for month, day in ((11, 30), (12, 2)))
     assert [moment.strftime("%Y-%m-%dT%H:%M") for moment in firings(expression, start, end)] == expected
 
 
 @pytest.mark.parametrize("expression", ["cron(0 25 * * ? *)", "cron(0 8)", "every day"])
 def test_a_schedule_that_cannot_be_read_is_refused(expression: str) -> None:
-    moment = datetime(2026, 11, 30, tzinfo=timezone.utc)
+    moment = datetime(2026, 11, 30, tzinfo=UTC)
     with pytest.raises(ValueError, match=r"fields|within|invalid literal"):
         list(firings(expression, moment, moment))
 

@@ -69,8 +69,8 @@ def world() -> World:
 
 
 def _interfaces() -> list[Json]:
-    primary = {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "interface"}
-    fabric = [
+    primary: Json = {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "interface"}
+    fabric: list[Json] = [
         {"DeviceIndex": 1 if card == 0 else 0, "NetworkCardIndex": card, "InterfaceType": "efa-only"}
         for card in range(32)
     ]
@@ -171,7 +171,6 @@ TEMPLATE_FAULTS: list[tuple[Callable[[], Json], Callable[[Json], None], str]] = 
     (block, _drop(f"{DATA}.CapacityReservationSpecification"), "market type capacity-block needs the reservation"),
     (block, _drop(f"{DATA}.InstanceMarketOptions"), "is a Capacity Block: the market type must be capacity-block"),
     (block, _put(f"{DATA}.Placement", {"GroupName": "rack"}), "Capacity Blocks do not support placement groups"),
-    (block, _put(f"{DATA}.CapacityReservationSpecification", _target(ENDED)), f"{ENDED} is expired"),
     (reserved, _put(f"{DATA}.UserData", base64.b64encode(b"#" * 16_385).decode()), "user data has 16,385 bytes raw; the limit is 16,384"),
     (reserved, _put(f"{DATA}.UserData", "#!/bin/bash"), "user data is not base64"),
     (reserved, _volume(VolumeType="gp3", VolumeSize=200, Iops=80_001), "gp3 volumes have 3,000 to 80,000 IOPS, got 80,001"),
@@ -180,6 +179,12 @@ TEMPLATE_FAULTS: list[tuple[Callable[[], Json], Callable[[Json], None], str]] = 
     (reserved, _volume(VolumeType="gp2", VolumeSize=200, Iops=3_000), "gp2 volumes take no IOPS"),
     (reserved, _volume(VolumeType="io2", VolumeSize=200), "io2 volumes need Iops"),
 ]  # fmt: skip
+
+
+def test_a_template_into_a_block_that_is_over_is_taken(world: World) -> None:
+    properties = block()
+    properties[DATA]["CapacityReservationSpecification"] = _target(ENDED)
+    assert creation_faults(TEMPLATE, properties, world) == [], "a redeploy after the block must work"
 
 
 def _messages(type_name: str, properties: Json, world: World) -> str:
@@ -208,8 +213,14 @@ RESERVATION_FAULTS = [
     ({"EndDate": "2026-11-20T00:00:00Z"}, "the end 2026-11-20T00:00:00Z is in the past"),
     ({"EndDate": "next year"}, "'next year' is no ISO 8601 time"),
     ({"AvailabilityZone": None}, "give either AvailabilityZone or AvailabilityZoneId"),
-    ({"PlacementGroupArn": "arn:aws:ec2:us-east-1:123456789012:placement-group/wide"}, "'wide' is a spread group"),
-    ({"PlacementGroupArn": "arn:aws:ec2:us-east-1:123456789012:placement-group/gone"}, "'gone' does not exist"),
+    (
+        {"PlacementGroupArn": "arn:aws:ec2:us-east-1:123456789012:placement-group/wide"},
+        "'wide' is a spread group",
+    ),
+    (
+        {"PlacementGroupArn": "arn:aws:ec2:us-east-1:123456789012:placement-group/gone"},
+        "'gone' does not exist",
+    ),
 ]
 
 
@@ -264,7 +275,11 @@ GROUP_FAULTS = [
 def test_a_wrong_group_is_refused(changes: Json, message: str, world: World) -> None:
     template = _make(world, TEMPLATE, block())
     assert creation_faults(GROUP, _group(template), world) == []
-    given = {key: value for key, value in {**_group(template), **copy.deepcopy(changes)}.items() if value is not None}
+    given = {
+        key: value
+        for key, value in {**_group(template), **copy.deepcopy(changes)}.items()
+        if value is not None
+    }
     given = _replaced(given, template)
     assert message in _messages(GROUP, given, world)
 
@@ -284,14 +299,22 @@ OWNED_FAULTS = [
 
 
 @pytest.mark.parametrize(("type_name", "properties", "message"), OWNED_FAULTS)
-def test_what_belongs_to_a_group_is_checked(type_name: str, properties: Json, message: str, world: World) -> None:
+def test_what_belongs_to_a_group_is_checked(
+    type_name: str, properties: Json, message: str, world: World
+) -> None:
     group = _make(world, GROUP, _group(_make(world, TEMPLATE, block())))
     assert message in _messages(type_name, {**properties, "AutoScalingGroupName": group}, world)
-    assert "the group 'gone' does not exist" in _messages(type_name, {**properties, "AutoScalingGroupName": "gone"}, world)
+    assert "the group 'gone' does not exist" in _messages(
+        type_name, {**properties, "AutoScalingGroupName": "gone"}, world
+    )
 
 
 def test_a_rule_needs_its_groups(world: World) -> None:
-    rule = {"GroupId": "sg-0123456789abcdef0", "IpProtocol": "-1", "SourceSecurityGroupId": "sg-0aaaaaaaaaaaaaaaa"}
+    rule = {
+        "GroupId": "sg-0123456789abcdef0",
+        "IpProtocol": "-1",
+        "SourceSecurityGroupId": "sg-0aaaaaaaaaaaaaaaa",
+    }
     assert "the security group 'sg-0aaaaaaaaaaaaaaaa' does not exist" in _messages(INGRESS, rule, world)
     assert creation_faults(INGRESS, {**rule, "SourceSecurityGroupId": "sg-0123456789abcdef0"}, world) == []
 
@@ -301,7 +324,10 @@ def test_a_group_that_holds_a_reservation_stays(world: World) -> None:
     arn = f"arn:aws:ec2:us-east-1:123456789012:placement-group/{name}"
     reservation = _make(world, RESERVATION, {**odcr(), "PlacementGroupArn": arn})
     (fault,) = deletion_faults("AWS::EC2::PlacementGroup", name, world)
-    assert str(fault) == f"[placement-group-in-use] the placement group {name!r} still holds the reservation {reservation}"
+    assert (
+        str(fault)
+        == f"[placement-group-in-use] the placement group {name!r} still holds the reservation {reservation}"
+    )
     provisioning.delete(world, RESERVATION, reservation)
     assert deletion_faults("AWS::EC2::PlacementGroup", name, world) == []
 
@@ -321,7 +347,9 @@ SCHEMA_FAULTS = [
 
 
 @pytest.mark.parametrize(("type_name", "properties", "message"), SCHEMA_FAULTS)
-def test_the_schema_is_checked_at_every_depth(type_name: str, properties: Json, message: str, world: World) -> None:
+def test_the_schema_is_checked_at_every_depth(
+    type_name: str, properties: Json, message: str, world: World
+) -> None:
     assert message in _messages(type_name, properties, world)
 
 

@@ -27,8 +27,8 @@ def account() -> Iterator[InProcessEmulator]:
 
 
 def _interfaces(group: Any) -> list[Json]:
-    primary = {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "interface"}
-    fabric = [
+    primary: Json = {"DeviceIndex": 0, "NetworkCardIndex": 0, "InterfaceType": "interface"}
+    fabric: list[Json] = [
         {"DeviceIndex": 1 if card == 0 else 0, "NetworkCardIndex": card, "InterfaceType": "efa-only"}
         for card in range(32)
     ]
@@ -43,7 +43,10 @@ def network() -> Json:
             "Type": "AWS::EC2::Subnet",
             "Properties": {"VpcId": vpc, "CidrBlock": "10.0.0.0/20", "AvailabilityZone": ZONE},
         },
-        "Group": {"Type": "AWS::EC2::SecurityGroup", "Properties": {"GroupDescription": "fabric", "VpcId": vpc}},
+        "Group": {
+            "Type": "AWS::EC2::SecurityGroup",
+            "Properties": {"GroupDescription": "fabric", "VpcId": vpc},
+        },
         "In": {
             "Type": "AWS::EC2::SecurityGroupIngress",
             "Properties": {"GroupId": group, "IpProtocol": "-1", "SourceSecurityGroupId": group},
@@ -110,7 +113,9 @@ def reserved() -> Json:
     }
     data = {
         "Placement": {"GroupName": {"Ref": "Rack"}},
-        "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": {"Ref": "Four"}}},
+        "CapacityReservationSpecification": {
+            "CapacityReservationTarget": {"CapacityReservationId": {"Ref": "Four"}}
+        },
     }
     return template(
         {
@@ -134,13 +139,21 @@ def test_what_was_deployed_is_described(account: InProcessEmulator) -> None:
         LaunchTemplateId=account.resources("AWS::EC2::LaunchTemplate")[0]["physical_id"]
     )["LaunchTemplateVersions"]
     interfaces = version["LaunchTemplateData"]["NetworkInterfaces"]
-    assert [item["NetworkCardIndex"] for item in interfaces if item["InterfaceType"] == "efa-only"] == list(range(32))
+    assert [item["NetworkCardIndex"] for item in interfaces if item["InterfaceType"] == "efa-only"] == list(
+        range(32)
+    )
     assert version["LaunchTemplateData"]["ImageId"].startswith("ami-")
     (reservation,) = ec2.describe_capacity_reservations()["CapacityReservations"]
-    assert (reservation["State"], reservation["TotalInstanceCount"], reservation["AvailableInstanceCount"]) == ("active", 4, 0)
+    assert (
+        reservation["State"],
+        reservation["TotalInstanceCount"],
+        reservation["AvailableInstanceCount"],
+    ) == ("active", 4, 0)
     (rack,) = ec2.describe_placement_groups()["PlacementGroups"]
     assert reservation["PlacementGroupArn"].endswith(rack["GroupName"])
-    (group,) = account.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+    (group,) = account.client("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])[
+        "AutoScalingGroups"
+    ]
     assert {one["InstanceType"] for one in group["Instances"]} == {"p5.48xlarge"}
     assert (len(group["Instances"]), group["AvailabilityZones"]) == (4, [ZONE])
     fabric = interfaces[1]["Groups"][0]
@@ -154,7 +167,14 @@ def test_every_resource_says_who_answered(account: InProcessEmulator) -> None:
     account.deploy(reserved())
     answered = {one["logical_id"]: one["answered_by"] for one in account.resources()}
     assert {key for key, value in answered.items() if value == "emulator"} == {"Vpc", "Subnet", "Group"}
-    assert {key for key, value in answered.items() if value == "model"} == {"In", "Out", "Rack", "Four", "Template", "Fleet"}
+    assert {key for key, value in answered.items() if value == "model"} == {
+        "In",
+        "Out",
+        "Rack",
+        "Four",
+        "Template",
+        "Fleet",
+    }
 
 
 def test_an_update_makes_a_new_template_version(account: InProcessEmulator) -> None:
@@ -174,7 +194,9 @@ def test_a_refused_update_leaves_the_stack_as_it_was(account: InProcessEmulator)
     account.deploy(reserved())
     wrong = reserved()
     wrong["Resources"]["Fleet"]["Properties"]["MaxSize"] = "3"
-    with pytest.raises(DeployFailed, match="DesiredCapacity 4 is not between MinSize 0 and MaxSize 3") as failure:
+    with pytest.raises(
+        DeployFailed, match="DesiredCapacity 4 is not between MinSize 0 and MaxSize 3"
+    ) as failure:
         account.deploy(wrong)
     assert failure.value.status == "UPDATE_ROLLBACK_COMPLETE"
     assert _sizes(account) == (4, 4)
@@ -208,7 +230,9 @@ def test_a_named_resource_is_not_replaced_silently(account: InProcessEmulator) -
     changed = copy.deepcopy(stack)
     changed["Resources"]["Fleet"]["Properties"]["InstanceId"] = "i-0123456789abcdef0"
     del changed["Resources"]["Fleet"]["Properties"]["LaunchTemplate"]
-    with pytest.raises(DeployFailed, match="cannot update a stack when a custom-named resource requires replacing"):
+    with pytest.raises(
+        DeployFailed, match="cannot update a stack when a custom-named resource requires replacing"
+    ):
         account.deploy(changed)
 
 
@@ -223,11 +247,19 @@ def test_a_weak_reference_reads_another_stacks_output(account: InProcessEmulator
     producer = {"Resources": network(), "Outputs": {"FabricId": {"Value": {"Ref": "Group"}}}}
     account.deploy(producer, stack_name="network")
     weak = {"Fn::GetStackOutput": {"StackName": "network", "OutputName": "FabricId"}}
-    rule = {"GroupId": weak, "IpProtocol": "tcp", "FromPort": 988, "ToPort": 988, "SourceSecurityGroupId": weak}
+    rule = {
+        "GroupId": weak,
+        "IpProtocol": "tcp",
+        "FromPort": 988,
+        "ToPort": 988,
+        "SourceSecurityGroupId": weak,
+    }
     consumer = {"Resources": {"Lustre": {"Type": "AWS::EC2::SecurityGroupIngress", "Properties": rule}}}
     account.deploy(consumer, stack_name="data")
     fabric = account.resources("AWS::EC2::SecurityGroup")[0]["physical_id"]
-    assert [one["properties"]["GroupId"] for one in account.resources() if one["logical_id"] == "Lustre"] == [fabric]
+    assert [one["properties"]["GroupId"] for one in account.resources() if one["logical_id"] == "Lustre"] == [
+        fabric
+    ]
 
 
 def test_a_desired_capacity_in_the_template_is_written_back(account: InProcessEmulator) -> None:
@@ -243,7 +275,11 @@ def test_a_desired_capacity_in_the_template_is_written_back(account: InProcessEm
 
 def test_a_launching_hook_holds_a_node_until_it_is_completed(account: InProcessEmulator) -> None:
     stack = reserved()
-    hook = {"LifecycleHookName": "ready", "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING", "HeartbeatTimeout": 600}
+    hook = {
+        "LifecycleHookName": "ready",
+        "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+        "HeartbeatTimeout": 600,
+    }
     stack["Resources"]["Fleet"]["Properties"]["LifecycleHookSpecificationList"] = [hook]
     name = account.deploy(stack)["Fleet"]
     scaling = account.client("autoscaling")
@@ -254,7 +290,10 @@ def test_a_launching_hook_holds_a_node_until_it_is_completed(account: InProcessE
     first, second, *_ = (one["InstanceId"] for one in group["Instances"])
     for node, result in ((first, "CONTINUE"), (second, "ABANDON")):
         scaling.complete_lifecycle_action(
-            LifecycleHookName="ready", AutoScalingGroupName=name, InstanceId=node, LifecycleActionResult=result
+            LifecycleHookName="ready",
+            AutoScalingGroupName=name,
+            InstanceId=node,
+            LifecycleActionResult=result,
         )
     (group,) = scaling.describe_auto_scaling_groups()["AutoScalingGroups"]
     states = {one["InstanceId"]: one["LifecycleState"] for one in group["Instances"]}
@@ -273,7 +312,10 @@ def _machine(name: Any) -> str | Json:
                 "Choices": [
                     {
                         "And": [
-                            {"Variable": "$$.State.EnteredTime", "TimestampGreaterThanEquals": "2026-12-01T11:30:00Z"},
+                            {
+                                "Variable": "$$.State.EnteredTime",
+                                "TimestampGreaterThanEquals": "2026-12-01T11:30:00Z",
+                            },
                             {"Variable": "$$.State.EnteredTime", "TimestampLessThan": "2026-12-15T10:50:00Z"},
                         ],
                         "Next": "Fill",
@@ -308,7 +350,13 @@ def block(*, size: str | None = None) -> Json:
         "Properties": {
             "AssumeRolePolicyDocument": {
                 "Version": "2012-10-17",
-                "Statement": [{"Effect": "Allow", "Principal": {"Service": "states.amazonaws.com"}, "Action": "sts:AssumeRole"}],
+                "Statement": [
+                    {
+                        "Effect": "Allow",
+                        "Principal": {"Service": "states.amazonaws.com"},
+                        "Action": "sts:AssumeRole",
+                    }
+                ],
             }
         },
     }
@@ -326,7 +374,7 @@ def block(*, size: str | None = None) -> Json:
             "status-details": {"status": ["CREATE_COMPLETE", "UPDATE_COMPLETE"]},
         },
     }
-    rules = {
+    rules: dict[str, Json] = {
         "Block": {"EventPattern": pattern},
         "Deployed": {"EventPattern": updated},
         "Backup": {"ScheduleExpression": "cron(35 11 1 12 ? 2026)"},
@@ -338,7 +386,10 @@ def block(*, size: str | None = None) -> Json:
             "Role": role,
             "Machine": {
                 "Type": "AWS::StepFunctions::StateMachine",
-                "Properties": {"RoleArn": {"Fn::GetAtt": ["Role", "Arn"]}, "DefinitionString": _machine({"Ref": "Fleet"})},
+                "Properties": {
+                    "RoleArn": {"Fn::GetAtt": ["Role", "Arn"]},
+                    "DefinitionString": _machine({"Ref": "Fleet"}),
+                },
             },
             **{
                 name: {"Type": "AWS::Events::Rule", "Properties": {**given, "Targets": [target]}}
@@ -398,14 +449,18 @@ def test_a_redeploy_during_the_block_keeps_its_size(account: InProcessEmulator) 
     changed["Resources"]["Fleet"]["Properties"]["HealthCheckGracePeriod"] = 600
     account.deploy(changed)
     assert _sizes(account) == (4, 4)
-    assert account.history()["executions"][-1]["states"] == ["Which", "Fill"], "the update itself asks the machine"
+    assert account.history()["executions"][-1]["states"] == ["Which", "Fill"], (
+        "the update itself asks the machine"
+    )
 
 
 def test_a_launch_before_the_block_fails_and_says_why(account: InProcessEmulator) -> None:
     _seed_block(account)
     name = account.deploy(block(size="4"))["Fleet"]
     assert _sizes(account) == (4, 0)
-    activity = account.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name)["Activities"][0]
+    activity = account.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name)[
+        "Activities"
+    ][0]
     assert activity["StatusCode"] == "Failed"
     assert f"{BLOCK} is scheduled" in activity["StatusMessage"]
 
@@ -426,7 +481,11 @@ def test_scheduled_actions_act_on_the_clock(account: InProcessEmulator) -> None:
     stack = reserved()
     stack["Resources"]["Night"] = {
         "Type": "AWS::AutoScaling::ScheduledAction",
-        "Properties": {"AutoScalingGroupName": {"Ref": "Fleet"}, "DesiredCapacity": 1, "Recurrence": "0 20 * * *"},
+        "Properties": {
+            "AutoScalingGroupName": {"Ref": "Fleet"},
+            "DesiredCapacity": 1,
+            "Recurrence": "0 20 * * *",
+        },
     }
     account.deploy(stack)
     account.move_clock("2026-11-21T20:00Z")

@@ -9,6 +9,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
+
 from cdk_gpu_clusters import Capacity, ClusterNetwork, GpuFleet, RootVolume
 from cdk_gpu_clusters.testing import InProcessEmulator
 
@@ -40,7 +41,11 @@ def stack(app_factory: Any) -> Stack:
     """A training stack; options go to the fleet."""
 
     def make(*, starts_at: str | None = START, **options: Any) -> dict[str, Any]:
-        made = cdk.Stack(app_factory(), "Training", synthesizer=cdk.DefaultStackSynthesizer(generate_bootstrap_version_rule=False))
+        made = cdk.Stack(
+            app_factory(),
+            "Training",
+            synthesizer=cdk.DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
+        )
         network = ClusterNetwork(made, "Network", availability_zone="us-east-1a")
         GpuFleet(
             made,

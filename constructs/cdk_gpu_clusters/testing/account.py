@@ -14,6 +14,7 @@ from ._extra import optional_module
 Json = dict[str, Any]
 
 DEFAULT_ACCOUNT = "123456789012"
+NO_SECRET = "testing"  # noqa: S105 - the engine takes any
 _TIMEOUT_SECONDS = 120
 _STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 
@@ -86,7 +87,11 @@ class EmulatedAccount(ABC):
         self._control("POST", "reset")
 
     def deploy(
-        self, template: Mapping[str, Any], *, stack_name: str = "stack", parameters: Mapping[str, str] | None = None
+        self,
+        template: Mapping[str, Any],
+        *,
+        stack_name: str = "stack",
+        parameters: Mapping[str, str] | None = None,
     ) -> dict[str, str]:
         """Create a stack, or update it where it exists.
 
@@ -158,7 +163,7 @@ class EmulatedAccount(ABC):
 
     def _reasons(self, stack_id: str) -> list[str]:
         """Why the stack's last operation failed, oldest first."""
-        reasons = []
+        reasons: list[str] = []
         for event in self.client("cloudformation").describe_stack_events(StackName=stack_id)["StackEvents"]:
             if event["ResourceStatus"].endswith("FAILED"):
                 reasons.insert(0, f"{event['LogicalResourceId']}: {event.get('ResourceStatusReason', '')}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 
 from ._extra import optional_module
-from .account import DEFAULT_ACCOUNT, EmulatedAccount
+from .account import DEFAULT_ACCOUNT, NO_SECRET, EmulatedAccount
 
 if TYPE_CHECKING:
     from .emulator.world import World
@@ -78,7 +78,9 @@ class InProcessEmulator(EmulatedAccount):
         if service not in self._clients:
             made = (
                 optional_module("boto3")
-                .Session(aws_access_key_id=self.account, aws_secret_access_key="testing", region_name=self.region)
+                .Session(
+                    aws_access_key_id=self.account, aws_secret_access_key=NO_SECRET, region_name=self.region
+                )
                 .client(service, endpoint_url=_NOWHERE)
             )
             made.meta.events.register("before-send", self._answer)
@@ -86,7 +88,7 @@ class InProcessEmulator(EmulatedAccount):
         return self._clients[service]
 
     def _answer(self, request: Any, **_: Any) -> Any:
-        """botocore's hook: answer a request instead of sending it."""
+        """Botocore's hook: answer a request instead of sending it."""
         headers = {str(key): _text(value) for key, value in request.headers.items()}
         body = request.body or b""
         content = body if isinstance(body, bytes) else body.encode() if isinstance(body, str) else body.read()

@@ -7,14 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from http.client import HTTPConnection
 from typing import IO, Any, Self
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 from ._extra import optional_module, package_folder
-from .account import DEFAULT_ACCOUNT, EmulatedAccount
+from .account import DEFAULT_ACCOUNT, NO_SECRET, EmulatedAccount
 
 _STOP_SECONDS = 10
+_ANSWER_SECONDS = 60
 
 
 class Emulator(EmulatedAccount):
@@ -76,8 +76,7 @@ class Emulator(EmulatedAccount):
             stderr=self._log or subprocess.DEVNULL,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        line = self._process.stdout.readline() if self._process.stdout is not None else b""
         if not line:
             self.stop()
             raise RuntimeError("the emulator ended before it listened; give `log` to see why")
@@ -106,7 +105,7 @@ class Emulator(EmulatedAccount):
         return {
             "AWS_ENDPOINT_URL": self.endpoint_url,
             "AWS_ACCESS_KEY_ID": self.account,
-            "AWS_SECRET_ACCESS_KEY": "testing",
+            "AWS_SECRET_ACCESS_KEY": NO_SECRET,
             "AWS_REGION": self.region,
             "AWS_DEFAULT_REGION": self.region,
             "AWS_EC2_METADATA_DISABLED": "true",
@@ -123,15 +122,20 @@ class Emulator(EmulatedAccount):
     def client(self, service: str) -> Any:
         return (
             optional_module("boto3")
-            .Session(aws_access_key_id=self.account, aws_secret_access_key="testing", region_name=self.region)
+            .Session(aws_access_key_id=self.account, aws_secret_access_key=NO_SECRET, region_name=self.region)
             .client(service, endpoint_url=self.endpoint_url)
         )
 
     def _control(self, method: str, action: str, document: Any = None) -> Any:
         body = None if document is None else json.dumps(document, default=str).encode()
-        request = Request(f"{self.endpoint_url}/_emulator/{action}", data=body, method=method)
+        host, port = self.endpoint_url.removeprefix("http://").split(":")
+        connection = HTTPConnection(host, int(port), timeout=_ANSWER_SECONDS)
         try:
-            with urlopen(request, timeout=60) as response:
-                return json.load(response)
-        except HTTPError as error:
-            raise ValueError(json.load(error)["error"]) from None
+            connection.request(method, f"/_emulator/{action}", body=body)
+            response = connection.getresponse()
+            answered = json.load(response)
+        finally:
+            connection.close()
+        if response.status != 200:
+            raise ValueError(answered["error"])
+        return answered

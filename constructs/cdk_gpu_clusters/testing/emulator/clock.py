@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
-
-UTC = timezone.utc
+from datetime import UTC, datetime, timedelta
 
 
 def parse_time(text: str | datetime) -> datetime:
@@ -13,10 +11,7 @@ def parse_time(text: str | datetime) -> datetime:
     Raises:
         ValueError: If the text is no ISO 8601 time.
     """
-    if isinstance(text, datetime):
-        moment = text
-    else:
-        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    moment = text if isinstance(text, datetime) else datetime.fromisoformat(text.strip())
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 

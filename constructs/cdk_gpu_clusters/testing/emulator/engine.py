@@ -1,20 +1,18 @@
 """The engine below the models: ministack, with its CloudFormation handlers wrapped.
 
-Everything that knows ministack stands in this file. Written against ministack 1.5.33.
+Everything that knows ministack stands in this file and in `engine_corrections.py`. Written against ministack 1.5.33.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 from .._extra import optional_module
 from . import events, provisioning
+from .engine_corrections import by_schema, with_functions, with_public_parameters, without_docker
 from .faults import Refused
 from .models import creation_faults, deletion_faults
 from .schemas import resource_schema
@@ -33,9 +31,7 @@ _RULE_SIDES = {
     "AWS::EC2::SecurityGroupIngress": "IpPermissions",
     "AWS::EC2::SecurityGroupEgress": "IpPermissionsEgress",
 }
-_PUBLIC_PARAMETERS = "/aws/service/"
 _CLOUDFORMATION_PARTS = ("engine", "changesets", "handlers", "stacks")
-_CONDITION_FUNCTIONS = ("Fn::Join", "Fn::Sub", "Fn::FindInMap", "Fn::Split")
 Handler = dict[str, Any]
 
 
@@ -64,25 +60,27 @@ class Engine:
 
     def reset(self) -> None:
         """Forget everything."""
-        with _without_docker():
+        with without_docker():
             self._app._reset_all_state()
         self.world = World()
 
     def _install(self) -> None:
         handlers = _Handlers(self)
         self._provisioners._RESOURCE_HANDLERS = handlers
-        parts = [optional_module(f"ministack.services.cloudformation.{name}") for name in _CLOUDFORMATION_PARTS]
+        parts = [
+            optional_module(f"ministack.services.cloudformation.{name}") for name in _CLOUDFORMATION_PARTS
+        ]
         cloudformation, changesets, _, stacks = parts
         changesets._RESOURCE_HANDLERS = handlers
-        stacks._property_recreation = _by_schema(stacks._property_recreation)
+        stacks._property_recreation = by_schema(stacks._property_recreation)
         stacks._add_event = self._reporting(stacks._add_event)
-        evaluate = _with_functions(cloudformation._evaluate_conditions, cloudformation._resolve_refs)
+        evaluate = with_functions(cloudformation._evaluate_conditions, cloudformation._resolve_refs)
         for part in parts:
             part._evaluate_conditions = evaluate
         # The engine adds stack tags to a group without PropagateAtLaunch, which the schema requires.
         self._provisioners._STACK_TAG_PROPERTY.pop(AUTO_SCALING_GROUP, None)
         ssm = optional_module("ministack.services.ssm")
-        ssm.resolve_parameter_value = _with_public_parameters(ssm.resolve_parameter_value)
+        ssm.resolve_parameter_value = with_public_parameters(ssm.resolve_parameter_value)
 
     def handler(self, type_name: str) -> Handler | None:
         """The handler of a resource type; None for what has no schema and no handler."""
@@ -151,7 +149,7 @@ class Engine:
             self._apply_rule(type_name, properties)
             return physical_id, resource.attributes
 
-        def delete(physical_id: str, given: Json) -> None:
+        def delete(physical_id: str, _given: Json) -> None:
             self._may_delete(type_name, physical_id)
             resource = self.world.find(type_name, physical_id)
             if resource is not None:
@@ -180,7 +178,13 @@ class Engine:
             raise Refused(f"{type_name} {physical_id}", faults)
 
     def _record(
-        self, type_name: str, logical_id: str, physical_id: str, stack_name: str, given: Json, attributes: Json
+        self,
+        type_name: str,
+        logical_id: str,
+        physical_id: str,
+        stack_name: str,
+        given: Json,
+        attributes: Json,
     ) -> None:
         self.world.add(
             Resource(
@@ -215,13 +219,24 @@ class Engine:
     def _reporting(self, add_event: Callable[..., None]) -> Callable[..., None]:
         """CloudFormation's stack events, also as EventBridge events."""
 
-        def report(stack_id: str, stack_name: str, logical_id: str, type_name: str, status: str, *rest: Any, **more: Any) -> None:
+        def report(
+            stack_id: str,
+            stack_name: str,
+            logical_id: str,
+            type_name: str,
+            status: str,
+            *rest: Any,
+            **more: Any,
+        ) -> None:
             add_event(stack_id, stack_name, logical_id, type_name, status, *rest, **more)
             detail: Json = {
                 "stack-id": stack_id,
                 "logical-resource-id": logical_id,
                 "physical-resource-id": more.get("physical_id") or (rest[1] if len(rest) > 1 else ""),
-                "status-details": {"status": status, "status-reason": more.get("reason") or (rest[0] if rest else "")},
+                "status-details": {
+                    "status": status,
+                    "status-reason": more.get("reason") or (rest[0] if rest else ""),
+                },
                 "resource-type": type_name,
             }
             if type_name == "AWS::CloudFormation::Stack":
@@ -260,72 +275,6 @@ class _Handlers(dict[str, Handler]):
                 return default
             self[type_name] = made
         return dict.__getitem__(self, type_name)
-
-
-def _with_public_parameters(resolve: Callable[..., str | None]) -> Callable[..., str | None]:
-    """Give every public AMI parameter an image id that is made up from its name."""
-
-    def resolved(name: str, *rest: Any, **more: Any) -> str | None:
-        value = resolve(name, *rest, **more)
-        if value is None and name.startswith(_PUBLIC_PARAMETERS):
-            return "ami-" + hashlib.sha256(name.encode()).hexdigest()[:17]
-        return value
-
-    return resolved
-
-
-@contextmanager
-def _without_docker() -> Iterator[None]:
-    """Keep the engine from a Docker daemon: its reset would look for containers of an earlier engine and remove them."""
-    if find_spec("docker") is None:
-        yield
-        return
-    docker = optional_module("docker")
-
-    def refuse(*_: object, **__: object) -> None:
-        raise docker.errors.DockerException("the emulator uses no Docker")
-
-    found = docker.from_env
-    docker.from_env = refuse
-    try:
-        yield
-    finally:
-        docker.from_env = found
-
-
-def _by_schema(recreation: Callable[[str, str], str]) -> Callable[[str, str], str]:
-    """What a changed property does in a change set, from the schema where it is in no doubt."""
-
-    def recreates(type_name: str, name: str) -> str:
-        schema = resource_schema(type_name)
-        if schema is None or name in schema.conditional_create_only_names:
-            return recreation(type_name, name)
-        return "Always" if name in schema.create_only_names else "Never"
-
-    return recreates
-
-
-def _with_functions(evaluate: Callable[..., Json], resolve: Callable[..., Any]) -> Callable[..., Json]:
-    """Conditions with `Fn::Join` and its like inside `Fn::Equals`, as in the CDK's bootstrap template.
-
-    The engine compares such an operand as it stands, which makes `HasCloudFormationExecutionPolicies` true.
-    """
-
-    def evaluated(template: Json, parameters: Json) -> Json:
-        mappings = template.get("Mappings", {})
-
-        def operand(value: Any) -> Any:
-            if isinstance(value, list):
-                return [operand(item) for item in value]
-            if not isinstance(value, dict):
-                return value
-            if any(name in value for name in _CONDITION_FUNCTIONS):
-                return resolve(value, {}, parameters, {}, mappings, "", "")
-            return {key: operand(item) for key, item in value.items()}
-
-        return evaluate({**template, "Conditions": operand(template.get("Conditions", {}))}, parameters)
-
-    return evaluated
 
 
 @cache

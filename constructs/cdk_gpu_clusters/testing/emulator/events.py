@@ -67,7 +67,7 @@ def fire_schedule(world: World, rule: Resource) -> list[Json]:
 
 
 def _listens(rule: Resource) -> bool:
-    return rule.properties.get("State", "ENABLED") != "DISABLED"
+    return bool(rule.properties.get("State", "ENABLED") != "DISABLED")
 
 
 def deliver(world: World, rule: Resource, event: Json) -> list[Json]:
@@ -99,7 +99,11 @@ def start_execution(world: World, machine: Resource, sent: Any) -> Json:
     for name, value in given.get("DefinitionSubstitutions", {}).items():
         text = text.replace("${" + name + "}", json.dumps(str(value))[1:-1])
     execution: Execution = run(json.loads(text), sent, world)
-    document = {"state_machine": machine.physical_id, "logical_id": machine.logical_id, **execution.document()}
+    document = {
+        "state_machine": machine.physical_id,
+        "logical_id": machine.logical_id,
+        **execution.document(),
+    }
     world.executions.append(document)
     return document
 

@@ -24,14 +24,14 @@ def create_group(world: World, resource: Resource) -> None:
         name=resource.physical_id,
         minimum=int(given["MinSize"]),
         maximum=int(given["MaxSize"]),
-        desired=int(given.get("DesiredCapacity", given["MinSize"])),
+        desired=int(given.get("DesiredCapacity") or given["MinSize"]),
         created_at=world.clock.now(),
     )
     settle(world)
 
 
 def update_group(world: World, resource: Resource) -> None:
-    """Apply new properties: a desired capacity in the template is written back, a missing one keeps the present size."""
+    """Apply new properties: a desired capacity of the template is written back, a missing one keeps the size."""
     given, group = resource.properties, world.groups[resource.physical_id]
     group.minimum, group.maximum = int(given["MinSize"]), int(given["MaxSize"])
     desired = int(given.get("DesiredCapacity", group.desired))
@@ -81,10 +81,15 @@ def resize(world: World, name: str, changes: Json) -> None:
     group = group_named(world, name)
     least, most = int(changes.get("MinSize", group.minimum)), int(changes.get("MaxSize", group.maximum))
     if least > most:
-        raise ApiError("ValidationError", f"Max bound, {most}, must be greater than or equal to min bound, {least}")
+        raise ApiError(
+            "ValidationError", f"Max bound, {most}, must be greater than or equal to min bound, {least}"
+        )
     desired = int(changes.get("DesiredCapacity", min(max(group.desired, least), most)))
     if not least <= desired <= most:
-        raise ApiError("ValidationError", f"Desired capacity:{desired} must be between the specified min size:{least} and max size:{most}")
+        raise ApiError(
+            "ValidationError",
+            f"Desired capacity:{desired} must be between the specified min size:{least} and max size:{most}",
+        )
     group.minimum, group.maximum, group.desired = least, most, desired
     settle(world)
 
@@ -111,7 +116,9 @@ def _target(world: World, group: Group) -> tuple[list[Reservation], bool]:
 
 
 def _used(world: World, reservation_id: str) -> int:
-    return sum(one.reservation_id == reservation_id for group in world.groups.values() for one in group.instances)
+    return sum(
+        one.reservation_id == reservation_id for group in world.groups.values() for one in group.instances
+    )
 
 
 def _end_lost_instances(world: World, group: Group) -> None:
@@ -126,7 +133,9 @@ def _end_lost_instances(world: World, group: Group) -> None:
     ]
     for one in lost:
         group.instances.remove(one)
-        _note(world, group, "Successful", f"Terminating EC2 instance: {one.id}", "the Capacity Block is ending")
+        _note(
+            world, group, "Successful", f"Terminating EC2 instance: {one.id}", "the Capacity Block is ending"
+        )
 
 
 def _terminate(world: World, group: Group, count: int) -> None:
@@ -139,9 +148,13 @@ def _launch(world: World, group: Group, count: int) -> None:
     reservations, targeted = _target(world, group)
     now = world.clock.now()
     for _ in range(count):
-        usable = [one for one in reservations if one.accepts_launches(now) and _used(world, one.id) < one.count]
+        usable = [
+            one for one in reservations if one.accepts_launches(now) and _used(world, one.id) < one.count
+        ]
         if targeted and not usable:
-            states = ", ".join(f"{one.id} is {one.state(now)}" for one in reservations) or "its target is gone"
+            states = (
+                ", ".join(f"{one.id} is {one.state(now)}" for one in reservations) or "its target is gone"
+            )
             _note(world, group, "Failed", "Launching a new EC2 instance", f"no reserved capacity: {states}")
             return
         instance = _new_instance(world, group, usable[0] if usable else None)
@@ -189,14 +202,22 @@ def complete_lifecycle_action(world: World, name: str, instance_id: str, result:
         ApiError: `ValidationError` where no such instance waits.
     """
     group = group_named(world, name)
-    waiting = [one for one in group.instances if one.id == instance_id and one.lifecycle_state == "Pending:Wait"]
+    waiting = [
+        one for one in group.instances if one.id == instance_id and one.lifecycle_state == "Pending:Wait"
+    ]
     if not waiting:
         raise ApiError("ValidationError", f"No active Lifecycle Action found with instance ID {instance_id}")
     if result == "CONTINUE":
         waiting[0].lifecycle_state = "InService"
         return
     group.instances.remove(waiting[0])
-    _note(world, group, "Cancelled", f"Launching a new EC2 instance: {instance_id}", "a lifecycle hook abandoned it")
+    _note(
+        world,
+        group,
+        "Cancelled",
+        f"Launching a new EC2 instance: {instance_id}",
+        "a lifecycle hook abandoned it",
+    )
     settle(world)
 
 

@@ -68,7 +68,11 @@ class Front:
             if action == "GET resources":
                 return 200, [resource.document() for resource in world.resources.values()]
             if action == "GET history":
-                return 200, {"events": world.events, "deliveries": world.deliveries, "executions": world.executions}
+                return 200, {
+                    "events": world.events,
+                    "deliveries": world.deliveries,
+                    "executions": world.executions,
+                }
             if action == "GET clock":
                 return 200, {"now": format_time(world.clock.now())}
             if action == "POST clock":

@@ -106,7 +106,7 @@ def delete(world: World, type_name: str, physical_id: str) -> None:
     world.remove(type_name, physical_id)
 
 
-def _nothing(world: World, resource: Resource) -> None:
+def _nothing(_world: World, _resource: Resource) -> None:
     return None
 
 
@@ -161,8 +161,14 @@ def _made_up(path: str, identifier: str, name: str, arn: str) -> str:
 
 
 def _create_launch_template(world: World, resource: Resource) -> None:
-    name = resource.properties.get("LaunchTemplateName") or world.new_id(f"{resource.stack_name}-", resource.logical_id)
-    resource.attributes |= {"LaunchTemplateName": name, "DefaultVersionNumber": "1", "LatestVersionNumber": "1"}
+    name = resource.properties.get("LaunchTemplateName") or world.new_id(
+        f"{resource.stack_name}-", resource.logical_id
+    )
+    resource.attributes |= {
+        "LaunchTemplateName": name,
+        "DefaultVersionNumber": "1",
+        "LatestVersionNumber": "1",
+    }
     resource.versions = [_version(world, resource, 1)]
 
 
@@ -200,7 +206,7 @@ def _create_capacity_reservation(world: World, resource: Resource) -> None:
     }
 
 
-def _update_capacity_reservation(world: World, resource: Resource) -> None:
+def _update_capacity_reservation(_world: World, resource: Resource) -> None:
     count = resource.properties["InstanceCount"]
     resource.attributes |= {"AvailableInstanceCount": count, "TotalInstanceCount": count}
 

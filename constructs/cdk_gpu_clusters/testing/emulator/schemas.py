@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .._extra import optional_module, package_folder
+from .._extra import package_folder
 from .faults import Fault
+from .schema_keywords import validator_class
 
 Json = dict[str, Any]
 
@@ -23,7 +24,13 @@ Json = dict[str, Any]
 # no text matches: such an anchor is read as the slip of the pen that it must be.
 _IMPOSSIBLE_ANCHOR = re.compile(r"(?<=[\w/])\^")
 # Unicode classes, which Python's expressions spell otherwise.
-_UNICODE_CLASSES = {r"\p{L}": r"\w", r"\p{N}": r"\d", r"\p{Z}": r"\s", r"\p{S}": r"$+<=>^`|~", r"\p{P}": r"!-/:-@\[-`{-~"}
+_UNICODE_CLASSES = {
+    r"\p{L}": r"\w",
+    r"\p{N}": r"\d",
+    r"\p{Z}": r"\s",
+    r"\p{S}": r"$+<=>^`|~",
+    r"\p{P}": r"!-/:-@\[-`{-~",
+}
 
 
 @cache
@@ -89,21 +96,20 @@ class ResourceSchema:
     def faults(self, properties: Json) -> list[Fault]:
         """Everything the schema refuses, at every depth; `properties` are coerced already."""
         if self._validator is None:
-            self._validator = _validator_class()(self.document)
+            self._validator = validator_class()(self.document)
         faults = [
             Fault(check="schema", message=f"{name} is read-only and may not be set", path=name)
             for name in self.read_only
             if name in properties and name not in self.create_only
         ]
-        for error in self._validator.iter_errors(properties):
-            faults.append(
-                Fault(
-                    check="schema",
-                    message=error.message,
-                    path="/".join(str(part) for part in error.absolute_path),
-                )
+        return faults + [
+            Fault(
+                check="schema",
+                message=error.message,
+                path="/".join(str(part) for part in error.absolute_path),
             )
-        return faults
+            for error in self._validator.iter_errors(properties)
+        ]
 
 
 @cache
@@ -160,7 +166,9 @@ def _coerce(value: Any, schema: Json, root: Json) -> Any:
     schema = _resolved(schema, root)
     if isinstance(value, dict):
         members = schema.get("properties", {})
-        return {key: _coerce(item, members[key], root) if key in members else item for key, item in value.items()}
+        return {
+            key: _coerce(item, members[key], root) if key in members else item for key, item in value.items()
+        }
     if isinstance(value, list):
         items = schema.get("items")
         return [_coerce(item, items, root) for item in value] if isinstance(items, dict) else value
@@ -181,42 +189,3 @@ def _coerce_scalar(value: Any, kind: Any) -> Any:
     if kind == "boolean" and value.lower() in ("true", "false"):
         return value.lower() == "true"
     return value
-
-
-@cache
-def _validator_class() -> Any:
-    jsonschema = optional_module("jsonschema")
-
-    def error(message: str) -> Any:
-        return jsonschema.ValidationError(message)
-
-    def pattern(validator: Any, expression: str, value: Any, schema: Json) -> Iterator[Any]:
-        if not isinstance(value, str):
-            return
-        if not re.search(expression, value):
-            yield error(f"{value!r} does not match {expression!r}")
-
-    def required_xor(validator: Any, names: list[str], value: Any, schema: Json) -> Iterator[Any]:
-        if isinstance(value, dict) and sum(name in value for name in names) != 1:
-            yield error(f"exactly one of {names} is required")
-
-    def required_or(validator: Any, names: list[str], value: Any, schema: Json) -> Iterator[Any]:
-        if isinstance(value, dict) and not any(name in value for name in names):
-            yield error(f"one of {names} is required")
-
-    def dependent_excluded(validator: Any, rules: dict[str, list[str]], value: Any, schema: Json) -> Iterator[Any]:
-        if isinstance(value, dict):
-            for name, others in rules.items():
-                for other in others:
-                    if name in value and other in value and name < other:
-                        yield error(f"{name} may not be given together with {other}")
-
-    return jsonschema.validators.extend(
-        jsonschema.Draft202012Validator,
-        {
-            "pattern": pattern,
-            "requiredXor": required_xor,
-            "requiredOr": required_or,
-            "dependentExcluded": dependent_excluded,
-        },
-    )

@@ -23,7 +23,15 @@ from .clock import parse_time
 from .reservations import seeded_reservation
 from .world import World
 
-_KEYS = {"reservations", "reservation_groups", "subnets", "security_groups", "placement_groups", "now", "block_event_names"}
+_KEYS = {
+    "reservations",
+    "reservation_groups",
+    "subnets",
+    "security_groups",
+    "placement_groups",
+    "now",
+    "block_event_names",
+}
 
 
 def plant(world: World, seed: Mapping[str, Any]) -> None:

@@ -49,5 +49,6 @@ async def _serve(listener: socket.socket, port: int) -> None:
     config.keep_alive_timeout = 75
     config.loglevel = "ERROR"
     front = Front(engine())
-    print(json.dumps({"endpoint_url": f"http://{HOST}:{port}"}), flush=True)
+    sys.stdout.write(json.dumps({"endpoint_url": f"http://{HOST}:{port}"}) + "\n")
+    sys.stdout.flush()
     await hypercorn.serve(front, config)

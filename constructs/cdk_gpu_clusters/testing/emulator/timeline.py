@@ -34,7 +34,9 @@ def move_clock(world: World, target: datetime) -> list[Json]:
     if target < start:
         raise ValueError(f"the clock cannot go back from {format_time(start)} to {format_time(target)}")
     log: list[Json] = []
-    for moment, kind, subject, action in sorted(_happenings(world, start, target), key=lambda entry: entry[0]):
+    for moment, kind, subject, action in sorted(
+        _happenings(world, start, target), key=lambda entry: entry[0]
+    ):
         world.clock.set(moment)
         action()
         fleets.settle(world)
@@ -57,7 +59,12 @@ def _happenings(
                 yield moment, "schedule", rule.physical_id, partial(events.fire_schedule, world, rule)
     for action_resource in world.of_type(SCHEDULED_ACTION):
         for moment in _action_moments(action_resource, start, end):
-            yield moment, "scheduled action", action_resource.physical_id, partial(_act, world, action_resource)
+            yield (
+                moment,
+                "scheduled action",
+                action_resource.physical_id,
+                partial(_act, world, action_resource),
+            )
 
 
 def _reservation_moments(
@@ -107,7 +114,7 @@ def _action_moments(action: Resource, start: datetime, end: datetime) -> Iterato
 
 def _act(world: World, action: Resource) -> None:
     given = action.properties
-    changes = {key: given[key] for key in ("MinSize", "MaxSize", "DesiredCapacity") if key in given}
+    changes: Json = {key: given[key] for key in ("MinSize", "MaxSize", "DesiredCapacity") if key in given}
     group = world.groups.get(given["AutoScalingGroupName"])
     if group is None or "ScheduledActions" in group.suspended:
         return

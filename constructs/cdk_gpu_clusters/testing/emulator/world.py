@@ -80,7 +80,10 @@ class World:
         self.events: list[Json] = []
         self.deliveries: list[Json] = []
         self.executions: list[Json] = []
-        self.block_event_names: tuple[str, str] = ("Capacity Block Delivered", "Capacity Block Expiration Warning")
+        self.block_event_names: tuple[str, str] = (
+            "Capacity Block Delivered",
+            "Capacity Block Expiration Warning",
+        )
         self._serials: defaultdict[str, int] = defaultdict(int)
 
     def new_id(self, prefix: str, seed: str, length: int = 17) -> str:
@@ -95,8 +98,7 @@ class World:
 
     def find(self, type_name: str, physical_id: str) -> Resource | None:
         """The resource of that type and id."""
-        found = self.resources.get(f"{type_name} {physical_id}")
-        return found
+        return self.resources.get(f"{type_name} {physical_id}")
 
     def add(self, resource: Resource) -> None:
         """Record a resource."""
@@ -136,14 +138,17 @@ class World:
         subnet = self.find(SUBNET, subnet_id)
         if subnet is None:
             return None
-        return str(subnet.properties.get("AvailabilityZone") or subnet.attributes.get("AvailabilityZone") or "")
+        return str(
+            subnet.properties.get("AvailabilityZone") or subnet.attributes.get("AvailabilityZone") or ""
+        )
 
     def has_security_group(self, group_id: str) -> bool:
         """Whether a security group exists; a VPC's default group counts."""
         if group_id in self.seeded_security_groups or self.find(SECURITY_GROUP, group_id):
             return True
         return any(
-            group_id == found.attributes.get("DefaultSecurityGroup") for found in self.of_type("AWS::EC2::VPC")
+            group_id == found.attributes.get("DefaultSecurityGroup")
+            for found in self.of_type("AWS::EC2::VPC")
         )
 
     def launch_template(self, specification: Json) -> Resource | None:
@@ -160,9 +165,10 @@ class World:
         if template is None:
             return None
         version = str(specification.get("Version", "$Default"))
-        number = {"$Default": template.attributes["DefaultVersionNumber"], "$Latest": str(len(template.versions))}.get(
-            version, version
-        )
+        number = {
+            "$Default": template.attributes["DefaultVersionNumber"],
+            "$Latest": str(len(template.versions)),
+        }.get(version, version)
         if not number.isdigit() or not 1 <= int(number) <= len(template.versions):
             return None
         data: Json = template.versions[int(number) - 1]["LaunchTemplateData"]
@@ -177,6 +183,10 @@ class World:
 
 def template_specification(properties: Json) -> Json | None:
     """The launch template of an Auto Scaling group's properties, also inside a mixed instances policy."""
-    mixed = properties.get("MixedInstancesPolicy", {}).get("LaunchTemplate", {}).get("LaunchTemplateSpecification")
+    mixed = (
+        properties.get("MixedInstancesPolicy", {})
+        .get("LaunchTemplate", {})
+        .get("LaunchTemplateSpecification")
+    )
     found: Json | None = properties.get("LaunchTemplate") or mixed
     return found

@@ -26,11 +26,15 @@ def _with_defaults(data: Json) -> Json:
 
 def _wanted_templates(world: World, params: Json) -> list[Resource]:
     ids = params.get("LaunchTemplateIds") or [params[key] for key in ("LaunchTemplateId",) if params.get(key)]
-    names = params.get("LaunchTemplateNames") or [params[key] for key in ("LaunchTemplateName",) if params.get(key)]
+    names = params.get("LaunchTemplateNames") or [
+        params[key] for key in ("LaunchTemplateName",) if params.get(key)
+    ]
     found = list(world.of_type(LAUNCH_TEMPLATE))
     for wanted in ids:
         if wanted not in {one.physical_id for one in found}:
-            raise ApiError("InvalidLaunchTemplateId.NotFound", f"The launch template {wanted} does not exist.")
+            raise ApiError(
+                "InvalidLaunchTemplateId.NotFound", f"The launch template {wanted} does not exist."
+            )
     if not ids and not names:
         return found
     return [one for one in found if one.physical_id in ids or one.attributes["LaunchTemplateName"] in names]

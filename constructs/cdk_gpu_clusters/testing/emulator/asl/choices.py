@@ -40,10 +40,10 @@ def holds(rule: Json, scope: Scope) -> bool:
         return not holds(rule["Not"], scope)
     ((name, operand),) = ((key, value) for key, value in rule.items() if key not in _STRUCTURE)
     if name == "IsPresent":
-        return scope.has(rule["Variable"]) == operand
+        return scope.has(rule["Variable"]) is bool(operand)
     value = scope.value(rule["Variable"])
     if name.startswith("Is"):
-        return _is_kind(name, value) == operand
+        return _is_kind(name, value) is bool(operand)
     return _compare(name, value, operand, scope)
 
 

@@ -39,7 +39,9 @@ def run(definition: Json, sent: Any, world: World) -> Execution:
             raise StateError("States.Runtime", "JSONata is not emulated")
         while name is not None:
             if len(execution.states) == _MOST_STATES:
-                raise StateError("States.Runtime", f"more than {_MOST_STATES:,} states; the clock does not move")
+                raise StateError(
+                    "States.Runtime", f"more than {_MOST_STATES:,} states; the clock does not move"
+                )
             execution.states.append(name)
             context = _context(execution, name, started, world)
             name, data = _step(definition["States"][name], data, context, execution, world)
@@ -57,13 +59,17 @@ def _context(execution: Execution, name: str, started: datetime, world: World) -
     }
 
 
-def _step(state: Json, data: Any, context: Json, execution: Execution, world: World) -> tuple[str | None, Any]:
+def _step(
+    state: Json, data: Any, context: Json, execution: Execution, world: World
+) -> tuple[str | None, Any]:
     """Run one state: the next state's name (None at the end) and its data."""
     kind = state["Type"]
     try:
         selected = _selected(state.get("InputPath", "$"), Scope(data, context))
         if kind == "Choice":
-            return _chosen(state, Scope(selected, context)), _selected(state.get("OutputPath", "$"), Scope(selected, context))
+            return _chosen(state, Scope(selected, context)), _selected(
+                state.get("OutputPath", "$"), Scope(selected, context)
+            )
         if kind == "Fail":
             raise StateError(state.get("Error", ""), state.get("Cause", ""))
         result = _result(kind, state, selected, context, execution, world)

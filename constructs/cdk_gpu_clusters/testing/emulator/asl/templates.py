@@ -119,6 +119,8 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "JsonMerge": _merge,
     "JsonToString": lambda value: json.dumps(value, separators=(",", ":")),
     "MathAdd": lambda left, right: int(left) + int(right),
-    "StringSplit": lambda text, separators: [part for part in re.split(f"[{re.escape(separators)}]", text) if part],
+    "StringSplit": lambda text, separators: [
+        part for part in re.split(f"[{re.escape(separators)}]", text) if part
+    ],
     "StringToJson": json.loads,
 }

@@ -64,7 +64,9 @@ def _subnet_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
     for subnet in properties.get("VPCZoneIdentifier", []):
         if world.zone_of_subnet(subnet) is None:
             yield Fault(
-                check="subnet-missing", message=f"the subnet {subnet!r} does not exist", path="VPCZoneIdentifier"
+                check="subnet-missing",
+                message=f"the subnet {subnet!r} does not exist",
+                path="VPCZoneIdentifier",
             )
 
 

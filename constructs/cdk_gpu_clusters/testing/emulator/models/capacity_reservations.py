@@ -42,7 +42,9 @@ def _end_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
     if kind == "limited" and not end:
         yield Fault(check="reservation-end", message="EndDateType limited needs an EndDate", path="EndDate")
     if kind == "unlimited" and end:
-        yield Fault(check="reservation-end", message="EndDateType unlimited allows no EndDate", path="EndDate")
+        yield Fault(
+            check="reservation-end", message="EndDateType unlimited allows no EndDate", path="EndDate"
+        )
     if not end:
         return
     try:
@@ -64,7 +66,9 @@ def _group_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
         return
     name = arn.rsplit("placement-group/", 1)[-1]
     group = world.find("AWS::EC2::PlacementGroup", name)
-    strategy = group.properties.get("Strategy", "cluster") if group else world.seeded_placement_groups.get(name)
+    strategy = (
+        group.properties.get("Strategy", "cluster") if group else world.seeded_placement_groups.get(name)
+    )
     if strategy is None:
         yield Fault(
             check="placement-group-missing",

@@ -60,7 +60,9 @@ def interface_faults(data: dict[str, Any]) -> Iterator[Fault]:
     if data.get("InstanceType") in instance_types():
         findings += check_interfaces(data["InstanceType"], interfaces)
     for finding in errors_in(findings):
-        yield Fault(check=f"interfaces {finding.id}", message=f"{finding.cause}, got {finding.got}", path=_PATH)
+        yield Fault(
+            check=f"interfaces {finding.id}", message=f"{finding.cause}, got {finding.got}", path=_PATH
+        )
 
 
 def _interface(item: dict[str, Any]) -> NetworkInterface:

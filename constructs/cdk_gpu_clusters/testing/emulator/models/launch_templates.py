@@ -39,13 +39,19 @@ def _instance_type_faults(data: dict[str, Any]) -> Iterator[Fault]:
     name = data.get("InstanceType")
     if name is not None and not instance_type_exists(name):
         yield Fault(
-            check="instance-type", message=f"there is no instance type {name!r}", path="LaunchTemplateData/InstanceType"
+            check="instance-type",
+            message=f"there is no instance type {name!r}",
+            path="LaunchTemplateData/InstanceType",
         )
 
 
 def _placement_faults(data: dict[str, Any], world: World) -> Iterator[Fault]:
     name = data.get("Placement", {}).get("GroupName")
-    if name and world.find("AWS::EC2::PlacementGroup", name) is None and name not in world.seeded_placement_groups:
+    if (
+        name
+        and world.find("AWS::EC2::PlacementGroup", name) is None
+        and name not in world.seeded_placement_groups
+    ):
         yield Fault(
             check="placement-group-missing",
             message=f"the placement group {name!r} does not exist",

@@ -30,7 +30,7 @@ _CREATION: Mapping[str, Check] = {
     "AWS::AutoScaling::ScheduledAction": scheduled_action_faults,
     "AWS::AutoScaling::WarmPool": warm_pool_faults,
 }
-_DELETION: Mapping[str, Callable[[str, "World"], Iterator[Fault]]] = {
+_DELETION: Mapping[str, Callable[[str, World], Iterator[Fault]]] = {
     "AWS::EC2::PlacementGroup": placement_group_deletion_faults,
     "AWS::EC2::SecurityGroup": security_group_deletion_faults,
 }

@@ -33,14 +33,16 @@ def target_faults(data: dict[str, Any], world: World) -> Iterator[Fault]:
     if missing:
         yield Fault(check="reservation-missing", message=missing, path=f"{_PATH}/CapacityReservationTarget")
     for reservation in reservations:
-        yield from _match_faults(data, market, reservation, world)
+        yield from _match_faults(data, market, reservation)
 
 
 def _market_faults(
     data: dict[str, Any], market: str, target: dict[str, Any], specification: dict[str, Any]
 ) -> Iterator[Fault]:
     if market == "spot" and target:
-        yield Fault(check="spot-with-reservation", message="Spot instances cannot use a reservation", path=_MARKET)
+        yield Fault(
+            check="spot-with-reservation", message="Spot instances cannot use a reservation", path=_MARKET
+        )
     if market == "capacity-block" and not target:
         yield Fault(
             check="block-without-target",
@@ -73,7 +75,7 @@ def _targets(target: dict[str, Any], world: World) -> tuple[list[Reservation], s
     return (members, "") if members is not None else ([], f"the resource group {group!r} does not exist")
 
 
-def _match_faults(data: dict[str, Any], market: str, reservation: Reservation, world: World) -> Iterator[Fault]:
+def _match_faults(data: dict[str, Any], market: str, reservation: Reservation) -> Iterator[Fault]:
     name = data.get("InstanceType")
     if name and name != reservation.instance_type:
         yield Fault(
@@ -99,12 +101,6 @@ def _match_faults(data: dict[str, Any], market: str, reservation: Reservation, w
             check="market-type-with-odcr",
             message=f"{reservation.id} is an On-Demand Capacity Reservation, not a Capacity Block",
             path=_MARKET,
-        )
-    if reservation.state(world.clock.now()) in ("expired", "cancelled", "payment-failed", "failed"):
-        yield Fault(
-            check="reservation-over",
-            message=f"{reservation.id} is {reservation.state(world.clock.now())}",
-            path=_PATH,
         )
     yield from _group_faults(data, reservation)
 

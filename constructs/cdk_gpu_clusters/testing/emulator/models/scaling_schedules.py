@@ -56,7 +56,9 @@ def scheduled_action_faults(properties: dict[str, Any], world: World) -> Iterato
     """Faults of an `AWS::AutoScaling::ScheduledAction`."""
     yield from _owner_faults(properties, world)
     if not properties.keys() & {"MinSize", "MaxSize", "DesiredCapacity"}:
-        yield Fault(check="schedule-size", message="give at least one of MinSize, MaxSize and DesiredCapacity")
+        yield Fault(
+            check="schedule-size", message="give at least one of MinSize, MaxSize and DesiredCapacity"
+        )
     start = properties.get("StartTime")
     if start is not None and parse_time(start) <= world.clock.now():
         yield Fault(

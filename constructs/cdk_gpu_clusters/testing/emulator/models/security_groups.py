@@ -24,7 +24,9 @@ def rule_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
         group = properties.get(name)
         if group and not world.has_security_group(group):
             yield Fault(
-                check="security-group-missing", message=f"the security group {group!r} does not exist", path=name
+                check="security-group-missing",
+                message=f"the security group {group!r} does not exist",
+                path=name,
             )
 
 
