@@ -26,7 +26,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help demo test lint format snapshots pages wheel lock clean distclean
+.PHONY: env help demo test lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,12 +41,23 @@ test: env ## every test that needs no root (TESTS=folders or files, ARGS=options
 	@CDK_VALIDATION=false $(BIN)/python -m pytest $(TESTS) $(ARGS)
 
 lint: env ## style, types, layers, shell scripts, generated pages
+	@$(MAKE) --keep-going lint-style lint-layers lint-shell lint-pages lint-types
+
+lint-style:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/lint-imports --no-cache
+
+lint-layers:
+	@$(BIN)/lint-imports --no-cache --no-logo
+
+lint-shell:
 	@$(if $(SHELL_SCRIPTS),$(BIN)/shellcheck --external-sources --source-path=SCRIPTDIR $(SHELL_SCRIPTS))
 	@$(if $(SHELL_SCRIPTS),$(BIN)/shfmt -d $(SHELL_SCRIPTS))
+
+lint-pages:
 	@$(foreach writer,$(WRITERS),$(BIN)/python $(writer) --check;)
+
+lint-types:
 	@$(BIN)/mypy
 
 format: env ## rewrite the code in the house style

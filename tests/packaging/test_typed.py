@@ -73,4 +73,4 @@ def test_public_api_is_fully_typed(clean_environment: CleanEnvironment, tmp_path
         if not entry["isTypeKnown"]
         for fault in entry["diagnostics"]
     }
-    assert vague == set(), "\n".join(sorted(vague))
+    assert not vague, "\n".join(sorted(vague))
