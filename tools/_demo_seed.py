@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from cdk_gpu_clusters.testing.emulator.clock import format_time, parse_time
 from cdk_gpu_clusters_stacks.spec.capacity import (
     CapacityBlock,
+    NewReservation,
     Reservation,
     ReservationGroup,
     UltraServerBlock,
@@ -15,6 +18,7 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 
 Json = dict[str, Any]
+_BEFORE = timedelta(days=1)
 _MADE_UP_MEMBER = "cr-0123456789abcdef0"  # the one reservation of a resource group that a file names
 
 
@@ -26,7 +30,21 @@ def seeds_of(spec: ClusterSpec) -> Json:
         seed["subnets"] = dict.fromkeys(spec.network.subnet_ids, zone)
     for fleet in spec.training.fleets.values():
         _add_capacity(seed, fleet, zone)
+    dates = [parse_time(str(moment)) for fleet in spec.training.fleets.values() for moment in _dates(fleet)]
+    eve = min(dates, default=datetime.max.replace(tzinfo=UTC)) - _BEFORE
+    if eve < datetime.now(UTC):  # an example stays deployable after its dates have passed
+        seed["now"] = format_time(eve)
     return seed
+
+
+def _dates(fleet: FleetSpec) -> list[object]:
+    """The moments that must lie ahead at the first deploy."""
+    capacity = fleet.capacity
+    if isinstance(capacity, CapacityBlock | UltraServerBlock):
+        return [capacity.starts_at or capacity.ends_at]
+    if isinstance(capacity, NewReservation) and capacity.new_reservation.end_date:
+        return [capacity.new_reservation.end_date]
+    return []
 
 
 def block_times(spec: ClusterSpec) -> tuple[str, str] | None:

@@ -263,7 +263,7 @@ class _Handlers(dict[str, Handler]):
         return isinstance(type_name, str) and self.get(type_name) is not None
 
     def __missing__(self, type_name: str) -> Handler:
-        found = self.get(type_name)
+        found: Handler | None = self.get(type_name)
         if found is None:
             raise KeyError(type_name)
         return found
