@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import aws_cdk as cdk
 
@@ -80,12 +82,20 @@ def main() -> None:
     Faults of the file go to standard error, all at once, and nothing is written; so do warnings.
     """
     app = cdk.App()
-    path = Path(app.node.try_get_context("cluster") or DEFAULT_CLUSTER_FILE)
-    reading = read_cluster(path)
-    if report(reading.findings) or reading.spec is None:
-        sys.exit(1)
+    reading = read_cluster(Path(app.node.try_get_context("cluster") or DEFAULT_CLUSTER_FILE))
+    report(reading.findings)
+    if reading.spec is None:
+        _stop(app)
     try:
         build_cluster(app, reading.spec)
     except ConfigError as error:
-        sys.exit(report(error.findings))
+        report(error.findings)
+        _stop(app)
     app.synth()
+
+
+def _stop(app: cdk.App) -> NoReturn:
+    """End with nothing written: an App makes its output folder before it has anything to put there."""
+    with suppress(OSError):  # a folder with an earlier assembly stays
+        Path(app.outdir).rmdir()
+    sys.exit(1)
