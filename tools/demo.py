@@ -24,7 +24,6 @@ from pathlib import Path
 
 from _demo_seed import block_times, seeds_of
 from _demo_view import brief_lines, lines
-
 from cdk_gpu_clusters.testing import Emulator
 from cdk_gpu_clusters.testing.emulator.clock import parse_time
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
