@@ -41,8 +41,9 @@ def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         ),
         (
             GOOD_HEAD + "training:\n  fleets:\n    a:\n      instance_type: p5.48xlarge\n      nodes: 2\n"
-            "      placement: cluster\n      capacity: { capacity_block: cr-0123456789abcdef0 }\n",
-            ["cluster.yaml:10:", "GPU-CAP-001", "GPU-CAP-002"],
+            "      placement: cluster\n      capacity: { capacity_block: cr-0123456789abcdef0, ends_at: 2026-12-15T11:30Z }\n"
+            "    b: { instance_type: p5.48xlarge, nodes: 2, capacity: { capacity_block: cr-0123456789abcdef0 } }\n",
+            ["cluster.yaml:10:", "GPU-CAP-002", "cluster.yaml:12:", "GPU-CAP-001"],
         ),
         ("version: 1\n  name: [", ["cluster.yaml:2:", "GPU-SPEC-002"]),
         ("", ["cluster.yaml:1:", "GPU-SPEC-003"]),
