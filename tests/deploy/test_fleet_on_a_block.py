@@ -57,7 +57,7 @@ def stack(app_factory: Any) -> Stack:
             capacity=Capacity.capacity_block(BLOCK, starts_at=starts_at, ends_at=END),
             **options,
         )
-        template: dict[str, Any] = Template.from_stack(made).to_json()
+        template = dict(Template.from_stack(made).to_json())
         template["Parameters"].pop("BootstrapVersion", None)
         return template
 
