@@ -37,7 +37,7 @@ class Site:
 
     def template(self) -> dict[str, Any]:
         """The stack's template; the app is synthesized once, and is finished then."""
-        template: dict[str, Any] = Template.from_stack(self.stack).to_json()
+        template = dict(Template.from_stack(self.stack).to_json())
         return template
 
     def resources(self) -> Resources:
