@@ -37,8 +37,7 @@ class Site:
 
     def template(self) -> dict[str, Any]:
         """The stack's template; the app is synthesized once, and is finished then."""
-        template = dict(Template.from_stack(self.stack).to_json())
-        return template
+        return dict(Template.from_stack(self.stack).to_json())
 
     def resources(self) -> Resources:
         """The stack's resources by logical id."""

@@ -100,8 +100,7 @@ def everything_on(app: cdk.App, env: cdk.Environment | None, zone: str) -> dict[
         efa=False,
         image=NodeImage.from_id("ami-0123456789abcdef0"),
     )
-    template = dict(Template.from_stack(stack).to_json())
-    return template
+    return dict(Template.from_stack(stack).to_json())
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ BLOCK = Capacity.capacity_block(
 
 
 def fleet(site: Site, **options: Any) -> GpuFleet:
-    given = {
+    given: dict[str, Any] = {
         "vpc": site.vpc,
         "vpc_subnets": site.one_subnet,
         "instance_type": "p5.48xlarge",
@@ -358,7 +358,7 @@ def test_a_reservation_in_another_zone_is_found(site: Site) -> None:
     ],
 )
 def test_reservations_that_cannot_be_made(site: Site, options: dict[str, Any], expected: set[str]) -> None:
-    given = {
+    given: dict[str, Any] = {
         "instance_type": "p4d.24xlarge",
         "instance_count": 4,
         "availability_zone": "us-east-1a",

@@ -118,9 +118,9 @@ class CapacityReservation(Construct):
             else placement_group_arn(self, placement_group),
         )
         self.reservation_id: str = self._resource.attr_id
-        self.instance_type = instance_type
-        self.availability_zone = availability_zone
-        self.placement_group = placement_group
+        self.instance_type: str = instance_type
+        self.availability_zone: str = availability_zone
+        self.placement_group: ec2.IPlacementGroup | None = placement_group
         self.unused_alarm: cloudwatch.Alarm | None = None
         if unused_alarm:
             self.unused_alarm = self._alarm_when_unused(unused_alarm_after or cdk.Duration.hours(1))

@@ -54,7 +54,7 @@ class ClusterPlacementGroup(ec2.PlacementGroup):
         super().__init__(scope, construct_id, strategy=_STRATEGIES[strategy], partitions=partitions)
         if partition_count is not None:
             report(self, check_partition_count(partition_count))
-        self.placement_strategy = strategy
+        self.placement_strategy: PlacementStrategy = strategy
 
 
 def placement_group_arn(scope: Construct, placement_group: ec2.IPlacementGroup) -> str:

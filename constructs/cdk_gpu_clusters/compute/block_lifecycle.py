@@ -85,9 +85,9 @@ class CapacityBlockLifecycle(Construct):
             log_group: Where the state machine logs.
         """
         super().__init__(scope, construct_id)
-        self.window = window
+        self.window: BlockWindow = window
         definition = _definition(window, node_count)
-        self.state_machine = sfn.StateMachine(
+        self.state_machine: sfn.StateMachine = sfn.StateMachine(
             self,
             "StateMachine",
             definition_body=sfn.DefinitionBody.from_string(cdk.Stack.of(self).to_json_string(definition)),

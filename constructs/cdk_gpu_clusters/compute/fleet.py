@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
+from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -12,38 +13,23 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import errors_at, known, report
+from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
-from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
-from cdk_gpu_clusters.compute.auto_scaling_group import (
-    GroupParts,
-    UpdatePolicy,
-    auto_scaling_group,
-)
+from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
 from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
-from cdk_gpu_clusters.compute.fleet_checks import (
-    check_addresses_left,
-    check_reservation_zone,
-    check_subnets,
-)
 from cdk_gpu_clusters.compute.fleet_node import fleet_node_settings
+from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_role import NodeRole
 from cdk_gpu_clusters.compute.root_volume import RootVolume
-from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
-from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.settings import UserPart, check_settings
 from cdk_gpu_clusters.node.user_data import render_user_data
-from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse, block_window, decide_capacity
-from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.efa_choice import uses_efa
-from cdk_gpu_clusters.rules.fleet import check_size, check_timeout
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, plan_interfaces
-from cdk_gpu_clusters.rules.ip_budget import IpDemand
-from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
+from cdk_gpu_clusters.rules.capacity import CapacityKind, block_window
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 
 class GpuFleet(Construct):
@@ -68,6 +54,7 @@ class GpuFleet(Construct):
         ... )
 
     Attributes:
+        plan: What was decided about the fleet: type, interfaces, placement, size.
         launch_template: The launch template construct.
         fabric: Security group in which the nodes exchange EFA traffic, None without EFA.
         placement_group: Placement group of the nodes, None where the capacity forbids or needs none.
@@ -127,8 +114,7 @@ class GpuFleet(Construct):
             image: Image; the newest recommended one of the type at each deployment if left out; running nodes keep
                 theirs.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
-            role: Role of the nodes; a new one with Systems Manager access and the fleet's own hooks if left out. An
-                imported role gets no permissions: see `NodeRole` for what it needs.
+            role: Role of the nodes; a new `NodeRole` if left out. An imported role gets no permissions.
             environment: Variables for every login and job on the node, such as NCCL settings.
             user_data_parts: Further user-data parts, after the fleet's own.
             update_policy: Whether a new template version replaces running nodes; never if left out.
@@ -137,91 +123,61 @@ class GpuFleet(Construct):
             log_retention: How long boot events are kept; one month if left out.
 
         Raises:
-            ConfigError: GPU-FLT-001 to -005, and the faults of type, capacity, placement, interfaces and image.
+            ConfigError: GPU-FLT-001 to -006, and the faults of type, capacity, placement, interfaces and image.
         """
         super().__init__(scope, construct_id)
-        self._capacity = capacity or Capacity.on_demand()
-        name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
-        with errors_at(self):
-            self.catalogue_type: InstanceType = catalogue_type(name)
-            self._efa = uses_efa(self.catalogue_type, efa)
-            self._plan = plan_interfaces(self.catalogue_type, policy=interface_policy, efa=self._efa)
-        self._decision = decide_capacity(self._capacity.terms, efa=self._efa)
-        self._vpc = vpc
-        self._subnets = _select(vpc, vpc_subnets)
-        minimum = node_count if min_node_count is None else min_node_count
-        maximum = node_count if max_node_count is None else max_node_count
-        ready_seconds = int((ready_timeout or cdk.Duration.minutes(30)).to_seconds())
-        drain_seconds = int((drain_timeout or cdk.Duration.minutes(5)).to_seconds())
-        report(
+        plan = plan_fleet(
             self,
-            [
-                *check_size(minimum, maximum),
-                *check_timeout("ready_timeout", ready_seconds),
-                *check_timeout("drain_timeout", drain_seconds),
-                *self._check_place(maximum, placement, placement_group),
-            ],
+            FleetWish(
+                vpc=vpc,
+                vpc_subnets=vpc_subnets,
+                instance_type=instance_type,
+                node_count=node_count,
+                min_node_count=min_node_count,
+                max_node_count=max_node_count,
+                capacity=capacity,
+                efa=efa,
+                interface_policy=interface_policy,
+                placement=placement,
+                placement_group=placement_group,
+                ready_timeout=ready_timeout,
+                drain_timeout=drain_timeout,
+            ),
         )
-        least, most = minimum or 0, maximum or 0  # nothing given is refused above
-        self.fabric = fabric or (EfaSecurityGroup(self, "Fabric", vpc=vpc) if self._efa else None)
-        if isinstance(self.fabric, EfaSecurityGroup):
-            report(self, self.fabric.admit(self.catalogue_type))
-        self.placement_group = self._choose_placement_group(placement, placement_group)
-        self.log_group = logs.LogGroup(
+        self.plan: FleetPlan = plan
+        self.fabric: ec2.ISecurityGroup | None = self._join_fabric(vpc, fabric)
+        self.placement_group: ec2.IPlacementGroup | None = plan.placement_group
+        if plan.new_placement is not None:
+            self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
+        self.log_group: logs.ILogGroup = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
         )
         self.role: iam.IRole = role or NodeRole(self, "Role")
-        self.launch_template = GpuLaunchTemplate(
+        self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
             self,
             "LaunchTemplate",
-            instance_type=name,
-            capacity=self._capacity,
+            instance_type=plan.instance_type.name,
+            capacity=plan.capacity,
             interface_policy=interface_policy,
-            efa=self._efa,
+            efa=plan.efa,
             fabric=self.fabric,
-            security_groups=security_groups or self._own_groups(),
+            security_groups=security_groups or self._own_groups(vpc),
             placement_group=self.placement_group,
             instance_profile=iam.InstanceProfile(self, "InstanceProfile", role=self.role),
             image=image,
             root_volume=root_volume,
-            user_data=self._user_data(
-                fleet_node_settings(
-                    self.catalogue_type,
-                    self._plan,
-                    fleet_name=self.node.path,
-                    log_group_name=self.log_group.log_group_name,
-                    is_spot=self._capacity.terms.kind is CapacityKind.SPOT,
-                    ready_timeout_seconds=ready_seconds,
-                    drain_timeout_seconds=drain_seconds,
-                    environment=environment or {},
-                    user_parts=tuple(user_data_parts),
-                )
-            ),
+            user_data=self._user_data(environment or {}, user_data_parts),
         )
-        self.connections = ec2.Connections(security_groups=self.launch_template.security_groups)
-        self.cfn_auto_scaling_group = auto_scaling_group(
-            self,
-            "Resource",
-            GroupParts(
-                launch_template_id=self.launch_template.launch_template_id,
-                launch_template_version=self.launch_template.latest_version_number,
-                subnet_ids=[subnet.subnet_id for subnet in self._subnets],
-                minimum=0 if self._decision.size_changes_after_deploy else least,
-                maximum=most,
-                terminates_before_launch=self._decision.terminates_before_launch,
-                ready_timeout_seconds=ready_seconds,
-                drain_timeout_seconds=drain_seconds,
-                update_policy=update_policy,
-            ),
+        self.connections: ec2.Connections = ec2.Connections(
+            security_groups=self.launch_template.security_groups
         )
+        self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(update_policy)
         self.node.default_child = self.cfn_auto_scaling_group
-        for subnet in self._subnets:  # a node's first boot needs the way out
-            self.cfn_auto_scaling_group.node.add_dependency(subnet.internet_connectivity_established)
         if isinstance(self.role, NodeRole):
             self.role.allow_fleet(group_name=self.fleet_name, log_group=self.log_group)
-        self.block_lifecycle = self._follow_block(most)
-        for named in (self.launch_template, self.cfn_auto_scaling_group):
-            cdk.Tags.of(named).add("Name", self.node.path)
+        self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
+        cdk.Tags.of(self.launch_template).add("Name", self.node.path)
+        cdk.Tags.of(self.cfn_auto_scaling_group).add("Name", self.node.path)
 
     @property
     def fleet_name(self) -> str:
@@ -282,69 +238,55 @@ class GpuFleet(Construct):
             period=period or cdk.Duration.minutes(1),
         )
 
-    def _check_place(
-        self,
-        node_count: int | None,
-        placement: PlacementStrategy | None,
-        placement_group: ec2.IPlacementGroup | None,
-    ) -> list[Finding]:
-        kind = self._capacity.terms.kind
-        strategy = placement or _strategy_of(placement_group)
-        findings = check_capacity(
-            self._capacity.known_terms,
-            self.catalogue_type,
-            node_count=node_count,
-            region=known(cdk.Stack.of(self).region),
-            placement=strategy,
-            has_reservation_group=placement is None and self._capacity.placement_group is placement_group,
-        )
-        if strategy is not None:
-            findings += check_placement(
-                self.catalogue_type,
-                strategy,
-                node_count=node_count,
-                efa=self._efa,
-                zone_count=len(self._subnets),
-            )
-        findings += check_subnets(
-            self._vpc,
-            self._subnets,
-            interface_count=len(self._plan.interfaces),
-            one_zone=kind.is_reserved,
-            efa=self._efa,
-        )
-        findings += check_reservation_zone(self._capacity.availability_zone, self._subnets)
-        demand = IpDemand(
-            nodes=node_count or 0,
-            addresses_per_node=self._plan.ip_addresses_per_node,
-            name=self.node.path,
-        )
-        return findings + check_addresses_left(self._subnets, demand)
+    def _join_fabric(self, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None) -> ec2.ISecurityGroup | None:
+        joined = fabric or (EfaSecurityGroup(self, "Fabric", vpc=vpc) if self.plan.efa else None)
+        if isinstance(joined, EfaSecurityGroup):
+            report(self, joined.admit(self.plan.instance_type))
+        return joined
 
-    def _choose_placement_group(
-        self, placement: PlacementStrategy | None, placement_group: ec2.IPlacementGroup | None
-    ) -> ec2.IPlacementGroup | None:
-        if placement_group is not None:
-            return placement_group
-        if placement is PlacementStrategy.NONE:
-            return None
-        if placement is not None:
-            return ClusterPlacementGroup(self, "Placement", strategy=placement)
-        if self._decision.placement is PlacementUse.OWN:
-            return ClusterPlacementGroup(self, "Placement")
-        return self._capacity.placement_group
-
-    def _own_groups(self) -> list[ec2.ISecurityGroup]:
+    def _own_groups(self, vpc: ec2.IVpc) -> list[ec2.ISecurityGroup]:
         if self.fabric is not None:
             return []
-        return [ec2.SecurityGroup(self, "Host", vpc=self._vpc, description="GPU nodes: no way in")]
+        return [ec2.SecurityGroup(self, "Host", vpc=vpc, description="GPU nodes: no way in")]
 
-    def _user_data(self, settings: NodeSettings) -> str:
+    def _user_data(self, environment: Mapping[str, str], parts: Sequence[UserPart]) -> str:
+        settings = fleet_node_settings(
+            self.plan.instance_type,
+            self.plan.interfaces,
+            fleet_name=self.node.path,
+            log_group_name=self.log_group.log_group_name,
+            is_spot=self.plan.capacity.terms.kind is CapacityKind.SPOT,
+            ready_timeout_seconds=self.plan.ready_timeout_seconds,
+            drain_timeout_seconds=self.plan.drain_timeout_seconds,
+            environment=environment,
+            user_parts=tuple(parts),
+        )
         report(self, check_settings(settings))
         return render_user_data(settings)
 
-    def _follow_block(self, node_count: int) -> CapacityBlockLifecycle | None:
-        window = block_window(self._capacity.terms)
+    def _group(self, update_policy: UpdatePolicy) -> autoscaling.CfnAutoScalingGroup:
+        group = auto_scaling_group(
+            self,
+            "Resource",
+            GroupParts(
+                launch_template_id=self.launch_template.launch_template_id,
+                launch_template_version=self.launch_template.latest_version_number,
+                subnet_ids=[subnet.subnet_id for subnet in self.plan.subnets],
+                minimum=self.plan.minimum,
+                maximum=self.plan.maximum,
+                terminates_before_launch=self.plan.decision.terminates_before_launch,
+                ready_timeout_seconds=self.plan.ready_timeout_seconds,
+                drain_timeout_seconds=self.plan.drain_timeout_seconds,
+                update_policy=update_policy,
+            ),
+        )
+        for subnet in self.plan.subnets:  # a node's first boot needs the way out
+            group.node.add_dependency(subnet.internet_connectivity_established)
+        return group
+
+    def _follow_block(self) -> CapacityBlockLifecycle | None:
+        terms = self.plan.capacity.terms
+        window = block_window(terms)
         if window is None:
             return None
         return CapacityBlockLifecycle(
@@ -352,28 +294,7 @@ class GpuFleet(Construct):
             "Block",
             group=self.cfn_auto_scaling_group,
             window=window,
-            reservation_id=self._capacity.terms.reservation_id,
-            node_count=node_count,
+            reservation_id=terms.reservation_id,
+            node_count=self.plan.maximum,
             log_group=self.log_group,
         )
-
-
-def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> list[ec2.ISubnet]:
-    if wish is None:
-        return vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS).subnets
-    return vpc.select_subnets(
-        availability_zones=wish.availability_zones,
-        one_per_az=wish.one_per_az,
-        subnet_filters=wish.subnet_filters,
-        subnet_group_name=wish.subnet_group_name,
-        subnets=wish.subnets,
-        subnet_type=wish.subnet_type,
-    ).subnets
-
-
-def _strategy_of(placement_group: ec2.IPlacementGroup | None) -> PlacementStrategy | None:
-    if placement_group is None:
-        return None
-    if isinstance(placement_group, ClusterPlacementGroup):
-        return placement_group.placement_strategy
-    return PlacementStrategy.CLUSTER

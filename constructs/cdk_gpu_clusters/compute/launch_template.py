@@ -124,9 +124,9 @@ class GpuLaunchTemplate(Construct):
             capacity.terms, efa=self.interface_plan.efa_count > 0
         )
         report(self, self._check(fabric, security_groups, subnet, user_data))
-        self.capacity = capacity
-        self.placement_group = placement_group or capacity.placement_group
-        self.security_groups = [*([fabric] if fabric else []), *security_groups]
+        self.capacity: Capacity = capacity
+        self.placement_group: ec2.IPlacementGroup | None = placement_group or capacity.placement_group
+        self.security_groups: list[ec2.ISecurityGroup] = [*([fabric] if fabric else []), *security_groups]
         self._tags = cdk.TagManager(cdk.TagType.KEY_VALUE, "AWS::EC2::LaunchTemplate")
         parts = TemplateParts(
             instance_type=name,
@@ -149,7 +149,9 @@ class GpuLaunchTemplate(Construct):
         )
         data = launch_template_data(parts)
         data["tagSpecifications"] = cdk.Lazy.any(_TagSpecifications(self._tags))
-        self.cfn_launch_template = ec2.CfnLaunchTemplate(self, "Resource", launch_template_data=data)
+        self.cfn_launch_template: ec2.CfnLaunchTemplate = ec2.CfnLaunchTemplate(
+            self, "Resource", launch_template_data=data
+        )
         self.node.default_child = self.cfn_launch_template
 
     @property

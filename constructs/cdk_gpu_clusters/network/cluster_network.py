@@ -121,8 +121,8 @@ class ClusterNetwork(Construct):
             ConfigError: With every fault of the zones, the block and the sizes (`GPU-NET-...`).
         """
         super().__init__(scope, construct_id)
-        self.availability_zone = availability_zone
-        self.egress = Egress(egress)
+        self.availability_zone: str = availability_zone
+        self.egress: Egress = Egress(egress)
         zones = NetworkZones.of(availability_zone, control_availability_zones, nat_availability_zone)
         size = known(cidr) or _STAND_IN
         keys = [key for key, _ in zones.control]
@@ -138,9 +138,11 @@ class ClusterNetwork(Construct):
         plan = plan_subnets(size, fleet_subnet_prefix=fleet_subnet_prefix, control_zones=keys)
 
         self._cidr = cidr
-        self.cfn_vpc = self._define_vpc(cidr)
+        self.cfn_vpc: ec2.CfnVPC = self._define_vpc(cidr)
         vpc_id = self.cfn_vpc.ref
-        self.subnets = ClusterSubnets(self, "Subnets", vpc_id=vpc_id, vpc_cidr=cidr, zones=zones, plan=plan)
+        self.subnets: ClusterSubnets = ClusterSubnets(
+            self, "Subnets", vpc_id=vpc_id, vpc_cidr=cidr, zones=zones, plan=plan
+        )
         self.fleet_subnet: ec2.ISubnet = self.subnets.fleet.subnet
         self.fleet_subnet_cidr: str = self.subnets.fleet.cidr_block
         self.nat: NatEgress | None = None
@@ -154,7 +156,7 @@ class ClusterNetwork(Construct):
                 private_route_tables=self.subnets.route_tables,
             )
         self.vpc: ec2.IVpc = self.subnets.import_vpc(self, "Vpc", isolated=self.nat is None)
-        self.endpoints = VpcEndpoints(
+        self.endpoints: VpcEndpoints = VpcEndpoints(
             self,
             "Endpoints",
             vpc=self.vpc,

@@ -68,10 +68,12 @@ class ClusterSubnets(Construct):
             )
             for role in (_FLEET, _CONTROL)
         }
-        self.fleet = self._subnet(self, _FLEET, zones.fleet, plan.fleet, routes=_FLEET)
+        self.fleet: NetworkSubnet = self._subnet(self, _FLEET, zones.fleet, plan.fleet, routes=_FLEET)
         control, balancers = Construct(self, _CONTROL), Construct(self, _LOAD_BALANCER)
-        self.control = [self._subnet(control, key, zone, plan.control[key]) for key, zone in zones.control]
-        self.load_balancer = [
+        self.control: list[NetworkSubnet] = [
+            self._subnet(control, key, zone, plan.control[key]) for key, zone in zones.control
+        ]
+        self.load_balancer: list[NetworkSubnet] = [
             self._subnet(balancers, key, zone, plan.load_balancer[key], tags=_INTERNAL_LOAD_BALANCER)
             for key, zone in zones.control
         ]

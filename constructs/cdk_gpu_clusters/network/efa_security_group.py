@@ -35,7 +35,7 @@ class EfaSelfRules(Construct):
         """
         super().__init__(scope, construct_id)
         group_id = security_group.security_group_id
-        self.ingress = ec2.CfnSecurityGroupIngress(
+        self.ingress: ec2.CfnSecurityGroupIngress = ec2.CfnSecurityGroupIngress(
             self,
             "Ingress",
             group_id=group_id,
@@ -43,7 +43,7 @@ class EfaSelfRules(Construct):
             ip_protocol=_ALL_TRAFFIC,
             description="EFA: all traffic from this group",
         )
-        self.egress = ec2.CfnSecurityGroupEgress(
+        self.egress: ec2.CfnSecurityGroupEgress = ec2.CfnSecurityGroupEgress(
             self,
             "Egress",
             group_id=group_id,
@@ -88,7 +88,7 @@ class EfaSecurityGroup(ec2.SecurityGroup):
         super().__init__(
             scope, construct_id, vpc=vpc, description=description, allow_all_outbound=allow_all_outbound
         )
-        self.self_rules = EfaSelfRules(self, "SelfRules", security_group=self)
+        self.self_rules: EfaSelfRules = EfaSelfRules(self, "SelfRules", security_group=self)
         self._types: list[InstanceType] = []
 
     def admit(self, instance_type: InstanceType) -> list[Finding]:

@@ -52,13 +52,13 @@ class NatEgress(Construct):
             private_route_tables: Tables that get a default route through the gateway, by role.
         """
         super().__init__(scope, construct_id)
-        self.internet_gateway = ec2.CfnInternetGateway(
+        self.internet_gateway: ec2.CfnInternetGateway = ec2.CfnInternetGateway(
             self, "InternetGateway", tags=self._name("InternetGateway")
         )
         attachment = ec2.CfnVPCGatewayAttachment(
             self, "Attachment", vpc_id=vpc_id, internet_gateway_id=self.internet_gateway.ref
         )
-        self.route_table = ec2.CfnRouteTable(
+        self.route_table: ec2.CfnRouteTable = ec2.CfnRouteTable(
             self, "PublicRoutes", vpc_id=vpc_id, tags=self._name("PublicRoutes")
         )
         internet = ec2.CfnRoute(
@@ -74,7 +74,7 @@ class NatEgress(Construct):
             "VPCNoUnrestrictedRouteToIGW",
             "The public subnet holds nothing but the NAT gateway, which takes no connections from outside.",
         )
-        self.public = NetworkSubnet(
+        self.public: NetworkSubnet = NetworkSubnet(
             self,
             "Public",
             vpc_id=vpc_id,
@@ -82,9 +82,9 @@ class NatEgress(Construct):
             cidr_block=cidr_block,
             route_table=self.route_table,
         )
-        self.elastic_ip = ec2.CfnEIP(self, "Address", domain="vpc", tags=self._name("Address"))
+        self.elastic_ip: ec2.CfnEIP = ec2.CfnEIP(self, "Address", domain="vpc", tags=self._name("Address"))
         self.elastic_ip.node.add_dependency(attachment)
-        self.nat_gateway = ec2.CfnNatGateway(
+        self.nat_gateway: ec2.CfnNatGateway = ec2.CfnNatGateway(
             self,
             "NatGateway",
             subnet_id=self.public.cfn_subnet.ref,
@@ -93,7 +93,7 @@ class NatEgress(Construct):
         )
         # Without the route the gateway is made, but its check for internet access fails.
         self.nat_gateway.node.add_dependency(internet, self.public.association)
-        self.routes = [
+        self.routes: list[ec2.CfnRoute] = [
             ec2.CfnRoute(
                 self,
                 f"{role}Default",

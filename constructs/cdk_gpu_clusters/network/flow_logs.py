@@ -45,14 +45,16 @@ class VpcFlowLogs(Construct):
                 service's own key.
         """
         super().__init__(scope, construct_id)
-        self.log_group = logs.LogGroup(self, "Group", retention=retention, encryption_key=encryption_key)
+        self.log_group: logs.ILogGroup = logs.LogGroup(
+            self, "Group", retention=retention, encryption_key=encryption_key
+        )
         if encryption_key is None:
             acknowledge_in_packs(
                 self.log_group,
                 "CloudWatchLogGroupEncrypted",
                 "CloudWatch Logs encrypts every log group; flow_log_encryption_key gives it a customer key.",
             )
-        self.role = iam.Role(self, "Role", assumed_by=self._flow_logs_principal())
+        self.role: iam.Role = iam.Role(self, "Role", assumed_by=self._flow_logs_principal())
         # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
         write = iam.ManagedPolicy(
             self,
@@ -65,7 +67,7 @@ class VpcFlowLogs(Construct):
                 )
             ],
         )
-        self.cfn_flow_log = ec2.CfnFlowLog(
+        self.cfn_flow_log: ec2.CfnFlowLog = ec2.CfnFlowLog(
             self,
             "Resource",
             resource_id=vpc_id,

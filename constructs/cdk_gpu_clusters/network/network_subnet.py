@@ -45,7 +45,7 @@ class NetworkSubnet(Construct):
         """
         super().__init__(scope, construct_id)
         by_id = _ZONE_ID.fullmatch(known(availability_zone) or "") is not None
-        self.cfn_subnet = ec2.CfnSubnet(
+        self.cfn_subnet: ec2.CfnSubnet = ec2.CfnSubnet(
             self,
             "Resource",
             vpc_id=vpc_id,
@@ -64,8 +64,8 @@ class NetworkSubnet(Construct):
                 "CloudFormation-Validate::W3010",
                 "The zone is the user's word: accelerated capacity is bought or reserved in one zone.",
             )
-        self.cidr_block = cidr_block
-        self.association = ec2.CfnSubnetRouteTableAssociation(
+        self.cidr_block: str = cidr_block
+        self.association: ec2.CfnSubnetRouteTableAssociation = ec2.CfnSubnetRouteTableAssociation(
             self, "Routes", subnet_id=self.cfn_subnet.ref, route_table_id=route_table.ref
         )
         self.availability_zone: str = self.cfn_subnet.attr_availability_zone if by_id else availability_zone

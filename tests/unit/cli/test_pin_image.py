@@ -8,9 +8,10 @@ from pathlib import Path
 
 import boto3
 import pytest
+from moto import mock_aws
+
 from cdk_gpu_clusters.cli.pin_image import main, pin_image
 from cdk_gpu_clusters.rules.image_pin import image_context_key
-from moto import mock_aws
 
 PARAMETER = "/images/training/latest"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ END = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
 GROUP_ARN = "arn:aws:resource-groups:us-east-1:123456789012:group/blocks"
 
 
-def terms(kind: CapacityKind, **changes: object) -> CapacityTerms:
-    values: dict[str, object] = {"kind": kind}
+def terms(kind: CapacityKind, **changes: Any) -> CapacityTerms:
+    values: dict[str, Any] = {"kind": kind}
     if kind in (CapacityKind.RESERVATION, CapacityKind.CAPACITY_BLOCK):
         values["reservation_id"] = "cr-0123456789abcdef0"
     if kind is CapacityKind.ULTRASERVER_BLOCK:
@@ -122,7 +123,7 @@ def found(findings: list[Finding]) -> set[str]:
     ],
 )
 def test_every_fault_is_found_at_once(
-    wish: CapacityTerms, type_name: str, extra: dict[str, object], expected: set[str]
+    wish: CapacityTerms, type_name: str, extra: dict[str, Any], expected: set[str]
 ) -> None:
     findings = check_capacity(wish, instance_type(type_name), **extra)
     assert found(findings) == expected
@@ -147,7 +148,7 @@ def test_every_fault_is_found_at_once(
         (terms(CapacityKind.ON_DEMAND), "g6.xlarge", {}),
     ],
 )
-def test_what_works_has_no_findings(wish: CapacityTerms, type_name: str, extra: dict[str, object]) -> None:
+def test_what_works_has_no_findings(wish: CapacityTerms, type_name: str, extra: dict[str, Any]) -> None:
     assert check_capacity(wish, instance_type(type_name), **extra) == []
 
 
@@ -218,9 +219,7 @@ def test_a_reservation_to_be_made(
         (PlacementStrategy.NONE, {"efa": True, "node_count": 99}, set()),
     ],
 )
-def test_placement_of_nodes(
-    strategy: PlacementStrategy, extra: dict[str, object], expected: set[str]
-) -> None:
+def test_placement_of_nodes(strategy: PlacementStrategy, extra: dict[str, Any], expected: set[str]) -> None:
     findings = check_placement(instance_type("g6.12xlarge"), strategy, **extra)
     assert found(findings) == expected
 

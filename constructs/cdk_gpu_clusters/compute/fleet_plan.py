@@ -1,0 +1,204 @@
+"""What is decided about a fleet before anything is made, with every fault at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import errors_at, known, report
+from cdk_gpu_clusters.capacity.capacity import Capacity
+from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
+from cdk_gpu_clusters.compute.fleet_checks import (
+    check_addresses_left,
+    check_reservation_zone,
+    check_subnets,
+)
+from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, PlacementUse, decide_capacity
+from cdk_gpu_clusters.rules.capacity_checks import check_capacity
+from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.fleet import check_size, check_timeout
+from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, plan_interfaces
+from cdk_gpu_clusters.rules.ip_budget import IpDemand
+from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetWish:
+    """What the user says about a fleet, as `GpuFleet` takes it."""
+
+    vpc: ec2.IVpc
+    vpc_subnets: ec2.SubnetSelection | None
+    instance_type: str | ec2.InstanceType
+    node_count: int | None
+    min_node_count: int | None
+    max_node_count: int | None
+    capacity: Capacity | None
+    efa: bool | None
+    interface_policy: InterfacePolicy | None
+    placement: PlacementStrategy | None
+    placement_group: ec2.IPlacementGroup | None
+    ready_timeout: cdk.Duration | None
+    drain_timeout: cdk.Duration | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPlan:
+    """What was decided.
+
+    Attributes:
+        instance_type: Type of every node.
+        capacity: How the nodes are bought.
+        decision: What follows from the capacity.
+        interfaces: Network interfaces of a node.
+        subnets: Where the nodes stand.
+        minimum: Least nodes of the group.
+        maximum: Most nodes.
+        new_placement: Strategy of a placement group to make; None to make none.
+        placement_group: An existing group to use, None for none.
+        ready_timeout_seconds: How long a node's boot may take.
+        drain_timeout_seconds: How long a node may take to stop its work.
+    """
+
+    instance_type: InstanceType
+    capacity: Capacity
+    decision: CapacityDecision
+    interfaces: InterfacePlan
+    subnets: Sequence[ec2.ISubnet]
+    minimum: int
+    maximum: int
+    new_placement: PlacementStrategy | None
+    placement_group: ec2.IPlacementGroup | None
+    ready_timeout_seconds: int
+    drain_timeout_seconds: int
+
+    @property
+    def efa(self) -> bool:
+        """Whether the nodes exchange EFA traffic."""
+        return self.interfaces.efa_count > 0
+
+
+def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
+    """Decide what a fleet is made of.
+
+    Raises:
+        ConfigError: All faults of size, place, capacity and time-outs at once, under the scope's path.
+    """
+    name = wish.instance_type if isinstance(wish.instance_type, str) else wish.instance_type.to_string()
+    with errors_at(scope):
+        record = catalogue_type(name)
+        interfaces = plan_interfaces(record, policy=wish.interface_policy, efa=uses_efa(record, wish.efa))
+    capacity = wish.capacity or Capacity.on_demand()
+    decision = decide_capacity(capacity.terms, efa=interfaces.efa_count > 0)
+    minimum = wish.node_count if wish.min_node_count is None else wish.min_node_count
+    maximum = wish.node_count if wish.max_node_count is None else wish.max_node_count
+    plan = FleetPlan(
+        instance_type=record,
+        capacity=capacity,
+        decision=decision,
+        interfaces=interfaces,
+        subnets=_select(wish.vpc, wish.vpc_subnets),
+        minimum=0 if decision.size_changes_after_deploy else minimum or 0,
+        maximum=maximum or 0,
+        new_placement=_new_placement(wish, decision),
+        placement_group=_placement_group(wish, capacity),
+        ready_timeout_seconds=_seconds(wish.ready_timeout, cdk.Duration.minutes(30)),
+        drain_timeout_seconds=_seconds(wish.drain_timeout, cdk.Duration.minutes(5)),
+    )
+    report(
+        scope,
+        [
+            *check_size(minimum, maximum),
+            *check_timeout("ready_timeout", plan.ready_timeout_seconds),
+            *check_timeout("drain_timeout", plan.drain_timeout_seconds),
+            *_check_purchase(scope, wish, plan),
+            *_check_place(scope, wish, plan),
+        ],
+    )
+    return plan
+
+
+def _new_placement(wish: FleetWish, decision: CapacityDecision) -> PlacementStrategy | None:
+    if wish.placement_group is not None or wish.placement is PlacementStrategy.NONE:
+        return None
+    if wish.placement is None and decision.placement is PlacementUse.OWN:
+        return PlacementStrategy.CLUSTER
+    return wish.placement
+
+
+def _placement_group(wish: FleetWish, capacity: Capacity) -> ec2.IPlacementGroup | None:
+    if wish.placement_group is None and wish.placement is None:
+        return capacity.placement_group
+    return wish.placement_group
+
+
+def _check_purchase(scope: Construct, wish: FleetWish, plan: FleetPlan) -> list[Finding]:
+    strategy = wish.placement or _strategy_of(wish.placement_group)
+    findings = check_capacity(
+        plan.capacity.known_terms,
+        plan.instance_type,
+        node_count=plan.maximum,
+        region=known(cdk.Stack.of(scope).region),
+        placement=strategy,
+        has_reservation_group=wish.placement is None
+        and plan.capacity.placement_group is wish.placement_group,
+    )
+    if strategy is None:
+        return findings
+    return findings + check_placement(
+        plan.instance_type,
+        strategy,
+        node_count=plan.maximum,
+        efa=plan.efa,
+        zone_count=len(plan.subnets),
+    )
+
+
+def _check_place(scope: Construct, wish: FleetWish, plan: FleetPlan) -> list[Finding]:
+    demand = IpDemand(
+        nodes=plan.maximum,
+        addresses_per_node=plan.interfaces.ip_addresses_per_node,
+        name=scope.node.path,
+    )
+    return [
+        *check_subnets(
+            wish.vpc,
+            plan.subnets,
+            interface_count=len(plan.interfaces.interfaces),
+            one_zone=plan.capacity.terms.kind.is_reserved,
+            efa=plan.efa,
+        ),
+        *check_reservation_zone(plan.capacity.availability_zone, plan.subnets),
+        *check_addresses_left(plan.subnets, demand),
+    ]
+
+
+def _seconds(given: cdk.Duration | None, default: cdk.Duration) -> int:
+    return int((given or default).to_seconds())
+
+
+def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> list[ec2.ISubnet]:
+    if wish is None:
+        return vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS).subnets
+    return vpc.select_subnets(
+        availability_zones=wish.availability_zones,
+        one_per_az=wish.one_per_az,
+        subnet_filters=wish.subnet_filters,
+        subnet_group_name=wish.subnet_group_name,
+        subnets=wish.subnets,
+        subnet_type=wish.subnet_type,
+    ).subnets
+
+
+def _strategy_of(placement_group: ec2.IPlacementGroup | None) -> PlacementStrategy | None:
+    if placement_group is None:
+        return None
+    if isinstance(placement_group, ClusterPlacementGroup):
+        return placement_group.placement_strategy
+    return PlacementStrategy.CLUSTER
