@@ -48,7 +48,7 @@ class VpcEndpoints(Construct):
         self._endpoint_subnets = ec2.SubnetSelection(subnets=list(endpoint_subnets))
         self._interfaces: dict[str, ec2.InterfaceVpcEndpoint] = {}
         self._security_group: ec2.SecurityGroup | None = None
-        self.s3 = ec2.GatewayVpcEndpoint(
+        self.s3: ec2.GatewayVpcEndpoint = ec2.GatewayVpcEndpoint(
             self,
             "S3",
             vpc=vpc,
