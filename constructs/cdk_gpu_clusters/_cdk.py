@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -14,9 +15,17 @@ from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, raise_for
 T = TypeVar("T")
 
 
+# What CDK puts where a context lookup is still to be made; the CLI then looks it up and synthesizes again.
+_LOOKED_UP_LATER = re.compile(r"dummy1[a-z]|dummy-value-for-.*|1\.2\.3\.4/5")
+
+
 def known(value: T | None) -> T | None:
-    """The value if it is known at synthesis, None if it is a token or absent."""
-    return None if value is None or cdk.Token.is_unresolved(value) else value
+    """The value if it is known at synthesis, None if it is absent, a token, or still to be looked up."""
+    if value is None or cdk.Token.is_unresolved(value):
+        return None
+    if isinstance(value, str) and _LOOKED_UP_LATER.fullmatch(value):
+        return None
+    return value
 
 
 @contextmanager

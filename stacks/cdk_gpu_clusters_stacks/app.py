@@ -70,7 +70,7 @@ def _capacity_stack(
         f"{spec.name}-capacity-{name}",
         fleet=fleet,
         options=fleet.capacity,
-        placed=placed and fleet.placement != "none",
+        placed=fleet.placement == "cluster" or (placed and fleet.placement is None),
         availability_zone=spec.network.availability_zone,
         env=env,
     )

@@ -88,7 +88,7 @@ class ClusterPlace(ABC):
         """Ids of the fleets' subnets, for a stack that reads them."""
 
     def within(self, reader: cdk.Stack) -> FleetPlace:
-        """The VPC and the fleets' subnets, imported into a stack."""
+        """The VPC and the fleets' private subnets, imported into a stack."""
         zone = self.availability_zone
         subnets = [
             ec2.Subnet.from_subnet_attributes(
@@ -112,6 +112,22 @@ class ExistingPlace(ClusterPlace):
     def __init__(self, spec: ExistingNetwork) -> None:
         super().__init__(spec.availability_zone)
         self._spec = spec
+
+    def within(self, reader: cdk.Stack) -> FleetPlace:
+        """The VPC and the fleets' subnets, known as public where they are."""
+        if not self._spec.public:
+            return super().within(reader)
+        vpc = ec2.Vpc.from_vpc_attributes(
+            reader,
+            "Vpc",
+            vpc_id=self._spec.vpc_id,
+            availability_zones=[self.availability_zone],
+            public_subnet_ids=list(self._spec.subnet_ids),
+        )
+        cdk.Annotations.of(vpc).acknowledge_warning(
+            "@aws-cdk/aws-ec2:noSubnetRouteTableId", "a fleet adds no route to its subnet"
+        )
+        return FleetPlace(vpc, vpc.public_subnets)
 
     def vpc_id(self, reader: cdk.Stack) -> str:  # noqa: ARG002
         """The id as the cluster file has it."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
 from cdk_gpu_clusters import (
@@ -21,6 +23,7 @@ from cdk_gpu_clusters import (
     EfaSecurityGroup,
     GpuFleet,
     PlacementStrategy,
+    RootVolume,
     UpdatePolicy,
     UserPart,
 )
@@ -250,10 +253,60 @@ def test_grants_connections_and_metrics(site: Site) -> None:
     assert "s3:PutObject" in actions
 
 
-def test_an_imported_role_gets_no_policy(site: Site) -> None:
-    role = iam.Role.from_role_arn(site.stack, "Given", "arn:aws:iam::123456789012:role/nodes")
+def test_fleets_may_share_a_role_of_the_users_own(site: Site) -> None:
+    role = iam.Role(site.stack, "Nodes", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
+    given = iam.Role.from_role_arn(site.stack, "Given", "arn:aws:iam::123456789012:role/nodes")
     fleet(site, role=role, instance_type="g6.xlarge")
-    assert not of_type(site.resources(), "AWS::IAM::Policy")
+    for name, other in (("Second", role), ("Third", given)):
+        GpuFleet(site.stack, name, vpc=site.vpc, instance_type="g6.xlarge", node_count=1, role=other)
+    resources = site.resources()
+    attached = [p["Properties"]["Roles"] for p in of_type(resources, "AWS::IAM::Policy").values()]
+    (role_id,) = of_type(resources, "AWS::IAM::Role")
+    assert sorted(map(str, attached)) == sorted(map(str, [[{"Ref": role_id}], [{"Ref": role_id}], ["nodes"]]))
+
+
+def test_a_node_of_a_public_subnet_reaches_the_network(site: Site) -> None:
+    public = ec2.SubnetSelection(subnets=[site.vpc.public_subnets[0]])
+    fleet(site, instance_type="g6.xlarge", vpc_subnets=public)
+    (interface,) = only(site.resources(), TEMPLATE)["LaunchTemplateData"]["NetworkInterfaces"]
+    assert interface["AssociatePublicIpAddress"] is True
+
+
+def test_auto_scaling_may_use_a_customer_key(site: Site) -> None:
+    key = kms.Key(site.stack, "Key")
+    fleet(site, root_volume=RootVolume(encryption_key=key))
+    statements = only(site.resources(), "AWS::KMS::Key")["KeyPolicy"]["Statement"]
+    grants = [s for s in statements if s["Action"] == "kms:CreateGrant"]
+    (grant,) = grants
+    assert grant["Condition"]["Bool"] == {"kms:GrantIsForAWSResource": "true"}
+    assert "AWSServiceRoleForAutoScaling" in json.dumps(grant["Condition"]["ArnEquals"])
+
+
+def test_a_network_that_is_still_to_be_looked_up_raises_nothing(make_site: SiteFactory) -> None:
+    site = make_site(env=cdk.Environment(account="123456789012", region="us-east-1"))
+    vpc = ec2.Vpc.from_lookup(site.stack, "Looked", vpc_id="vpc-0123456789abcdef9")
+    for name, selection in (
+        ("A", ec2.SubnetSelection(subnets=[vpc.private_subnets[0]])),
+        ("B", ec2.SubnetSelection(availability_zones=["us-east-1a"])),
+    ):
+        GpuFleet(site.stack, name, vpc=vpc, vpc_subnets=selection, instance_type="p5.48xlarge", node_count=2)
+    CapacityReservation(
+        site.stack,
+        "Reservation",
+        instance_type="p5.48xlarge",
+        instance_count=2,
+        availability_zone=vpc.availability_zones[0],
+        unlimited=True,
+    )
+    manifest = json.loads(Path(site.app.synth().directory, "manifest.json").read_text())
+    assert manifest["missing"]
+
+
+def test_no_placement_is_no_placement_even_with_a_reservation_in_a_group(site: Site) -> None:
+    group = ec2.PlacementGroup.from_placement_group_name(site.stack, "Given", "training")
+    capacity = Capacity.from_reservation_id("cr-0123456789abcdef0", placement_group=group)
+    fleet(site, capacity=capacity, placement=PlacementStrategy.NONE)
+    assert "Placement" not in only(site.resources(), TEMPLATE)["LaunchTemplateData"]
 
 
 @pytest.mark.parametrize(
@@ -277,13 +330,18 @@ def test_an_imported_role_gets_no_policy(site: Site) -> None:
             },
             {"GPU-FLT-006"},
         ),
+        ({"capacity": BLOCK, "drain_timeout": cdk.Duration.minutes(11)}, {"GPU-FLT-007"}),
+        (
+            {"instance_type": "g6.xlarge", "placement": PlacementStrategy.CLUSTER, "vpc_subnets": None},
+            {"GPU-PLC-005"},
+        ),
         ({"capacity": BLOCK, "placement": PlacementStrategy.CLUSTER}, {"GPU-CAP-002"}),
         ({"capacity": BLOCK, "node_count": 65}, {"GPU-CAP-013"}),
         ({"instance_type": "g6.xlarge", "capacity": BLOCK}, {"GPU-CAP-003"}),
         ({"instance_type": "g6.xlarge", "placement": PlacementStrategy.SPREAD}, {"GPU-PLC-003"}),
         (
             {"capacity": BLOCK, "placement": PlacementStrategy.CLUSTER, "node_count": 0, "vpc_subnets": None},
-            {"GPU-CAP-002", "GPU-FLT-001", "GPU-FLT-002"},
+            {"GPU-CAP-002", "GPU-FLT-001", "GPU-FLT-002", "GPU-PLC-005"},
         ),
     ],
 )
@@ -354,6 +412,7 @@ def test_a_reservation_in_another_zone_is_found(site: Site) -> None:
         ({"unlimited": True}, {"GPU-CAP-018"}),
         ({"instance_type": "p99.48xlarge"}, {"GPU-INST-001"}),
         ({"ends_at": "tomorrow"}, {"GPU-CAP-015"}),
+        ({"unused_alarm_after": cdk.Duration.days(8)}, {"GPU-CAP-023"}),
         ({"availability_zone": "mars-1a"}, {"GPU-NET-103"}),
     ],
 )
@@ -367,6 +426,55 @@ def test_reservations_that_cannot_be_made(site: Site, options: dict[str, Any], e
     with pytest.raises(ConfigError) as caught:
         CapacityReservation(site.stack, "Reservation", **(given | options))
     assert {finding.id for finding in caught.value.findings} == expected
+
+
+def test_a_strategy_and_a_group_exclude_each_other(site: Site) -> None:
+    group = ec2.PlacementGroup(site.stack, "Spread", strategy=ec2.PlacementGroupStrategy.SPREAD)
+    with pytest.raises(ConfigError, match="GPU-PLC-006"):
+        fleet(site, instance_type="g6.xlarge", placement_group=group, placement=PlacementStrategy.SPREAD)
+    with pytest.raises(ConfigError, match=r"GPU-PLC-003.*16 nodes"):
+        GpuFleet(
+            site.stack,
+            "Again",
+            vpc=site.vpc,
+            vpc_subnets=site.one_subnet,
+            instance_type="g6.xlarge",
+            node_count=16,
+            placement_group=group,
+        )
+
+
+def test_a_reservation_of_another_type_or_size_is_found(site: Site) -> None:
+    reservation = CapacityReservation(
+        site.stack,
+        "Reservation",
+        instance_type="p5.48xlarge",
+        instance_count=2,
+        availability_zone="us-east-1a",
+        unlimited=True,
+    )
+    with pytest.raises(ConfigError) as caught:
+        fleet(site, instance_type="p4d.24xlarge", capacity=Capacity.reservation(reservation))
+    assert {finding.id for finding in caught.value.findings} == {"GPU-CAP-021", "GPU-CAP-022"}
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"), [(cdk.Duration.hours(3), (36, 300)), (cdk.Duration.days(2), (48, 3600))]
+)
+def test_the_unused_alarm_looks_back_as_far_as_cloudwatch_lets_it(
+    site: Site, after: cdk.Duration, expected: tuple[int, int]
+) -> None:
+    CapacityReservation(
+        site.stack,
+        "Reservation",
+        instance_type="p5.48xlarge",
+        instance_count=2,
+        availability_zone="us-east-1a",
+        unlimited=True,
+        unused_alarm_after=after,
+    )
+    alarm = only(site.resources(), "AWS::CloudWatch::Alarm")
+    assert (alarm["EvaluationPeriods"], alarm["Period"]) == expected
 
 
 def test_a_spread_group_cannot_hold_a_reservation(site: Site) -> None:

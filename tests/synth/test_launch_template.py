@@ -165,8 +165,8 @@ def fabric(site: Site) -> ec2.ISecurityGroup:
         ),
         (Capacity.spot(), {"MarketType": "spot"}, None),
         (
-            Capacity.spot(max_price_usd_per_hour=20),
-            {"MarketType": "spot", "SpotOptions": {"MaxPrice": "20"}},
+            Capacity.spot(max_price_usd_per_hour=0.0000015),
+            {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.0000015"}},
             None,
         ),
         (
@@ -316,6 +316,18 @@ def test_faults_name_the_construct(site: Site, options: dict[str, Any], expected
     with pytest.raises(ConfigError, match=rf"{expected}: Site/Template") as caught:
         GpuLaunchTemplate(site.stack, "Template", **options)
     assert expected in {finding.id for finding in caught.value.findings}
+
+
+def test_a_block_takes_no_placement_group(site: Site, fabric: ec2.ISecurityGroup) -> None:
+    with pytest.raises(ConfigError, match="GPU-CAP-002: Site/Template"):
+        GpuLaunchTemplate(
+            site.stack,
+            "Template",
+            instance_type="p5.48xlarge",
+            fabric=fabric,
+            capacity=Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z"),
+            placement_group=ClusterPlacementGroup(site.stack, "Placement"),
+        )
 
 
 def test_a_subnet_goes_into_the_template_only_under_pcs(site: Site, fabric: ec2.ISecurityGroup) -> None:

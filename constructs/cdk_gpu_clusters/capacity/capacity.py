@@ -26,11 +26,15 @@ class Capacity:
         terms: The plain values.
         placement_group: The group that an On-Demand Capacity Reservation was made in, None if in none.
         availability_zone: Zone of a reservation made here; None where only EC2 knows it.
+        reserved_type: Instance type of a reservation made here; None where only EC2 knows it.
+        reserved_count: Its number of instances; None where only EC2 knows it.
     """
 
     terms: CapacityTerms
     placement_group: ec2.IPlacementGroup | None = None
     availability_zone: str | None = None
+    reserved_type: str | None = None
+    reserved_count: int | None = None
 
     @classmethod
     def on_demand(cls, *, uses_open_reservations: bool = False) -> Capacity:
@@ -60,6 +64,8 @@ class Capacity:
             terms=CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=reservation.reservation_id),
             placement_group=reservation.placement_group,
             availability_zone=reservation.availability_zone,
+            reserved_type=reservation.instance_type,
+            reserved_count=reservation.instance_count,
         )
 
     @classmethod

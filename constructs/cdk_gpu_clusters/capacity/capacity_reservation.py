@@ -13,10 +13,10 @@ from aws_cdk import aws_resourcegroups as resourcegroups
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import errors_at, known, report
-from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup, placement_group_arn
+from cdk_gpu_clusters.capacity.placement_group import placement_group_arn, strategy_of
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.rules.capacity import parse_instant
-from cdk_gpu_clusters.rules.reservations import check_new_reservation
+from cdk_gpu_clusters.rules.reservations import check_new_reservation, check_unused_alarm
 from cdk_gpu_clusters.rules.zones import check_zone, read_zone
 
 _NAMESPACE = "AWS/EC2CapacityReservations"
@@ -81,7 +81,8 @@ class CapacityReservation(Construct):
             instance_match_criteria: `TARGETED` (default): only launches that name it; `OPEN`: any matching launch.
             placement_group: Cluster placement group to make it in; none if left out. A change replaces it.
             unused_alarm: Whether to define an alarm for unused instances.
-            unused_alarm_after: How long instances may stand unused before it fires; 1 hour if left out.
+            unused_alarm_after: How long instances may stand unused before it fires, 5 minutes to 7 days; 1 hour if
+                left out.
 
         Raises:
             ConfigError: The faults of count, end, placement and zone at once; GPU-CAP-015, GPU-INST-001 or -002.
@@ -90,12 +91,12 @@ class CapacityReservation(Construct):
         with errors_at(self):
             record = catalogue_type(instance_type)
             end = None if ends_at is None else parse_instant(ends_at, name="ends_at")
-        strategy = (
-            placement_group.placement_strategy if isinstance(placement_group, ClusterPlacementGroup) else None
-        )
+        strategy = None if placement_group is None else strategy_of(placement_group)
+        after = int((unused_alarm_after or cdk.Duration.hours(1)).to_minutes())
         findings = check_new_reservation(
-            instance_count=instance_count, ends_at=end, unlimited=unlimited, placement=strategy
+            instance_count=known(instance_count) or 0, ends_at=end, unlimited=unlimited, placement=strategy
         )
+        findings += check_unused_alarm(after)
         zone_name = known(availability_zone)
         if zone_name is not None:
             findings += check_zone(known(cdk.Stack.of(self).region), zone_name, record)
@@ -119,11 +120,12 @@ class CapacityReservation(Construct):
         )
         self.reservation_id: str = self._resource.attr_id
         self.instance_type: str = instance_type
+        self.instance_count: int = instance_count
         self.availability_zone: str = availability_zone
         self.placement_group: ec2.IPlacementGroup | None = placement_group
         self.unused_alarm: cloudwatch.Alarm | None = None
         if unused_alarm:
-            self.unused_alarm = self._alarm_when_unused(unused_alarm_after or cdk.Duration.hours(1))
+            self.unused_alarm = self._alarm_when_unused(after)
 
     @property
     def reservation_arn(self) -> str:
@@ -162,15 +164,18 @@ class CapacityReservation(Construct):
         """Percentage of the reserved instances that run."""
         return self.metric("InstanceUtilization")
 
-    def _alarm_when_unused(self, after: cdk.Duration) -> cloudwatch.Alarm:
-        minutes = int(after.to_minutes())
+    def _alarm_when_unused(self, minutes: int) -> cloudwatch.Alarm:
+        # Periods under an hour look back one day at most.
+        period = 5 if minutes <= 24 * 60 else 60
         return cloudwatch.Alarm(
             self,
             "Unused",
-            metric=self.metric("AvailableInstanceCount", statistic="Minimum"),
+            metric=self.metric(
+                "AvailableInstanceCount", statistic="Minimum", period=cdk.Duration.minutes(period)
+            ),
             threshold=0,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-            evaluation_periods=max(1, minutes // 5),
+            evaluation_periods=minutes // period,
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
             alarm_description=f"Reserved {self.instance_type} instances stood unused for {minutes} minutes",
         )

@@ -57,6 +57,14 @@ class ClusterPlacementGroup(ec2.PlacementGroup):
         self.placement_strategy: PlacementStrategy = strategy
 
 
+def strategy_of(placement_group: ec2.IPlacementGroup) -> PlacementStrategy:
+    """The strategy of a placement group; `CLUSTER` for an imported one that does not say."""
+    for strategy, name in _STRATEGIES.items():
+        if placement_group.strategy is name:
+            return strategy
+    return PlacementStrategy.CLUSTER
+
+
 def placement_group_arn(scope: Construct, placement_group: ec2.IPlacementGroup) -> str:
     """The ARN of a placement group in the scope's Region and account, which its resource does not return."""
     return cdk.Stack.of(scope).format_arn(

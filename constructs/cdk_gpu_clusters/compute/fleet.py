@@ -22,8 +22,8 @@ from cdk_gpu_clusters.compute.fleet_node import fleet_node_settings
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_image import NodeImage
-from cdk_gpu_clusters.compute.node_role import NodeRole
-from cdk_gpu_clusters.compute.root_volume import RootVolume
+from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
+from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.node.settings import UserPart, check_settings
 from cdk_gpu_clusters.node.user_data import render_user_data
@@ -106,24 +106,22 @@ class GpuFleet(Construct):
             capacity: How the nodes are bought; on demand if left out.
             efa: Whether the nodes have EFA; accelerated types that have it use it if left out.
             interface_policy: Layout of the interfaces; full EFA bandwidth for one IP address if left out.
-            fabric: Security group of the EFA fabric, to share with other fleets of the same type; a new
-                `EfaSecurityGroup` if left out.
+            fabric: Security group of the EFA fabric, to share with other fleets; a new `EfaSecurityGroup` if left out.
             security_groups: Further groups of the interfaces that have an IP address.
             placement: Strategy of a placement group to make, or `NONE`; decided by the capacity if left out.
             placement_group: An existing placement group to use; excludes `placement`.
-            image: Image; the newest recommended one of the type at each deployment if left out; running nodes keep
-                theirs.
+            image: Image; the newest recommended one of the type if left out, for nodes that start after a deploy.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
-            role: Role of the nodes; a new `NodeRole` if left out. An imported role gets no permissions.
+            role: Role of the nodes; a new `NodeRole` if left out. Gets the fleet's own policy.
             environment: Variables for every login and job on the node, such as NCCL settings.
             user_data_parts: Further user-data parts, after the fleet's own.
             update_policy: Whether a new template version replaces running nodes; never if left out.
             ready_timeout: How long a node's boot may take, 30 to 7,200 seconds; 30 minutes if left out.
-            drain_timeout: How long a node may take to stop its work, 30 to 7,200 seconds; 5 minutes if left out.
+            drain_timeout: How long a node may take to stop its work, as long (600 on a block); 5 minutes if left out.
             log_retention: How long boot events are kept; one month if left out.
 
         Raises:
-            ConfigError: GPU-FLT-001 to -006, and the faults of type, capacity, placement, interfaces and image.
+            ConfigError: GPU-FLT-001 to -007, and the faults of type, capacity, placement, interfaces and image.
         """
         super().__init__(scope, construct_id)
         plan = plan_fleet(
@@ -153,6 +151,8 @@ class GpuFleet(Construct):
             self, "Logs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
         )
         self.role: iam.IRole = role or NodeRole(self, "Role")
+        if root_volume is not None and root_volume.encryption_key is not None:
+            allow_auto_scaling(root_volume.encryption_key)
         self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -166,6 +166,7 @@ class GpuFleet(Construct):
             instance_profile=iam.InstanceProfile(self, "InstanceProfile", role=self.role),
             image=image,
             root_volume=root_volume,
+            associate_public_ip_address=plan.is_public,
             user_data=self._user_data(environment or {}, user_data_parts),
         )
         self.connections: ec2.Connections = ec2.Connections(
@@ -173,11 +174,10 @@ class GpuFleet(Construct):
         )
         self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(update_policy)
         self.node.default_child = self.cfn_auto_scaling_group
-        if isinstance(self.role, NodeRole):
-            self.role.allow_fleet(group_name=self.fleet_name, log_group=self.log_group)
+        allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group)
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
-        cdk.Tags.of(self.launch_template).add("Name", self.node.path)
-        cdk.Tags.of(self.cfn_auto_scaling_group).add("Name", self.node.path)
+        for named in (self.launch_template, self.cfn_auto_scaling_group):
+            cdk.Tags.of(named).add("Name", self.node.path)
 
     @property
     def fleet_name(self) -> str:

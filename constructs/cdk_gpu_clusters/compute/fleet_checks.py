@@ -8,7 +8,6 @@ from aws_cdk import aws_ec2 as ec2
 
 from cdk_gpu_clusters._cdk import known
 from cdk_gpu_clusters.errors import Finding, define_rule
-from cdk_gpu_clusters.rules.fleet import check_public_subnet
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.zones import read_zone
 
@@ -20,43 +19,45 @@ RESERVATION_ZONE = define_rule(
     "a fleet stands in the zone of its reservation",
     source='AWS EC2 user guide, "On-Demand Capacity Reservations"',
 )
-BLOCK_ONE_SUBNET = define_rule(
-    "GPU-FLT-006", "a reserved fleet stands in one subnet", source="EC2 Auto Scaling guide, Capacity Blocks"
+RESERVED_ONE_ZONE = define_rule(
+    "GPU-FLT-006", "a reserved fleet stands in one zone", source="EC2 Auto Scaling guide, Capacity Blocks"
 )
 
 
-def check_subnets(
-    vpc: ec2.IVpc, subnets: Sequence[ec2.ISubnet], *, interface_count: int, one_zone: bool, efa: bool
-) -> list[Finding]:
-    """Find what is wrong with the subnets of a fleet.
+def zones_of(subnets: Sequence[ec2.ISubnet]) -> set[str]:
+    """The zones of subnets, as far as they are known."""
+    return {zone for subnet in subnets if (zone := known(subnet.availability_zone)) is not None}
+
+
+def check_subnets(subnets: Sequence[ec2.ISubnet], *, one_zone: bool, efa: bool) -> list[Finding]:
+    """Find what is wrong with the number and the zones of a fleet's subnets.
 
     Args:
-        vpc: Network of the fleet.
-        subnets: Where its nodes stand.
-        interface_count: Network interfaces of a node.
+        subnets: Where the nodes stand.
         one_zone: Whether reserved capacity pins the fleet to one zone.
         efa: Whether the nodes exchange EFA traffic.
     """
-    findings = []
-    if len(subnets) != 1 and (efa or one_zone):
-        rule, why = (
-            (EFA_ONE_SUBNET, "EFA traffic stays in one Availability Zone")
-            if efa
-            else (BLOCK_ONE_SUBNET, "reserved capacity lies in one Availability Zone")
-        )
-        findings.append(
-            rule.finding(
-                cause=f"the fleet needs exactly one subnet: {why}",
+    if not subnets or (efa and len(subnets) != 1):
+        return [
+            EFA_ONE_SUBNET.finding(
+                cause="the fleet needs a subnet"
+                if not subnets
+                else "the fleet needs exactly one subnet: EFA traffic stays in one Availability Zone",
                 got=f"{len(subnets)} subnets",
-                allowed="one subnet",
+                allowed="one subnet" if efa else "one subnet or more",
                 fix="pass vpc_subnets=ec2.SubnetSelection(subnets=[the_subnet])",
             )
-        )
-    public = {subnet.node.path for subnet in vpc.public_subnets}
-    findings += check_public_subnet(
-        interface_count=interface_count, public=any(subnet.node.path in public for subnet in subnets)
-    )
-    return findings
+        ]
+    if one_zone and len(zones_of(subnets)) > 1:
+        return [
+            RESERVED_ONE_ZONE.finding(
+                cause="reserved capacity lies in one Availability Zone",
+                got=f"subnets in {', '.join(sorted(zones_of(subnets)))}",
+                allowed="subnets of one zone",
+                fix="choose the subnets of the reservation's zone",
+            )
+        ]
+    return []
 
 
 def check_reservation_zone(reservation_zone: str | None, subnets: Sequence[ec2.ISubnet]) -> list[Finding]:
@@ -67,7 +68,7 @@ def check_reservation_zone(reservation_zone: str | None, subnets: Sequence[ec2.I
         subnets: Where the nodes stand.
     """
     zone = known(reservation_zone)
-    zones = {known(subnet.availability_zone) for subnet in subnets} - {None}
+    zones = zones_of(subnets)
     if zone is None or not zones or zones == {zone}:
         return []
     # A name and an id cannot be compared: which is which differs between accounts.
@@ -76,7 +77,7 @@ def check_reservation_zone(reservation_zone: str | None, subnets: Sequence[ec2.I
     return [
         RESERVATION_ZONE.finding(
             cause="the reservation lies in another Availability Zone than the fleet's subnet",
-            got=f"reservation in {zone}, subnet in {', '.join(sorted(map(str, zones)))}",
+            got=f"reservation in {zone}, subnet in {', '.join(sorted(zones))}",
             allowed="the same zone for both",
             fix="make the reservation in the subnet's zone, or choose another subnet",
         )
@@ -99,6 +100,6 @@ def check_addresses_left(subnets: Sequence[ec2.ISubnet], demand: IpDemand) -> li
     return [] if cidr is None else check_ip_budget(cidr, [demand])
 
 
-def _is_id(zone: str | None) -> bool:
-    read = None if zone is None else read_zone(zone)
+def _is_id(zone: str) -> bool:
+    read = read_zone(zone)
     return read is not None and read.is_id

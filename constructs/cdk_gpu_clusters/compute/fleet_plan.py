@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -11,22 +11,24 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import errors_at, known, report
 from cdk_gpu_clusters.capacity.capacity import Capacity
-from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+from cdk_gpu_clusters.capacity.placement_group import strategy_of
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.compute.fleet_checks import (
     check_addresses_left,
     check_reservation_zone,
     check_subnets,
+    zones_of,
 )
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, PlacementUse, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
-from cdk_gpu_clusters.rules.fleet import check_size, check_timeout
+from cdk_gpu_clusters.rules.fleet import check_drain_of_block, check_public_subnet, check_size, check_timeout
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, plan_interfaces
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
-from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
+from cdk_gpu_clusters.rules.placement import ONE_PLACEMENT, PlacementStrategy, check_placement
+from cdk_gpu_clusters.rules.reservations import check_reserved_use
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class FleetPlan:
         decision: What follows from the capacity.
         interfaces: Network interfaces of a node.
         subnets: Where the nodes stand.
+        is_public: Whether one of the subnets is a public one.
         minimum: Least nodes of the group.
         maximum: Most nodes.
         new_placement: Strategy of a placement group to make; None to make none.
@@ -71,6 +74,7 @@ class FleetPlan:
     decision: CapacityDecision
     interfaces: InterfacePlan
     subnets: Sequence[ec2.ISubnet]
+    is_public: bool
     minimum: int
     maximum: int
     new_placement: PlacementStrategy | None
@@ -94,16 +98,18 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
     with errors_at(scope):
         record = catalogue_type(name)
         interfaces = plan_interfaces(record, policy=wish.interface_policy, efa=uses_efa(record, wish.efa))
-    capacity = wish.capacity or Capacity.on_demand()
+    capacity = _capacity(wish)
     decision = decide_capacity(capacity.terms, efa=interfaces.efa_count > 0)
-    minimum = wish.node_count if wish.min_node_count is None else wish.min_node_count
-    maximum = wish.node_count if wish.max_node_count is None else wish.max_node_count
+    minimum = known(wish.node_count if wish.min_node_count is None else wish.min_node_count)
+    maximum = known(wish.node_count if wish.max_node_count is None else wish.max_node_count)
+    selected = _select(wish.vpc, wish.vpc_subnets)
     plan = FleetPlan(
         instance_type=record,
         capacity=capacity,
         decision=decision,
         interfaces=interfaces,
-        subnets=_select(wish.vpc, wish.vpc_subnets),
+        subnets=selected.subnets,
+        is_public=_has_public(wish.vpc, selected.subnets),
         minimum=0 if decision.size_changes_after_deploy else minimum or 0,
         maximum=maximum or 0,
         new_placement=_new_placement(wish, decision),
@@ -117,11 +123,19 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
             *check_size(minimum, maximum),
             *check_timeout("ready_timeout", plan.ready_timeout_seconds),
             *check_timeout("drain_timeout", plan.drain_timeout_seconds),
+            *check_drain_of_block(decision, plan.drain_timeout_seconds),
             *_check_purchase(scope, wish, plan),
-            *_check_place(scope, wish, plan),
+            *([] if selected.is_pending_lookup else _check_place(scope, plan)),
         ],
     )
     return plan
+
+
+def _capacity(wish: FleetWish) -> Capacity:
+    capacity = wish.capacity or Capacity.on_demand()
+    if wish.placement is PlacementStrategy.NONE:
+        return replace(capacity, placement_group=None)
+    return capacity
 
 
 def _new_placement(wish: FleetWish, decision: CapacityDecision) -> PlacementStrategy | None:
@@ -139,8 +153,20 @@ def _placement_group(wish: FleetWish, capacity: Capacity) -> ec2.IPlacementGroup
 
 
 def _check_purchase(scope: Construct, wish: FleetWish, plan: FleetPlan) -> list[Finding]:
-    strategy = wish.placement or _strategy_of(wish.placement_group)
-    findings = check_capacity(
+    strategy = wish.placement
+    if strategy is None and wish.placement_group is not None:
+        strategy = strategy_of(wish.placement_group)
+    findings = _check_reservation(plan)
+    if wish.placement is not None and wish.placement_group is not None:
+        findings.append(
+            ONE_PLACEMENT.finding(
+                cause="a placement strategy and an existing placement group exclude each other",
+                got=f"placement {wish.placement.value} and a placement group",
+                allowed="one of the two",
+                fix="leave one of them out",
+            )
+        )
+    findings += check_capacity(
         plan.capacity.known_terms,
         plan.instance_type,
         node_count=plan.maximum,
@@ -156,36 +182,43 @@ def _check_purchase(scope: Construct, wish: FleetWish, plan: FleetPlan) -> list[
         strategy,
         node_count=plan.maximum,
         efa=plan.efa,
-        zone_count=len(plan.subnets),
+        zone_count=len(zones_of(plan.subnets)) or 1,
     )
 
 
-def _check_place(scope: Construct, wish: FleetWish, plan: FleetPlan) -> list[Finding]:
+def _check_place(scope: Construct, plan: FleetPlan) -> list[Finding]:
     demand = IpDemand(
         nodes=plan.maximum,
         addresses_per_node=plan.interfaces.ip_addresses_per_node,
         name=scope.node.path,
     )
     return [
-        *check_subnets(
-            wish.vpc,
-            plan.subnets,
-            interface_count=len(plan.interfaces.interfaces),
-            one_zone=plan.capacity.terms.kind.is_reserved,
-            efa=plan.efa,
-        ),
+        *check_subnets(plan.subnets, one_zone=plan.capacity.terms.kind.is_reserved, efa=plan.efa),
+        *check_public_subnet(interface_count=len(plan.interfaces.interfaces), public=plan.is_public),
         *check_reservation_zone(plan.capacity.availability_zone, plan.subnets),
         *check_addresses_left(plan.subnets, demand),
     ]
+
+
+def _check_reservation(plan: FleetPlan) -> list[Finding]:
+    capacity = plan.capacity
+    if capacity.reserved_type is None or capacity.reserved_count is None:
+        return []
+    return check_reserved_use(
+        reserved_type=capacity.reserved_type,
+        reserved_count=capacity.reserved_count,
+        instance_type=plan.instance_type.name,
+        node_count=plan.maximum,
+    )
 
 
 def _seconds(given: cdk.Duration | None, default: cdk.Duration) -> int:
     return int((given or default).to_seconds())
 
 
-def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> list[ec2.ISubnet]:
+def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> ec2.SelectedSubnets:
     if wish is None:
-        return vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS).subnets
+        return vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
     return vpc.select_subnets(
         availability_zones=wish.availability_zones,
         one_per_az=wish.one_per_az,
@@ -193,12 +226,9 @@ def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> list[ec2.ISubnet
         subnet_group_name=wish.subnet_group_name,
         subnets=wish.subnets,
         subnet_type=wish.subnet_type,
-    ).subnets
+    )
 
 
-def _strategy_of(placement_group: ec2.IPlacementGroup | None) -> PlacementStrategy | None:
-    if placement_group is None:
-        return None
-    if isinstance(placement_group, ClusterPlacementGroup):
-        return placement_group.placement_strategy
-    return PlacementStrategy.CLUSTER
+def _has_public(vpc: ec2.IVpc, subnets: Sequence[ec2.ISubnet]) -> bool:
+    public = {subnet.node.path for subnet in vpc.public_subnets}
+    return any(subnet.node.path in public for subnet in subnets)

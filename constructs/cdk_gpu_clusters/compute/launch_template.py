@@ -11,16 +11,18 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import errors_at, report
+from cdk_gpu_clusters._cdk import errors_at, known, report
 from cdk_gpu_clusters.capacity.capacity import Capacity
+from cdk_gpu_clusters.capacity.placement_group import strategy_of
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.compute.launch_template_data import TemplateParts, launch_template_data
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
+from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
 
@@ -82,6 +84,7 @@ class GpuLaunchTemplate(Construct):
         user_data: str | None = None,
         subnet: ec2.ISubnet | None = None,
         metadata_hop_limit: int | None = None,
+        associate_public_ip_address: bool = False,
     ) -> None:
         """Define the template.
 
@@ -104,8 +107,11 @@ class GpuLaunchTemplate(Construct):
             subnet: Subnet of every interface; only AWS PCS takes it here.
             metadata_hop_limit: Hops that an IMDSv2 answer may take; 1, and 2 for EKS, whose pods are one hop away.
 
+            associate_public_ip_address: Whether nodes with one interface get a public address, as nodes in a public
+                subnet need to reach anything.
+
         Raises:
-            ConfigError: All faults of type, interfaces, capacity, groups, image and user data at once.
+            ConfigError: Faults of type, interfaces and image; then those of capacity, groups and user data at once.
         """
         super().__init__(scope, construct_id)
         capacity = capacity or Capacity.on_demand()
@@ -123,7 +129,13 @@ class GpuLaunchTemplate(Construct):
         self.capacity_decision: CapacityDecision = decide_capacity(
             capacity.terms, efa=self.interface_plan.efa_count > 0
         )
-        report(self, self._check(fabric, security_groups, subnet, user_data))
+        report(
+            self,
+            [
+                *errors_in(_check_purchase(self, capacity, self.catalogue_type, placement_group)),
+                *self._check(fabric, security_groups, subnet, user_data),
+            ],
+        )
         self.capacity: Capacity = capacity
         self.placement_group: ec2.IPlacementGroup | None = placement_group or capacity.placement_group
         self.security_groups: list[ec2.ISecurityGroup] = [*([fabric] if fabric else []), *security_groups]
@@ -144,6 +156,7 @@ class GpuLaunchTemplate(Construct):
             else self.placement_group.placement_group_name,
             subnet_id=None if subnet is None else subnet.subnet_id,
             user_data=None if user_data is None else cdk.Fn.base64(user_data),
+            public_ip=associate_public_ip_address,
             metadata_hop_limit=metadata_hop_limit
             or (_EKS_HOP_LIMIT if orchestrator is Orchestrator.EKS_MANAGED else 1),
         )
@@ -213,6 +226,21 @@ class GpuLaunchTemplate(Construct):
         if user_data is not None:
             findings += check_user_data(user_data)
         return findings
+
+
+def _check_purchase(
+    scope: Construct,
+    capacity: Capacity,
+    instance_type: InstanceType,
+    placement_group: ec2.IPlacementGroup | None,
+) -> list[Finding]:
+    return check_capacity(
+        capacity.known_terms,
+        instance_type,
+        region=known(cdk.Stack.of(scope).region),
+        placement=None if placement_group is None else strategy_of(placement_group),
+        has_reservation_group=capacity.placement_group is placement_group,
+    )
 
 
 @jsii.implements(cdk.IStableAnyProducer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from cdk_gpu_clusters.compute.root_volume import RootVolume
@@ -36,6 +37,7 @@ class TemplateParts:
         subnet_id: Subnet, only for orchestrators that want it in the template.
         user_data: Base64 text, None for none.
         metadata_hop_limit: Hops that an IMDSv2 answer may take.
+        public_ip: Whether EC2 gives the one interface of a node a public address.
     """
 
     instance_type: str
@@ -52,6 +54,7 @@ class TemplateParts:
     subnet_id: str | None
     user_data: str | None
     metadata_hop_limit: int
+    public_ip: bool
 
 
 def launch_template_data(parts: TemplateParts) -> LaunchTemplateData:
@@ -98,7 +101,7 @@ def _interface(parts: TemplateParts, interface: NetworkInterface) -> LaunchTempl
         entry["subnetId"] = parts.subnet_id
     if parts.plan.may_have_public_ip:
         # EC2 refuses the field, whatever its value, next to a second interface.
-        entry["associatePublicIpAddress"] = False
+        entry["associatePublicIpAddress"] = parts.public_ip
     return entry
 
 
@@ -126,7 +129,7 @@ def _market_options(parts: TemplateParts) -> LaunchTemplateData | None:
         if parts.plan.orchestrator is not Orchestrator.EC2:
             return None
         if parts.terms.max_price_usd_per_hour is not None:
-            price = f"{parts.terms.max_price_usd_per_hour:g}"
+            price = f"{Decimal(str(parts.terms.max_price_usd_per_hour)):f}"
             return {"marketType": market_type, "spotOptions": {"maxPrice": price}}
     return {"marketType": market_type}
 

@@ -13,7 +13,7 @@ _SESSION_POLICY = "AmazonSSMManagedInstanceCore"
 
 
 class NodeRole(iam.Role):
-    """A role with what a node needs and no more: Systems Manager sessions, and its own group's hooks and log streams.
+    """A role with Systems Manager sessions and no more; a fleet attaches its own policy to it (`allow_fleet`).
 
     There is no SSH and no key pair: people reach a node through Systems Manager.
 
@@ -40,44 +40,44 @@ class NodeRole(iam.Role):
             "AWS's own policy for Systems Manager sessions, which replace SSH",
         )
 
-    def allow_fleet(self, *, group_name: str, log_group: logs.ILogGroup) -> None:
-        """Let nodes complete the hooks of their own group, find their peers, and log their boot.
 
-        Args:
-            group_name: Name of the Auto Scaling group.
-            log_group: Log group of the fleet.
-        """
-        group_arn = cdk.Stack.of(self).format_arn(
-            service="autoscaling",
-            resource=f"autoScalingGroup:*:autoScalingGroupName/{group_name}",
-            arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-        )
-        # Outside the role's own policy: the group's launch template needs the role, and this needs the group.
-        policy = iam.Policy(
-            self,
-            "Fleet",
-            roles=[self],
-            statements=[
-                iam.PolicyStatement(
-                    actions=["autoscaling:CompleteLifecycleAction"],
-                    resources=[group_arn],
-                ),
-                iam.PolicyStatement(
-                    actions=[
-                        "autoscaling:DescribeAutoScalingInstances",
-                        "autoscaling:DescribeAutoScalingGroups",
-                        "ec2:DescribeInstances",
-                    ],
-                    resources=["*"],
-                ),
-                iam.PolicyStatement(
-                    actions=["logs:CreateLogStream", "logs:PutLogEvents"],
-                    resources=[log_group.log_group_arn],
-                ),
-            ],
-        )
-        acknowledge(
-            policy,
-            "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
-            "the describe actions that find a node's peers have no resource level",
-        )
+def allow_fleet(
+    scope: Construct, role: iam.IRole, *, group_name: str, log_group: logs.ILogGroup
+) -> iam.Policy:
+    """Let the nodes of a fleet complete the hooks of their own group, find their peers, and log their boot.
+
+    Args:
+        scope: The fleet. The policy stands there, not under the role: the group's launch template needs the role,
+            and the policy needs the group; and several fleets may share a role.
+        role: Role of the nodes.
+        group_name: Name of the Auto Scaling group.
+        log_group: Log group of the fleet.
+    """
+    group_arn = cdk.Stack.of(scope).format_arn(
+        service="autoscaling",
+        resource=f"autoScalingGroup:*:autoScalingGroupName/{group_name}",
+        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
+    )
+    peers = [
+        "autoscaling:DescribeAutoScalingInstances",
+        "autoscaling:DescribeAutoScalingGroups",
+        "ec2:DescribeInstances",
+    ]
+    policy = iam.Policy(
+        scope,
+        "NodePolicy",
+        roles=[role],
+        statements=[
+            iam.PolicyStatement(actions=["autoscaling:CompleteLifecycleAction"], resources=[group_arn]),
+            iam.PolicyStatement(actions=peers, resources=["*"]),
+            iam.PolicyStatement(
+                actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log_group.log_group_arn]
+            ),
+        ],
+    )
+    acknowledge(
+        policy,
+        "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
+        "the describe actions that find a node's peers have no resource level",
+    )
+    return policy

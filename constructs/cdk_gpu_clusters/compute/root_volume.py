@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 
 from cdk_gpu_clusters.errors import ConfigError
@@ -46,3 +48,45 @@ class RootVolume:
         )
         if findings:
             raise ConfigError(findings)
+
+
+def allow_auto_scaling(key: kms.IKey) -> None:
+    """Let EC2 Auto Scaling launch instances whose volumes the key encrypts.
+
+    Its service-linked role has no right to customer keys of its own. The principal is named by condition, since the
+    role may not exist before the account's first group. An imported key takes no statement: give it this one.
+
+    Source: EC2 Auto Scaling guide, "Required AWS KMS key policy for use with encrypted volumes".
+
+    Args:
+        key: The customer key.
+    """
+    role = cdk.Stack.of(key).format_arn(
+        service="iam",
+        region="",
+        resource="role/aws-service-role/autoscaling.amazonaws.com",
+        resource_name="AWSServiceRoleForAutoScaling",
+    )
+    only_auto_scaling = {"ArnEquals": {"aws:PrincipalArn": role}}
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            principals=[iam.AnyPrincipal()],
+            actions=[
+                "kms:Encrypt",
+                "kms:Decrypt",
+                "kms:ReEncrypt*",
+                "kms:GenerateDataKey*",
+                "kms:DescribeKey",
+            ],
+            resources=["*"],
+            conditions=only_auto_scaling,
+        )
+    )
+    key.add_to_resource_policy(
+        iam.PolicyStatement(
+            principals=[iam.AnyPrincipal()],
+            actions=["kms:CreateGrant"],
+            resources=["*"],
+            conditions={**only_auto_scaling, "Bool": {"kms:GrantIsForAWSResource": "true"}},
+        )
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.rules.capacity import CapacityDecision
 
 _CARDS_PAGE = (
     'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
@@ -19,6 +22,15 @@ HOOK_TIMEOUT = define_rule(
     "a lifecycle hook waits 30 to 7,200 seconds",
     source="EC2 Auto Scaling guide, lifecycle hooks",
 )
+
+DRAIN_OF_BLOCK = define_rule(
+    "GPU-FLT-007",
+    "a block's nodes are drained before EC2 terminates them",
+    source="EC2 Auto Scaling guide, Capacity Blocks: a terminating hook must finish before the forced stop",
+)
+
+# From the drain to the forced stop: 40 to 30 minutes before the end of a block, 70 to 60 for an UltraServer.
+BLOCK_DRAIN = timedelta(minutes=10)
 
 
 def check_size(minimum: int | None, maximum: int | None) -> list[Finding]:
@@ -55,6 +67,26 @@ def check_timeout(name: str, seconds: int) -> list[Finding]:
             got=f"{seconds} seconds",
             allowed="30 to 7,200 seconds",
             fix=f"change {name}",
+        )
+    ]
+
+
+def check_drain_of_block(decision: CapacityDecision, seconds: int) -> list[Finding]:
+    """Find a drain that EC2 would cut off at the end of a block.
+
+    Args:
+        decision: What follows from the capacity.
+        seconds: Time-out of the terminating hook.
+    """
+    most = int(BLOCK_DRAIN.total_seconds())
+    if decision.drain_before_end is None or seconds <= most:
+        return []
+    return [
+        DRAIN_OF_BLOCK.finding(
+            cause="EC2 terminates a block's instances before the nodes would be drained",
+            got=f"{seconds} seconds",
+            allowed=f"at most {most} seconds",
+            fix="change drain_timeout; let the job write checkpoints before the block ends",
         )
     ]
 

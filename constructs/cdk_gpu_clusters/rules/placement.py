@@ -20,6 +20,13 @@ SPREAD_SIZE = define_rule(
 )
 EFA_APART = define_rule("GPU-PLC-004", "nodes that exchange EFA traffic stand close together", source=_GUIDE)
 
+CLUSTER_ZONES = define_rule("GPU-PLC-005", "a cluster group lies in one Availability Zone", source=_GUIDE)
+ONE_PLACEMENT = define_rule(
+    "GPU-PLC-006",
+    "a fleet has one placement: a strategy or an existing group",
+    source="EC2 takes one placement group per instance",
+)
+
 MAX_PARTITIONS = 7
 MAX_SPREAD_INSTANCES_PER_ZONE = 7
 
@@ -71,6 +78,15 @@ def check_placement(
                 got=f"{node_count} nodes in {zone_count} Availability Zone(s)",
                 allowed=f"at most {limit}",
                 fix="use a partition group, more zones, or no placement group",
+            )
+        )
+    if strategy is PlacementStrategy.CLUSTER and zone_count > 1:
+        findings.append(
+            CLUSTER_ZONES.finding(
+                cause="a cluster placement group cannot span Availability Zones",
+                got=f"{zone_count} zones",
+                allowed="subnets of one zone",
+                fix="choose subnets of one zone, or another strategy",
             )
         )
     if efa and strategy is not PlacementStrategy.CLUSTER:

@@ -19,6 +19,14 @@ RESERVATION_PLACEMENT = define_rule(
     "GPU-CAP-019", "only a cluster placement group can hold a reservation", source=_ODCR
 )
 
+RESERVED_TYPE = define_rule("GPU-CAP-021", "a reservation is used by instances of its own type", source=_ODCR)
+RESERVED_SIZE = define_rule("GPU-CAP-022", "a fleet is not larger than its reservation", source=_ODCR)
+UNUSED_ALARM = define_rule(
+    "GPU-CAP-023",
+    "an alarm looks back 5 minutes to 7 days",
+    source="CloudWatch PutMetricAlarm: periods of an hour and more look back 7 days at most, shorter ones one day",
+)
+
 MAX_RESERVED_INSTANCES = 1000
 
 
@@ -66,3 +74,54 @@ def check_new_reservation(
             )
         )
     return findings
+
+
+def check_reserved_use(
+    *, reserved_type: str, reserved_count: int, instance_type: str, node_count: int
+) -> list[Finding]:
+    """Find a fleet that its reservation cannot serve.
+
+    Args:
+        reserved_type: Instance type of the reservation.
+        reserved_count: Instances of the reservation.
+        instance_type: Type of the nodes.
+        node_count: Most nodes of the fleet.
+    """
+    findings = []
+    if instance_type != reserved_type:
+        findings.append(
+            RESERVED_TYPE.finding(
+                cause="the reservation holds instances of another type",
+                got=f"{instance_type} nodes, {reserved_type} reserved",
+                allowed=reserved_type,
+                fix="reserve the type of the fleet",
+            )
+        )
+    if node_count > reserved_count:
+        findings.append(
+            RESERVED_SIZE.finding(
+                cause="the reservation holds fewer instances than the fleet has nodes",
+                got=f"{node_count} nodes, {reserved_count} reserved",
+                allowed=f"at most {reserved_count} nodes",
+                fix="raise instance_count of the reservation, or lower the number of nodes",
+            )
+        )
+    return findings
+
+
+def check_unused_alarm(minutes: int) -> list[Finding]:
+    """Find a time for the unused-reservation alarm that CloudWatch would refuse.
+
+    Args:
+        minutes: How long reserved instances may stand unused before it fires.
+    """
+    if 5 <= minutes <= 7 * 24 * 60:
+        return []
+    return [
+        UNUSED_ALARM.finding(
+            cause="an alarm cannot look back that long, or that short",
+            got=f"{minutes} minutes",
+            allowed="5 minutes to 7 days",
+            fix="change unused_alarm_after",
+        )
+    ]
