@@ -41,9 +41,7 @@ def names(app_factory: Any) -> dict[str, Any]:
     return {
         "cdk": cdk,
         "ec2": ec2,
-        "Capacity": cdk_gpu_clusters.Capacity,
-        "CapacityReservation": cdk_gpu_clusters.CapacityReservation,
-        "EfaSecurityGroup": cdk_gpu_clusters.EfaSecurityGroup,
+        **{name: getattr(cdk_gpu_clusters, name) for name in cdk_gpu_clusters.__all__},
         "stack": stack,
         "vpc": vpc,
         "gpu_subnet": vpc.private_subnets[0],

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_ec2 as ec2
+
+import cdk_gpu_clusters
 
 REPOSITORY = Path(__file__).parents[2]
 APPS = sorted((REPOSITORY / "examples").glob("*/app.py"))
@@ -40,3 +46,26 @@ def test_an_example_app_synthesizes(app: Path, tmp_path: Path) -> None:
 
 def test_there_is_an_example_of_an_own_app() -> None:
     assert APPS
+
+
+def test_what_the_readme_says_of_existing_things_runs(app_factory: Any) -> None:
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    _, existing = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
+    env = cdk.Environment(account="123456789012", region="us-east-1")
+    names: dict[str, Any] = {
+        **{name: getattr(cdk_gpu_clusters, name) for name in cdk_gpu_clusters.__all__},
+        "ec2": ec2,
+        "stack": cdk.Stack(app_factory(), "Readme", env=env),
+    }
+    exec(existing, names)  # noqa: S102
+    made = cdk_gpu_clusters.GpuFleet(
+        names["stack"],
+        "Trainers",
+        vpc=names["vpc"],
+        vpc_subnets=ec2.SubnetSelection(subnets=[names["vpc"].private_subnets[0]]),
+        fabric=names["fabric"],
+        capacity=names["capacity"],
+        instance_type="p4d.24xlarge",
+        node_count=4,
+    )
+    assert made.placement_group is names["group"]
