@@ -93,9 +93,9 @@ def _image(image: ImageSpec | None) -> NodeImage | None:
     if image is None:
         return None
     if isinstance(image, ImageById):
-        return NodeImage.from_id(image.id)
+        return NodeImage.from_id(image.id, operating_system=image.os)
     if isinstance(image, ImageByParameter):
-        return NodeImage.from_parameter(image.parameter)
+        return NodeImage.from_parameter(image.parameter, operating_system=image.os)
     return NodeImage.pinned(image.os) if image.pinned else NodeImage.latest(image.os)
 
 
@@ -107,4 +107,5 @@ def _root_volume(fleet: FleetSpec) -> RootVolume:
 def _parts(fleet: FleetSpec) -> list[UserPart]:
     if fleet.user_data is None:
         return []
-    return [UserPart(content_type="text/x-shellscript", body=fleet.user_data.read_text())]
+    text = fleet.user_data.read_text(encoding="utf-8")
+    return [UserPart(content_type="text/x-shellscript", body=text)]

@@ -1,6 +1,7 @@
 """The software of a plain EC2 training node: its user data, boot checks, peer list and drain. Imports no CDK."""
 
 from cdk_gpu_clusters.node.settings import (
+    COMMUNICATION_VARIABLES,
     NodeSettings,
     UserPart,
     check_settings,
@@ -9,17 +10,22 @@ from cdk_gpu_clusters.node.settings import (
 )
 from cdk_gpu_clusters.node.user_data import (
     USER_DATA_LIMIT_BYTES,
+    check_secrets,
     check_user_data,
+    check_user_data_size,
     render_user_data,
     user_data_size_bytes,
 )
 
 __all__ = [
+    "COMMUNICATION_VARIABLES",
     "USER_DATA_LIMIT_BYTES",
     "NodeSettings",
     "UserPart",
+    "check_secrets",
     "check_settings",
     "check_user_data",
+    "check_user_data_size",
     "default_nccl_environment",
     "nccl_environment",
     "render_user_data",

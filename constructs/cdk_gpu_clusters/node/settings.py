@@ -12,6 +12,9 @@ from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
 
+#: Starts of the names of variables that NCCL and libfabric read, and that go into `nccl_environment`.
+COMMUNICATION_VARIABLES = ("NCCL_", "FI_")
+
 #: Content types that cloud-init handles, with what a body of that type must begin with.
 _BEGINNINGS: Mapping[str, str] = {
     "text/cloud-boothook": "#!",
@@ -34,8 +37,9 @@ _HARMFUL: Mapping[str, str] = {
 
 ENVIRONMENT = define_rule(
     "GPU-UD-003",
-    "Environment names are shell names, and values are one line",
-    source="the settings are read as NAME=value lines by shells, PAM and NCCL",
+    "Environment names are shell names; values, and the fleet's name, are one line of printable ASCII",
+    source="the settings are read as NAME=value lines by shells, PAM and NCCL; the cloud-config part has no charset, "
+    f"so a character beyond ASCII makes all of it unreadable ({_CLOUD_INIT})",
 )
 HARMFUL_VARIABLE = define_rule(
     "GPU-UD-004",
@@ -149,8 +153,28 @@ def nccl_environment(settings: NodeSettings) -> dict[str, str]:
 
 
 def check_settings(settings: NodeSettings) -> list[Finding]:
-    """Find what is wrong with the environment and the parts that the user gave."""
-    return [*_check_environment(settings), *_check_parts(settings)]
+    """Find what is wrong with the fleet's name, the environment and the parts that the user gave."""
+    return [
+        *_check_text(settings.fleet_name, what="the fleet's name", path="fleet_name"),
+        *_check_environment(settings),
+        *_check_parts(settings),
+    ]
+
+
+def _check_text(value: str, *, what: str, path: str) -> list[Finding]:
+    """Find a text that cannot stand in the settings: of several lines, unprintable, or beyond ASCII."""
+    if value.isascii() and value.isprintable():
+        return []
+    culprit = next(letter for letter in value if not (letter.isascii() and letter.isprintable()))
+    return [
+        ENVIRONMENT.finding(
+            cause=f"{what} must be one line of printable ASCII text",
+            got=repr(culprit),
+            allowed="printable ASCII characters",
+            fix=f"take {culprit!r} out, or have a script of the node set the value",
+            path=path,
+        )
+    ]
 
 
 def _check_environment(settings: NodeSettings) -> list[Finding]:
@@ -164,14 +188,15 @@ def _check_environment(settings: NodeSettings) -> list[Finding]:
             path = f"{where}.{name}"
             if not _NAME.fullmatch(name):
                 findings.append(
-                    ENVIRONMENT.finding(cause="not the name of an environment variable", got=name, path=path)
-                )
-            if value is not None and not value.isprintable():
-                findings.append(
                     ENVIRONMENT.finding(
-                        cause="the value must be one line of printable text", got=repr(value), path=path
+                        cause="not the name of an environment variable",
+                        got=repr(name),
+                        allowed="ASCII letters, digits and underscores, no digit first",
+                        fix="rename it, such as NCCL_DEBUG",
+                        path=path,
                     )
                 )
+            findings += _check_text(value or "", what="the value", path=path)
             for pattern, reason in _HARMFUL.items():
                 if value is not None and re.fullmatch(pattern, name):
                     findings.append(

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node._archive import installed_archive
 from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, nccl_environment
 
@@ -30,14 +30,20 @@ SECRET = define_rule(
     source="AWS EC2 user guide, user data: not encrypted; everyone on the instance, and who may describe it, reads it",
 )
 
-_SECRETS: Mapping[str, str] = {
-    "an AWS access key id": r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-    "a private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
-    "a password, secret or token": (
-        r"(?i)\b[\w-]*(?:password|passwd|secret(?:_access)?(?:_key)?|api_?key|(?:auth|access|hf)_token)"
-        r"[\"']?\s*[=:]\s*[\"']?(?![\"'$<{(\s]|\$)[^\s\"']{4,}"
+#: What a secret looks like. The last is a guess by the name, so it only warns; a value that names a secret instead of
+#: being one (a variable, an ARN, a path or parameter name) passes.
+_SECRETS: tuple[tuple[str, Severity, str], ...] = (
+    ("an AWS access key id", Severity.ERROR, r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    ("a private key", Severity.ERROR, r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    (
+        "a password, secret or token",
+        Severity.WARNING,
+        (
+            r"(?i)\b[\w-]*(?:password|passwd|secret(?:_access)?(?:_key)?|api_?key|(?:auth|access|hf)_token)"
+            r"[\"']?\s*[=:]\s*[\"']?(?![\"'$<{(\s/]|arn:)[^\s\"']{4,}"
+        ),
     ),
-}
+)
 _BOUNDARY = "gpu-cluster-node"
 
 
@@ -99,12 +105,18 @@ def check_user_data(text: str) -> list[Finding]:
         text: The user data, before base64.
 
     Returns:
-        `GPU-UD-001` when it is too long, `GPU-UD-002` for each thing that looks like a secret.
+        `GPU-UD-001` when it is too long, `GPU-UD-002` for each thing that looks like a secret: an error for key ids
+        and private keys, a warning where only a name such as `password` suggests it.
     """
-    return [*_check_size(text), *_check_secrets(text)]
+    return [*check_user_data_size(text), *check_secrets(text)]
 
 
-def _check_size(text: str) -> list[Finding]:
+def check_user_data_size(text: str) -> list[Finding]:
+    """Find user data that is longer than EC2 accepts.
+
+    Args:
+        text: The user data, before base64.
+    """
     size = user_data_size_bytes(text)
     if size <= USER_DATA_LIMIT_BYTES:
         return []
@@ -120,14 +132,20 @@ def _check_size(text: str) -> list[Finding]:
     ]
 
 
-def _check_secrets(text: str) -> list[Finding]:
+def check_secrets(text: str) -> list[Finding]:
+    """Find what looks like a secret in user data or a part of it; the finding never repeats it.
+
+    Args:
+        text: The user data, or a script or setting that goes into it.
+    """
     return [
         SECRET.finding(
             cause=f"this looks like {what}, and user data is readable by all who may see the instance",
             got=f"line {text[: match.start()].count(chr(10)) + 1}",
             fix="keep it in Secrets Manager or Parameter Store, and fetch it on the node with the instance role",
+            severity=severity,
         )
-        for what, pattern in _SECRETS.items()
+        for what, severity, pattern in _SECRETS
         for match in re.finditer(pattern, text)
     ]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type
+from cdk_gpu_clusters.catalogue.regions import partition_of
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
@@ -30,8 +31,8 @@ from cdk_gpu_clusters.rules.reservations import (
 from ._document import Key
 from ._fault import Fault, faults_at, under
 from ._parts import FleetPart, SpecParts
-from ._rules import FIXED_SIZE, NO_EFA
-from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
+from ._rules import FIXED_SIZE, FOREIGN_GROUP, NO_EFA
+from .capacity import NewReservation, Reservation, ReservationGroup, UltraServerBlock, capacity_terms
 from .fleet import FleetSpec
 from .image import ImageByOs
 
@@ -175,6 +176,27 @@ def _check_capacity(view: FleetView) -> list[Fault]:
     return faults
 
 
+def _check_group_region(view: FleetView) -> list[Fault]:
+    """Find a resource group in another Region or partition than the cluster."""
+    form = {ReservationGroup: "reservation_group", UltraServerBlock: "ultraserver_block"}.get(
+        type(view.spec.capacity)
+    )
+    if form is None or view.region is None:
+        return []
+    arn: str = getattr(view.spec.capacity, form)
+    _, partition, _, region, *_ = arn.split(":")
+    wanted = (partition_of(view.region), view.region)
+    if (partition, region) == wanted:
+        return []
+    finding = FOREIGN_GROUP.finding(
+        cause="the resource group stands in another Region or partition than the cluster",
+        got=f"arn:{partition}:resource-groups:{region}:…",
+        allowed=f"arn:{wanted[0]}:resource-groups:{wanted[1]}:…",
+        fix="give a group of the cluster's Region, or correct region:",
+    )
+    return faults_at((*view.key, "capacity", form), [finding])
+
+
 def _check_placement(view: FleetView) -> list[Fault]:
     strategy = view.spec.placement_strategy
     if strategy is None or capacity_terms(view.spec.capacity).kind.is_block:
@@ -202,6 +224,7 @@ _CHECKS: tuple[tuple[frozenset[str], Callable[[FleetView], list[Fault]]], ...] =
     (frozenset({"efa"}), _check_efa),
     (frozenset({"efa", "interface_policy"}), _check_interfaces),
     (frozenset({"capacity"}), _check_capacity),
+    (frozenset({"capacity"}), _check_group_region),
     (frozenset({"placement", "efa", "capacity"}), _check_placement),
     (frozenset({"image"}), _check_image),
 )

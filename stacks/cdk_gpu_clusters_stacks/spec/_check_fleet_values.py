@@ -15,10 +15,11 @@ from cdk_gpu_clusters.rules.root_volume import (
     check_root_volume,
 )
 
+from ._check_user_data import check_environment, check_script, check_size
 from ._document import Key
 from ._fault import Fault, faults_at
 from ._parts import FleetPart
-from ._rules import NODE_COUNT, USER_DATA_FILE
+from ._rules import NODE_COUNT
 from .fleet import FleetSpec
 
 
@@ -50,27 +51,6 @@ def _check_nodes(key: Key, spec: FleetSpec) -> list[Fault]:
     return []
 
 
-def _check_user_data(key: Key, spec: FleetSpec) -> list[Fault]:
-    path = spec.user_data
-    if path is None:
-        return []
-    try:
-        text = path.read_bytes().decode("utf-8")
-        cause = "the script is empty" if not text.strip() else ""
-    except FileNotFoundError:
-        cause = "there is no such file"
-    except UnicodeDecodeError:
-        cause = "the script is not UTF-8 text"
-    except (OSError, ValueError) as fault:
-        cause = f"the script cannot be read: {(getattr(fault, 'strerror', None) or str(fault)).lower()}"
-    if not cause:
-        return []
-    finding = USER_DATA_FILE.finding(
-        cause=cause, got=str(path), fix="give the path of a shell script, relative to the cluster file"
-    )
-    return faults_at((*key, "user_data"), [finding])
-
-
 def _check_volume(key: Key, spec: FleetSpec) -> list[Fault]:
     volume = spec.root_volume
     findings = check_root_volume(
@@ -87,6 +67,8 @@ def _check_volume(key: Key, spec: FleetSpec) -> list[Fault]:
 
 _CHECKS: tuple[tuple[frozenset[str], Callable[[Key, FleetSpec], list[Fault]]], ...] = (
     (frozenset({"nodes", "min_nodes", "max_nodes"}), _check_nodes),
-    (frozenset({"user_data"}), _check_user_data),
+    (frozenset({"environment"}), check_environment),
+    (frozenset({"user_data"}), check_script),
+    (frozenset({"environment", "user_data"}), check_size),
     (frozenset({"root_volume"}), _check_volume),
 )

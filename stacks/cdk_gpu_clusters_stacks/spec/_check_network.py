@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from ipaddress import IPv4Network
 
-from cdk_gpu_clusters.catalogue.regions import UNKNOWN_REGION
-from cdk_gpu_clusters.errors import Finding, errors_in
+from cdk_gpu_clusters.catalogue.regions import region as look_up
+from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
 from cdk_gpu_clusters.network.subnets import check_subnets, plan_subnets
 from cdk_gpu_clusters.rules.fabric import check_efa_group
 from cdk_gpu_clusters.rules.fleet import check_public_subnet
@@ -15,7 +15,7 @@ from cdk_gpu_clusters.rules.zones import check_zone
 
 from ._check_fleet import FleetView
 from ._fault import Fault, faults_at, under
-from ._rules import SUBNET_RANGE
+from ._rules import SUBNET_RANGE, SUBNET_TWICE
 from .network import ExistingNetwork, NewNetwork
 
 _NETWORK = ("network",)
@@ -24,7 +24,11 @@ _ANY_ZONES = ("Zone1", "Zone2")
 
 
 def check_network(
-    network: NewNetwork | ExistingNetwork, region: str | None, fleets: Sequence[FleetView]
+    network: NewNetwork | ExistingNetwork,
+    region: str | None,
+    fleets: Sequence[FleetView],
+    *,
+    wrong_region: str | None = None,
 ) -> list[Fault]:
     """Find what is wrong with the network, by itself and for the fleets that run in it.
 
@@ -32,25 +36,34 @@ def check_network(
         network: The network.
         region: Region of the cluster, None if it is not sound.
         fleets: Fleets whose instance type is known.
+        wrong_region: What stands for the Region in the file, if there is no such Region.
     """
-    zone = network.availability_zone
-    found = [finding for finding in check_zone(region, zone) if finding.id != UNKNOWN_REGION.id]
-    faults = faults_at((*_NETWORK, "availability_zone"), found)
-    if not errors_in(found):
-        known = check_zone(region, zone)
-        for fleet in fleets:
-            about_type = [finding for finding in check_zone(region, zone, fleet.type) if finding not in known]
-            faults += faults_at((*fleet.key, "instance_type"), about_type)
+    faults: list[Fault] = []
+    if wrong_region is None or not network.availability_zone.startswith(wrong_region):
+        faults += _check_zone(network.availability_zone, region, fleets)
     if isinstance(network, NewNetwork):
         return faults + _check_new(network, fleets)
     return faults + _check_existing(network, fleets)
 
 
 def check_region(region: str) -> list[Fault]:
-    """Find a Region that there is not."""
-    # the rules have no check of a Region alone; a zone named after it can have no fault of its own
-    found = [finding for finding in check_zone(region, f"{region}a") if finding.id == UNKNOWN_REGION.id]
-    return faults_at(("region",), found)
+    """Find a Region that the catalogue does not have: misspelt, or too new for the facts that synthesis needs."""
+    try:
+        look_up(region)
+    except ConfigError as fault:
+        return faults_at(("region",), fault.findings)
+    return []
+
+
+def _check_zone(zone: str, region: str | None, fleets: Sequence[FleetView]) -> list[Fault]:
+    known = check_zone(region, zone)
+    faults = faults_at((*_NETWORK, "availability_zone"), known)
+    if errors_in(known):
+        return faults
+    for fleet in fleets:
+        about_type = [finding for finding in check_zone(region, zone, fleet.type) if finding not in known]
+        faults += faults_at((*fleet.key, "instance_type"), about_type)
+    return faults
 
 
 def _check_new(network: NewNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
@@ -66,7 +79,7 @@ def _check_new(network: NewNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
 
 
 def _check_existing(network: ExistingNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
-    faults: list[Fault] = []
+    faults = _check_subnets(network)
     if network.cidr is not None:
         findings = _check_range(network) or _check_budget(network.cidr, fleets)
         faults += faults_at((*_NETWORK, "cidr"), findings)
@@ -80,6 +93,20 @@ def _check_existing(network: ExistingNetwork, fleets: Sequence[FleetView]) -> li
             findings = check_public_subnet(interface_count=len(fleet.plan.interfaces), public=network.public)
             faults += faults_at((*_NETWORK, "public"), findings)
     return faults
+
+
+def _check_subnets(network: ExistingNetwork) -> list[Fault]:
+    """Find subnets that are named twice, each at its second place."""
+    ids = network.subnet_ids
+    return [
+        fault
+        for index, subnet in enumerate(ids)
+        if subnet in ids[:index]
+        for fault in faults_at(
+            (*_NETWORK, "subnet_ids", index),
+            [SUBNET_TWICE.finding(cause="the subnet is named before", got=subnet, fix="remove one of them")],
+        )
+    ]
 
 
 def _check_range(network: ExistingNetwork) -> list[Finding]:

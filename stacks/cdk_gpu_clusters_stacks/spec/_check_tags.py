@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
+
+from cdk_gpu_clusters.errors import Finding
 
 from ._document import Key
 from ._fault import Fault, faults_at
 from ._rules import TAGS
 
 _MOST = 50
+#: What IAM accepts in keys and values besides letters (L), numbers (N) and spaces (Z); EC2 takes more, but roles and
+#: instance profiles get the same tags.
+_SIGNS = frozenset("_.:/=+-@")
+_SORTS = frozenset("LNZ")
 #: Tags that the constructs and stacks add themselves.
 _OURS = ("Name", "gpu-cluster")
+#: Of these, the one that roles get as well; the name tag is EC2's alone.
+_EVERYWHERE = ("gpu-cluster",)
 
 
 def check_tags(key: Key, tags: Mapping[str, str], *, above: Mapping[str, str] | None = None) -> list[Fault]:
@@ -31,9 +40,29 @@ def check_tags(key: Key, tags: Mapping[str, str], *, above: Mapping[str, str] | 
             fix=f"remove {count - _MOST}",
         )
         faults += faults_at(key, [finding])
+    known = {name.lower(): name for name in (*_EVERYWHERE, *(above or {}))}
     for name, value in tags.items():
         faults += _check_tag((*key, name), name, value)
+        other = known.setdefault(name.lower(), name)
+        if other != name:
+            faults += faults_at((*key, name), [_same_but_for_case(name, other)], at_key=True)
     return faults
+
+
+def _same_but_for_case(name: str, other: str) -> Finding:
+    return TAGS.finding(
+        cause=f"a resource would get this tag and {other}, which differ in case alone; IAM takes them for one",
+        got=name,
+        allowed=other,
+        fix=f"write {other}, or another key",
+    )
+
+
+def _foreign_sign(text: str) -> str:
+    """The first character that IAM refuses in a tag; empty if there is none."""
+    return next(
+        (sign for sign in text if sign not in _SIGNS and unicodedata.category(sign)[0] not in _SORTS), ""
+    )
 
 
 def _check_tag(key: Key, name: str, value: str) -> list[Fault]:
@@ -57,6 +86,13 @@ def _check_tag(key: Key, name: str, value: str) -> list[Fault]:
             got=f"{len(value)} characters",
             allowed="at most 256 characters",
             fix="shorten it",
+        )
+    elif sign := _foreign_sign(name) or _foreign_sign(value):
+        finding = TAGS.finding(
+            cause="a tag has a character that IAM refuses",
+            got=repr(sign),
+            allowed="letters, numbers, spaces and _ . : / = + - @",
+            fix=f"take {sign!r} out, or write - for it",
         )
     else:
         return []

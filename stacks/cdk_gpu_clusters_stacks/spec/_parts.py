@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
 from .fleet import FleetSpec
 from .model import ClusterSpec
@@ -77,13 +78,28 @@ def _tags_if_sound(raw: object) -> dict[str, str]:
     return {key: value for key, value in raw.items() if isinstance(value, str)}
 
 
+#: Stands for the end of a block that the file lacks or misspells, so that the other rules about the block are asked:
+#: no start is later, and it is at the time of day at which blocks end.
+_ANY_END = "9999-12-31T11:30Z"
+
+
+def _lacks_only_end(errors: Sequence[ErrorDetails]) -> bool:
+    """Whether the end of a block is the one thing wrong with the capacity."""
+    wrong = [error["loc"][2:] for error in errors if error["loc"][:1] == ("capacity",)]
+    return bool(wrong) and all(loc == ("ends_at",) for loc in wrong)
+
+
 def _sound_fleet(raw: object, context: Mapping[str, Path]) -> FleetPart | None:
     if not isinstance(raw, dict):
         return None
     try:
         return FleetPart(FleetSpec.model_validate(raw, context=dict(context)))
     except ValidationError as fault:
-        broken = {str(part) for error in fault.errors(include_url=False) for part in error["loc"][:1]}
+        errors = fault.errors(include_url=False)
+    if _lacks_only_end(errors):
+        raw = {**raw, "capacity": {**raw["capacity"], "ends_at": _ANY_END}}
+        errors = [error for error in errors if error["loc"][:1] != ("capacity",)]
+    broken = {str(part) for error in errors for part in error["loc"][:1]}
     meant = {near for key in broken for near in get_close_matches(key, FleetSpec.model_fields, n=1)}
     rest = {key: value for key, value in raw.items() if key not in broken}
     try:

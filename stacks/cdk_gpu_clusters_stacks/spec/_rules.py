@@ -27,13 +27,14 @@ NAME = define_rule(
 )
 NODE_COUNT = define_rule("GPU-SPEC-012", "a fleet has a number of nodes, or a range", source=_FORMAT)
 USER_DATA_FILE = define_rule(
-    "GPU-SPEC-013", "a script that the file names exists and is text", source=_FORMAT
+    "GPU-SPEC-013", "a script that the file names exists and is UTF-8 text", source=_FORMAT
 )
 TAGS = define_rule(
     "GPU-SPEC-014",
     "tags keep the limits of AWS",
     source='AWS Tagging guide, "Tag naming limits and requirements": 50 per resource, key 1 to 128, '
-    "value 0 to 256 characters, no key that starts with aws:",
+    'value 0 to 256 characters, no key that starts with aws:; AWS IAM user guide, "Tags for IAM resources": letters, '
+    "numbers, spaces and _ . : / = + - @, keys that do not differ in case alone",
 )
 SUBNET_RANGE = define_rule(
     "GPU-SPEC-015", "an address range describes the subnet that the fleets use", source=_FORMAT
@@ -47,4 +48,10 @@ FIXED_SIZE = define_rule(
     "GPU-SPEC-018",
     "a fleet on a block has a fixed number of nodes",
     source='EC2 Auto Scaling guide, "Use Capacity Blocks": scale out at the start, to zero before the end',
+)
+SUBNET_TWICE = define_rule("GPU-SPEC-019", "a subnet is named once", source=_FORMAT)
+FOREIGN_GROUP = define_rule(
+    "GPU-SPEC-020",
+    "a resource group of reservations stands in the cluster's Region",
+    source='AWS EC2 user guide, "Capacity Reservation groups": reservations and groups are regional',
 )

@@ -71,7 +71,7 @@ PATTERNS = {
     _pattern_of(image.ImageId): ("the id of a machine image", "ami-0123456789abcdef0", ""),
     _pattern_of(image.ParameterName): ("the name of an SSM parameter", "/images/training/latest", ""),
     _pattern_of(fleet.VariableName): ("the name of an environment variable", "NCCL_DEBUG", ""),
-    _pattern_of(fleet.VariableValue): ("one line of printable text", "INFO", ""),
+    _pattern_of(fleet.VariableValue): ("one line of printable ASCII text", "INFO", ""),
     r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),
 }
 

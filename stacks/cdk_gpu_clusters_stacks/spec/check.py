@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
+from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
 from ._check_fleet import FleetView, check_fleet
@@ -38,7 +38,8 @@ def faults_of(parts: SpecParts) -> list[Fault]:
     faults = check_tags(("tags",), parts.tags)
     about_region = check_region(parts.region) if parts.region is not None else []
     faults += about_region
-    if errors_in(fault.finding for fault in about_region):  # a wrong Region makes no zone or type wrong
+    wrong_region = parts.region if about_region else None
+    if about_region:  # a wrong Region makes no zone or type wrong
         parts = replace(parts, region=None)
     for name, part in parts.fleets.items():
         view, found = _view(name, part, parts)
@@ -47,7 +48,7 @@ def faults_of(parts: SpecParts) -> list[Fault]:
             views[name] = view
             faults += check_fleet(view)
     if parts.network is not None:
-        faults += check_network(parts.network, parts.region, list(views.values()))
+        faults += check_network(parts.network, parts.region, list(views.values()), wrong_region=wrong_region)
     return faults + _check_fabrics(views)
 
 

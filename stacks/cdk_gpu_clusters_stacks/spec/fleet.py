@@ -31,7 +31,7 @@ ScriptPath = Annotated[
     WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-VariableValue = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$")]
+VariableValue = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]*$")]
 
 
 class RootVolume(SpecModel):
@@ -96,7 +96,7 @@ class FleetSpec(SpecModel):
     )
     image: ImageSpec | None = Field(
         default=None,
-        description="Machine image: {id: ami-…}, {parameter: /ssm/name} or {os: …}. "
+        description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}. "
         "Default: AWS's image for the accelerator and architecture; Amazon Linux 2023 where it serves the type.",
     )
     root_volume: RootVolume = Field(default=RootVolume(), description="Root volume of every node.")
@@ -106,10 +106,13 @@ class FleetSpec(SpecModel):
         "`rolling`: they are replaced in turn.",
     )
     environment: dict[VariableName, VariableValue] = Field(
-        default={}, description="Environment variables for every login shell and service of the nodes."
+        default={},
+        description="Environment variables for every login shell and service of the nodes: "
+        "one line of printable ASCII each.",
     )
     user_data: ScriptPath | None = Field(
-        default=None, description="Path of a shell script to run at first boot, relative to the cluster file."
+        default=None,
+        description="Path of a shell script to run at first boot, relative to the cluster file: ASCII, starts with #!.",
     )
     tags: Tags = Field(default={}, description="Tags of the fleet's resources, over and above the cluster's.")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, StringConstraints, Tag
+from pydantic import BaseModel, Discriminator, Field, StringConstraints, Tag
 
 from ._base import SpecModel, form_of
 
@@ -13,10 +14,17 @@ ParameterName = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9_./-]+$",
 OperatingSystem = Literal["al2023", "ubuntu-24.04", "ubuntu-22.04"]
 
 
+_OS = Field(
+    default="al2023",
+    description="Operating system of the image. It decides the name of the root device.",
+)
+
+
 class ImageById(SpecModel):
     """One image, by id. It never moves."""
 
     id: ImageId = Field(description="Id of the image.", examples=["ami-0123456789abcdef0"])
+    os: OperatingSystem = _OS
 
 
 class ImageByParameter(SpecModel):
@@ -25,6 +33,7 @@ class ImageByParameter(SpecModel):
     parameter: ParameterName = Field(
         description="Name of an SSM parameter that holds an image id.", examples=["/images/training/latest"]
     )
+    os: OperatingSystem = _OS
 
 
 class ImageByOs(SpecModel):
@@ -43,7 +52,11 @@ IMAGE_FORMS = {"id": "<image id>", "parameter": "<image parameter>", "os": "<ima
 
 
 def _form(value: object) -> str | None:
-    return form_of(value, IMAGE_FORMS)
+    """The form by its leading key; `os` leads only where no other does."""
+    others = {key: tag for key, tag in IMAGE_FORMS.items() if key != "os"}
+    keys = type(value).model_fields if isinstance(value, BaseModel) else value
+    leads = isinstance(keys, Mapping) and any(key in keys for key in others)
+    return form_of(value, others if leads else IMAGE_FORMS)
 
 
 ImageSpec = Annotated[

@@ -242,21 +242,21 @@ def test_limit_is_exact(over: int, ids: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "severity"),
     [
-        "export AWS_ACCESS_KEY_ID=AKIA" + "ABCDEFGHIJKLMNOP",
-        "-----BEGIN RSA " + "PRIVATE KEY-----",
-        "mount -o username=me,password=hunter22",
-        "DB_PASSWORD: hunter22",
-        'HF_TOKEN="hf_abcdefgh"',
-        "aws_secret_access_key = abcdefgh/ijkl",
+        ("export AWS_ACCESS_KEY_ID=AKIA" + "ABCDEFGHIJKLMNOP", "error"),
+        ("-----BEGIN RSA " + "PRIVATE KEY-----", "error"),
+        ("mount -o username=me,password=hunter22", "warning"),
+        ("DB_PASSWORD: hunter22", "warning"),
+        ('HF_TOKEN="hf_abcdefgh"', "warning"),
+        ("aws_secret_access_key = abcdefgh/ijkl", "warning"),
     ],
 )
-def test_secrets_are_found_with_their_line_and_never_repeated(line: str) -> None:
+def test_secrets_are_found_with_their_line_and_never_repeated(line: str, severity: str) -> None:
     part = UserPart(content_type="text/x-shellscript", body=f"#!/bin/sh\n{line}\n")
     document = render_user_data(settings(user_parts=(part,)))
     [finding] = check_user_data(document)
-    assert finding.id == "GPU-UD-002"
+    assert (finding.id, finding.severity.value) == ("GPU-UD-002", severity)
     assert document.splitlines()[int(finding.got.removeprefix("line ")) - 1] == line
     assert "hunter22" not in str(finding)
 
@@ -269,6 +269,10 @@ def test_secrets_are_found_with_their_line_and_never_repeated(line: str) -> None
         "HF_TOKEN_FILE=/run/token",
         "secret_key=${Token[Secret.3]}",
         "echo no password here",
+        "DB_PASSWORD=arn:aws:secretsmanager:us-east-1:111122223333:secret:db",
+        "API_KEY='arn:aws-cn:ssm:cn-north-1:111122223333:parameter/key'",
+        "db_password: /prod/db/password",
+        'HF_TOKEN="/run/secrets/hf"',
     ],
 )
 def test_references_to_secrets_are_not_secrets(line: str) -> None:
@@ -285,6 +289,9 @@ def test_own_document_is_clean() -> None:
     [
         ({"extra_environment": {"A-B": "1"}}, "GPU-UD-003", "error", "extra_environment.A-B"),
         ({"nccl_environment": {"NCCL_DEBUG": "a\nb"}}, "GPU-UD-003", "error", "nccl_environment.NCCL_DEBUG"),
+        ({"extra_environment": {"CITY": "Z\u00fcrich"}}, "GPU-UD-003", "error", "extra_environment.CITY"),
+        ({"extra_environment": {"Z\u00dcRICH": "1"}}, "GPU-UD-003", "error", "extra_environment.Z\u00dcRICH"),
+        ({"fleet_name": "trainers\u2014a"}, "GPU-UD-003", "error", "fleet_name"),
         ({"nccl_environment": {"NCCL_PROTO": "simple"}}, "GPU-UD-004", "warning", "nccl_environment.NCCL_PROTO"),
         ({"extra_environment": {"RDMAV_FORK_SAFE": "1"}}, "GPU-UD-004", "warning", "extra_environment.RDMAV_FORK_SAFE"),
         ({"user_parts": (UserPart(content_type="text/plain", body="x"),)}, "GPU-UD-005", "error", "user_parts[0]"),
@@ -303,6 +310,7 @@ def test_faults_in_what_the_user_adds(
 ) -> None:
     [finding] = check_settings(settings(**changes))
     assert (finding.id, finding.severity.value, finding.path) == (finding_id, severity, path)
+    assert finding.fix or finding.allowed
 
 
 def test_removing_a_harmful_default_is_no_fault() -> None:

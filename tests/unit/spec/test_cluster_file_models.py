@@ -19,7 +19,9 @@ from cdk_gpu_clusters_stacks.spec import (
     ClusterSpec,
     ExistingNetwork,
     FleetSpec,
+    ImageById,
     ImageByOs,
+    ImageByParameter,
     NewNetwork,
     NewReservation,
     OnDemand,
@@ -79,10 +81,10 @@ CAPACITIES = {
         "cr-0123456789abcdef0",
         None,
     ),
-    "{ reservation_group: 'arn:aws-us-gov:resource-groups:us-gov-west-1:111122223333:group/odcr' }": (
+    "{ reservation_group: 'arn:aws:resource-groups:us-east-1:111122223333:group/odcr' }": (
         CapacityKind.RESERVATION,
         None,
-        "arn:aws-us-gov:resource-groups:us-gov-west-1:111122223333:group/odcr",
+        "arn:aws:resource-groups:us-east-1:111122223333:group/odcr",
     ),
     "{ capacity_block: cr-0123456789abcdef0, ends_at: 2026-12-15T11:30Z }": (
         CapacityKind.CAPACITY_BLOCK,
@@ -167,8 +169,8 @@ def test_scripts_stand_beside_the_cluster_file(tmp_path: Path, monkeypatch: pyte
 
 
 def test_characters_beyond_the_basic_plane_as_json_writes_them(tmp_path: Path) -> None:
-    fleet = one(tmp_path, 'instance_type: g6.xlarge, nodes: 1, tags: { "\\ud83d\\ude80": "\\U0001F680" }')
-    assert fleet.tags == {"\U0001f680": "\U0001f680"}
+    fleet = one(tmp_path, 'instance_type: g6.xlarge, nodes: 1, tags: { "\\ud835\\udc00": "\\U0001D400" }')
+    assert fleet.tags == {"\U0001d400": "\U0001d400"}
 
 
 def test_anchors_and_merge_keys_share_settings(tmp_path: Path) -> None:
@@ -196,7 +198,7 @@ def test_a_merged_fault_stands_where_it_is_written(tmp_path: Path) -> None:
 
 
 def test_everything_given_survives_a_round_trip(tmp_path: Path) -> None:
-    (tmp_path / "setup.sh").write_text("true\n")
+    (tmp_path / "setup.sh").write_text("#!/bin/sh\ntrue\n")
     file = tmp_path / "cluster.yaml"
     file.write_text("""\
 version: 1
@@ -222,7 +224,7 @@ training:
       user_data: setup.sh
       tags: { owner: b }
     b: { instance_type: p4d.24xlarge, nodes: 2, capacity: { spot: { max_price_usd_per_hour: 12.5 } }, efa: false }
-    c: { instance_type: g6.xlarge, nodes: 7, placement: spread, image: { parameter: /images/mine } }
+    c: { instance_type: g6.xlarge, nodes: 7, placement: spread, image: { parameter: /images/mine, os: ubuntu-22.04 } }
     d:
       instance_type: g6.xlarge
       nodes: 1
@@ -275,6 +277,41 @@ def test_a_reservation_made_here_goes_into_its_placement_group(tmp_path: Path) -
         "instance_type: p4d.24xlarge, nodes: 4, placement: cluster, capacity: { new_reservation: { unlimited: true } }",
     )
     assert isinstance(fleet.capacity, NewReservation)
+
+
+@pytest.mark.parametrize("leading", ["id: ami-0123456789abcdef0", "parameter: /images/mine"])
+@pytest.mark.parametrize(("given", "meant"), [("", "al2023"), (", os: ubuntu-24.04", "ubuntu-24.04")])
+def test_an_own_image_says_what_it_runs(leading: str, given: str, meant: str, tmp_path: Path) -> None:
+    image = one(tmp_path, f"instance_type: g6.xlarge, nodes: 1, image: {{ {leading}{given} }}").image
+    assert isinstance(image, ImageById | ImageByParameter)
+    assert image.os == meant
+
+
+def test_a_group_of_another_partition_goes_with_a_region_of_it(tmp_path: Path) -> None:
+    arn = "arn:aws-us-gov:resource-groups:us-gov-west-1:111122223333:group/odcr"
+    head = HEAD.replace("us-east-1", "us-gov-west-1")
+    capacity = one(
+        tmp_path, f"instance_type: g6.xlarge, nodes: 1, capacity: {{ reservation_group: '{arn}' }}", head=head
+    ).capacity
+    assert capacity_terms(capacity).reservation_group_arn == arn
+
+
+def test_tags_of_all_letters_and_of_the_signs_that_iam_takes(tmp_path: Path) -> None:
+    tags = {"Größe 1": "_.:/=+-@", "name": "", "gpu-cluster": "other"}
+    fleet = one(tmp_path, f"instance_type: g6.xlarge, nodes: 1, tags: {json.dumps(tags)}")
+    assert fleet.tags == tags
+
+
+def test_two_subnets_of_one_zone_are_right_for_reserved_capacity_without_efa(tmp_path: Path) -> None:
+    subnets = "subnet-0123456789abcdef0, subnet-0123456789abcdef1"
+    network = f"{{ availability_zone: us-east-1a, vpc_id: vpc-0123456789abcdef0, subnet_ids: [{subnets}] }}"
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        HEAD.replace("{ availability_zone: us-east-1a }", network)
+        + "training: { fleets: { a: { instance_type: g6.xlarge, nodes: 1, "
+        "capacity: { reservation: cr-0123456789abcdef0 } } } }\n"
+    )
+    assert read_cluster(file).findings == ()
 
 
 def test_words_of_the_file_are_those_of_the_library() -> None:

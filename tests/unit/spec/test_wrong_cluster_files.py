@@ -108,6 +108,17 @@ WRONG_SHAPES = (
     Wrong("tag is a number", HEAD + "tags: { cost-center: 4711 }\n" + NET + ONE, "4:22 GPU-SPEC-007"),
     Wrong("tag of AWS", HEAD + "tags: { AWS:x: y }\n" + NET + ONE, "4:9 GPU-SPEC-014"),
     Wrong(
+        "tags with signs that IAM refuses",
+        HEAD + 'tags: { "a&b": c, d: "e, f", g: "#1" }\n' + NET + ONE,
+        "4:9 GPU-SPEC-014, 4:19 GPU-SPEC-014, 4:30 GPU-SPEC-014",
+    ),
+    Wrong(
+        "tags that differ in case alone",
+        FLEETS + "    a: { instance_type: g6.xlarge, nodes: 1, tags: { Team: a, tEAM: b, GPU-cluster: c } }\n"
+        "tags: { team: x, Cost: y, cost: z }\n",
+        "7:54 GPU-SPEC-014, 7:63 GPU-SPEC-014, 7:72 GPU-SPEC-014, 8:27 GPU-SPEC-014",
+    ),
+    Wrong(
         "tags too many",
         HEAD + "tags: { " + ", ".join(f"k{i}: v" for i in range(49)) + " }\n" + NET + ONE,
         "4:1 GPU-SPEC-014",
@@ -208,6 +219,30 @@ WRONG_SHAPES = (
         "7:64 GPU-SPEC-008",
     ),
     Wrong(
+        "variable beyond ASCII",
+        fleet("instance_type: g6.xlarge, nodes: 1, environment: { A: caf\u00e9 }"),
+        "7:64 GPU-SPEC-008",
+    ),
+    Wrong(
+        "image: two forms and a system",
+        fleet(
+            "instance_type: g6.xlarge, nodes: 1, image: { id: ami-0123456789abcdef0, os: al2023, parameter: /a }"
+        ),
+        "7:46 GPU-SPEC-009",
+    ),
+    Wrong(
+        "own image that is pinned",
+        fleet(
+            "instance_type: g6.xlarge, nodes: 1, image: { id: ami-0123456789abcdef0, os: al2023, pinned: true }"
+        ),
+        "7:94 GPU-SPEC-005",
+    ),
+    Wrong(
+        "own image of an unknown system",
+        fleet("instance_type: g6.xlarge, nodes: 1, image: { parameter: /a, os: windows }"),
+        "7:74 GPU-SPEC-008",
+    ),
+    Wrong(
         "block without its end",
         fleet("instance_type: p5.48xlarge, nodes: 1, capacity: { capacity_block: cr-0123456789abcdef0 }"),
         "7:48 GPU-CAP-001",
@@ -246,7 +281,17 @@ WRONG_CLUSTERS = (
         "7:25 GPU-INST-002",
     ),
     Wrong("no Region", HEAD.replace("us-east-1", "virginia") + NET + ONE, "3:9 GPU-RGN-001"),
-    Wrong("misspelt Region", HEAD.replace("us-east-1", "us-esat-1") + NET + ONE, "4:31 GPU-NET-104"),
+    Wrong("misspelt Region", HEAD.replace("us-east-1", "us-esat-1") + NET + ONE, "3:9 GPU-RGN-001"),
+    Wrong(
+        "Region and zone misspelt alike",
+        HEAD.replace("us-east-1", "us-est-1") + NET.replace("us-east-1", "us-est-1") + ONE,
+        "3:9 GPU-RGN-001",
+    ),
+    Wrong(
+        "no Region, and no zone",
+        HEAD.replace("us-east-1", "virginia") + "network: { availability_zone: us-east }\n" + ONE,
+        "3:9 GPU-RGN-001, 4:31 GPU-NET-103",
+    ),
     Wrong("zone of another Region", HEAD.replace("us-east-1", "us-west-2") + NET + ONE, "4:31 GPU-NET-104"),
     Wrong("no zone", HEAD + "network: { availability_zone: us-east }\n" + ONE, "4:31 GPU-NET-103"),
     Wrong(
@@ -364,6 +409,29 @@ WRONG_CLUSTERS = (
         "4:74 GPU-FAB-004",
     ),
     Wrong(
+        "a subnet twice",
+        HEAD + "network: { availability_zone: us-east-1a, vpc_id: vpc-0123456789abcdef0, subnet_ids: "
+        "[subnet-0123456789abcdef0, subnet-0123456789abcdef0] }\n"
+        "training: { fleets: { a: { instance_type: p5.48xlarge, nodes: 1, capacity: spot } } }\n",
+        "4:113 GPU-SPEC-019",
+    ),
+    Wrong(
+        "group of another Region",
+        fleet(
+            "instance_type: g6.xlarge, nodes: 1, capacity: { reservation_group: "
+            "arn:aws:resource-groups:us-west-2:111122223333:group/odcr }"
+        ),
+        "7:77 GPU-SPEC-020",
+    ),
+    Wrong(
+        "UltraServer group of another partition",
+        fleet(
+            "instance_type: p6e-gb200.36xlarge, nodes: 9, capacity: { "
+            f"{RACK.replace('aws', 'aws-us-gov')}, ends_at: 2026-12-15T11:30Z }}"
+        ).replace("us-east-1a", "us-east-1-dfw-2a"),
+        "7:86 GPU-SPEC-020",
+    ),
+    Wrong(
         "range of two subnets",
         HEAD + "network: { availability_zone: us-east-1a, vpc_id: vpc-0123456789abcdef0, subnet_ids: "
         "[subnet-0123456789abcdef0, subnet-0123456789abcdef1], cidr: 10.0.0.0/24 }\n" + ONE,
@@ -436,6 +504,22 @@ TWO_AT_ONCE = (
         "a key twice beside a wrong value",
         FLEETS + "    a: { instance_type: g6.xlarge, nodes: 1, nodes: 2, efa: 3 }\n",
         "7:46 GPU-SPEC-004, 7:61 GPU-SPEC-007",
+    ),
+    Wrong(
+        "block without its end in a placement group",
+        fleet(
+            "instance_type: p5.48xlarge, nodes: 65, placement: cluster, "
+            "capacity: { capacity_block: cr-0123456789abcdef0 }"
+        ),
+        "7:45 GPU-CAP-013, 7:60 GPU-CAP-002, 7:69 GPU-CAP-001",
+    ),
+    Wrong(
+        "block with a wrong end in a placement group",
+        fleet(
+            "instance_type: p5.48xlarge, nodes: 1, placement: cluster, "
+            f"capacity: {{ {BLOCK.replace('-15T11:30Z', '-15')} }}"
+        ),
+        "7:59 GPU-CAP-002, 7:157 GPU-CAP-015",
     ),
     # what follows only from another fault is not reported: the EFA of a fleet whose `efa` is misspelt is unknown
     Wrong(

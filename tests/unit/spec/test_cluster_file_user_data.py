@@ -1,0 +1,96 @@
+"""What a cluster file puts into user data is checked where it stands, before the app runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdk_gpu_clusters_stacks.spec import Reading, read_cluster
+
+HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\ntraining:\n  fleets:\n"
+KEY_ID = "AKIA" + "ABCDEFGHIJKLMNOP"
+
+
+def read(folder: Path, fleet: str, script: bytes | None = None) -> Reading:
+    """A file whose one fleet stands in line 7 and names the script, if there is one."""
+    if script is not None:
+        (folder / "setup.sh").write_bytes(script)
+        fleet = f"user_data: setup.sh, {fleet}"
+    file = folder / "cluster.yaml"
+    file.write_text(f"{HEAD}    a: {{ instance_type: g6.xlarge, nodes: 1, {fleet} }}\n", encoding="utf-8")
+    return read_cluster(file)
+
+
+def found(reading: Reading) -> list[str]:
+    return [
+        f"{':'.join(finding.path.split(':')[-2:])} {finding.severity.value} {finding.id}"
+        for finding in reading.findings
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "finding"),
+    [
+        (b"", "error GPU-SPEC-013"),
+        (b"#!/bin/sh\necho caf\xe9\n", "error GPU-SPEC-013"),
+        (b"\xef\xbb\xbf#!/bin/sh\n", "error GPU-SPEC-013"),
+        ("#!/bin/sh\n".encode("utf-16"), "error GPU-SPEC-013"),
+        (b"echo no interpreter\n", "error GPU-UD-005"),
+        ("#!/bin/sh\necho caf\u00e9\n".encode(), "error GPU-UD-005"),
+        (f"#!/bin/sh\nexport AWS_ACCESS_KEY_ID={KEY_ID}\n".encode(), "error GPU-UD-002"),
+        (b"#!/bin/sh\nDB_PASSWORD=hunter22\n", "warning GPU-UD-002"),
+        (b"#!/bin/sh\n" + b"# padding\n" * 1500, "error GPU-UD-001"),
+    ],
+    ids=["empty", "Latin-1", "mark", "UTF-16", "no #!", "UTF-8", "key id", "password", "too long"],
+)
+def test_faults_of_a_script_stand_at_its_name(script: bytes, finding: str, tmp_path: Path) -> None:
+    reading = read(tmp_path, "tags: {}", script)
+    assert found(reading) == [f"7:57 {finding}"]
+    assert reading.findings[0].fix
+    assert "hunter22" not in str(reading.findings[0])
+    assert KEY_ID not in str(reading.findings[0])
+    assert (reading.spec is None) == finding.startswith("error")
+
+
+def test_undecodable_text_is_named_with_its_line(tmp_path: Path) -> None:
+    [finding] = read(tmp_path, "tags: {}", b"#!/bin/sh\necho caf\xe9\n").findings
+    assert "byte 0xe9 in its line 2" in finding.cause
+
+
+@pytest.mark.parametrize(
+    ("variable", "finding"),
+    [
+        (f"KEY: {KEY_ID}", "7:65 error GPU-UD-002"),
+        ("HF_TOKEN: hf_abcdefgh", "7:70 warning GPU-UD-002"),
+        ("NCCL_PROTO: simple", "7:72 warning GPU-UD-004"),
+    ],
+)
+def test_faults_of_a_variable_stand_at_its_value(variable: str, finding: str, tmp_path: Path) -> None:
+    reading = read(tmp_path, f"environment: {{ {variable} }}")
+    assert found(reading) == [finding]
+    assert "hf_abcdefgh" not in str(reading.findings[0])
+    assert KEY_ID not in str(reading.findings[0])
+
+
+@pytest.mark.parametrize(
+    "variable",
+    ["DB_PASSWORD: /prod/db/password", "API_KEY: 'arn:aws:secretsmanager:us-east-1:111122223333:secret:a'"],
+)
+def test_names_of_secrets_are_no_secrets(variable: str, tmp_path: Path) -> None:
+    assert found(read(tmp_path, f"environment: {{ {variable} }}")) == []
+
+
+def test_long_variables_are_counted_without_a_script(tmp_path: Path) -> None:
+    assert found(read(tmp_path, f"environment: {{ A: {'x' * 16_000} }}")) == ["7:46 error GPU-UD-001"]
+
+
+def test_script_and_variables_are_counted_together(tmp_path: Path) -> None:
+    padding = b"#!/bin/sh\n" + b"# padding\n" * 500
+    assert found(read(tmp_path, "efa: false", padding)) == []
+    assert found(read(tmp_path, f"environment: {{ A: {'x' * 5_000} }}", padding)) == ["7:57 error GPU-UD-001"]
+
+
+def test_a_wrong_variable_leaves_the_script_to_be_checked(tmp_path: Path) -> None:
+    reading = read(tmp_path, "environment: { A: caf\u00e9 }", b"true\n")
+    assert [finding.id for finding in reading.findings] == ["GPU-UD-005", "GPU-SPEC-008"]
