@@ -14,17 +14,18 @@ ParameterName = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9_./-]+$",
 OperatingSystem = Literal["al2023", "ubuntu-24.04", "ubuntu-22.04"]
 
 
-_OS = Field(
-    default="al2023",
-    description="Operating system of the image. It decides the name of the root device.",
-)
+#: What an image of the user's own runs.
+RunningSystem = Annotated[
+    OperatingSystem,
+    Field(description="Operating system of the image. It decides the name of the root device."),
+]
 
 
 class ImageById(SpecModel):
     """One image, by id. It never moves."""
 
     id: ImageId = Field(description="Id of the image.", examples=["ami-0123456789abcdef0"])
-    os: OperatingSystem = _OS
+    os: RunningSystem = "al2023"
 
 
 class ImageByParameter(SpecModel):
@@ -33,7 +34,7 @@ class ImageByParameter(SpecModel):
     parameter: ParameterName = Field(
         description="Name of an SSM parameter that holds an image id.", examples=["/images/training/latest"]
     )
-    os: OperatingSystem = _OS
+    os: RunningSystem = "al2023"
 
 
 class ImageByOs(SpecModel):
