@@ -61,9 +61,9 @@ def test_undecodable_text_is_named_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "finding"),
     [
-        (f"KEY: {KEY_ID}", "7:65 error GPU-UD-002"),
-        ("HF_TOKEN: hf_abcdefgh", "7:70 warning GPU-UD-002"),
-        ("NCCL_PROTO: simple", "7:72 warning GPU-UD-004"),
+        (f"KEY: {KEY_ID}", "7:66 error GPU-UD-002"),
+        ("HF_TOKEN: hf_abcdefgh", "7:71 warning GPU-UD-002"),
+        ("NCCL_PROTO: simple", "7:73 warning GPU-UD-004"),
     ],
 )
 def test_faults_of_a_variable_stand_at_its_value(variable: str, finding: str, tmp_path: Path) -> None:
