@@ -315,10 +315,17 @@ def test_no_placement_is_no_placement_even_with_a_reservation_in_a_group(site: S
         ({"node_count": 0}, {"GPU-FLT-001"}),
         ({"node_count": None}, {"GPU-FLT-001"}),
         ({"node_count": None, "min_node_count": 3, "max_node_count": 2}, {"GPU-FLT-001"}),
-        ({"vpc_subnets": None}, {"GPU-FLT-002"}),
+        ({"vpc_subnets": None}, {"GPU-FAB-003", "GPU-FAB-004"}),
         (
             {"vpc_subnets": ec2.SubnetSelection(subnet_type=ec2.SubnetType.PUBLIC)},
-            {"GPU-FLT-002", "GPU-FLT-003"},
+            {"GPU-FAB-003", "GPU-FAB-004", "GPU-FLT-003"},
+        ),
+        (
+            {
+                "instance_type": "g6.xlarge",
+                "vpc_subnets": ec2.SubnetSelection(availability_zones=["us-east-1f"]),
+            },
+            {"GPU-FLT-002"},
         ),
         ({"ready_timeout": cdk.Duration.seconds(10)}, {"GPU-FLT-005"}),
         ({"drain_timeout": cdk.Duration.hours(3)}, {"GPU-FLT-005"}),
@@ -341,7 +348,7 @@ def test_no_placement_is_no_placement_even_with_a_reservation_in_a_group(site: S
         ({"instance_type": "g6.xlarge", "placement": PlacementStrategy.SPREAD}, {"GPU-PLC-003"}),
         (
             {"capacity": BLOCK, "placement": PlacementStrategy.CLUSTER, "node_count": 0, "vpc_subnets": None},
-            {"GPU-CAP-002", "GPU-FLT-001", "GPU-FLT-002", "GPU-PLC-005"},
+            {"GPU-CAP-002", "GPU-FAB-003", "GPU-FAB-004", "GPU-FLT-001", "GPU-PLC-005"},
         ),
     ],
 )

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from aws_cdk import aws_ec2 as ec2
 
 from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.rules.fabric import check_efa_group
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.zones import read_zone
 
-_EFA_PAGE = 'AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"'
-
-EFA_ONE_SUBNET = define_rule("GPU-FLT-002", "an EFA fleet stands in one subnet", source=_EFA_PAGE)
+NO_SUBNET = define_rule(
+    "GPU-FLT-002", "a fleet stands in a subnet", source="EC2 Auto Scaling VPCZoneIdentifier"
+)
 RESERVATION_ZONE = define_rule(
     "GPU-FLT-004",
     "a fleet stands in the zone of its reservation",
@@ -29,25 +31,29 @@ def zones_of(subnets: Sequence[ec2.ISubnet]) -> set[str]:
     return {zone for subnet in subnets if (zone := known(subnet.availability_zone)) is not None}
 
 
-def check_subnets(subnets: Sequence[ec2.ISubnet], *, one_zone: bool, efa: bool) -> list[Finding]:
+def check_subnets(
+    subnets: Sequence[ec2.ISubnet], instance_type: InstanceType, *, one_zone: bool, efa: bool
+) -> list[Finding]:
     """Find what is wrong with the number and the zones of a fleet's subnets.
 
     Args:
         subnets: Where the nodes stand.
+        instance_type: Type of every node.
         one_zone: Whether reserved capacity pins the fleet to one zone.
         efa: Whether the nodes exchange EFA traffic.
     """
-    if not subnets or (efa and len(subnets) != 1):
+    if not subnets:
         return [
-            EFA_ONE_SUBNET.finding(
-                cause="the fleet needs a subnet"
-                if not subnets
-                else "the fleet needs exactly one subnet: EFA traffic stays in one Availability Zone",
-                got=f"{len(subnets)} subnets",
-                allowed="one subnet" if efa else "one subnet or more",
+            NO_SUBNET.finding(
+                cause="the fleet has no subnet",
+                got="no subnets",
+                allowed="one subnet or more",
                 fix="pass vpc_subnets=ec2.SubnetSelection(subnets=[the_subnet])",
             )
         ]
+    if efa:
+        paths = [subnet.node.path for subnet in subnets]
+        return check_efa_group([instance_type], zones=zones_of(subnets), subnets=paths)
     if one_zone and len(zones_of(subnets)) > 1:
         return [
             RESERVED_ONE_ZONE.finding(

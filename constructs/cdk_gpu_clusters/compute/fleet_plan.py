@@ -193,7 +193,12 @@ def _check_place(scope: Construct, plan: FleetPlan) -> list[Finding]:
         name=scope.node.path,
     )
     return [
-        *check_subnets(plan.subnets, one_zone=plan.capacity.terms.kind.is_reserved, efa=plan.efa),
+        *check_subnets(
+            plan.subnets,
+            plan.instance_type,
+            one_zone=plan.capacity.terms.kind.is_reserved,
+            efa=plan.efa,
+        ),
         *check_public_subnet(interface_count=len(plan.interfaces.interfaces), public=plan.is_public),
         *check_reservation_zone(plan.capacity.availability_zone, plan.subnets),
         *check_addresses_left(plan.subnets, demand),
