@@ -29,6 +29,7 @@ AREAS = {
     "INST": "Instance types",
     "IP": "IP addresses",
     "LT": "Launch templates",
+    "MIG": "GPUs split with MIG",
     "NET": "Networks, zones and endpoints",
     "PLC": "Placement groups",
     "RGN": "Regions",

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.settings import UserPart
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
+    from cdk_gpu_clusters.rules.mig_layout import MigLayout
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
 else:
     _EXPORTS = {
@@ -51,6 +52,7 @@ else:
         "GpuLaunchTemplate": "compute.launch_template",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
+        "MigLayout": "rules.mig_layout",
         "NodeImage": "compute.node_image",
         "NodeRole": "compute.node_role",
         "Orchestrator": "rules.interfaces",
@@ -86,6 +88,7 @@ __all__ = [
     "GpuLaunchTemplate",
     "InstanceMatchCriteria",
     "InterfacePolicy",
+    "MigLayout",
     "NodeImage",
     "NodeRole",
     "Orchestrator",
