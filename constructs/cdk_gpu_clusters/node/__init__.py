@@ -1,5 +1,6 @@
 """The software of a plain EC2 training node: its user data, boot checks, peer list and drain. Imports no CDK."""
 
+from cdk_gpu_clusters.node.mig import FabricManagerOrder, MigSettings, mig_settings
 from cdk_gpu_clusters.node.settings import (
     COMMUNICATION_VARIABLES,
     NodeSettings,
@@ -20,6 +21,8 @@ from cdk_gpu_clusters.node.user_data import (
 __all__ = [
     "COMMUNICATION_VARIABLES",
     "USER_DATA_LIMIT_BYTES",
+    "FabricManagerOrder",
+    "MigSettings",
     "NodeSettings",
     "UserPart",
     "check_secrets",
@@ -27,6 +30,7 @@ __all__ = [
     "check_user_data",
     "check_user_data_size",
     "default_nccl_environment",
+    "mig_settings",
     "nccl_environment",
     "render_user_data",
     "user_data_size_bytes",

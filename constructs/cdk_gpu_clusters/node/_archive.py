@@ -21,6 +21,11 @@ INSTALLED_FILES: Mapping[str, tuple[str, int]] = {
     "files/90-gpu-cluster-system.conf": ("etc/systemd/system.conf.d/90-gpu-cluster.conf", 0o644),
     "files/99-gpu-cluster-limits.conf": ("etc/security/limits.d/99-gpu-cluster.conf", 0o644),
 }
+#: What a node with split GPUs gets besides.
+MIG_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/mig-apply.sh": ("usr/local/libexec/gpu-cluster/mig-apply", 0o755),
+    "files/gpu-mig.service": ("etc/systemd/system/gpu-mig.service", 0o644),
+}
 
 
 def read_file(name: str) -> str:
@@ -37,11 +42,12 @@ def installed_text(name: str) -> str:
 
 
 @cache
-def installed_archive() -> str:
+def installed_archive(*, mig: bool = False) -> str:
     """A tar.gz of all static files, in base64, to be unpacked at the root of the node."""
+    files = {**INSTALLED_FILES, **MIG_FILES} if mig else INSTALLED_FILES
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, (path, mode) in INSTALLED_FILES.items():
+        for name, (path, mode) in files.items():
             content = installed_text(name).encode("ascii")
             member = tarfile.TarInfo(path)
             member.size, member.mode = len(content), mode

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.node.mig import MigSettings
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
@@ -90,13 +91,16 @@ class NodeSettings:
         accelerator_kind: `gpu`, `neuron`, or None for a node without accelerators.
         accelerator_count: GPUs or Neuron devices that must answer before the node is ready.
         efa_interface_count: EFA devices that must be there before the node is ready; 0 without EFA.
-        processes_per_node: What `gpu-peers` gives as slots and NPROC_PER_NODE; None: one per accelerator, at least 1.
+        processes_per_node: What `gpu-peers` gives as slots and NPROC_PER_NODE; None: one per accelerator (with MIG, per
+            device), at least 1.
         nccl_environment: NCCL and libfabric variables on top of `default_nccl_environment`; None as a value takes a
             default away.
         extra_environment: Further variables for every login session.
         huge_pages: Number of 2 MiB huge pages to reserve. None leaves it to the EFA installer, which reserves 5,128
             (Amazon EKS user guide, "Run machine learning training on Amazon EKS with EFA"); a node that cannot
             reserve the number given here fails its boot.
+        mig: How the GPUs are split, before anything uses them; None: they stay whole. The node is ready only when
+            all its MIG devices are there.
         watch_drain: Whether the node watches for termination and Spot notices.
         user_parts: The user's own parts, run after the library's; the node is ready only when they are done, and
             fails when a script of theirs fails.
@@ -116,6 +120,7 @@ class NodeSettings:
     nccl_environment: Mapping[str, str | None] = field(default_factory=dict)
     extra_environment: Mapping[str, str] = field(default_factory=dict)
     huge_pages: int | None = None
+    mig: MigSettings | None = None
     watch_drain: bool = True
     user_parts: tuple[UserPart, ...] = ()
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node._archive import installed_archive
+from cdk_gpu_clusters.node.mig import mig_boot_command
 from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, nccl_environment
 
 #: Bytes of user data that EC2 accepts, before base64 (AWS EC2 user guide, "Run commands when you launch an EC2
@@ -162,11 +163,13 @@ def _part_sizes(text: str) -> dict[str, int]:
 
 def _cloud_config(settings: NodeSettings) -> str:
     # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
-    install = f"echo {installed_archive()} | base64 -d | tar -xzC / && systemctl daemon-reload"
+    mig = settings.mig
+    install = f"echo {installed_archive(mig=mig is not None)} | base64 -d | tar -xzC / && systemctl daemon-reload"
     lines = [
         "#cloud-config",
         "bootcmd:",
         f"- [cloud-init-per, instance, gpu-node, sh, -c, {install}]",
+        *([] if mig is None else [f"- [cloud-init-per, instance, gpu-mig, sh, -c, {mig_boot_command(mig)}]"]),
         "write_files:",
     ]
     for path, text in _setting_files(settings).items():
@@ -202,10 +205,17 @@ def _node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_ACCELERATOR": settings.accelerator_kind,
         "GPU_ACCELERATOR_COUNT": settings.accelerator_count,
         "GPU_EFA_COUNT": settings.efa_interface_count,
-        "GPU_SLOTS": settings.processes_per_node or max(1, settings.accelerator_count),
+        "GPU_SLOTS": settings.processes_per_node or max(1, _device_count(settings)),
         "GPU_HUGE_PAGES": settings.huge_pages,
     }
+    if settings.mig is not None:
+        values["GPU_MIG_COUNT"] = settings.mig.device_count
     return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def _device_count(settings: NodeSettings) -> int:
+    mig = settings.mig
+    return settings.accelerator_count if mig is None else mig.device_count + mig.whole_gpu_count
 
 
 def _assignments(variables: Mapping[str, str]) -> Iterable[str]:

@@ -147,7 +147,7 @@ def _check_count(record: InstanceType, given: list[MigLayout]) -> list[Finding]:
 
 def _not_capable(record: InstanceType, gpu: MigGpu | None) -> Finding:
     if gpu is not None:
-        cause = f"{gpu.model} supports MIG, but no list of its profiles was found: {' '.join(gpu.notes)}"
+        cause = f"{gpu.model} supports MIG, but its profiles are not known yet"
     elif record.accelerator is None:
         cause = f"{record.name} has no GPU"
     else:
@@ -182,7 +182,7 @@ def _does_not_fit(gpu: MigGpu, profiles: list[MigProfile]) -> Finding:
     reason = _why_not(gpu, profiles)
     instead, dropped = nearest_fit(gpu, profiles)
     drops = " and ".join(
-        f"{'one' if count == 1 else count} {profile.name}" for profile, count in dropped.items()
+        f"{'one' if count == 1 else f'{count} of the'} {profile.name}" for profile, count in dropped.items()
     )
     return DOES_NOT_FIT.finding(
         cause=f"{wish} does not fit {article(gpu.key)}: {reason}",
@@ -229,7 +229,7 @@ def _advice(gpu: MigGpu) -> list[Finding]:
     told = ", ".join(f"{what} {evidence.value}" for what, evidence in doubts.items())
     return [
         INFERRED.finding(
-            cause=f"profiles of {gpu.key}: {told}. {' '.join(gpu.notes)}",
+            cause=f"profiles of {gpu.key}: {told}. {' '.join(gpu.notes).rstrip('.')}",
             fix="try the layout on one node; nodes read it back and fail their boot if it differs",
             path="mig",
             severity=Severity.INFO if gpu.names is MigEvidence.VERIFIED else Severity.WARNING,
@@ -238,8 +238,11 @@ def _advice(gpu: MigGpu) -> list[Finding]:
 
 
 def layout_text(profiles: Sequence[MigProfile]) -> str:
-    """The profiles as people write them, such as `3g.20gb + 1g.5gb`."""
-    return " + ".join(profile.name for profile in profiles)
+    """The profiles as people write them, such as `3g.20gb + 1g.5gb` and `7 x 1g.5gb`."""
+    return " + ".join(
+        " + ".join([profile.name] * count) if count <= 3 else f"{count} x {profile.name}"
+        for profile, count in Counter(profiles).items()
+    )
 
 
 def article(key: str) -> str:

@@ -44,6 +44,28 @@ check_gpu() {
   ((seen >= GPU_ACCELERATOR_COUNT))
 }
 
+check_mig() {
+  local state='' seen
+  # What gpu-mig said during this boot; an older word counts for nothing.
+  if grep -qsF "$(cat "$ROOT/proc/sys/kernel/random/boot_id")" "$STATE_DIR/mig.json"; then
+    state=$(sed 's/.*"state":"\([a-z]*\)".*"reason":"\(.*\)".*/\1 \2/' "$STATE_DIR/mig.json")
+  fi
+  case $state in
+  ok*) ;;
+  failed*)
+    echo "gpu-mig ${state}"
+    return 2
+    ;;
+  *)
+    echo "gpu-mig has not finished: ${state:-not started}"
+    return 1
+    ;;
+  esac
+  seen=$(timeout -k 5 60 nvidia-smi -L 2>&1 | grep -c '^ *MIG ' || true)
+  echo "$seen of $GPU_MIG_COUNT MIG devices"
+  ((seen == GPU_MIG_COUNT)) || return 2
+}
+
 check_neuron() {
   local list seen
   if ! list=$(timeout -k 5 60 neuron-ls --json-output 2>&1); then
@@ -137,5 +159,6 @@ write_result starting ''
 stage user-data check_user_data
 stage limits check_limits
 if ((GPU_ACCELERATOR_COUNT > 0)); then stage driver "check_$GPU_ACCELERATOR"; fi
+if ((${GPU_MIG_COUNT:-0} > 0)); then stage mig check_mig; fi
 if ((GPU_EFA_COUNT > 0)); then stage efa check_efa; fi
 finish ready ''

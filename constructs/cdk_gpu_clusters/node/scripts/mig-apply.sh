@@ -1,0 +1,223 @@
+#!/usr/bin/env bash
+# Splits the GPUs as /etc/default/mig says, at every boot and before anything uses them. It changes only what differs,
+# judges by the state that it reads back and never by an exit code of nvidia-smi, and uses no network.
+#
+#   MIG_PARTITION  profiles of every GPU, by name or id: 1g.5gb,1g.5gb or 19,19; `off` leaves a GPU whole.
+#                  One layout for all GPUs, or one per GPU in the order of nvidia-smi -L, separated by semicolons.
+#   MIG_GPU_COUNT  GPUs to wait for; 1 or more if left out.
+#
+# MIG mode that stays pending is tried with a GPU reset, then with one reboot; a marker keeps it at one.
+set -euo pipefail
+# shellcheck source=lib.sh
+. "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"
+
+RESULT=$STATE_DIR/mig.json
+MARKER=$STATE_DIR/mig-reboot
+DRIVER_WAIT=${MIG_DRIVER_WAIT:-300}
+PATIENCE=${MIG_PATIENCE:-300}
+# What NVIDIA's mig-parted stops before it changes the mode, as far as it runs as a unit.
+CLIENTS=(nvsm nvidia-dcgm dcgm dcgm-exporter kubelet)
+FABRIC=nvidia-fabricmanager
+STOPPED=()
+WANT=()
+BOOT=$(cat "$ROOT/proc/sys/kernel/random/boot_id")
+
+smi() { timeout -k 5 120 nvidia-smi "$@" 2>&1; }
+
+# result STATE [REASON]: to the journal, and to the file that the boot check of the node reads.
+result() {
+  event mig "$1" "${2:-}" "$SECONDS"
+  printf '{"state":"%s","boot_id":"%s","reason":%s}\n' "$1" "$BOOT" "$(json_text "${2:-}")" >"$RESULT.new"
+  mv -f "$RESULT.new" "$RESULT"
+}
+
+fail() {
+  trap - EXIT
+  restart_clients
+  result failed "$1"
+  printf 'gpu-mig: %s\n' "$1" >"$ROOT/dev/console" || true
+  exit 1
+}
+
+# modes: "INDEX, Enabled|Disabled|[N/A]" of every GPU that answers.
+modes() { smi --query-gpu=index,mig.mode.current --format=csv,noheader | grep -E '^[0-9]+, ' || true; }
+
+wait_for_driver() {
+  local seen
+  while :; do
+    seen=$(modes | grep -vci 'lost\|error\|unable' || true)
+    if ((seen >= ${MIG_GPU_COUNT:-1})); then return; fi
+    if ((SECONDS >= DRIVER_WAIT)); then
+      fail "driver: $seen of ${MIG_GPU_COUNT:-1} GPUs answer after $DRIVER_WAIT s: $(smi -L | head -n 1)"
+    fi
+    sleep 2
+  done
+}
+
+# read_wish: WANT[GPU] is the layout of each GPU.
+read_wish() {
+  local count gpu layouts
+  count=$(modes | wc -l)
+  IFS=';' read -ra layouts <<<"${MIG_PARTITION// /}"
+  if ((${#layouts[@]} != 1 && ${#layouts[@]} != count)); then
+    fail "MIG_PARTITION has ${#layouts[@]} layouts for $count GPUs"
+  fi
+  for ((gpu = 0; gpu < count; gpu++)); do
+    WANT[gpu]=${layouts[gpu % ${#layouts[@]}]}
+    if [[ -z ${WANT[gpu]} ]]; then fail "MIG_PARTITION leaves the layout of GPU $gpu empty"; fi
+    if [[ ${WANT[gpu]} != off ]] && modes | grep -q "^$gpu, .*N/A"; then fail "GPU $gpu cannot be split with MIG"; fi
+  done
+}
+
+# wrong_mode: the GPUs whose mode is not the wanted one.
+wrong_mode() {
+  local gpu mode wanted
+  while IFS=', ' read -r gpu mode; do
+    wanted=Enabled
+    if [[ ${WANT[gpu]} == off ]]; then wanted=Disabled; fi
+    if [[ $mode != "$wanted" && ! ($wanted == Disabled && $mode == *N/A*) ]]; then echo "$gpu"; fi
+  done < <(modes)
+}
+
+refuse_if_busy() {
+  local gpu=$1 busy
+  busy=$(smi -i "$gpu" --query-compute-apps=pid,name --format=csv,noheader | grep -E '^[0-9]+, ' || true)
+  if [[ -n $busy ]]; then fail "GPU $gpu is in use by ${busy//$'\n'/; }: stop it, then systemctl restart gpu-mig"; fi
+}
+
+stop_clients() {
+  local unit
+  for unit in "$@"; do
+    if systemctl is-active --quiet "$unit"; then
+      systemctl stop "$unit"
+      STOPPED+=("$unit")
+    fi
+  done
+}
+
+restart_clients() {
+  # --no-block: units that are ordered after this one would wait for it for ever.
+  if ((${#STOPPED[@]})); then systemctl start --no-block "${STOPPED[@]}" || true; fi
+  STOPPED=()
+}
+
+destroy() {
+  smi -i "$1" mig -dci || true
+  smi -i "$1" mig -dgi || true
+}
+
+# set_modes: switch MIG on and off where it differs, at last with a reset and with one reboot.
+set_modes() {
+  local gpu said='' wrong
+  wrong=$(wrong_mode)
+  if [[ -z $wrong ]]; then return; fi
+  for gpu in $wrong; do refuse_if_busy "$gpu"; done
+  stop_clients "${CLIENTS[@]}"
+  for gpu in $wrong; do
+    if [[ ${WANT[gpu]} == off ]]; then
+      destroy "$gpu" >/dev/null
+      said+=$(smi -i "$gpu" -mig 0 || true)
+    else
+      said+=$(smi -i "$gpu" -mig 1 || true)
+    fi
+  done
+  reset_gpus
+  # Hopper and later reset with the fabric manager stopped, Ampere with it running: the other way comes second.
+  if [[ -n $(wrong_mode) ]] && systemctl is-active --quiet "$FABRIC"; then
+    stop_clients "$FABRIC"
+    reset_gpus
+  fi
+  wrong=$(wrong_mode)
+  if [[ -n $wrong ]]; then reboot_once "MIG mode of GPU ${wrong//$'\n'/, } is pending: $said"; fi
+}
+
+reset_gpus() {
+  local wrong
+  wrong=$(wrong_mode | paste -sd, -)
+  if [[ -n $wrong ]]; then event mig reset "$wrong: $(smi --gpu-reset -i "$wrong" || true)"; fi
+}
+
+reboot_once() {
+  if [[ -e $MARKER ]]; then fail "$1, also after a reboot"; fi
+  # cloud-init never repeats a user script that a reboot cut short: let it finish, but not for ever.
+  until [[ ! -d $ROOT/run/cloud-init || -e $ROOT/run/cloud-init/result.json ]] || ((SECONDS >= DRIVER_WAIT + PATIENCE)); do sleep 2; done
+  echo "$BOOT" >"$MARKER"
+  sync
+  result rebooting "$1"
+  STOPPED=()
+  trap - EXIT
+  systemctl --no-block reboot
+  # Not done: what is ordered after this unit must not start before the reboot.
+  sleep "$PATIENCE"
+  fail "$1, and the reboot did not come"
+}
+
+# ids GPU LAYOUT: the layout as profile ids in the order given, with names looked up on the GPU itself.
+ids() {
+  smi -i "$1" mig -lgip | awk -v wish="$2" '
+    { gsub(/\|/, " ") }
+    $2 == "MIG" && $4 ~ /^[0-9]+$/ { id[$3] = $4; id[$4] = $4; names = names " " $3 }
+    END {
+      count = split(wish, name, ",")
+      for (i = 1; i <= count; i++) {
+        if (!(name[i] in id)) { print "no profile " name[i] ", only" names; exit 1 }
+        line = line (i > 1 ? "," : "") id[name[i]]
+      }
+      print line
+    }'
+}
+
+# present GPU: ids of its GPU instances in sorted order, each with a compute instance, which is what a process uses.
+present() {
+  local instances devices
+  instances=$(smi -i "$1" mig -lgi | awk '{ gsub(/\|/, " ") } $2 == "MIG" && $4 ~ /^[0-9]+$/ { print $4 }' | sort | paste -sd, - || true)
+  devices=$(smi -L | awk -v gpu="GPU $1:" '/^GPU/ { own = index($0, gpu) == 1 } own && /^ +MIG / { n++ } END { print n + 0 }')
+  if ((devices == $(tr ',' '\n' <<<"$instances" | grep -c .))); then
+    echo "$instances"
+  else
+    echo "$instances with $devices devices"
+  fi
+}
+
+sorted() { tr ',' '\n' <<<"$1" | sort | paste -sd, -; }
+reversed() { tr ',' '\n' <<<"$1" | tac | paste -sd, -; }
+
+# split GPU: give it the wanted layout. Drivers differ in where they put an instance, so that an order can fail that
+# another one does not: large instances first, then small ones first; one of the two works for every valid layout.
+split() {
+  local gpu=$1 wish order said=''
+  if ! wish=$(ids "$gpu" "${WANT[gpu]}"); then fail "GPU $gpu: $wish"; fi
+  if [[ $(present "$gpu") == "$(sorted "$wish")" ]]; then
+    event mig present "GPU $gpu: ${WANT[gpu]}"
+    return
+  fi
+  refuse_if_busy "$gpu"
+  for order in "$wish" "$(reversed "$wish")"; do
+    destroy "$gpu" >/dev/null
+    said=$(smi -i "$gpu" mig -cgi "$order" -C || true)
+    if [[ $(present "$gpu") == "$(sorted "$wish")" ]]; then
+      event mig created "GPU $gpu: ${WANT[gpu]}"
+      return
+    fi
+  done
+  fail "GPU $gpu: ${WANT[gpu]} is wanted, $(present "$gpu") is there: $said"
+}
+
+mkdir -p "$STATE_DIR"
+trap 'fail "mig-apply stopped unexpectedly at: $BASH_COMMAND"' EXIT
+result started
+if [[ -r $ROOT/etc/default/mig ]]; then
+  # shellcheck source=/dev/null
+  . "$ROOT/etc/default/mig"
+fi
+if [[ -z ${MIG_PARTITION:-} ]]; then fail "/etc/default/mig sets no MIG_PARTITION"; fi
+wait_for_driver
+read_wish
+set_modes
+rm -f "$MARKER"
+for GPU in "${!WANT[@]}"; do
+  if [[ ${WANT[GPU]} != off ]]; then split "$GPU"; fi
+done
+trap - EXIT
+restart_clients
+result ok "$(smi -L | grep -c '^ *MIG ' || true) MIG devices"
