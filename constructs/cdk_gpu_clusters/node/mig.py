@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import dataclass
 from enum import Enum
 
 from cdk_gpu_clusters.rules.mig import MigPlan
 
+_PARTITION = re.compile(r"[0-9A-Za-z.+,;-]+")
 _DROP_IN = "/etc/systemd/system/gpu-mig.service.d/fabric-manager.conf"
 
 
@@ -42,6 +44,10 @@ class MigSettings:
     whole_gpu_count: int = 0
     fabric_manager: FabricManagerOrder = FabricManagerOrder.AFTER
 
+    def __post_init__(self) -> None:
+        if not _PARTITION.fullmatch(self.partition):
+            raise ValueError(f"not a MIG_PARTITION: {self.partition!r}")
+
 
 def mig_settings(
     plan: MigPlan, *, fabric_manager: FabricManagerOrder = FabricManagerOrder.AFTER
@@ -63,7 +69,7 @@ def mig_settings(
 
 def default_mig_file(settings: MigSettings) -> str:
     """The text of `/etc/default/mig`, for shells and for systemd's EnvironmentFile."""
-    return f"MIG_PARTITION={shlex.quote(settings.partition)}\nMIG_GPU_COUNT={settings.gpu_count}\n"
+    return f'MIG_PARTITION="{settings.partition}"\nMIG_GPU_COUNT={settings.gpu_count}\n'
 
 
 def fabric_manager_drop_in(settings: MigSettings) -> str:
@@ -82,4 +88,4 @@ def mig_boot_command(settings: MigSettings) -> str:
     files = {"/etc/default/mig": default_mig_file(settings), _DROP_IN: fabric_manager_drop_in(settings)}
     writes = [f"printf %s {shlex.quote(text)} >{path}" for path, text in files.items()]
     start = "systemctl daemon-reload && systemctl enable gpu-mig && systemctl start --no-block gpu-mig"
-    return json.dumps(f"mkdir -p {_DROP_IN.rpartition('/')[0]} && {' && '.join(writes)} && {start}")
+    return json.dumps(f"mkdir -p /etc/default {_DROP_IN.rpartition('/')[0]} && {' && '.join(writes)} && {start}")

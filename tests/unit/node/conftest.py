@@ -152,10 +152,11 @@ def cloud_config_of(document: str) -> dict[str, Any]:
 def install(document: str, root: Path) -> None:
     """Do under `root` what cloud-init does with the document at `/`."""
     config = cloud_config_of(document)
-    [[per, frequency, _, *command]] = config["bootcmd"]
-    assert (per, frequency) == ("cloud-init-per", "instance")
-    command[-1] = command[-1].replace("-xzC / ", f"-xzC {root} ").replace("systemctl", "true")
-    subprocess.run(command, check=True)
+    for per, frequency, _, *command in config["bootcmd"]:
+        assert (per, frequency) == ("cloud-init-per", "instance")
+        command[-1] = command[-1].replace("-xzC / ", f"-xzC {root} ").replace(" /etc/", f" {root}/etc/")
+        command[-1] = command[-1].replace(">/etc/", f">{root}/etc/").replace("systemctl", "true")
+        subprocess.run(command, check=True)
     for file in config["write_files"]:
         path = root / file["path"].lstrip("/")
         path.parent.mkdir(parents=True, exist_ok=True)

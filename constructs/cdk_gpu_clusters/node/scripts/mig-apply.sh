@@ -20,6 +20,7 @@ CLIENTS=(nvsm nvidia-dcgm dcgm dcgm-exporter kubelet)
 FABRIC=nvidia-fabricmanager
 STOPPED=()
 WANT=()
+PROFILES=''
 BOOT=$(cat "$ROOT/proc/sys/kernel/random/boot_id")
 
 smi() { timeout -k 5 120 nvidia-smi "$@" 2>&1; }
@@ -56,8 +57,9 @@ wait_for_driver() {
 
 # read_wish: WANT[GPU] is the layout of each GPU.
 read_wish() {
-  local count gpu layouts
-  count=$(modes | wc -l)
+  local rows count gpu layouts
+  rows=$(modes)
+  count=$(wc -l <<<"$rows")
   IFS=';' read -ra layouts <<<"${MIG_PARTITION// /}"
   if ((${#layouts[@]} != 1 && ${#layouts[@]} != count)); then
     fail "MIG_PARTITION has ${#layouts[@]} layouts for $count GPUs"
@@ -65,7 +67,7 @@ read_wish() {
   for ((gpu = 0; gpu < count; gpu++)); do
     WANT[gpu]=${layouts[gpu % ${#layouts[@]}]}
     if [[ -z ${WANT[gpu]} ]]; then fail "MIG_PARTITION leaves the layout of GPU $gpu empty"; fi
-    if [[ ${WANT[gpu]} != off ]] && modes | grep -q "^$gpu, .*N/A"; then fail "GPU $gpu cannot be split with MIG"; fi
+    if [[ ${WANT[gpu]} != off ]] && grep -q "^$gpu, .*N/A" <<<"$rows"; then fail "GPU $gpu cannot be split with MIG"; fi
   done
 }
 
@@ -152,9 +154,9 @@ reboot_once() {
   fail "$1, and the reboot did not come"
 }
 
-# ids GPU LAYOUT: the layout as profile ids in the order given, with names looked up on the GPU itself.
+# ids LAYOUT: the layout as profile ids in the order given, with names looked up in the GPUs' own listing.
 ids() {
-  smi -i "$1" mig -lgip | awk -v wish="$2" '
+  awk -v wish="$1" '
     { gsub(/\|/, " ") }
     $2 == "MIG" && $4 ~ /^[0-9]+$/ { id[$3] = $4; id[$4] = $4; names = names " " $3 }
     END {
@@ -164,7 +166,7 @@ ids() {
         line = line (i > 1 ? "," : "") id[name[i]]
       }
       print line
-    }'
+    }' <<<"$PROFILES"
 }
 
 # present GPU: ids of its GPU instances in sorted order, each with a compute instance, which is what a process uses.
@@ -185,22 +187,25 @@ reversed() { tr ',' '\n' <<<"$1" | tac | paste -sd, -; }
 # split GPU: give it the wanted layout. Drivers differ in where they put an instance, so that an order can fail that
 # another one does not: large instances first, then small ones first; one of the two works for every valid layout.
 split() {
-  local gpu=$1 wish order said=''
-  if ! wish=$(ids "$gpu" "${WANT[gpu]}"); then fail "GPU $gpu: $wish"; fi
-  if [[ $(present "$gpu") == "$(sorted "$wish")" ]]; then
+  local gpu=$1 wish there order said=''
+  if [[ -z $PROFILES ]]; then PROFILES=$(smi -i "$gpu" mig -lgip || true); fi
+  if ! wish=$(ids "${WANT[gpu]}"); then fail "GPU $gpu: $wish"; fi
+  there=$(present "$gpu")
+  if [[ $there == "$(sorted "$wish")" ]]; then
     event mig present "GPU $gpu: ${WANT[gpu]}"
     return
   fi
   refuse_if_busy "$gpu"
   for order in "$wish" "$(reversed "$wish")"; do
-    destroy "$gpu" >/dev/null
+    if [[ -n $there ]]; then destroy "$gpu" >/dev/null; fi
     said=$(smi -i "$gpu" mig -cgi "$order" -C || true)
-    if [[ $(present "$gpu") == "$(sorted "$wish")" ]]; then
+    there=$(present "$gpu")
+    if [[ $there == "$(sorted "$wish")" ]]; then
       event mig created "GPU $gpu: ${WANT[gpu]}"
       return
     fi
   done
-  fail "GPU $gpu: ${WANT[gpu]} is wanted, $(present "$gpu") is there: $said"
+  fail "GPU $gpu: ${WANT[gpu]} is wanted, ${there:-nothing} is there: $said"
 }
 
 mkdir -p "$STATE_DIR"
