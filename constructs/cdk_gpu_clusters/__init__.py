@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import Egress
+    from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.settings import UserPart
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
@@ -46,6 +47,7 @@ else:
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
         "Egress": "network.egress",
+        "FabricManagerOrder": "node.mig",
         "Feature": "rules.endpoints",
         "Finding": "errors",
         "GpuFleet": "compute.fleet",
@@ -82,6 +84,7 @@ __all__ = [
     "EfaSecurityGroup",
     "EfaSelfRules",
     "Egress",
+    "FabricManagerOrder",
     "Feature",
     "Finding",
     "GpuFleet",

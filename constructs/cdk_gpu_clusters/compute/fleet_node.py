@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
+from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.settings import NodeSettings, UserPart
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan
 
@@ -29,6 +30,7 @@ def fleet_node_settings(
     drain_timeout_seconds: int,
     environment: Mapping[str, str],
     user_parts: tuple[UserPart, ...],
+    mig: MigSettings | None = None,
 ) -> NodeSettings:
     """The boot settings of a fleet's nodes.
 
@@ -42,6 +44,7 @@ def fleet_node_settings(
         drain_timeout_seconds: Time-out of the terminating hook.
         environment: The user's variables.
         user_parts: The user's parts of the user data.
+        mig: How the GPUs are split, None if they stay whole.
     """
     accelerator = instance_type.accelerator
     boot = max(ready_timeout_seconds - _LAST_WORDS_SECONDS, ready_timeout_seconds // 2)
@@ -63,4 +66,5 @@ def fleet_node_settings(
             key: value for key, value in environment.items() if not key.startswith(_COMMUNICATION_VARIABLES)
         },
         user_parts=user_parts,
+        mig=mig,
     )

@@ -268,7 +268,7 @@ def test_gpu_that_creates_nothing_fails_with_what_the_driver_said(mig_node: MigN
 
 
 @pytest.mark.parametrize("policy", ["highest", "lowest"])
-@pytest.mark.parametrize("layout", ["3g.20gb,2g.10gb,1g.5gb,1g.5gb", "3g.20gb,2g.10gb,2g.10gb", "4g.20gb,2g.10gb,1g.5gb"])
+@pytest.mark.parametrize("layout", ["3g.20gb,2g.10gb,1g.5gb,1g.5gb", "3g.20gb,2g.10gb,2g.10gb", "4g.20gb,1g.10gb,1g.5gb,1g.5gb"])
 def test_layout_comes_out_whichever_place_the_driver_chooses(
     mig_node: MigNode, policy: str, layout: str
 ) -> None:

@@ -182,10 +182,25 @@ present() {
 }
 
 sorted() { tr ',' '\n' <<<"$1" | sort | paste -sd, -; }
-reversed() { tr ',' '\n' <<<"$1" | tac | paste -sd, -; }
 
-# split GPU: give it the wanted layout. Drivers differ in where they put an instance, so that an order can fail that
-# another one does not: large instances first, then small ones first; one of the two works for every valid layout.
+# orders IDS: the orders to try, one per line: as given, then with the first 0, 1, 2... kept and the rest turned round.
+orders() {
+  awk -v ids="$1" 'BEGIN {
+    count = split(ids, id, ",")
+    print ids
+    seen[ids]
+    for (kept = 0; kept < count - 1; kept++) {
+      line = ""
+      for (i = 1; i <= count; i++) line = line (i > 1 ? "," : "") id[i <= kept ? i : count + kept + 1 - i]
+      if (!(line in seen)) print line
+      seen[line]
+    }
+  }'
+}
+
+# split GPU: give it the wanted layout. Sources differ in where a driver puts an instance, and a small one can lie where
+# a large one must: large instances come first, then other orders. The tests prove that one of them works for every
+# layout that fits, whether the driver takes the first free place or the last.
 split() {
   local gpu=$1 wish there order said=''
   if [[ -z $PROFILES ]]; then PROFILES=$(smi -i "$gpu" mig -lgip || true); fi
@@ -196,7 +211,7 @@ split() {
     return
   fi
   refuse_if_busy "$gpu"
-  for order in "$wish" "$(reversed "$wish")"; do
+  for order in $(orders "$wish"); do
     if [[ -n $there ]]; then destroy "$gpu" >/dev/null; fi
     said=$(smi -i "$gpu" mig -cgi "$order" -C || true)
     there=$(present "$gpu")
