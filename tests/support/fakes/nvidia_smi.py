@@ -250,7 +250,7 @@ class Handler(BaseHTTPRequestHandler):
 def serve() -> Iterator[str]:
     """Answer calls until the end of the block; gives the address for FAKE_NVIDIA_SMI."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
