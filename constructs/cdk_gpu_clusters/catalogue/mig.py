@@ -134,9 +134,7 @@ def mig_gpu_of(instance_type: InstanceType) -> MigGpu | None:
 @cache
 def _gpus() -> Mapping[str, MigGpu]:
     data = read_json(_FILE)
-    return MappingProxyType(
-        {key: _gpu(key, fields, data["sources"]) for key, fields in data["gpus"].items()}
-    )
+    return MappingProxyType({key: _gpu(key, fields, data["sources"]) for key, fields in data["gpus"].items()})
 
 
 def _gpu(key: str, fields: Mapping[str, Any], sources: Mapping[str, Mapping[str, str]]) -> MigGpu:
@@ -144,7 +142,9 @@ def _gpu(key: str, fields: Mapping[str, Any], sources: Mapping[str, Mapping[str,
     own |= {name: MigEvidence(fields[name]) for name in ("names", "ids", "placements")}
     own["profiles"] = MappingProxyType({row["name"]: _profile(row) for row in fields["profiles"]})
     own["notes"] = tuple(fields["notes"])
-    own["sources"] = tuple(f"{sources[name]['title']} ({sources[name]['date']})" for name in fields["sources"])
+    own["sources"] = tuple(
+        f"{sources[name]['title']} ({sources[name]['date']})" for name in fields["sources"]
+    )
     return MigGpu(key=key, **own)
 
 

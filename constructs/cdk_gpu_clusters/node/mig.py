@@ -88,4 +88,6 @@ def mig_boot_command(settings: MigSettings) -> str:
     files = {"/etc/default/mig": default_mig_file(settings), _DROP_IN: fabric_manager_drop_in(settings)}
     writes = [f"printf %s {shlex.quote(text)} >{path}" for path, text in files.items()]
     start = "systemctl daemon-reload && systemctl enable gpu-mig && systemctl start --no-block gpu-mig"
-    return json.dumps(f"mkdir -p /etc/default {_DROP_IN.rpartition('/')[0]} && {' && '.join(writes)} && {start}")
+    return json.dumps(
+        f"mkdir -p /etc/default {_DROP_IN.rpartition('/')[0]} && {' && '.join(writes)} && {start}"
+    )

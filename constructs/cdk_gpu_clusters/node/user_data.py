@@ -164,7 +164,9 @@ def _part_sizes(text: str) -> dict[str, int]:
 def _cloud_config(settings: NodeSettings) -> str:
     # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
     mig = settings.mig
-    install = f"echo {installed_archive(mig=mig is not None)} | base64 -d | tar -xzC / && systemctl daemon-reload"
+    install = (
+        f"echo {installed_archive(mig=mig is not None)} | base64 -d | tar -xzC / && systemctl daemon-reload"
+    )
     lines = [
         "#cloud-config",
         "bootcmd:",

@@ -173,7 +173,9 @@ def _unknown(gpu: MigGpu, name: str) -> Finding:
         cause=f"{article(gpu.key)} has no such profile",
         got=repr(name),
         allowed=listed,
-        fix=f"use {' or '.join(near)}" if near else "use a name or an id of this GPU; they differ between GPUs",
+        fix=f"use {' or '.join(near)}"
+        if near
+        else "use a name or an id of this GPU; they differ between GPUs",
     )
 
 

@@ -25,6 +25,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
+MISUSE = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n"
+
 #: The exit status travels as 200 + status.
 CLIENT = """#!/bin/bash
 answer=$(printf '%s\\0' "$@" | curl -s -w '%{http_code}' --data-binary @- "$FAKE_NVIDIA_SMI")
@@ -79,7 +81,9 @@ class Driver:
         if self.state["mode_change"] in ("reboot", "never"):
             raise Failure(3, f"GPU Reset couldn't run because GPU {index} is not supported for reset.\n")
         if str(index) in self.state["busy"] or fabric is not (self.state["reset_needs"] == "up"):
-            raise Failure(19, f"The following GPUs could not be reset:\n  GPU {index}: In use by another client\n")
+            raise Failure(
+                19, f"The following GPUs could not be reset:\n  GPU {index}: In use by another client\n"
+            )
         gpu["mode"], gpu["instances"] = gpu["pending"], []
         return f"GPU {index} was successfully reset.\n"
 
@@ -87,9 +91,14 @@ class Driver:
         """`mig -cgi NAMES -C`: as far as it goes, then an error."""
         text = ""
         for name in names.split(","):
-            profile = next((row for row in self.profiles.values() if name in (row["name"], str(row["id"]))), None)
+            profile = next(
+                (row for row in self.profiles.values() if name in (row["name"], str(row["id"]))), None
+            )
             if profile is None:
-                raise Failure(2, f"Unable to create a GPU instance on GPU {index} using profile {name}: Invalid Argument\n")
+                raise Failure(
+                    2,
+                    f"Unable to create a GPU instance on GPU {index} using profile {name}: Invalid Argument\n",
+                )
             start = self._free_start(index, profile)
             if start is None or index in self.state["refuses"]:
                 said = f"Unable to create a GPU instance on GPU {index} using profile {profile['id']}"
@@ -123,7 +132,11 @@ class Driver:
             f"        {row['memory_gb'] - 0.25:<9}  No     {row['sms'] or 0}     0     0   |\n"
             for row in self.profiles.values()
         ]
-        return head + "|                              Free/Total   GiB              CE    JPEG  OFA  |\n" + "".join(rows)
+        return (
+            head
+            + "|                              Free/Total   GiB              CE    JPEG  OFA  |\n"
+            + "".join(rows)
+        )
 
     def list_instances(self, index: int) -> str:
         """`mig -lgi`."""
@@ -192,23 +205,31 @@ def answer(driver: Driver, arguments: list[str]) -> str:
     match arguments:
         case ["-L"]:
             return driver.list_gpus()
+        case ["mig", *command]:
+            return "".join(split(driver, index, command) for index in chosen)
         case ["-mig", wanted]:
             return "".join(driver.switch(index, wanted == "1") for index in chosen)
         case ["--gpu-reset"]:
             return "".join(driver.reset(index) for index in chosen)
-        case ["mig", "-cgi", names, "-C"]:
-            return "".join(driver.create(index, names) for index in chosen)
-        case ["mig", "-dci" | "-dgi" as what]:
-            return "".join(driver.destroy(index, what) for index in chosen)
-        case ["mig", "-lgip"]:
-            return "".join(driver.list_profiles(index) for index in chosen)
-        case ["mig", "-lgi"]:
-            return "".join(driver.list_instances(index) for index in chosen)
         case ["--query-compute-apps=pid,name", "--format=csv,noheader"]:
             return "".join(driver.computing(index) for index in chosen)
         case [query, "--format=csv,noheader"] if query.startswith("--query-gpu="):
             return "".join(driver.query(query.removeprefix("--query-gpu="), index) for index in chosen)
-    raise Failure(2, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n")
+    raise Failure(2, MISUSE)
+
+
+def split(driver: Driver, index: int, command: list[str]) -> str:
+    """What `nvidia-smi mig` prints for one GPU."""
+    match command:
+        case ["-cgi", names, "-C"]:
+            return driver.create(index, names)
+        case ["-dci" | "-dgi" as what]:
+            return driver.destroy(index, what)
+        case ["-lgip"]:
+            return driver.list_profiles(index)
+        case ["-lgi"]:
+            return driver.list_instances(index)
+    raise Failure(2, MISUSE)
 
 
 def call(state: dict[str, Any], arguments: list[str]) -> tuple[int, str]:

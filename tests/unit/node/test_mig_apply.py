@@ -268,7 +268,9 @@ def test_gpu_that_creates_nothing_fails_with_what_the_driver_said(mig_node: MigN
 
 
 @pytest.mark.parametrize("policy", ["highest", "lowest"])
-@pytest.mark.parametrize("layout", ["3g.20gb,2g.10gb,1g.5gb,1g.5gb", "3g.20gb,2g.10gb,2g.10gb", "4g.20gb,1g.10gb,1g.5gb,1g.5gb"])
+@pytest.mark.parametrize(
+    "layout", ["3g.20gb,2g.10gb,1g.5gb,1g.5gb", "3g.20gb,2g.10gb,2g.10gb", "4g.20gb,1g.10gb,1g.5gb,1g.5gb"]
+)
 def test_layout_comes_out_whichever_place_the_driver_chooses(
     mig_node: MigNode, policy: str, layout: str
 ) -> None:
@@ -294,7 +296,9 @@ def test_gpu_in_use_is_not_touched_neither_for_its_mode_nor_for_its_layout(mig_n
     assert not mig_node.calls("-d")
 
 
-def test_services_that_hold_the_gpus_are_stopped_for_a_mode_change_and_started_again(mig_node: MigNode) -> None:
+def test_services_that_hold_the_gpus_are_stopped_for_a_mode_change_and_started_again(
+    mig_node: MigNode,
+) -> None:
     mig_node.running("nvidia-dcgm", "nvidia-persistenced", "nvidia-fabricmanager")
     mig_node.wish("1g.5gb")
     mig_node.apply()
@@ -342,7 +346,9 @@ def test_late_driver_is_waited_for(mig_node: MigNode) -> None:
     assert mig_node.apply() == ("ok", "2 MIG devices")
 
 
-@pytest.mark.parametrize(("changes", "count"), [({"late": -1}, 2), ({}, 8)], ids=["no driver", "GPUs missing"])
+@pytest.mark.parametrize(
+    ("changes", "count"), [({"late": -1}, 2), ({}, 8)], ids=["no driver", "GPUs missing"]
+)
 def test_driver_that_never_comes_or_gpus_that_are_missing_end_at_the_deadline(
     mig_node: MigNode, changes: dict[str, Any], count: int
 ) -> None:
@@ -363,7 +369,9 @@ def test_plan_reaches_the_gpus_through_the_user_data(node: Any, driver: str) -> 
     assert mig_node.layouts() == [sorted(p.name for p in gpu.profiles) for gpu in plan.gpus]
     status, result = node.boot()
     assert (status, result["state"]) == (0, "ready")
-    assert [event["reason"] for event in result["events"] if event["stage"] == "mig"][-1] == "31 of 31 MIG devices"
+    assert [event["reason"] for event in result["events"] if event["stage"] == "mig"][
+        -1
+    ] == "31 of 31 MIG devices"
 
 
 def test_node_is_not_ready_while_its_gpus_are_not_split(mig_node: MigNode) -> None:

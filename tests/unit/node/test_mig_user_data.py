@@ -50,7 +50,7 @@ def settings(**changes: Any) -> NodeSettings:
 
 
 def config(document: str) -> dict[str, Any]:
-    body = document.split("Content-Type: text/cloud-config\n\n")[1].split("\n--gpu-cluster-node")[0]
+    body = document.partition("Content-Type: text/cloud-config\n\n")[2].partition("\n--gpu-cluster-node")[0]
     parsed: dict[str, Any] = YAML(typ="safe").load(body)
     return parsed
 
@@ -81,7 +81,9 @@ def test_nodes_with_whole_gpus_carry_none_of_it() -> None:
     assert user_data_size_bytes(with_mig) - user_data_size_bytes(without) > 1000
 
 
-def test_bootcmd_installs_the_settings_then_enables_and_starts_the_unit_on_the_first_boot(tmp_path: Path) -> None:
+def test_bootcmd_installs_the_settings_then_enables_and_starts_the_unit_on_the_first_boot(
+    tmp_path: Path,
+) -> None:
     install, start = config(render_user_data(settings()))["bootcmd"]
     assert install[2] == "gpu-node"
     assert start[:5] == ["cloud-init-per", "instance", "gpu-mig", "sh", "-c"]
@@ -97,7 +99,7 @@ def test_bootcmd_installs_the_settings_then_enables_and_starts_the_unit_on_the_f
 
 
 def test_layout_is_readable_in_the_document() -> None:
-    assert '3g.20gb,1g.5gb,1g.5gb' in render_user_data(settings())
+    assert "3g.20gb,1g.5gb,1g.5gb" in render_user_data(settings())
 
 
 def test_settings_file_reads_the_same_in_a_shell(tmp_path: Path) -> None:
@@ -118,7 +120,9 @@ def test_text_that_is_no_partition_never_reaches_a_shell(text: str) -> None:
         MigSettings(partition=text, gpu_count=1, device_count=1)
 
 
-@pytest.mark.parametrize(("order", "line"), [(FabricManagerOrder.AFTER, "After"), (FabricManagerOrder.BEFORE, "Before")])
+@pytest.mark.parametrize(
+    ("order", "line"), [(FabricManagerOrder.AFTER, "After"), (FabricManagerOrder.BEFORE, "Before")]
+)
 def test_order_relative_to_the_fabric_manager_is_a_property(order: FabricManagerOrder, line: str) -> None:
     mig = mig_settings(LONGEST, fabric_manager=order)
     assert f"{line}=nvidia-fabricmanager.service" in fabric_manager_drop_in(mig)

