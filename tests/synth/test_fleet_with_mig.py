@@ -35,8 +35,8 @@ def user_data(site: Site) -> str:
 
 def test_p4d_with_56_slices(site: Site) -> None:
     made = fleet(site)
-    assert made.mig_plan is not None
-    assert made.mig_plan.slices_per_node == 56
+    assert made.plan.mig is not None
+    assert made.plan.mig.slices_per_node == 56
     text = user_data(site)
     assert f'MIG_PARTITION=\\"{",".join(["1g.5gb"] * 7)}\\"' in text
     assert "GPU_MIG_COUNT=56\n" in text
@@ -50,7 +50,7 @@ def test_p5_with_a_layout_for_each_gpu(site: Site) -> None:
     made = fleet(
         site, instance_type="p5.48xlarge", mig=layouts, fabric_manager_order=FabricManagerOrder.BEFORE
     )
-    assert made.mig_plan is not None
+    assert made.plan.mig is not None
     text = user_data(site)
     expected = ["3g.40gb,2g.20gb,1g.10gb", *["3g.40gb,3g.40gb"] * 3, *["off"] * 4]
     assert f'MIG_PARTITION=\\"{";".join(expected)}\\"' in text

@@ -18,17 +18,18 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
 from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
-from cdk_gpu_clusters.compute.fleet_node import fleet_node_settings
+from cdk_gpu_clusters.compute.fleet_node import fleet_user_data
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
-from cdk_gpu_clusters.node.settings import UserPart, check_settings
-from cdk_gpu_clusters.node.user_data import render_user_data
-from cdk_gpu_clusters.rules.capacity import CapacityKind, block_window
+from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
+from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 
@@ -85,6 +86,8 @@ class GpuFleet(Construct):
         image: NodeImage | None = None,
         root_volume: RootVolume | None = None,
         role: iam.IRole | None = None,
+        mig: MigLayout | Sequence[MigLayout] | None = None,
+        fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
         environment: Mapping[str, str] | None = None,
         user_data_parts: Sequence[UserPart] = (),
         update_policy: UpdatePolicy = UpdatePolicy.NEVER_REPLACE,
@@ -113,6 +116,8 @@ class GpuFleet(Construct):
             image: Image; the newest recommended one of the type if left out, for nodes that start after a deploy.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
             role: Role of the nodes; a new `NodeRole` if left out. Gets the fleet's own policy.
+            mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out. Excludes EFA.
+            fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
             environment: Variables for every login and job on the node, such as NCCL settings.
             user_data_parts: Further user-data parts, after the fleet's own.
             update_policy: Whether a new template version replaces running nodes; never if left out.
@@ -121,7 +126,7 @@ class GpuFleet(Construct):
             log_retention: How long boot events are kept; one month if left out.
 
         Raises:
-            ConfigError: GPU-FLT-001 to -007, and the faults of type, capacity, placement, interfaces and image.
+            ConfigError: GPU-FLT-001 to -007, and the faults of type, capacity, placement, interfaces, MIG and image.
         """
         super().__init__(scope, construct_id)
         plan = plan_fleet(
@@ -138,6 +143,7 @@ class GpuFleet(Construct):
                 interface_policy=interface_policy,
                 placement=placement,
                 placement_group=placement_group,
+                mig=mig,
                 ready_timeout=ready_timeout,
                 drain_timeout=drain_timeout,
             ),
@@ -167,7 +173,14 @@ class GpuFleet(Construct):
             image=image,
             root_volume=root_volume,
             associate_public_ip_address=plan.is_public,
-            user_data=self._user_data(environment or {}, user_data_parts),
+            user_data=fleet_user_data(
+                self,
+                plan,
+                log_group=self.log_group,
+                environment=environment,
+                user_parts=user_data_parts,
+                fabric_manager_order=fabric_manager_order,
+            ),
         )
         self.connections: ec2.Connections = ec2.Connections(
             security_groups=self.launch_template.security_groups
@@ -248,21 +261,6 @@ class GpuFleet(Construct):
         if self.fabric is not None:
             return []
         return [ec2.SecurityGroup(self, "Host", vpc=vpc, description="GPU nodes: no way in")]
-
-    def _user_data(self, environment: Mapping[str, str], parts: Sequence[UserPart]) -> str:
-        settings = fleet_node_settings(
-            self.plan.instance_type,
-            self.plan.interfaces,
-            fleet_name=self.node.path,
-            log_group_name=self.log_group.log_group_name,
-            is_spot=self.plan.capacity.terms.kind is CapacityKind.SPOT,
-            ready_timeout_seconds=self.plan.ready_timeout_seconds,
-            drain_timeout_seconds=self.plan.drain_timeout_seconds,
-            environment=environment,
-            user_parts=tuple(parts),
-        )
-        report(self, check_settings(settings))
-        return render_user_data(settings)
 
     def _group(self, update_policy: UpdatePolicy) -> autoscaling.CfnAutoScalingGroup:
         group = auto_scaling_group(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from cdk_gpu_clusters.catalogue.instances import InstanceType
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
-from cdk_gpu_clusters.node.mig import MigSettings
-from cdk_gpu_clusters.node.settings import NodeSettings, UserPart
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan
+from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
+from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
+from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.user_data import render_user_data
+from cdk_gpu_clusters.rules.capacity import CapacityKind
 
 # Time that a failed boot needs to say why before its hook runs out.
 _LAST_WORDS_SECONDS = 300
@@ -19,36 +24,53 @@ _HOOK_MARGIN_SECONDS = 60
 _COMMUNICATION_VARIABLES = ("NCCL_", "FI_")
 
 
-def fleet_node_settings(
-    instance_type: InstanceType,
-    plan: InterfacePlan,
+def fleet_user_data(
+    scope: Construct,
+    plan: FleetPlan,
+    *,
+    log_group: logs.ILogGroup,
+    environment: Mapping[str, str] | None,
+    user_parts: Sequence[UserPart],
+    fabric_manager_order: FabricManagerOrder,
+) -> str:
+    """The user data of a fleet's nodes.
+
+    Args:
+        scope: The fleet; its path names the fleet for people.
+        plan: What was decided about it.
+        log_group: Where the nodes log their boot.
+        environment: The user's variables.
+        user_parts: The user's parts of the user data.
+        fabric_manager_order: Whether GPUs are split before or after the fabric manager starts.
+
+    Raises:
+        ConfigError: GPU-UD-003 and -005.
+    """
+    settings = _node_settings(
+        plan,
+        fleet_name=scope.node.path,
+        log_group_name=log_group.log_group_name,
+        environment=environment or {},
+        user_parts=tuple(user_parts),
+        fabric_manager_order=fabric_manager_order,
+    )
+    report(scope, check_settings(settings))
+    return render_user_data(settings)
+
+
+def _node_settings(
+    plan: FleetPlan,
     *,
     fleet_name: str,
     log_group_name: str,
-    is_spot: bool,
-    ready_timeout_seconds: int,
-    drain_timeout_seconds: int,
     environment: Mapping[str, str],
     user_parts: tuple[UserPart, ...],
-    mig: MigSettings | None = None,
+    fabric_manager_order: FabricManagerOrder,
 ) -> NodeSettings:
-    """The boot settings of a fleet's nodes.
-
-    Args:
-        instance_type: Type of the nodes.
-        plan: Their network interfaces.
-        fleet_name: Name of the fleet, for people.
-        log_group_name: Where the nodes log their boot.
-        is_spot: Whether EC2 may take them back with two minutes' notice.
-        ready_timeout_seconds: Time-out of the launching hook.
-        drain_timeout_seconds: Time-out of the terminating hook.
-        environment: The user's variables.
-        user_parts: The user's parts of the user data.
-        mig: How the GPUs are split, None if they stay whole.
-    """
-    accelerator = instance_type.accelerator
-    boot = max(ready_timeout_seconds - _LAST_WORDS_SECONDS, ready_timeout_seconds // 2)
-    drain = max(drain_timeout_seconds - _HOOK_MARGIN_SECONDS, drain_timeout_seconds // 2)
+    accelerator, is_spot = plan.instance_type.accelerator, plan.capacity.terms.kind is CapacityKind.SPOT
+    ready, stopped = plan.ready_timeout_seconds, plan.drain_timeout_seconds
+    boot = max(ready - _LAST_WORDS_SECONDS, ready // 2)
+    drain = max(stopped - _HOOK_MARGIN_SECONDS, stopped // 2)
     return NodeSettings(
         fleet_name=fleet_name,
         launch_hook_name=READY_HOOK,
@@ -58,7 +80,7 @@ def fleet_node_settings(
         log_group_name=log_group_name,
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
-        efa_interface_count=plan.efa_count,
+        efa_interface_count=plan.interfaces.efa_count,
         nccl_environment={
             key: value for key, value in environment.items() if key.startswith(_COMMUNICATION_VARIABLES)
         },
@@ -66,5 +88,5 @@ def fleet_node_settings(
             key: value for key, value in environment.items() if not key.startswith(_COMMUNICATION_VARIABLES)
         },
         user_parts=user_parts,
-        mig=mig,
+        mig=None if plan.mig is None else mig_settings(plan.mig, fabric_manager=fabric_manager_order),
     )

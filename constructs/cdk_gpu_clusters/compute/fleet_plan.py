@@ -27,6 +27,7 @@ from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters.rules.fleet import check_drain_of_block, check_public_subnet, check_size, check_timeout
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, plan_interfaces
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
+from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, plan_mig
 from cdk_gpu_clusters.rules.placement import ONE_PLACEMENT, PlacementStrategy, check_placement
 from cdk_gpu_clusters.rules.reservations import check_reserved_use
 
@@ -46,6 +47,7 @@ class FleetWish:
     interface_policy: InterfacePolicy | None
     placement: PlacementStrategy | None
     placement_group: ec2.IPlacementGroup | None
+    mig: MigLayout | Sequence[MigLayout] | None
     ready_timeout: cdk.Duration | None
     drain_timeout: cdk.Duration | None
 
@@ -65,6 +67,7 @@ class FleetPlan:
         maximum: Most nodes.
         new_placement: Strategy of a placement group to make; None to make none.
         placement_group: An existing group to use, None for none.
+        mig: How the GPUs of a node are split, None if they stay whole.
         ready_timeout_seconds: How long a node's boot may take.
         drain_timeout_seconds: How long a node may take to stop its work.
     """
@@ -79,6 +82,7 @@ class FleetPlan:
     maximum: int
     new_placement: PlacementStrategy | None
     placement_group: ec2.IPlacementGroup | None
+    mig: MigPlan | None
     ready_timeout_seconds: int
     drain_timeout_seconds: int
 
@@ -92,12 +96,13 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
     """Decide what a fleet is made of.
 
     Raises:
-        ConfigError: All faults of size, place, capacity and time-outs at once, under the scope's path.
+        ConfigError: All faults of size, place, capacity, MIG and time-outs at once, under the scope's path.
     """
     name = wish.instance_type if isinstance(wish.instance_type, str) else wish.instance_type.to_string()
     with errors_at(scope):
         record = catalogue_type(name)
         interfaces = plan_interfaces(record, policy=wish.interface_policy, efa=uses_efa(record, wish.efa))
+        mig = None if wish.mig is None else plan_mig(record, wish.mig)
     capacity = _capacity(wish)
     decision = decide_capacity(capacity.terms, efa=interfaces.efa_count > 0)
     minimum = known(wish.node_count if wish.min_node_count is None else wish.min_node_count)
@@ -114,6 +119,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
         maximum=maximum or 0,
         new_placement=_new_placement(wish, decision),
         placement_group=_placement_group(wish, capacity),
+        mig=mig,
         ready_timeout_seconds=_seconds(wish.ready_timeout, cdk.Duration.minutes(30)),
         drain_timeout_seconds=_seconds(wish.drain_timeout, cdk.Duration.minutes(5)),
     )
@@ -124,6 +130,8 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
             *check_timeout("ready_timeout", plan.ready_timeout_seconds),
             *check_timeout("drain_timeout", plan.drain_timeout_seconds),
             *check_drain_of_block(decision, plan.drain_timeout_seconds),
+            *check_mig_with_efa(record, wish.mig, efa=plan.efa),
+            *(() if mig is None else mig.findings),
             *_check_purchase(scope, wish, plan),
             *([] if selected.is_pending_lookup else _check_place(scope, plan)),
         ],
