@@ -15,7 +15,7 @@ TEMPLATE = "AWS::EC2::LaunchTemplate"
 
 
 def fleet(site: Site, **options: Any) -> GpuFleet:
-    given = {
+    given: dict[str, Any] = {
         "vpc": site.vpc,
         "vpc_subnets": site.one_subnet,
         "instance_type": "p4d.24xlarge",
