@@ -71,7 +71,7 @@ def unit() -> configparser.ConfigParser:
 
 def test_largest_user_data_with_mig_stays_below_13_kb() -> None:
     size = user_data_size_bytes(render_user_data(NodeSettings(**LARGEST)))
-    assert size < 13 * 1000, size
+    assert size < 13 * 1024, size
 
 
 def test_nodes_with_whole_gpus_carry_none_of_it() -> None:
