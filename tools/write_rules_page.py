@@ -28,6 +28,7 @@ AREAS = {
     "FLT": "Fleets",
     "INST": "Instance types",
     "IP": "IP addresses",
+    "LUS": "FSx for Lustre and data repositories",
     "LT": "Launch templates",
     "NET": "Networks, zones and endpoints",
     "PLC": "Placement groups",
