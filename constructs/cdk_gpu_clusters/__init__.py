@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         InstanceMatchCriteria,
     )
     from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+    from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
     from cdk_gpu_clusters.compute.fleet import GpuFleet
@@ -30,9 +31,13 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import Egress
     from cdk_gpu_clusters.node.settings import UserPart
+    from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
+    from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
+    from cdk_gpu_clusters.storage.lustre_store import LustreStore
+    from cdk_gpu_clusters.storage.lustre_store_base import LustreStoreBase
 else:
     _EXPORTS = {
         "Capacity": "capacity.capacity",
@@ -42,6 +47,7 @@ else:
         "ClusterNetwork": "network.cluster_network",
         "ClusterPlacementGroup": "capacity.placement_group",
         "ConfigError": "errors",
+        "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
         "Egress": "network.egress",
@@ -51,10 +57,18 @@ else:
         "GpuLaunchTemplate": "compute.launch_template",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
+        "LustreDeploymentType": "catalogue.lustre",
+        "LustreSizing": "rules.lustre_sizing",
+        "LustreStorageType": "catalogue.lustre",
+        "LustreStore": "storage.lustre_store",
+        "LustreStoreBase": "storage.lustre_store_base",
+        "LustreVersion": "catalogue.lustre",
+        "MetadataMode": "rules.lustre_sizing",
         "NodeImage": "compute.node_image",
         "NodeRole": "compute.node_role",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
+        "ReadCacheMode": "rules.lustre_sizing",
         "RootVolume": "compute.root_volume",
         "Severity": "errors",
         "UpdatePolicy": "compute.auto_scaling_group",
@@ -77,6 +91,7 @@ __all__ = [
     "ClusterNetwork",
     "ClusterPlacementGroup",
     "ConfigError",
+    "DataRepositoryEvent",
     "EfaSecurityGroup",
     "EfaSelfRules",
     "Egress",
@@ -86,10 +101,18 @@ __all__ = [
     "GpuLaunchTemplate",
     "InstanceMatchCriteria",
     "InterfacePolicy",
+    "LustreDeploymentType",
+    "LustreSizing",
+    "LustreStorageType",
+    "LustreStore",
+    "LustreStoreBase",
+    "LustreVersion",
+    "MetadataMode",
     "NodeImage",
     "NodeRole",
     "Orchestrator",
     "PlacementStrategy",
+    "ReadCacheMode",
     "RootVolume",
     "Severity",
     "UpdatePolicy",

@@ -42,10 +42,13 @@ def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Findi
         >>> [finding.id for finding in check_lustre_change(before, after)]
         ['GPU-LUS-030']
     """
-    findings = []
-    for name in ("deployment_type", "storage_type", "efa", "version"):
-        if getattr(before, name) != getattr(after, name):
-            findings.append(_replaces(name, getattr(before, name), getattr(after, name)))
+    findings = [
+        _replaces(name, getattr(before, name), getattr(after, name))
+        for name in ("deployment_type", "storage_type", "efa")
+        if getattr(before, name) != getattr(after, name)
+    ]
+    if _number(after.version) < _number(before.version):
+        findings.append(_replaces("an older version", before.version, after.version))
     had = before.effective_metadata_mode is not MetadataMode.NONE
     if had != (after.effective_metadata_mode is not MetadataMode.NONE):
         findings.append(
@@ -68,9 +71,14 @@ def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Findi
     return findings
 
 
+def _number(version: object) -> tuple[int, ...]:
+    """`2.15` as numbers, as it is newer than `2.9`."""
+    return tuple(int(part) for part in str(getattr(version, "value", version)).split("."))
+
+
 def _replaces(name: str, before: object, after: object) -> Finding:
     return REPLACES.finding(
-        cause=f"{name} is settled when a file system is created",
+        cause=f"{name} would replace the file system: it is settled at its creation",
         got=str(getattr(after, "value", after)),
         allowed=str(getattr(before, "value", before)),
         fix=_NEW_STORE,
