@@ -23,6 +23,7 @@ SOURCE_ROOTS = ("constructs", "stacks")
 AREAS = {
     "AMI": "Machine images",
     "CAP": "Capacity",
+    "CKP": "Checkpoint stores",
     "DRA": "Data repositories of FSx for Lustre",
     "EFA": "Network interfaces and EFA security groups",
     "FAB": "Fabrics",

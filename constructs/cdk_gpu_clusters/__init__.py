@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
+    from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
+    from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
     from cdk_gpu_clusters.storage.lustre_store import LustreStore
     from cdk_gpu_clusters.storage.lustre_store_base import LustreStoreBase
 else:
@@ -44,8 +46,10 @@ else:
         "CapacityBlockLifecycle": "compute.block_lifecycle",
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
+        "CheckpointStore": "storage.checkpoint_store",
         "ClusterNetwork": "network.cluster_network",
         "ClusterPlacementGroup": "capacity.placement_group",
+        "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
         "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
@@ -88,8 +92,10 @@ __all__ = [
     "CapacityBlockLifecycle",
     "CapacityReservation",
     "CapacityReservationGroup",
+    "CheckpointStore",
     "ClusterNetwork",
     "ClusterPlacementGroup",
+    "ColdFileRelease",
     "ConfigError",
     "DataRepositoryEvent",
     "EfaSecurityGroup",

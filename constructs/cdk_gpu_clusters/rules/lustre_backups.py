@@ -27,7 +27,9 @@ def check_backups(sizing: LustreSizing, retention_days: int) -> list[Finding]:
             cause="SCRATCH_2 has no backups" if sizing.is_scratch else "backups cannot be kept so long",
             got=f"{retention_days} days",
             allowed="0" if sizing.is_scratch else f"0 to {largest} days",
-            fix="set backup_retention_days=0, or use PERSISTENT_2" if sizing.is_scratch else "choose a number in the range",
+            fix="set backup_retention_days=0, or use PERSISTENT_2"
+            if sizing.is_scratch
+            else "choose a number in the range",
         )
     ]
 

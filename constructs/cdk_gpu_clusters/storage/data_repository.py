@@ -186,7 +186,10 @@ class DataRepositoryAssociation(Construct):
         return added and let_in
 
     def _print_policies(self) -> None:
-        statements = {"bucket": self.required_bucket_policy, "key_if_customer_managed": self.required_key_policy}
+        statements = {
+            "bucket": self.required_bucket_policy,
+            "key_if_customer_managed": self.required_key_policy,
+        }
         cdk.CfnOutput(
             self,
             "RequiredPolicies",
@@ -215,8 +218,12 @@ def _policies(
     if not auto_import and not auto_export:
         return None
     return made.S3Property(
-        auto_import_policy=made.AutoImportPolicyProperty(events=_values(auto_import)) if auto_import else None,
-        auto_export_policy=made.AutoExportPolicyProperty(events=_values(auto_export)) if auto_export else None,
+        auto_import_policy=made.AutoImportPolicyProperty(events=_values(auto_import))
+        if auto_import
+        else None,
+        auto_export_policy=made.AutoExportPolicyProperty(events=_values(auto_export))
+        if auto_export
+        else None,
     )
 
 

@@ -143,10 +143,13 @@ class LustreStore(LustreStoreBase):
             + check_encryption_key(self.sizing, given=encryption_key is not None),
         )
         self.encryption_key = self._key(encryption_key)
+        # The group and the rules among the servers stay with the file system: it cannot work without them.
         group = ec2.SecurityGroup(
-            self, "Servers", vpc=vpc, description=f"Lustre servers of {self.node.path}", allow_all_outbound=False
+            self, "Servers", vpc=vpc, description="Servers of FSx for Lustre", allow_all_outbound=False
         )
+        group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         among = LustreTraffic(self, "AmongServers", servers=group, peer=group, efa=efa)
+        among.retain()
         self.log_group = log_group(self, log_retention) if logging else None
         self.cfn_file_system = fsx.CfnFileSystem(
             self,

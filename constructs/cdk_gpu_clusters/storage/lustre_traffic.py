@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from aws_cdk import CfnResource, RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
@@ -48,6 +49,12 @@ class LustreTraffic(Construct):
         self._pair("Servers", servers, peer, efa=efa, name="other servers" if among else "clients")
         if not among:
             self._pair("Clients", peer, servers, efa=efa, name="the file system")
+
+    def retain(self) -> None:
+        """Keep the rules when the stack goes; for those among the servers, without which a file system is dead."""
+        for rule in self.node.children:
+            if isinstance(rule, CfnResource):
+                rule.apply_removal_policy(RemovalPolicy.RETAIN)
 
     def _pair(
         self, key: str, group: ec2.ISecurityGroup, peer: ec2.ISecurityGroup, *, efa: bool, name: str
