@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
@@ -123,6 +123,10 @@ class CheckpointStore(Construct):
             server_access_logs_prefix="checkpoints/" if access_logs_bucket else None,
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )
+        if self.bucket.policy is not None:
+            self.bucket.policy.apply_removal_policy(
+                cdk.RemovalPolicy.RETAIN
+            )  # TLS only, as long as the bucket is
         self.node.default_child = self.bucket
         _accept_findings(self.bucket, logged=access_logs_bucket is not None, versioned=versioned)
         self.express: ExpressBucket | None = None
@@ -153,7 +157,7 @@ class CheckpointStore(Construct):
         Args:
             grantee: A role or user, or a fleet, whose role is meant.
         """
-        who = grantee if isinstance(grantee, iam.IGrantable) else _role_of(grantee)
+        who = _grantee(grantee)
         grant = self.bucket.grant_read_write(who)
         return grant if self.express is None else grant.combine(self.express.grant_read_write(who))
 
@@ -186,8 +190,10 @@ class CheckpointStore(Construct):
         )
 
 
-def _role_of(holder: HasRole) -> iam.IRole:
-    return holder.role
+def _grantee(grantee: iam.IGrantable | HasRole) -> iam.IGrantable:
+    if hasattr(grantee, "grant_principal"):
+        return cast("iam.IGrantable", grantee)
+    return cast("HasRole", grantee).role
 
 
 def _days(time: cdk.Duration) -> float:
@@ -204,14 +210,10 @@ def _lifecycle(
 ) -> list[s3.LifecycleRule]:
     rules = [s3.LifecycleRule(id="unfinished-uploads", abort_incomplete_multipart_upload_after=unfinished)]
     if versioned:
-        rules.append(
-            s3.LifecycleRule(
-                id="old-versions",
-                noncurrent_version_expiration=noncurrent,
-                # A rule that expires objects removes their markers by itself, and may not say so too.
-                expired_object_delete_marker=True if expire_after is None else None,
-            )
+        versions = s3.LifecycleRule(
+            id="old-versions", noncurrent_version_expiration=noncurrent, expired_object_delete_marker=True
         )
+        rules.append(versions)
     if expire_after is not None:
         rules.append(s3.LifecycleRule(id="old-checkpoints", expiration=expire_after))
     if archive_after is not None:

@@ -71,7 +71,7 @@ def lustre_configuration(
 
 
 def log_group(scope: Construct, retention: logs.RetentionDays) -> logs.LogGroup:
-    """A log group with the name that FSx asks for. It goes with its stack: a name that stays could not be made again."""
+    """A log group with the name that FSx asks for. It goes with its stack, or the name could not be made again."""
     name = cdk.Names.unique_resource_name(scope, separator="-", max_length=200)
     group = logs.LogGroup(
         scope,
