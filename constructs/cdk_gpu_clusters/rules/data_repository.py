@@ -44,7 +44,7 @@ BACKUPS = define_rule(
 CHUNK = define_rule("GPU-DRA-009", "an imported file's chunk is 1 to 512000 MiB", source=_SCHEMA)
 
 _BUCKET = re.compile(r"(?!.*\.\.)[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_OBJECT_LIKE = re.compile(r"[^/]+\.[A-Za-z0-9]{1,10}")
+_OBJECT_LIKE = re.compile(r"[^/]+\.[A-Za-z0-9]{1,16}")
 _FORBIDDEN = re.compile("[\x00\x85\u2028\u2029\r\n]")  # the pattern of both paths in the schema
 
 

@@ -191,9 +191,8 @@ class CheckpointStore(Construct):
 
 
 def _grantee(grantee: iam.IGrantable | HasRole) -> iam.IGrantable:
-    if hasattr(grantee, "grant_principal"):
-        return cast("iam.IGrantable", grantee)
-    return cast("HasRole", grantee).role
+    # jsii interfaces cannot be asked for with isinstance.
+    return cast("iam.IGrantable", grantee) if hasattr(grantee, "grant_principal") else grantee.role
 
 
 def _days(time: cdk.Duration) -> float:

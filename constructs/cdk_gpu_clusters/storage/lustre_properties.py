@@ -62,7 +62,7 @@ def lustre_configuration(
         efa_enabled=sizing.efa if persistent else None,
         data_compression_type="LZ4" if compression else "NONE",
         automatic_backup_retention_days=backup_retention_days if persistent else None,
-        copy_tags_to_backups=True if persistent and known(backup_retention_days) else None,
+        copy_tags_to_backups=True if persistent and backup_retention_days != 0 else None,
         weekly_maintenance_start_time=weekly_maintenance_start_time,
         log_configuration=made.LogConfigurationProperty(level="DISABLED")
         if log_group is None
