@@ -502,7 +502,7 @@ def test_cold_files_are_released_on_a_schedule(site: Site) -> None:
         "ReleaseConfiguration": {"DurationSinceLastAccess": {"Unit": "DAYS", "Value": 14}},
         "ClientRequestToken": "<aws.scheduler.execution-id>",
     }
-    (statement,) = only(resources, "AWS::IAM::Policy")["PolicyDocument"]["Statement"]
+    (statement,) = only(resources, "AWS::IAM::ManagedPolicy")["PolicyDocument"]["Statement"]
     assert "fsx:CreateDataRepositoryTask" in statement["Action"]
 
 

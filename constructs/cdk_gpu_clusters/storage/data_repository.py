@@ -15,8 +15,8 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import known, report
-from cdk_gpu_clusters.errors import Severity, define_rule
-from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
+from cdk_gpu_clusters.errors import ConfigError, Severity, define_rule
+from cdk_gpu_clusters.rules.data_repository import S3_URI, DataRepositoryEvent, read_prefix, read_s3_uri
 
 POLICY_BY_HAND = define_rule(
     "GPU-DRA-020",
@@ -231,3 +231,27 @@ def _values(events: Sequence[DataRepositoryEvent]) -> list[str]:
     """Events in the order of the enum, each once: the order in the template is then the same at every synthesis."""
     wanted = set(events)
     return [event.value for event in DataRepositoryEvent if event in wanted]
+
+
+def read_target(bucket: s3.IBucket | None, prefix: str, s3_uri: str | None) -> RepositoryTarget:
+    """The S3 side as the user gave it: a bucket and a prefix, or a URI.
+
+    Raises:
+        ConfigError: GPU-DRA-004.
+    """
+    if (bucket is None) == (s3_uri is None) or (s3_uri is not None and prefix):
+        raise ConfigError(
+            [
+                S3_URI.finding(
+                    cause="a data repository is given by its bucket, or by its URI",
+                    got="both" if bucket is not None else "neither, or a URI with a prefix beside it",
+                    allowed="bucket and prefix, or s3_uri",
+                    fix="give exactly one of the two",
+                )
+            ]
+        )
+    if s3_uri is not None:
+        name, inner = read_s3_uri(s3_uri)
+        return RepositoryTarget(bucket_name=name, prefix=inner)
+    assert bucket is not None  # noqa: S101 - the check above says so, mypy cannot
+    return RepositoryTarget(bucket_name=bucket.bucket_name, prefix=read_prefix(prefix), bucket=bucket)

@@ -9,36 +9,27 @@ from typing import cast
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._cdk import errors_at, known, report
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.network.compliance_packs import acknowledge_in_packs
 from cdk_gpu_clusters.rules.data_repository import (
     PATH_FORM,
-    S3_URI,
     DataRepository,
     DataRepositoryEvent,
     check_chunk_size,
     check_data_repositories,
     normal_path,
-    read_prefix,
-    read_s3_uri,
 )
 from cdk_gpu_clusters.rules.lustre_clients import check_lustre_client
 from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
-from cdk_gpu_clusters.storage.data_repository import DataRepositoryAssociation, RepositoryTarget
+from cdk_gpu_clusters.storage.data_repository import DataRepositoryAssociation, read_target
 from cdk_gpu_clusters.storage.lustre_metrics import LustreMetrics
+from cdk_gpu_clusters.storage.lustre_tasks import LustreTasks
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
-
-_TASK_ACTIONS = (
-    "fsx:CreateDataRepositoryTask",
-    "fsx:CancelDataRepositoryTask",
-    "fsx:DescribeDataRepositoryTasks",
-    "fsx:TagResource",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +48,7 @@ class LustreIdentity:
     backup_retention_days: int | None = None
 
 
-class LustreStoreBase(Construct, LustreMetrics):
+class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
     """An FSx for Lustre file system, made here (`LustreStore`) or existing (`LustreStore.from_attributes`).
 
     Example:
@@ -101,13 +92,6 @@ class LustreStoreBase(Construct, LustreMetrics):
         self.lustre_version = identity.version
         self.availability_zone = identity.availability_zone
         self.connections = ec2.Connections(security_groups=[identity.security_group])
-
-    @property
-    def file_system_arn(self) -> str:
-        """ARN of the file system."""
-        return cdk.Stack.of(self).format_arn(
-            service="fsx", resource="file-system", resource_name=self.file_system_id
-        )
 
     def mount_command(self, path: str) -> str:
         """A shell line that mounts the file system on a node that has the Lustre client.
@@ -203,7 +187,7 @@ class LustreStoreBase(Construct, LustreMetrics):
             ConfigError: GPU-DRA-001 to -009, all of them at once.
         """
         with errors_at(self):
-            target = _read_target(bucket, prefix, s3_uri)
+            target = read_target(bucket, prefix, s3_uri)
             if known(path) is None:
                 raise ConfigError([_token_path(path)])
         region = bucket_region or (None if bucket is None else known(bucket.env.region))
@@ -237,28 +221,6 @@ class LustreStoreBase(Construct, LustreMetrics):
             removal_policy=removal_policy,
         )
 
-    def release_command(self, path: str = "/", *, unused_for_days: int = 30) -> str:
-        """A shell line that frees the space of files that are in S3 and were not read for a while.
-
-        Their names stay; contents come back from S3 when they are read. CloudFormation has no resource for such a
-        task: run the line, or let `ColdFileRelease` run it on a schedule.
-        """
-        released = path.strip("/")
-        paths = f"--paths {released} " if released else ""
-        return (
-            f"aws fsx create-data-repository-task --region {cdk.Stack.of(self).region} "
-            f"--file-system-id {self.file_system_id} --type RELEASE_DATA_FROM_FILESYSTEM {paths}"
-            f"--release-configuration 'DurationSinceLastAccess={{Unit=DAYS,Value={unused_for_days}}}' "
-            "--report Enabled=false"
-        )
-
-    def grant_data_repository_tasks(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let someone run import, export and release tasks. Reading and writing files needs no IAM permission."""
-        tasks = cdk.Stack.of(self).format_arn(service="fsx", resource="task", resource_name="*")
-        return iam.Grant.add_to_principal(
-            grantee=grantee, actions=list(_TASK_ACTIONS), resource_arns=[self.file_system_arn, tasks]
-        )
-
     def add_free_space_alarm(
         self, *, threshold_percent: float = 10, construct_id: str = "FreeSpace"
     ) -> cloudwatch.Alarm:
@@ -274,7 +236,7 @@ class LustreStoreBase(Construct, LustreMetrics):
         capacity = self._identity.storage_capacity_gib
         if capacity is None:
             raise ValueError(f"{self.node.path}: an alarm for free space needs storage_capacity_gib")
-        return cloudwatch.Alarm(
+        alarm = cloudwatch.Alarm(
             self,
             construct_id,
             metric=self.metric_free_capacity(),
@@ -284,30 +246,17 @@ class LustreStoreBase(Construct, LustreMetrics):
             treat_missing_data=cloudwatch.TreatMissingData.IGNORE,
             alarm_description=f"Less than {threshold_percent:g} % of {self.node.path} is free",
         )
+        acknowledge_in_packs(
+            alarm,
+            "CloudWatchAlarmAction",
+            "Whom it tells is the user's word: free_space_alarm.add_alarm_action(...).",
+        )
+        return alarm
 
 
 def _id(text: str) -> str:
     """An id made of a path: CDK allows all but the slash."""
     return text.replace("/", ".")
-
-
-def _read_target(bucket: s3.IBucket | None, prefix: str, s3_uri: str | None) -> RepositoryTarget:
-    if (bucket is None) == (s3_uri is None) or (s3_uri is not None and prefix):
-        raise ConfigError(
-            [
-                S3_URI.finding(
-                    cause="a data repository is given by its bucket, or by its URI",
-                    got="both" if bucket is not None else "neither, or a URI with a prefix beside it",
-                    allowed="bucket and prefix, or s3_uri",
-                    fix="give exactly one of the two",
-                )
-            ]
-        )
-    if s3_uri is not None:
-        name, inner = read_s3_uri(s3_uri)
-        return RepositoryTarget(bucket_name=name, prefix=inner)
-    assert bucket is not None  # noqa: S101 - the check above says so, mypy cannot
-    return RepositoryTarget(bucket_name=bucket.bucket_name, prefix=read_prefix(prefix), bucket=bucket)
 
 
 def _token_path(path: str) -> Finding:

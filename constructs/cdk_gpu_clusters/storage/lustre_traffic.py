@@ -7,6 +7,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
+from cdk_gpu_clusters.network.compliance_packs import acknowledge_in_packs
 
 _ALL_TRAFFIC = "-1"
 
@@ -65,7 +66,7 @@ class LustreTraffic(Construct):
             protocol = _ALL_TRAFFIC if efa else "tcp"
             what = "Lustre over EFA: all traffic" if efa else f"Lustre: TCP {first}-{last}"
             suffix = "All" if efa else str(first)
-            ec2.CfnSecurityGroupIngress(
+            ingress = ec2.CfnSecurityGroupIngress(
                 self,
                 f"{key}In{suffix}",
                 group_id=group.security_group_id,
@@ -75,6 +76,12 @@ class LustreTraffic(Construct):
                 to_port=last,
                 description=f"{what} from {name}",
             )
+            if efa:
+                acknowledge_in_packs(
+                    ingress,
+                    "EC2RestrictedCommonPorts",
+                    "EFA traffic needs all traffic between two groups; no address is let in.",
+                )
             ec2.CfnSecurityGroupEgress(
                 self,
                 f"{key}Out{suffix}",
