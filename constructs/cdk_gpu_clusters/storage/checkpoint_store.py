@@ -100,8 +100,8 @@ class CheckpointStore(Construct):
         report(
             self, [fault for name, time in times.items() if time for fault in check_days(name, _days(time))]
         )
-        self.encryption_key = encryption_key or self._own_key()
-        self.bucket = s3.Bucket(
+        self.encryption_key: kms.IKey = encryption_key or self._own_key()
+        self.bucket: s3.Bucket = s3.Bucket(
             self,
             "Bucket",
             bucket_name=bucket_name,

@@ -54,7 +54,7 @@ class ColdFileRelease(Construct):
         """
         super().__init__(scope, construct_id)
         stack = cdk.Stack.of(self)
-        self.role = iam.Role(
+        self.role: iam.Role = iam.Role(
             self,
             "Role",
             assumed_by=iam.ServicePrincipal(
@@ -80,7 +80,7 @@ class ColdFileRelease(Construct):
             "ReleaseConfiguration": {"DurationSinceLastAccess": {"Unit": "DAYS", "Value": unused_for_days}},
             "ClientRequestToken": "<aws.scheduler.execution-id>",
         }
-        self.cfn_schedule = scheduler.CfnSchedule(
+        self.cfn_schedule: scheduler.CfnSchedule = scheduler.CfnSchedule(
             self,
             "Resource",
             description=f"Release files of {store.node.path} that were not used for {unused_for_days} days",

@@ -94,8 +94,8 @@ class DataRepositoryAssociation(Construct):
     ) -> None:
         """Define the association; `LustreStoreBase.add_data_repository` documents and checks the arguments."""
         super().__init__(scope, construct_id)
-        self.path = path
-        self.data_repository_path = target.uri
+        self.path: str = path
+        self.data_repository_path: str = target.uri
         self._target = target
         self._resource = fsx.CfnDataRepositoryAssociation(
             self,
@@ -108,8 +108,9 @@ class DataRepositoryAssociation(Construct):
             s3=_policies(auto_import, auto_export),
         )
         self._resource.apply_removal_policy(removal_policy, apply_to_update_replace_policy=False)
+        self._resource.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.DELETE
         self.association_id: str = self._resource.attr_association_id
-        self.policies_by_hand = not self._let_fsx_in()
+        self.policies_by_hand: bool = not self._let_fsx_in()
         if self.policies_by_hand:
             self._print_policies()
 

@@ -57,9 +57,9 @@ class ExpressBucket(Construct):
         """
         super().__init__(scope, construct_id)
         report(self, check_directory_bucket(known(zone_id), known(base_name)))
-        self.zone_id = zone_id
+        self.zone_id: str = zone_id
         self._key = encryption_key
-        self.cfn_bucket = s3express.CfnDirectoryBucket(
+        self.cfn_bucket: s3express.CfnDirectoryBucket = s3express.CfnDirectoryBucket(
             self,
             "Resource",
             location_name=zone_id,

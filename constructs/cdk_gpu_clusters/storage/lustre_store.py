@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_kms as kms
@@ -122,7 +123,7 @@ class LustreStore(LustreStoreBase):
             ConfigError: GPU-LUS-001 to -016, all of them at once.
         """
         super().__init__(scope, construct_id)
-        self.sizing = LustreSizing(
+        self.sizing: LustreSizing = LustreSizing(
             storage_capacity_gib=storage_capacity_gib,
             throughput_mb_per_s_per_tib=throughput_mb_per_s_per_tib,
             deployment_type=deployment_type,
@@ -142,7 +143,7 @@ class LustreStore(LustreStoreBase):
             + ([] if retention is None else check_backups(self.sizing, retention))
             + check_encryption_key(self.sizing, given=encryption_key is not None),
         )
-        self.encryption_key = self._key(encryption_key)
+        self.encryption_key: kms.IKey | None = self._key(encryption_key)
         # The group and the rules among the servers stay with the file system: it cannot work without them.
         group = ec2.SecurityGroup(
             self, "Servers", vpc=vpc, description="Servers of FSx for Lustre", allow_all_outbound=False
@@ -150,8 +151,8 @@ class LustreStore(LustreStoreBase):
         group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         among = LustreTraffic(self, "AmongServers", servers=group, peer=group, efa=efa)
         among.retain()
-        self.log_group = log_group(self, log_retention) if logging else None
-        self.cfn_file_system = fsx.CfnFileSystem(
+        self.log_group: logs.LogGroup | None = log_group(self, log_retention) if logging else None
+        self.cfn_file_system: fsx.CfnFileSystem = fsx.CfnFileSystem(
             self,
             "Resource",
             file_system_type="LUSTRE",
@@ -191,7 +192,7 @@ class LustreStore(LustreStoreBase):
         for client in [*([client_security_group] if client_security_group else []), *client_security_groups]:
             self.allow_clients(client)
         has_alarm = free_space_alarm and known(storage_capacity_gib) is not None
-        self.free_space_alarm = self.add_free_space_alarm() if has_alarm else None
+        self.free_space_alarm: cloudwatch.Alarm | None = self.add_free_space_alarm() if has_alarm else None
 
     @property
     def ip_addresses(self) -> int:

@@ -84,14 +84,14 @@ class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
 
     def _become(self, identity: LustreIdentity) -> None:
         self._identity = identity
-        self.file_system_id = identity.file_system_id
-        self.dns_name = identity.dns_name
-        self.mount_name = identity.mount_name
-        self.security_group = identity.security_group
-        self.efa = identity.efa
-        self.lustre_version = identity.version
-        self.availability_zone = identity.availability_zone
-        self.connections = ec2.Connections(security_groups=[identity.security_group])
+        self.file_system_id: str = identity.file_system_id
+        self.dns_name: str = identity.dns_name
+        self.mount_name: str = identity.mount_name
+        self.security_group: ec2.ISecurityGroup = identity.security_group
+        self.efa: bool = identity.efa
+        self.lustre_version: str | None = identity.version
+        self.availability_zone: str | None = identity.availability_zone
+        self.connections: ec2.Connections = ec2.Connections(security_groups=[identity.security_group])
 
     def mount_command(self, path: str) -> str:
         """A shell line that mounts the file system on a node that has the Lustre client.
