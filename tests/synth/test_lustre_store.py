@@ -262,6 +262,35 @@ def test_links_to_an_own_bucket(site: Site) -> None:
     assert "kms:GenerateDataKey*" in key["Action"]
 
 
+def test_a_bucket_that_is_linked_twice_says_it_once(site: Site) -> None:
+    bucket = s3.Bucket(site.stack, "Bucket", encryption=s3.BucketEncryption.KMS)
+    first, second = store(site, "First"), store(site, "Second")
+    for made in (first, second):
+        for prefix in ("a", "b"):
+            made.add_data_repository(f"/{prefix}", bucket=bucket, prefix=prefix)
+    resources = site.resources()
+    assert len(of_type(resources, LINK)) == 4
+    assert len(only(resources, "AWS::S3::BucketPolicy")["PolicyDocument"]["Statement"]) == 1
+    (key,) = (row for name, row in of_type(resources, "AWS::KMS::Key").items() if name.startswith("Bucket"))
+    assert len(key["Properties"]["KeyPolicy"]["Statement"]) == 2
+
+
+def test_imported_buckets_of_one_own_key_have_statements_that_stand_side_by_side(site: Site) -> None:
+    key = kms.Key(site.stack, "Key")
+    made = store(site)
+    for name in ("tokens", "images"):
+        bucket = s3.Bucket.from_bucket_attributes(
+            site.stack, name, bucket_name=f"corpus-{name}", encryption_key=key
+        )
+        made.add_data_repository(f"/{name}", bucket=bucket)
+    (policy,) = (
+        row for name, row in of_type(site.resources(), "AWS::KMS::Key").items() if name.startswith("Key")
+    )
+    statements = policy["Properties"]["KeyPolicy"]["Statement"]
+    assert len(statements) == 3
+    assert all("Sid" not in statement for statement in statements), "equal Sids would be refused"
+
+
 def test_imported_buckets_get_their_statements_printed(make_site: SiteFactory) -> None:
     site = make_site(env=cdk.Environment(account="123456789012", region="eu-north-1"))
     made = store(site)
@@ -354,7 +383,7 @@ def test_backups_and_intelligent_tiering_exclude_links(site: Site) -> None:
 
 
 def test_scratch_says_nothing_that_it_does_not_take(site: Site) -> None:
-    scratch = {
+    scratch: dict[str, Any] = {
         "deployment_type": LustreDeploymentType.SCRATCH_2,
         "throughput_mb_per_s_per_tib": None,
         "storage_capacity_gib": 1200,

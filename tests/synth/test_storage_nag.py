@@ -29,7 +29,7 @@ def test_nothing_is_found_but_what_is_accepted(
         private_subnet_route_table_ids=["rtb-0123456789abcdef0"],
     )
     place: dict[str, Any] = {"vpc": vpc, "subnet": vpc.private_subnets[0]}
-    size = {"storage_capacity_gib": 19_200, "throughput_mb_per_s_per_tib": 250}
+    size: dict[str, Any] = {"storage_capacity_gib": 19_200, "throughput_mb_per_s_per_tib": 250}
     fabric = ec2.SecurityGroup.from_security_group_id(stack, "Fabric", "sg-0123456789abcdef0")
     store = LustreStore(stack, "Corpus", **place, **size, efa=True, client_security_group=fabric)
     LustreStore(stack, "Plain", **place, **size, client_security_group=fabric)

@@ -140,7 +140,6 @@ class DataRepositoryAssociation(Construct):
         # The account as principal, not "*": S3 would take that for a public policy, and refuse it.
         arn = self._bucket_arn()
         return iam.PolicyStatement(
-            sid="FSxForLustre",
             principals=[iam.AccountPrincipal(cdk.Stack.of(self).account)],
             actions=list(_BUCKET_ACTIONS),
             resources=[arn, f"{arn}/*"],
@@ -156,7 +155,6 @@ class DataRepositoryAssociation(Construct):
         region = stack.region if self._target.bucket is None else self._target.bucket.env.region
         context = {"kms:EncryptionContext:aws:s3:arn": [arn, f"{arn}/*"]}
         return iam.PolicyStatement(
-            sid="FSxForLustreThroughS3",
             principals=[iam.AnyPrincipal()],
             actions=list(_KEY_ACTIONS),
             resources=["*"],
