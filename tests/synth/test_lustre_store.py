@@ -507,6 +507,22 @@ def test_clients_stand_in_the_zone_of_the_store(
     assert [(finding.id, finding.severity) for finding in findings] == found
 
 
+def test_efa_clients_have_addresses_of_one_block(site: Site) -> None:
+    here, near, far = (
+        ec2.Subnet.from_subnet_attributes(
+            site.stack,
+            f"Subnet{number}",
+            subnet_id=f"subnet-0123456789abcdef{number}",
+            availability_zone="us-east-1a",
+            ipv4_cidr_block=cidr,
+        )
+        for number, cidr in enumerate(("10.0.0.0/20", "10.0.16.0/20", "10.1.0.0/20"), start=5)
+    )
+    made = store(site, efa=True, subnet=here)
+    assert made.check_client(subnets=[here, near]) == []
+    assert [finding.id for finding in made.check_client(subnets=[far])] == ["GPU-LUS-024"]
+
+
 def test_names_and_ids_of_zones_are_not_compared(site: Site) -> None:
     by_id = ec2.Subnet.from_subnet_attributes(
         site.stack, "ById", subnet_id="subnet-0123456789abcdef9", availability_zone="use1-az4"

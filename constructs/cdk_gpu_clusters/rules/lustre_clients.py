@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from ipaddress import ip_network
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.lustre import lustre_client, lustre_fact
@@ -26,6 +27,9 @@ CLIENT_TYPE = define_rule(
     "EFA clients are Nitro v4 or later types with EFA, but not Trn2",
     source=f"{_EFA}; Nitro v4 is taken from RDMA write in the EC2 user guide's EFA page",
 )
+CLIENT_NETWORK = define_rule(
+    "GPU-LUS-024", "EFA clients and the file system have addresses of one /16 block", source=_EFA
+)
 CLIENT_COUNT = define_rule("GPU-LUS-023", "at most 1024 EFA clients mount a file system", source=_EFA)
 
 
@@ -37,6 +41,8 @@ def check_lustre_client(
     node_count: int | None = None,
     zones: Collection[str] = (),
     file_system_zone: str | None = None,
+    cidrs: Collection[str] = (),
+    file_system_cidr: str | None = None,
     efa: bool = False,
 ) -> list[Finding]:
     """Find what keeps nodes from mounting a file system, or makes it slow.
@@ -50,6 +56,8 @@ def check_lustre_client(
         node_count: The most nodes that mount it at a time.
         zones: Zones of the nodes' subnets, by name or id as `file_system_zone`.
         file_system_zone: Zone of the file system's subnet.
+        cidrs: IPv4 blocks of the nodes' subnets.
+        file_system_cidr: IPv4 block of the file system's subnet.
         efa: Whether the nodes mount it over EFA.
 
     Example:
@@ -62,6 +70,7 @@ def check_lustre_client(
     if not efa:
         return findings
     findings += [] if instance_type is None else _check_type(instance_type)
+    findings += _check_network(cidrs, file_system_cidr)
     most = int(lustre_fact("efa", "largest_client_count"))
     if node_count is not None and node_count > most:
         findings.append(
@@ -104,6 +113,24 @@ def _other_zone(zones: Collection[str], file_system_zone: str, *, efa: bool) -> 
         fix="put the nodes and the file system into one subnet or zone",
         severity=Severity.ERROR if efa else Severity.WARNING,
     )
+
+
+def _check_network(cidrs: Collection[str], file_system_cidr: str | None) -> list[Finding]:
+    if file_system_cidr is None:
+        return []
+    prefix = int(lustre_fact("efa", "client_prefix"))
+    block = ip_network(file_system_cidr).supernet(new_prefix=prefix)
+    outside = sorted(cidr for cidr in cidrs if ip_network(cidr).supernet(new_prefix=prefix) != block)
+    if not outside:
+        return []
+    return [
+        CLIENT_NETWORK.finding(
+            cause="nodes that mount over EFA have addresses of another block than the file system",
+            got=", ".join(outside),
+            allowed=str(block),
+            fix="put the nodes and the file system into subnets of one block",
+        )
+    ]
 
 
 def _check_type(instance_type: InstanceType) -> list[Finding]:

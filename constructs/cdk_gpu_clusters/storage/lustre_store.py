@@ -18,7 +18,7 @@ from cdk_gpu_clusters.rules.lustre import check_lustre
 from cdk_gpu_clusters.rules.lustre_backups import check_backups, check_encryption_key
 from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
 from cdk_gpu_clusters.storage.lustre_properties import log_group, lustre_configuration, sizing_to_check
-from cdk_gpu_clusters.storage.lustre_store_base import LustreIdentity, LustreStoreBase
+from cdk_gpu_clusters.storage.lustre_store_base import LustreIdentity, LustreStoreBase, cidr_of
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
 
 
@@ -184,6 +184,7 @@ class LustreStore(LustreStoreBase):
                 efa=efa,
                 version=lustre_version.value,
                 availability_zone=subnet.availability_zone,
+                cidr_block=cidr_of(subnet),
                 storage_capacity_gib=known(storage_capacity_gib),
                 sizing=self.sizing,
                 backup_retention_days=backup_retention_days,

@@ -43,6 +43,7 @@ class LustreIdentity:
     efa: bool
     version: str | None = None
     availability_zone: str | None = None
+    cidr_block: str | None = None
     storage_capacity_gib: int | None = None
     sizing: LustreSizing | None = None
     backup_retention_days: int | None = None
@@ -149,6 +150,8 @@ class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
             node_count=node_count,
             zones=zones if comparable else (),
             file_system_zone=here,
+            cidrs=[cidr for subnet in subnets if (cidr := cidr_of(subnet)) is not None],
+            file_system_cidr=self._identity.cidr_block,
             efa=self.efa if efa is None else efa,
         )
 
@@ -252,6 +255,14 @@ class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
             "Whom it tells is the user's word: free_space_alarm.add_alarm_action(...).",
         )
         return alarm
+
+
+def cidr_of(subnet: ec2.ISubnet) -> str | None:
+    """The block of a subnet as far as synthesis knows it."""
+    try:
+        return known(subnet.ipv4_cidr_block)
+    except RuntimeError:  # CDK's way to say that an imported subnet came without its block
+        return None
 
 
 def _id(text: str) -> str:

@@ -31,6 +31,13 @@ ERROR, WARNING = Severity.ERROR, Severity.WARNING
         ({"zones": ["us-east-1b"], "file_system_zone": "us-east-1a", "efa": True}, [("GPU-LUS-021", ERROR)]),
         ({"zones": ["us-east-1b"], "file_system_zone": "us-east-1a"}, [("GPU-LUS-021", WARNING)]),
         ({"zones": ["us-east-1b"]}, []),
+        ({"cidrs": ["10.0.8.0/24"], "file_system_cidr": "10.0.0.0/20", "efa": True}, []),
+        (
+            {"cidrs": ["10.1.0.0/24"], "file_system_cidr": "10.0.0.0/20", "efa": True},
+            [("GPU-LUS-024", ERROR)],
+        ),
+        ({"cidrs": ["10.1.0.0/24"], "file_system_cidr": "10.0.0.0/20"}, []),
+        ({"cidrs": ["10.1.0.0/24"], "efa": True}, []),
         ({"node_count": 1024, "efa": True}, []),
         ({"node_count": 1025, "efa": True}, [("GPU-LUS-023", ERROR)]),
         ({"node_count": 1025}, []),
