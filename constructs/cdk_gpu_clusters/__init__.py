@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         InstanceMatchCriteria,
     )
     from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+    from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
     from cdk_gpu_clusters.compute.fleet import GpuFleet
@@ -31,19 +32,28 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.egress import Egress
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.settings import UserPart
+    from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
+    from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
     from cdk_gpu_clusters.rules.mig_layout import MigLayout
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
+    from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
+    from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
+    from cdk_gpu_clusters.storage.lustre_store import LustreStore
+    from cdk_gpu_clusters.storage.lustre_store_base import LustreStoreBase
 else:
     _EXPORTS = {
         "Capacity": "capacity.capacity",
         "CapacityBlockLifecycle": "compute.block_lifecycle",
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
+        "CheckpointStore": "storage.checkpoint_store",
         "ClusterNetwork": "network.cluster_network",
         "ClusterPlacementGroup": "capacity.placement_group",
+        "ColdFileRelease": "storage.cold_files",
         "ConfigError": "errors",
+        "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
         "Egress": "network.egress",
@@ -55,10 +65,18 @@ else:
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
         "MigLayout": "rules.mig_layout",
+        "LustreDeploymentType": "catalogue.lustre",
+        "LustreSizing": "rules.lustre_sizing",
+        "LustreStorageType": "catalogue.lustre",
+        "LustreStore": "storage.lustre_store",
+        "LustreStoreBase": "storage.lustre_store_base",
+        "LustreVersion": "catalogue.lustre",
+        "MetadataMode": "rules.lustre_sizing",
         "NodeImage": "compute.node_image",
         "NodeRole": "compute.node_role",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
+        "ReadCacheMode": "rules.lustre_sizing",
         "RootVolume": "compute.root_volume",
         "Severity": "errors",
         "UpdatePolicy": "compute.auto_scaling_group",
@@ -78,9 +96,12 @@ __all__ = [
     "CapacityBlockLifecycle",
     "CapacityReservation",
     "CapacityReservationGroup",
+    "CheckpointStore",
     "ClusterNetwork",
     "ClusterPlacementGroup",
+    "ColdFileRelease",
     "ConfigError",
+    "DataRepositoryEvent",
     "EfaSecurityGroup",
     "EfaSelfRules",
     "Egress",
@@ -91,11 +112,19 @@ __all__ = [
     "GpuLaunchTemplate",
     "InstanceMatchCriteria",
     "InterfacePolicy",
+    "LustreDeploymentType",
+    "LustreSizing",
+    "LustreStorageType",
+    "LustreStore",
+    "LustreStoreBase",
+    "LustreVersion",
+    "MetadataMode",
     "MigLayout",
     "NodeImage",
     "NodeRole",
     "Orchestrator",
     "PlacementStrategy",
+    "ReadCacheMode",
     "RootVolume",
     "Severity",
     "UpdatePolicy",

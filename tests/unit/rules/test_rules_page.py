@@ -11,19 +11,43 @@ import pytest
 import cdk_gpu_clusters
 from cdk_gpu_clusters.errors import Rule, defined_rules
 from cdk_gpu_clusters.rules import (
+    checkpoints,
+    data_repository,
     endpoints,
     fabric,
     images,
     interface_checks,
     interfaces,
     ip_budget,
+    lustre,
+    lustre_backups,
+    lustre_change,
+    lustre_clients,
+    lustre_metadata,
+    lustre_tiering,
     zones,
 )
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOL = ROOT / "tools" / "write_rules_page.py"
 PAGE = ROOT / "docs" / "rules.md"
-MODULES = (endpoints, fabric, images, interface_checks, interfaces, ip_budget, zones)
+MODULES = (
+    checkpoints,
+    data_repository,
+    endpoints,
+    fabric,
+    images,
+    interface_checks,
+    interfaces,
+    ip_budget,
+    lustre,
+    lustre_backups,
+    lustre_change,
+    lustre_clients,
+    lustre_metadata,
+    lustre_tiering,
+    zones,
+)
 
 
 def rules_of(*modules: object) -> list[Rule]:

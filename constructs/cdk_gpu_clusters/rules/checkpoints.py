@@ -1,0 +1,92 @@
+"""Directory buckets (S3 Express One Zone) for checkpoints."""
+
+from __future__ import annotations
+
+import re
+
+from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.rules.zones import is_zone_id
+
+_PAGE = 'Amazon S3 user guide, "Directory bucket naming rules" (stored copy of 2026)'
+
+ZONE_ID = define_rule(
+    "GPU-CKP-001",
+    "a directory bucket's place is a zone id",
+    source="CloudFormation schema of AWS::S3Express::DirectoryBucket (cfn-lint 1.58.0): LocationName",
+)
+BASE_NAME = define_rule(
+    "GPU-CKP-002",
+    "a directory bucket is named <base>--<zone id>--x-s3, with 3 to 63 characters in all",
+    source=_PAGE,
+)
+DAYS = define_rule(
+    "GPU-CKP-003",
+    "a lifecycle rule waits for whole days, one or more",
+    source='Amazon S3 user guide, "Setting an S3 Lifecycle configuration"',
+)
+
+_BASE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_LONGEST = 63
+
+
+def directory_bucket_name(base: str, zone_id: str) -> str:
+    """The full name of a directory bucket.
+
+    Example:
+        >>> directory_bucket_name("llama", "use1-az4")
+        'llama--use1-az4--x-s3'
+    """
+    return f"{base}--{zone_id}--x-s3"
+
+
+def check_directory_bucket(zone_id: str | None, base: str | None) -> list[Finding]:
+    """Find what is wrong with a directory bucket's zone or name.
+
+    Args:
+        zone_id: Such as `use1-az4` or, in a Local Zone, `use1-dfw2-az1`; None if unknown.
+        base: First part of the name, None to let CloudFormation make one.
+
+    Example:
+        >>> [finding.id for finding in check_directory_bucket("us-east-1a", "Llama")]
+        ['GPU-CKP-001', 'GPU-CKP-002']
+    """
+    findings = []
+    if zone_id is not None and not is_zone_id(zone_id):
+        findings.append(
+            ZONE_ID.finding(
+                cause="a directory bucket is placed by a zone id, as zone names differ between accounts",
+                got=zone_id,
+                allowed="an id such as use1-az4",
+                fix="look it up: aws ec2 describe-availability-zones --query 'AvailabilityZones[].[ZoneName,ZoneId]'",
+            )
+        )
+    longest = _LONGEST - len(directory_bucket_name("", zone_id or "use1-az4"))
+    if base is not None and (not _BASE.fullmatch(base) or len(base) > longest):
+        findings.append(
+            BASE_NAME.finding(
+                cause="a directory bucket cannot have this name",
+                got=base,
+                allowed=f"1 to {longest} lower-case letters, digits and hyphens, with a letter or digit at both ends",
+                fix="change the name, or leave it out",
+            )
+        )
+    return findings
+
+
+def check_days(name: str, days: float) -> list[Finding]:
+    """Find a time that a lifecycle rule cannot wait for.
+
+    Args:
+        name: What waits.
+        days: How long.
+    """
+    if days >= 1 and days == int(days):
+        return []
+    return [
+        DAYS.finding(
+            cause=f"{name} is not a number of whole days",
+            got=f"{days:g} days",
+            allowed="1 or more",
+            fix="use cdk.Duration.days(...)",
+        )
+    ]

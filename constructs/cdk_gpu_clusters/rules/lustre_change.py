@@ -1,0 +1,94 @@
+"""What can change on a file system that holds data, and what would replace it."""
+
+from __future__ import annotations
+
+from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode
+
+_CREATE_ONLY = (
+    "CloudFormation schema of AWS::FSx::FileSystem (cfn-lint 1.58.0); FSx for Lustre user guide,"
+    ' "Working with EFA-enabled file systems"'
+)
+_UPDATE = "botocore 1.44.5, fsx service model: UpdateFileSystem"
+
+REPLACES = define_rule("GPU-LUS-030", "no change replaces a file system that holds data", source=_CREATE_ONLY)
+SHRINKS = define_rule(
+    "GPU-LUS-031", "storage, throughput capacity and metadata IOPS only grow", source=_UPDATE
+)
+RATE_WITH_EFA = define_rule(
+    "GPU-LUS-032",
+    "the throughput tier of an EFA file system never changes",
+    source='FSx for Lustre user guide, "Working with EFA-enabled file systems" (stored copy of 2026)',
+)
+
+_NEW_STORE = (
+    "keep the old value; or define a second file system beside it, copy the data, and remove the first"
+)
+
+
+def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Finding]:
+    """Find what cannot be changed on a file system that is deployed.
+
+    CloudFormation does not refuse all of these by itself: `EfaEnabled`, the deployment type and the storage class are
+    not create-only in its schema, and fail or replace only during the deployment.
+
+    Args:
+        before: What is deployed.
+        after: What the new template asks for; checked by `check_lustre` on its own.
+
+    Example:
+        >>> before = LustreSizing(storage_capacity_gib=4800, throughput_mb_per_s_per_tib=1000)
+        >>> after = LustreSizing(storage_capacity_gib=4800, throughput_mb_per_s_per_tib=1000, efa=True)
+        >>> [finding.id for finding in check_lustre_change(before, after)]
+        ['GPU-LUS-030']
+    """
+    findings = [
+        _replaces(name, getattr(before, name), getattr(after, name))
+        for name in ("deployment_type", "storage_type", "efa")
+        if getattr(before, name) != getattr(after, name)
+    ]
+    if _number(after.version) < _number(before.version):
+        findings.append(_replaces("an older version", before.version, after.version))
+    had = before.effective_metadata_mode is not MetadataMode.NONE
+    if had != (after.effective_metadata_mode is not MetadataMode.NONE):
+        findings.append(
+            _replaces("metadata_mode", before.effective_metadata_mode, after.effective_metadata_mode)
+        )
+    for name in ("storage_capacity_gib", "throughput_capacity_mb_per_s", "effective_metadata_iops"):
+        old, new = getattr(before, name), getattr(after, name)
+        if old is not None and new is not None and new < old:
+            findings.append(_shrinks(name.removeprefix("effective_"), old, new))
+    rates = (before.throughput_mb_per_s_per_tib, after.throughput_mb_per_s_per_tib)
+    if before.efa and after.efa and rates[0] != rates[1]:
+        findings.append(
+            RATE_WITH_EFA.finding(
+                cause="the throughput tier of a file system with EFA cannot change",
+                got=f"{rates[1]} MB/s/TiB",
+                allowed=f"{rates[0]} MB/s/TiB",
+                fix="grow the storage instead: throughput grows with it",
+            )
+        )
+    return findings
+
+
+def _number(version: object) -> tuple[int, ...]:
+    """`2.15` as numbers, as it is newer than `2.9`."""
+    return tuple(int(part) for part in str(getattr(version, "value", version)).split("."))
+
+
+def _replaces(name: str, before: object, after: object) -> Finding:
+    return REPLACES.finding(
+        cause=f"{name} would replace the file system: it is settled at its creation",
+        got=str(getattr(after, "value", after)),
+        allowed=str(getattr(before, "value", before)),
+        fix=_NEW_STORE,
+    )
+
+
+def _shrinks(name: str, before: int, after: int) -> Finding:
+    return SHRINKS.finding(
+        cause=f"{name} of a file system can only grow",
+        got=str(after),
+        allowed=f"{before} or more",
+        fix=_NEW_STORE,
+    )

@@ -1,0 +1,152 @@
+"""Whether nodes can mount an FSx for Lustre file system."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ipaddress import ip_network
+
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue.lustre import lustre_client, lustre_fact
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+
+_CLIENTS = 'FSx for Lustre user guide, "Installing the Lustre client" (stored copy of 2026)'
+_EFA = 'FSx for Lustre user guide, "Working with EFA-enabled file systems" (stored copy of 2026)'
+
+CLIENT_VERSION = define_rule(
+    "GPU-LUS-020",
+    "the nodes' operating system has a Lustre client for the file system's version",
+    source=_CLIENTS,
+)
+CLIENT_ZONE = define_rule(
+    "GPU-LUS-021",
+    "EFA clients stand in the file system's Availability Zone; others do for speed and price",
+    source=_EFA,
+)
+CLIENT_TYPE = define_rule(
+    "GPU-LUS-022",
+    "EFA clients are Nitro v4 or later types with EFA, but not Trn2",
+    source=f"{_EFA}; Nitro v4 is taken from RDMA write in the EC2 user guide's EFA page",
+)
+CLIENT_NETWORK = define_rule(
+    "GPU-LUS-024", "EFA clients and the file system have addresses of one /16 block", source=_EFA
+)
+CLIENT_COUNT = define_rule("GPU-LUS-023", "at most 1024 EFA clients mount a file system", source=_EFA)
+
+
+def check_lustre_client(
+    *,
+    operating_system: str | None = None,
+    version: str | None = None,
+    instance_type: InstanceType | None = None,
+    node_count: int | None = None,
+    zones: Collection[str] = (),
+    file_system_zone: str | None = None,
+    cidrs: Collection[str] = (),
+    file_system_cidr: str | None = None,
+    efa: bool = False,
+) -> list[Finding]:
+    """Find what keeps nodes from mounting a file system, or makes it slow.
+
+    Anything left out is unknown, and not checked. A type without EFA mounts an EFA file system over TCP.
+
+    Args:
+        operating_system: Such as `al2023` or `ubuntu-24.04`.
+        version: Lustre version of the file system.
+        instance_type: Type of the nodes.
+        node_count: The most nodes that mount it at a time.
+        zones: Zones of the nodes' subnets, by name or id as `file_system_zone`.
+        file_system_zone: Zone of the file system's subnet.
+        cidrs: IPv4 blocks of the nodes' subnets.
+        file_system_cidr: IPv4 block of the file system's subnet.
+        efa: Whether the nodes mount it over EFA.
+
+    Example:
+        >>> [f.id for f in check_lustre_client(zones=["us-east-1b"], file_system_zone="us-east-1a", efa=True)]
+        ['GPU-LUS-021']
+    """
+    findings = _check_system(operating_system, version, efa=efa)
+    if file_system_zone is not None and any(zone != file_system_zone for zone in zones):
+        findings.append(_other_zone(zones, file_system_zone, efa=efa))
+    if not efa:
+        return findings
+    findings += [] if instance_type is None else _check_type(instance_type)
+    findings += _check_network(cidrs, file_system_cidr)
+    most = int(lustre_fact("efa", "largest_client_count"))
+    if node_count is not None and node_count > most:
+        findings.append(
+            CLIENT_COUNT.finding(
+                cause="too many nodes mount the file system over EFA",
+                got=str(node_count),
+                allowed=f"at most {most}",
+                fix="spread them over several file systems, or let some mount over TCP",
+            )
+        )
+    return findings
+
+
+def _check_system(operating_system: str | None, version: str | None, *, efa: bool) -> list[Finding]:
+    if operating_system is None:
+        return []
+    client = lustre_client(operating_system)
+    if client is None:
+        return []
+    if (version is None or version in client.file_system_versions) and (client.efa or not efa):
+        return []
+    has_none = not client.file_system_versions
+    return [
+        CLIENT_VERSION.finding(
+            cause=f"{operating_system} has no Lustre client{'' if has_none else ' for this file system'}",
+            got=f"Lustre {version}" if version else operating_system,
+            allowed=", ".join(client.file_system_versions) or "al2023, ubuntu-24.04, ubuntu-22.04",
+            fix="use another operating system on the nodes" if has_none else "use a 2.15 file system",
+        )
+    ]
+
+
+def _other_zone(zones: Collection[str], file_system_zone: str, *, efa: bool) -> Finding:
+    return CLIENT_ZONE.finding(
+        cause="nodes that mount over EFA stand in another Availability Zone than the file system"
+        if efa
+        else "nodes mount a file system of another Availability Zone: slower, and charged by the gigabyte",
+        got=", ".join(sorted(zones)),
+        allowed=file_system_zone,
+        fix="put the nodes and the file system into one subnet or zone",
+        severity=Severity.ERROR if efa else Severity.WARNING,
+    )
+
+
+def _check_network(cidrs: Collection[str], file_system_cidr: str | None) -> list[Finding]:
+    if file_system_cidr is None:
+        return []
+    prefix = int(lustre_fact("efa", "client_prefix"))
+    block = ip_network(file_system_cidr).supernet(new_prefix=prefix)
+    outside = sorted(cidr for cidr in cidrs if ip_network(cidr).supernet(new_prefix=prefix) != block)
+    if not outside:
+        return []
+    return [
+        CLIENT_NETWORK.finding(
+            cause="nodes that mount over EFA have addresses of another block than the file system",
+            got=", ".join(outside),
+            allowed=str(block),
+            fix="put the nodes and the file system into subnets of one block",
+        )
+    ]
+
+
+def _check_type(instance_type: InstanceType) -> list[Finding]:
+    efa = instance_type.network.efa
+    without = instance_type.family.startswith(tuple(lustre_fact("efa", "families_without")))
+    if efa is not None and efa.rdma_write and not without:
+        return []
+    unknown = efa is not None and efa.rdma_write is None and not without
+    return [
+        CLIENT_TYPE.finding(
+            cause="it is not known whether this type mounts Lustre over EFA"
+            if unknown
+            else "this type cannot mount Lustre over EFA",
+            got=instance_type.name,
+            allowed="types of Nitro v4 or later with EFA, such as p5, p5en, p6-b200, g6e; not trn2",
+            fix="mount it over TCP on these nodes: efa=False for the mount",
+            severity=Severity.WARNING if unknown else Severity.ERROR,
+        )
+    ]

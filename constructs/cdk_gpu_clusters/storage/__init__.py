@@ -1,0 +1,1 @@
+"""File systems and buckets: what outlives every fleet."""

@@ -1,0 +1,239 @@
+"""Buckets for checkpoints."""
+
+from __future__ import annotations
+
+from typing import Protocol, cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import acknowledge, report
+from cdk_gpu_clusters.network.compliance_packs import acknowledge_in_packs
+from cdk_gpu_clusters.rules.checkpoints import check_days
+from cdk_gpu_clusters.storage.express_bucket import ExpressBucket
+
+
+class HasRole(Protocol):
+    """Something whose nodes have a role, such as a `GpuFleet`."""
+
+    role: iam.IRole
+
+
+class CheckpointStore(Construct):
+    """A bucket for checkpoints, and on request a faster one in the zone of the nodes.
+
+    Makes an S3 bucket (TLS only, no public access, KMS with a bucket key, lifecycle rules), its key with rotation, and
+    with `express_zone_id` a directory bucket of S3 Express One Zone. All of them outlive their stack.
+
+    **Versioning** is on, for one day: a checkpoint that a faulty job overwrites or deletes can be brought back until
+    the next day. Every deleted checkpoint is paid for that long, so that longer is your word: a job that writes 1 TB
+    each hour and keeps the last two pays for 24 TB of deleted ones a day, and for 168 TB with a week.
+
+    **Old checkpoints** stay until you say `expire_after`: a library cannot know which one is the model.
+
+    Source: Amazon S3 user guide (stored copies of 2026).
+
+    Example:
+        >>> from cdk_gpu_clusters import CheckpointStore
+        >>> checkpoints = CheckpointStore(
+        ...     stack, "Checkpoints", expire_after=cdk.Duration.days(30), express_zone_id="use1-az4"
+        ... )
+        >>> checkpoints.express is not None
+        True
+
+    Attributes:
+        bucket: The bucket of the Region.
+        encryption_key: Key of both buckets.
+        express: The directory bucket, or None.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        bucket_name: str | None = None,
+        encryption_key: kms.IKey | None = None,
+        versioned: bool = True,
+        noncurrent_version_expiration: cdk.Duration | None = None,
+        expire_after: cdk.Duration | None = None,
+        archive_after: cdk.Duration | None = None,
+        abort_incomplete_uploads_after: cdk.Duration | None = None,
+        access_logs_bucket: s3.IBucket | None = None,
+        express_zone_id: str | None = None,
+        express_base_name: str | None = None,
+        express_expire_after: cdk.Duration | None = None,
+    ) -> None:
+        """Define the buckets.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            bucket_name: Name; CloudFormation makes one if left out. A change replaces the bucket.
+            encryption_key: Key of the data; a new one with rotation if left out.
+            versioned: Whether overwritten and deleted checkpoints can be brought back.
+            noncurrent_version_expiration: How long; 1 day if left out.
+            expire_after: When checkpoints are deleted; never if left out.
+            archive_after: When checkpoints move to S3 Glacier Instant Retrieval; never if left out.
+            abort_incomplete_uploads_after: When parts of unfinished uploads are deleted; after 3 days if left out.
+            access_logs_bucket: Where S3 logs requests; nowhere if left out.
+            express_zone_id: Zone id of the nodes, such as `use1-az4`, for a directory bucket there; none if left out.
+            express_base_name: First part of its name; CloudFormation makes the name if left out.
+            express_expire_after: When its objects are deleted; never if left out.
+
+        Raises:
+            ConfigError: GPU-CKP-001 to -003.
+        """
+        super().__init__(scope, construct_id)
+        noncurrent = noncurrent_version_expiration or cdk.Duration.days(1)
+        unfinished = abort_incomplete_uploads_after or cdk.Duration.days(3)
+        times = {
+            "noncurrent_version_expiration": noncurrent,
+            "expire_after": expire_after,
+            "archive_after": archive_after,
+            "abort_incomplete_uploads_after": unfinished,
+            "express_expire_after": express_expire_after,
+        }
+        report(
+            self, [fault for name, time in times.items() if time for fault in check_days(name, _days(time))]
+        )
+        self.encryption_key: kms.IKey = encryption_key or self._own_key()
+        self.bucket: s3.Bucket = s3.Bucket(
+            self,
+            "Bucket",
+            bucket_name=bucket_name,
+            encryption=s3.BucketEncryption.KMS,
+            encryption_key=self.encryption_key,
+            bucket_key_enabled=True,
+            enforce_ssl=True,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            versioned=versioned,
+            lifecycle_rules=_lifecycle(
+                versioned=versioned,
+                noncurrent=noncurrent,
+                unfinished=unfinished,
+                expire_after=expire_after,
+                archive_after=archive_after,
+            ),
+            server_access_logs_bucket=access_logs_bucket,
+            server_access_logs_prefix="checkpoints/" if access_logs_bucket else None,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+        )
+        if self.bucket.policy is not None:
+            self.bucket.policy.apply_removal_policy(
+                cdk.RemovalPolicy.RETAIN
+            )  # TLS only, as long as the bucket is
+        self.node.default_child = self.bucket
+        _accept_findings(self.bucket, logged=access_logs_bucket is not None, versioned=versioned)
+        self.express: ExpressBucket | None = None
+        if express_zone_id is not None:
+            self.express = ExpressBucket(
+                self,
+                "Express",
+                zone_id=express_zone_id,
+                base_name=express_base_name,
+                encryption_key=self.encryption_key,
+                expire_after=express_expire_after,
+                abort_incomplete_uploads_after=unfinished,
+            )
+
+    @property
+    def s3_uri(self) -> str:
+        """`s3://…` of the bucket of the Region."""
+        return f"s3://{self.bucket.bucket_name}"
+
+    @property
+    def express_s3_uri(self) -> str | None:
+        """`s3://…` of the directory bucket, None without one."""
+        return None if self.express is None else f"s3://{self.express.bucket_name}"
+
+    def grant_read_write(self, grantee: iam.IGrantable | HasRole) -> iam.Grant:
+        """Let someone read, write and delete checkpoints in all buckets, and use their key.
+
+        Args:
+            grantee: A role or user, or a fleet, whose role is meant.
+        """
+        who = _grantee(grantee)
+        grant = self.bucket.grant_read_write(who)
+        return grant if self.express is None else grant.combine(self.express.grant_read_write(who))
+
+    def mountpoint_command(self, path: str, *, express: bool = False) -> str:
+        """A shell line that mounts a bucket with Mountpoint for Amazon S3, for programs that need files.
+
+        The node needs the package `mount-s3`, the permissions of `grant_read_write`, and a way to S3 (a directory
+        bucket has a gateway endpoint of its own). Files are written once, from start to end, and not changed: write
+        a checkpoint under a new name each time.
+
+        Args:
+            path: Existing, empty directory of the node.
+            express: Whether to mount the directory bucket.
+
+        Raises:
+            ValueError: If there is no directory bucket.
+        """
+        if express and self.express is None:
+            raise ValueError(f"{self.node.path} has no directory bucket: give express_zone_id")
+        name = self.express.bucket_name if express and self.express else self.bucket.bucket_name
+        return f"mount-s3 --region {cdk.Stack.of(self).region} --allow-delete --allow-overwrite {name} {path}"
+
+    def _own_key(self) -> kms.Key:
+        return kms.Key(
+            self,
+            "Key",
+            description=f"Checkpoints of {self.node.path}",
+            enable_key_rotation=True,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+        )
+
+
+def _grantee(grantee: iam.IGrantable | HasRole) -> iam.IGrantable:
+    # jsii interfaces cannot be asked for with isinstance.
+    return cast("iam.IGrantable", grantee) if hasattr(grantee, "grant_principal") else grantee.role
+
+
+def _days(time: cdk.Duration) -> float:
+    return float(time.to_days(integral=False))
+
+
+def _lifecycle(
+    *,
+    versioned: bool,
+    noncurrent: cdk.Duration,
+    unfinished: cdk.Duration,
+    expire_after: cdk.Duration | None,
+    archive_after: cdk.Duration | None,
+) -> list[s3.LifecycleRule]:
+    rules = [s3.LifecycleRule(id="unfinished-uploads", abort_incomplete_multipart_upload_after=unfinished)]
+    if versioned:
+        versions = s3.LifecycleRule(
+            id="old-versions", noncurrent_version_expiration=noncurrent, expired_object_delete_marker=True
+        )
+        rules.append(versions)
+    if expire_after is not None:
+        rules.append(s3.LifecycleRule(id="old-checkpoints", expiration=expire_after))
+    if archive_after is not None:
+        archive = s3.Transition(
+            storage_class=s3.StorageClass.GLACIER_INSTANT_RETRIEVAL, transition_after=archive_after
+        )
+        rules.append(s3.LifecycleRule(id="archive", transitions=[archive]))
+    return rules
+
+
+def _accept_findings(bucket: s3.Bucket, *, logged: bool, versioned: bool) -> None:
+    replication = (
+        "Checkpoints are made again from the last good one; a copy in another Region would double their cost."
+    )
+    acknowledge_in_packs(bucket, "S3BucketReplicationEnabled", replication)
+    if not logged:
+        reason = (
+            "Requests are logged where access_logs_bucket says; CloudTrail data events are an alternative."
+        )
+        acknowledge(bucket, "AwsSolutions::AwsSolutions-S1", reason)
+        acknowledge_in_packs(bucket, "S3BucketLoggingEnabled", reason)
+    if not versioned:
+        reason = "The user switched versioning off: deleted checkpoints are large, and are paid for while they stay."
+        acknowledge_in_packs(bucket, "S3BucketVersioningEnabled", reason)

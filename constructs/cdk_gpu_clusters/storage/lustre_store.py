@@ -1,0 +1,256 @@
+"""An FSx for Lustre file system that outlives everything that mounts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_fsx as fsx
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import known, report
+from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
+from cdk_gpu_clusters.rules.lustre import check_lustre
+from cdk_gpu_clusters.rules.lustre_backups import check_backups, check_encryption_key
+from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
+from cdk_gpu_clusters.storage.lustre_properties import log_group, lustre_configuration, sizing_to_check
+from cdk_gpu_clusters.storage.lustre_store_base import LustreIdentity, LustreStoreBase, cidr_of
+from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
+
+
+class LustreStore(LustreStoreBase):
+    """An FSx for Lustre file system: fast shared storage for data sets and checkpoints.
+
+    Makes the file system (encrypted, LZ4, Lustre 2.15), a KMS key with rotation, a security group with the ports among
+    servers and clients (all traffic with EFA), a log group, and an alarm for free space. The file system and its key
+    outlive the stack and any replacement; only `aws fsx delete-file-system` ends them.
+
+    Nothing that would replace the file system is decided by a default that may move: class, EFA, key, subnet and
+    groups are what you say here. `check_lustre_change` says which later changes are possible. PERSISTENT_1 and
+    SCRATCH_1 are not offered: they are slower, and take neither EFA nor metadata IOPS.
+
+    Source: FSx for Lustre user guide; CloudFormation schema of AWS::FSx::FileSystem (cfn-lint 1.58.0).
+
+    Example:
+        >>> from cdk_gpu_clusters import DataRepositoryEvent, LustreStore
+        >>> fabric = EfaSecurityGroup(stack, "Fabric", vpc=vpc)
+        >>> corpus = LustreStore(
+        ...     stack, "Corpus", vpc=vpc, subnet=gpu_subnet, client_security_group=fabric,
+        ...     storage_capacity_gib=38_400, throughput_mb_per_s_per_tib=250, efa=True,
+        ... )
+        >>> link = corpus.add_data_repository(
+        ...     "/data", s3_uri="s3://my-corpus/tokens/", auto_import=[DataRepositoryEvent.NEW]
+        ... )
+        >>> corpus.sizing.throughput_mb_per_s, link.data_repository_path
+        (9600, 's3://my-corpus/tokens/')
+
+    Attributes:
+        sizing: Class and size, with the numbers that follow: throughput, servers, addresses.
+        encryption_key: Key of the data, None with SCRATCH_2.
+        log_group: Errors and warnings of data repositories, None without logging.
+        free_space_alarm: Alarm for free space, None where it is off or the capacity is unknown.
+        cfn_file_system: The CloudFormation resource, as an escape hatch.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        subnet: ec2.ISubnet,
+        storage_capacity_gib: int | None = None,
+        throughput_mb_per_s_per_tib: int | None = None,
+        deployment_type: LustreDeploymentType = LustreDeploymentType.PERSISTENT_2,
+        storage_type: LustreStorageType = LustreStorageType.SSD,
+        throughput_capacity_mb_per_s: int | None = None,
+        read_cache: ReadCacheMode | None = None,
+        read_cache_gib: int | None = None,
+        efa: bool = False,
+        metadata_iops: int | None = None,
+        metadata_mode: MetadataMode | None = None,
+        lustre_version: LustreVersion = LustreVersion.V2_15,
+        client_security_group: ec2.ISecurityGroup | None = None,
+        client_security_groups: Sequence[ec2.ISecurityGroup] = (),
+        encryption_key: kms.IKey | None = None,
+        compression: bool = True,
+        backup_retention_days: int = 0,
+        logging: bool = True,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        weekly_maintenance_start_time: str | None = None,
+        free_space_alarm: bool = True,
+    ) -> None:
+        """Define the file system.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope. A change replaces the file system; the old one stays, and is empty-handed.
+            vpc: Network.
+            subnet: The one subnet of its servers: that of the nodes. A change replaces it.
+            storage_capacity_gib: SSD storage in GiB: 1200, 2400 or multiples of 2400; with EFA multiples of 38400,
+                19200, 9600 or 4800 at 125, 250, 500 or 1000 MB/s/TiB. It can grow in place.
+            throughput_mb_per_s_per_tib: 125, 250, 500 or 1000 MB/s for each TiB with PERSISTENT_2 SSD. It can
+                change in place, but not with EFA.
+            deployment_type: PERSISTENT_2, or SCRATCH_2 for data that can be lost. A change replaces it.
+            storage_type: SSD, or Intelligent-Tiering, which is elastic and cannot be linked to S3. A change
+                replaces it.
+            throughput_capacity_mb_per_s: Of Intelligent-Tiering: multiples of 4000 MB/s.
+            read_cache: Of Intelligent-Tiering: it has to be said.
+            read_cache_gib: Of Intelligent-Tiering with a USER_PROVISIONED cache.
+            efa: Whether clients mount over EFA; they stand in the same zone then. It can never be switched, so that
+                it is off unless you say so.
+            metadata_iops: Metadata operations to provision; automatic if left out, where the class has that. They
+                can only grow.
+            metadata_mode: Follows from the class and `metadata_iops` if left out.
+            lustre_version: 2.15 if left out.
+            client_security_group: Group of the nodes that mount it; see also `allow_clients`.
+            client_security_groups: Several of them.
+            encryption_key: Key of the data; a new one with rotation if left out. A change replaces the file system.
+                SCRATCH_2 takes none.
+            compression: Whether data are compressed with LZ4.
+            backup_retention_days: Daily backups are kept so long, 0 to 90; 0 is none, and is a must with data
+                repositories.
+            logging: Whether errors and warnings of data repositories go to CloudWatch Logs.
+            log_retention: How long they are kept; one month if left out.
+            weekly_maintenance_start_time: `d:HH:MM` in UTC, 1 is Monday; FSx chooses if left out.
+            free_space_alarm: Whether to define an alarm for less than 10 % free space, where the capacity is known.
+
+        Raises:
+            ConfigError: GPU-LUS-001 to -016, all of them at once.
+        """
+        super().__init__(scope, construct_id)
+        self.sizing: LustreSizing = LustreSizing(
+            storage_capacity_gib=storage_capacity_gib,
+            throughput_mb_per_s_per_tib=throughput_mb_per_s_per_tib,
+            deployment_type=deployment_type,
+            storage_type=storage_type,
+            throughput_capacity_mb_per_s=throughput_capacity_mb_per_s,
+            read_cache=read_cache,
+            read_cache_gib=read_cache_gib,
+            metadata_iops=metadata_iops,
+            metadata_mode=metadata_mode,
+            efa=efa,
+            version=lustre_version,
+        )
+        retention = known(backup_retention_days)
+        report(
+            self,
+            check_lustre(sizing_to_check(self.sizing))
+            + ([] if retention is None else check_backups(self.sizing, retention))
+            + check_encryption_key(self.sizing, given=encryption_key is not None),
+        )
+        self.encryption_key: kms.IKey | None = self._key(encryption_key)
+        # The group and the rules among the servers stay with the file system: it cannot work without them.
+        group = ec2.SecurityGroup(
+            self, "Servers", vpc=vpc, description="Servers of FSx for Lustre", allow_all_outbound=False
+        )
+        group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        among = LustreTraffic(self, "AmongServers", servers=group, peer=group, efa=efa)
+        among.retain()
+        self.log_group: logs.LogGroup | None = log_group(self, log_retention) if logging else None
+        self.cfn_file_system: fsx.CfnFileSystem = fsx.CfnFileSystem(
+            self,
+            "Resource",
+            file_system_type="LUSTRE",
+            file_system_type_version=lustre_version.value,
+            subnet_ids=[subnet.subnet_id],
+            security_group_ids=[group.security_group_id],
+            storage_type=storage_type.value,
+            storage_capacity=storage_capacity_gib,
+            kms_key_id=None if self.encryption_key is None else self.encryption_key.key_arn,
+            lustre_configuration=lustre_configuration(
+                self.sizing,
+                compression=compression,
+                backup_retention_days=backup_retention_days,
+                log_group=self.log_group,
+                weekly_maintenance_start_time=weekly_maintenance_start_time,
+            ),
+            tags=[cdk.CfnTag(key="Name", value=self.node.path)],
+        )
+        self.cfn_file_system.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        self.cfn_file_system.node.add_dependency(among)
+        self.node.default_child = self.cfn_file_system
+        self._servers = self.cfn_file_system
+        self._become(
+            LustreIdentity(
+                file_system_id=self.cfn_file_system.ref,
+                dns_name=self.cfn_file_system.attr_dns_name,
+                mount_name=self.cfn_file_system.attr_lustre_mount_name,
+                security_group=group,
+                efa=efa,
+                version=lustre_version.value,
+                availability_zone=subnet.availability_zone,
+                cidr_block=cidr_of(subnet),
+                storage_capacity_gib=known(storage_capacity_gib),
+                sizing=self.sizing,
+                backup_retention_days=backup_retention_days,
+            )
+        )
+        for client in [*([client_security_group] if client_security_group else []), *client_security_groups]:
+            self.allow_clients(client)
+        has_alarm = free_space_alarm and known(storage_capacity_gib) is not None
+        self.free_space_alarm: cloudwatch.Alarm | None = self.add_free_space_alarm() if has_alarm else None
+
+    @property
+    def ip_addresses(self) -> int:
+        """Addresses that the servers take from the subnet, for `IpDemand(other=...)`."""
+        return sizing_to_check(self.sizing).ip_addresses
+
+    def _key(self, given: kms.IKey | None) -> kms.IKey | None:
+        if given is not None or self.sizing.is_scratch:
+            return given
+        return kms.Key(
+            self,
+            "Key",
+            description=f"Data of {self.node.path}",
+            enable_key_rotation=True,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+        )
+
+    @staticmethod
+    def from_attributes(
+        scope: Construct,
+        construct_id: str,
+        *,
+        file_system_id: str,
+        mount_name: str,
+        security_group: ec2.ISecurityGroup,
+        dns_name: str | None = None,
+        efa: bool = False,
+        lustre_version: LustreVersion | None = None,
+        availability_zone: str | None = None,
+        storage_capacity_gib: int | None = None,
+    ) -> LustreStoreBase:
+        """Use a file system that exists.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            file_system_id: `fs-…`.
+            mount_name: From `aws fsx describe-file-systems`.
+            security_group: Group of its servers, for `allow_clients`.
+            dns_name: `<id>.fsx.<Region>.<suffix>` if left out.
+            efa: Whether it serves clients over EFA.
+            lustre_version: Version of its servers, for checks of clients; unchecked if left out.
+            availability_zone: Zone of its servers, for checks of clients; unchecked if left out.
+            storage_capacity_gib: Its storage, for `add_free_space_alarm`.
+        """
+        store = LustreStoreBase(scope, construct_id)
+        stack = cdk.Stack.of(store)
+        store._become(
+            LustreIdentity(
+                file_system_id=file_system_id,
+                dns_name=dns_name or f"{file_system_id}.fsx.{stack.region}.{stack.url_suffix}",
+                mount_name=mount_name,
+                security_group=security_group,
+                efa=efa,
+                version=None if lustre_version is None else lustre_version.value,
+                availability_zone=availability_zone,
+                storage_capacity_gib=storage_capacity_gib,
+            )
+        )
+        return store

@@ -1,0 +1,279 @@
+"""What file systems made here and existing ones have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import aws_cdk as cdk
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_s3 as s3
+from constructs import Construct, IConstruct
+
+from cdk_gpu_clusters._cdk import errors_at, known, report
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.network.compliance_packs import acknowledge_in_packs
+from cdk_gpu_clusters.rules.data_repository import (
+    PATH_FORM,
+    DataRepository,
+    DataRepositoryEvent,
+    check_chunk_size,
+    check_data_repositories,
+    normal_path,
+)
+from cdk_gpu_clusters.rules.lustre_clients import check_lustre_client
+from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
+from cdk_gpu_clusters.storage.data_repository import DataRepositoryAssociation, read_target
+from cdk_gpu_clusters.storage.lustre_metrics import LustreMetrics
+from cdk_gpu_clusters.storage.lustre_tasks import LustreTasks
+from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LustreIdentity:
+    """How a file system is reached, and what is known of it; parts that nobody said are None."""
+
+    file_system_id: str
+    dns_name: str
+    mount_name: str
+    security_group: ec2.ISecurityGroup
+    efa: bool
+    version: str | None = None
+    availability_zone: str | None = None
+    cidr_block: str | None = None
+    storage_capacity_gib: int | None = None
+    sizing: LustreSizing | None = None
+    backup_retention_days: int | None = None
+
+
+class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
+    """An FSx for Lustre file system, made here (`LustreStore`) or existing (`LustreStore.from_attributes`).
+
+    Example:
+        >>> from cdk_gpu_clusters import LustreStore
+        >>> existing = LustreStore.from_attributes(
+        ...     stack,
+        ...     "Existing",
+        ...     file_system_id="fs-0123456789abcdef0",
+        ...     mount_name="abcdefgh",
+        ...     security_group=existing_group,
+        ... )
+        >>> existing.mount_name
+        'abcdefgh'
+
+    Attributes:
+        file_system_id: `fs-…`.
+        dns_name: Name to mount.
+        mount_name: The file system's own word behind the name.
+        security_group: Group of the servers.
+        connections: For CDK's `allow_…` methods; `allow_clients` opens the right ports by itself.
+        efa: Whether clients can mount it over EFA.
+        lustre_version: Version of the servers, None if unknown.
+        availability_zone: Zone of its servers, None if unknown.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        """Make an empty store; its subclass tells it who it is."""
+        super().__init__(scope, construct_id)
+        self._repositories: list[DataRepository] = []
+        # FSx gives the rules of its creation to the servers; later ones may not reach all of them
+        # (bottlerocket-os/bottlerocket issue 3459, a user's report).
+        self._servers: cdk.CfnResource | None = None
+
+    def _become(self, identity: LustreIdentity) -> None:
+        self._identity = identity
+        self.file_system_id: str = identity.file_system_id
+        self.dns_name: str = identity.dns_name
+        self.mount_name: str = identity.mount_name
+        self.security_group: ec2.ISecurityGroup = identity.security_group
+        self.efa: bool = identity.efa
+        self.lustre_version: str | None = identity.version
+        self.availability_zone: str | None = identity.availability_zone
+        self.connections: ec2.Connections = ec2.Connections(security_groups=[identity.security_group])
+
+    def mount_command(self, path: str) -> str:
+        """A shell line that mounts the file system on a node that has the Lustre client.
+
+        Args:
+            path: Existing directory of the node. `noatime` is left out: releasing cold files goes by access times.
+        """
+        return f"sudo mount -t lustre -o relatime,flock {self.dns_name}@tcp:/{self.mount_name} {path}"
+
+    def allow_clients(self, security_group: ec2.ISecurityGroup) -> None:
+        """Let the members of a group mount the file system; nothing happens the second time.
+
+        The rules stand in the client group's stack, so that a stack with data never depends on one with nodes.
+
+        Args:
+            security_group: Group of the clients, made here or imported. With EFA an `EfaSecurityGroup`.
+        """
+        same_stack = cdk.Stack.of(security_group).node.addr == cdk.Stack.of(self).node.addr
+        parent: IConstruct = self if same_stack else security_group
+        key = _id(f"Client.{security_group.node.path}" if same_stack else f"Lustre.{self.node.path}")
+        if parent.node.try_find_child(key) is not None:
+            return
+        traffic = LustreTraffic(
+            cast("Construct", parent), key, servers=self.security_group, peer=security_group, efa=self.efa
+        )
+        if same_stack and self._servers is not None:
+            self._servers.node.add_dependency(traffic)
+
+    def check_client(
+        self,
+        *,
+        subnets: Sequence[ec2.ISubnet] = (),
+        instance_type: InstanceType | None = None,
+        operating_system: str | None = None,
+        node_count: int | None = None,
+        efa: bool | None = None,
+    ) -> list[Finding]:
+        """Find what keeps nodes from mounting the file system, as far as it is known at synthesis.
+
+        Args:
+            subnets: Where the nodes stand.
+            instance_type: Their type.
+            operating_system: Such as `al2023`.
+            node_count: The most of them at a time.
+            efa: Whether they mount over EFA; if left out they do where the file system has it.
+        """
+        zones = [zone for subnet in subnets if (zone := known(subnet.availability_zone)) is not None]
+        here = known(self.availability_zone)
+        # A zone's name and id cannot be compared: which is which differs between accounts.
+        comparable = here is not None and all(("-az" in zone) == ("-az" in here) for zone in zones)
+        return check_lustre_client(
+            operating_system=operating_system,
+            version=known(self.lustre_version),
+            instance_type=instance_type,
+            node_count=node_count,
+            zones=zones if comparable else (),
+            file_system_zone=here,
+            cidrs=[cidr for subnet in subnets if (cidr := cidr_of(subnet)) is not None],
+            file_system_cidr=self._identity.cidr_block,
+            efa=self.efa if efa is None else efa,
+        )
+
+    def add_data_repository(
+        self,
+        path: str,
+        *,
+        bucket: s3.IBucket | None = None,
+        prefix: str = "",
+        s3_uri: str | None = None,
+        bucket_region: str | None = None,
+        auto_import: Sequence[DataRepositoryEvent] = (),
+        auto_export: Sequence[DataRepositoryEvent] = (),
+        batch_import: bool = True,
+        imported_file_chunk_mib: int | None = None,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN,
+    ) -> DataRepositoryAssociation:
+        """Link a directory to an S3 bucket or prefix.
+
+        Args:
+            path: Directory, such as `/data`. The association's id follows from it: to link the directory to another
+                prefix, unlink it in a deployment of its own first.
+            bucket: The bucket; or give `s3_uri`.
+            prefix: Prefix in `bucket`; all of it if left out.
+            s3_uri: `s3://bucket/prefix/` of a bucket that is known by name only.
+            bucket_region: Region of the bucket, where the construct does not know it.
+            auto_import: Changes in S3 that appear in the file system; none if left out.
+            auto_export: Changes in the file system that appear in S3; none if left out.
+            batch_import: Whether the names of existing objects are imported at once, which is asked for only when
+                the association is made; a change replaces it.
+            imported_file_chunk_mib: How much of a file lies on one disk, 1 to 512000 MiB; 1024 if left out.
+            removal_policy: RETAIN: the link stays with its file system, also when the line that made it goes. To
+                unlink, deploy once with DESTROY, then remove the line; no data is deleted on either side.
+
+        Raises:
+            ConfigError: GPU-DRA-001 to -009, all of them at once.
+        """
+        with errors_at(self):
+            target = read_target(bucket, prefix, s3_uri)
+            if known(path) is None:
+                raise ConfigError([_token_path(path)])
+        region = bucket_region or (None if bucket is None else known(bucket.env.region))
+        one = DataRepository(
+            path=path,
+            bucket=target.bucket_name,
+            prefix=target.prefix,
+            bucket_region=region,
+            auto_import=tuple(auto_import),
+            auto_export=tuple(auto_export),
+        )
+        findings = check_data_repositories(
+            [*self._repositories, one],
+            region=known(cdk.Stack.of(self).region),
+            sizing=self._identity.sizing,
+            backup_retention_days=known(self._identity.backup_retention_days),
+        )
+        chunk = known(imported_file_chunk_mib)
+        report(self, findings + ([] if chunk is None else check_chunk_size(chunk)))
+        self._repositories.append(one)
+        return DataRepositoryAssociation(
+            self,
+            _id(f"Repository.{normal_path(path)}"),
+            file_system_id=self.file_system_id,
+            path=normal_path(path),
+            target=target,
+            auto_import=auto_import,
+            auto_export=auto_export,
+            batch_import=batch_import,
+            imported_file_chunk_mib=imported_file_chunk_mib,
+            removal_policy=removal_policy,
+        )
+
+    def add_free_space_alarm(
+        self, *, threshold_percent: float = 10, construct_id: str = "FreeSpace"
+    ) -> cloudwatch.Alarm:
+        """Define an alarm for little free space: below the threshold for five minutes.
+
+        Args:
+            threshold_percent: Of the storage capacity, which has to be known: Intelligent-Tiering has none.
+            construct_id: Id, for a second alarm.
+
+        Raises:
+            ValueError: If the storage capacity is unknown.
+        """
+        capacity = self._identity.storage_capacity_gib
+        if capacity is None:
+            raise ValueError(f"{self.node.path}: an alarm for free space needs storage_capacity_gib")
+        alarm = cloudwatch.Alarm(
+            self,
+            construct_id,
+            metric=self.metric_free_capacity(),
+            threshold=capacity * 1024**3 * threshold_percent / 100,
+            comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
+            evaluation_periods=5,
+            treat_missing_data=cloudwatch.TreatMissingData.IGNORE,
+            alarm_description=f"Less than {threshold_percent:g} % of {self.node.path} is free",
+        )
+        acknowledge_in_packs(
+            alarm,
+            "CloudWatchAlarmAction",
+            "Whom it tells is the user's word: free_space_alarm.add_alarm_action(...).",
+        )
+        return alarm
+
+
+def cidr_of(subnet: ec2.ISubnet) -> str | None:
+    """The block of a subnet as far as synthesis knows it."""
+    try:
+        return known(subnet.ipv4_cidr_block)
+    except RuntimeError:  # CDK's way to say that an imported subnet came without its block
+        return None
+
+
+def _id(text: str) -> str:
+    """An id made of a path: CDK allows all but the slash."""
+    return text.replace("/", ".")
+
+
+def _token_path(path: str) -> Finding:
+    return PATH_FORM.finding(
+        cause="the directory is not known at synthesis, and ids follow from it",
+        got=path,
+        allowed="/, or /name/name",
+        fix="write the path out",
+    )

@@ -1,0 +1,94 @@
+"""Security-group rules between the servers of an FSx for Lustre file system and its clients."""
+
+from __future__ import annotations
+
+from aws_cdk import CfnResource, RemovalPolicy
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from cdk_gpu_clusters.catalogue.lustre import lustre_ports
+from cdk_gpu_clusters.network.compliance_packs import acknowledge_in_packs
+
+_ALL_TRAFFIC = "-1"
+
+
+class LustreTraffic(Construct):
+    """Lets two security groups exchange Lustre traffic, in both directions.
+
+    Servers call clients back, so that both ends need ingress and egress: TCP 988 and 1018-1023. With EFA all traffic,
+    and always with the group itself as peer: EFA traffic is not IP, and no CIDR rule covers it. Every rule is a
+    resource of its own, since CDK drops explicit egress rules from a group with `allow_all_outbound=True`.
+
+    Source: FSx for Lustre user guide, "File system access control with Amazon VPC" and "Working with EFA-enabled file
+    systems" (stored copies of 2026).
+
+    Example:
+        >>> servers = ec2.SecurityGroup(stack, "Servers", vpc=vpc, allow_all_outbound=False)
+        >>> traffic = LustreTraffic(stack, "Traffic", servers=servers, peer=existing_group, efa=False)
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        servers: ec2.ISecurityGroup,
+        peer: ec2.ISecurityGroup,
+        efa: bool,
+    ) -> None:
+        """Define the rules.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            servers: Group of the file system.
+            peer: Group of clients, or the file system's own group for traffic among its servers.
+            efa: Whether they exchange EFA traffic.
+        """
+        super().__init__(scope, construct_id)
+        among = servers is peer
+        self._pair("Servers", servers, peer, efa=efa, name="other servers" if among else "clients")
+        if not among:
+            self._pair("Clients", peer, servers, efa=efa, name="the file system")
+
+    def retain(self) -> None:
+        """Keep the rules when the stack goes; for those among the servers, without which a file system is dead."""
+        for rule in self.node.children:
+            if isinstance(rule, CfnResource):
+                rule.apply_removal_policy(RemovalPolicy.RETAIN)
+
+    def _pair(
+        self, key: str, group: ec2.ISecurityGroup, peer: ec2.ISecurityGroup, *, efa: bool, name: str
+    ) -> None:
+        """One rule in and one rule out for each range of ports, on `group`."""
+        ranges = ((None, None),) if efa else lustre_ports()
+        for first, last in ranges:
+            protocol = _ALL_TRAFFIC if efa else "tcp"
+            what = "Lustre over EFA: all traffic" if efa else f"Lustre: TCP {first}-{last}"
+            suffix = "All" if efa else str(first)
+            ingress = ec2.CfnSecurityGroupIngress(
+                self,
+                f"{key}In{suffix}",
+                group_id=group.security_group_id,
+                source_security_group_id=peer.security_group_id,
+                ip_protocol=protocol,
+                from_port=first,
+                to_port=last,
+                description=f"{what} from {name}",
+            )
+            if efa:
+                acknowledge_in_packs(
+                    ingress,
+                    "EC2RestrictedCommonPorts",
+                    "EFA traffic needs all traffic between two groups; no address is let in.",
+                )
+            ec2.CfnSecurityGroupEgress(
+                self,
+                f"{key}Out{suffix}",
+                group_id=group.security_group_id,
+                destination_security_group_id=peer.security_group_id,
+                ip_protocol=protocol,
+                from_port=first,
+                to_port=last,
+                description=f"{what} to {name}",
+            )

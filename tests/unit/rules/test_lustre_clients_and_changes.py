@@ -1,0 +1,148 @@
+"""Who can mount a Lustre file system, and what can change on one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.errors import Severity
+from cdk_gpu_clusters.rules.lustre import check_lustre
+from cdk_gpu_clusters.rules.lustre_backups import check_backups, check_encryption_key
+from cdk_gpu_clusters.rules.lustre_change import check_lustre_change
+from cdk_gpu_clusters.rules.lustre_clients import check_lustre_client
+from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
+
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        ({}, []),
+        ({"operating_system": "al2023", "version": "2.15", "efa": True}, []),
+        ({"operating_system": "ubuntu-24.04", "version": "2.12"}, []),
+        ({"operating_system": "al2023", "version": "2.10"}, [("GPU-LUS-020", ERROR)]),
+        ({"operating_system": "bottlerocket", "version": "2.15"}, [("GPU-LUS-020", ERROR)]),
+        ({"operating_system": "windows", "version": "2.15"}, []),
+        ({"zones": ["us-east-1a"], "file_system_zone": "us-east-1a", "efa": True}, []),
+        ({"zones": ["us-east-1b"], "file_system_zone": "us-east-1a", "efa": True}, [("GPU-LUS-021", ERROR)]),
+        ({"zones": ["us-east-1b"], "file_system_zone": "us-east-1a"}, [("GPU-LUS-021", WARNING)]),
+        ({"zones": ["us-east-1b"]}, []),
+        ({"cidrs": ["10.0.8.0/24"], "file_system_cidr": "10.0.0.0/20", "efa": True}, []),
+        (
+            {"cidrs": ["10.1.0.0/24"], "file_system_cidr": "10.0.0.0/20", "efa": True},
+            [("GPU-LUS-024", ERROR)],
+        ),
+        ({"cidrs": ["10.1.0.0/24"], "file_system_cidr": "10.0.0.0/20"}, []),
+        ({"cidrs": ["10.1.0.0/24"], "efa": True}, []),
+        ({"node_count": 1024, "efa": True}, []),
+        ({"node_count": 1025, "efa": True}, [("GPU-LUS-023", ERROR)]),
+        ({"node_count": 1025}, []),
+    ],
+)
+def test_clients(facts: dict[str, Any], found: list[tuple[str, Severity]]) -> None:
+    assert [(finding.id, finding.severity) for finding in check_lustre_client(**facts)] == found
+
+
+@pytest.mark.parametrize(
+    ("name", "severity"),
+    [
+        ("p5.48xlarge", None),
+        ("p5en.48xlarge", None),
+        ("p6-b200.48xlarge", None),
+        ("g6e.48xlarge", None),
+        ("trn1.32xlarge", None),
+        ("p4d.24xlarge", ERROR),  # Nitro v3
+        ("g5.48xlarge", ERROR),
+        ("g5.2xlarge", ERROR),  # no EFA
+        ("trn2.48xlarge", ERROR),
+        ("trn2u.48xlarge", ERROR),
+        ("c7i.48xlarge", WARNING),  # its Nitro version is not in the catalogue
+    ],
+)
+def test_types_that_mount_over_efa(name: str, severity: Severity | None) -> None:
+    findings = check_lustre_client(instance_type=instance_type(name), efa=True)
+    assert [(finding.id, finding.severity) for finding in findings] == (
+        [("GPU-LUS-022", severity)] if severity else []
+    )
+    assert check_lustre_client(instance_type=instance_type(name), efa=False) == []
+
+
+BASE = LustreSizing(storage_capacity_gib=4800, throughput_mb_per_s_per_tib=500, metadata_iops=6000)
+EFA = replace(BASE, storage_capacity_gib=9600, efa=True)
+TIERING = LustreSizing(
+    storage_type="INTELLIGENT_TIERING",
+    throughput_capacity_mb_per_s=8000,
+    read_cache=ReadCacheMode.PROPORTIONAL,
+    metadata_iops=6000,
+)
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "ids"),
+    [
+        (BASE, {}, []),
+        (BASE, {"storage_capacity_gib": 7200}, []),
+        (BASE, {"storage_capacity_gib": 2400}, ["GPU-LUS-031"]),
+        (BASE, {"throughput_mb_per_s_per_tib": 1000}, []),
+        (BASE, {"throughput_mb_per_s_per_tib": 125}, []),
+        (BASE, {"metadata_iops": 12_000}, []),
+        (BASE, {"metadata_iops": 3000}, ["GPU-LUS-031"]),
+        (BASE, {"metadata_iops": None}, []),  # automatic gives 6000 at 4800 GiB, as many as now
+        (replace(BASE, metadata_iops=12_000), {"metadata_iops": None}, ["GPU-LUS-031"]),
+        (BASE, {"efa": True, "storage_capacity_gib": 9600}, ["GPU-LUS-030"]),
+        (EFA, {"efa": False}, ["GPU-LUS-030"]),
+        (EFA, {"storage_capacity_gib": 19_200}, []),
+        (EFA, {"throughput_mb_per_s_per_tib": 1000}, ["GPU-LUS-032"]),
+        (
+            BASE,
+            {"deployment_type": "SCRATCH_2", "throughput_mb_per_s_per_tib": None, "metadata_iops": None},
+            ["GPU-LUS-030", "GPU-LUS-030"],
+        ),
+        (
+            replace(BASE, version="2.12", metadata_mode=MetadataMode.NONE, metadata_iops=None),
+            {"version": "2.15"},
+            [],
+        ),
+        (
+            replace(BASE, metadata_mode=MetadataMode.NONE, metadata_iops=None),
+            {"version": "2.12"},
+            ["GPU-LUS-030"],
+        ),
+        (TIERING, {"throughput_capacity_mb_per_s": 12_000}, []),
+        (TIERING, {"throughput_capacity_mb_per_s": 4000}, ["GPU-LUS-031"]),
+    ],
+)
+def test_changes(before: LustreSizing, changes: dict[str, Any], ids: list[str]) -> None:
+    after = replace(before, **changes)
+    for sizing in (before, after):
+        assert [f for f in check_lustre(sizing) if f.severity is ERROR] == [], "both are valid by themselves"
+    findings = check_lustre_change(before, after)
+    assert [finding.id for finding in findings] == ids
+    assert all(finding.fix for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("scratch", "days", "valid"),
+    [
+        (False, 0, True),
+        (False, 90, True),
+        (False, 91, False),
+        (False, -1, False),
+        (True, 0, True),
+        (True, 1, False),
+    ],
+)
+def test_backups(scratch: bool, days: int, valid: bool) -> None:
+    sizing = replace(BASE, deployment_type="SCRATCH_2") if scratch else BASE
+    assert [finding.id for finding in check_backups(sizing, days)] == ([] if valid else ["GPU-LUS-015"])
+
+
+def test_scratch_takes_no_key() -> None:
+    scratch = replace(BASE, deployment_type="SCRATCH_2")
+    assert check_encryption_key(BASE, given=True) == []
+    assert check_encryption_key(scratch, given=False) == []
+    assert [finding.id for finding in check_encryption_key(scratch, given=True)] == ["GPU-LUS-016"]
