@@ -26,7 +26,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help demo test lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel lock clean distclean
+.PHONY: env help demo test test-node lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ demo: env ## synthesize every example and deploy one to an AWS emulator on loopb
 
 test: env ## every test that needs no root (TESTS=folders or files, ARGS=options of pytest)
 	@CDK_VALIDATION=false $(BIN)/python -m pytest $(TESTS) $(ARGS)
+
+test-node: env ## what needs root: node software against real programs, on loopback only (ARGS=options of pytest)
+	@$(BIN)/python -m pytest tests/node $(ARGS)
 
 lint: env ## style, types, layers, shell scripts, generated pages
 	@$(MAKE) --keep-going lint-style lint-layers lint-shell lint-pages lint-types
