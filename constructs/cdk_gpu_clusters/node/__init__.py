@@ -3,6 +3,7 @@
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, MigSettings, mig_settings
 from cdk_gpu_clusters.node.settings import (
     COMMUNICATION_VARIABLES,
+    NodeFile,
     NodeSettings,
     UserPart,
     check_settings,
@@ -23,6 +24,7 @@ __all__ = [
     "USER_DATA_LIMIT_BYTES",
     "FabricManagerOrder",
     "MigSettings",
+    "NodeFile",
     "NodeSettings",
     "UserPart",
     "check_secrets",

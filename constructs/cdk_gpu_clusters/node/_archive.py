@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
+from cdk_gpu_clusters.node.settings import NodeFile
+
 #: Where each file of this package goes on the node, and its mode.
 INSTALLED_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/lib.sh": ("usr/local/libexec/gpu-cluster/lib.sh", 0o644),
@@ -42,14 +44,24 @@ def installed_text(name: str) -> str:
 
 
 @cache
-def installed_archive(*, mig: bool = False) -> str:
-    """A tar.gz of all static files, in base64, to be unpacked at the root of the node."""
-    files = {**INSTALLED_FILES, **MIG_FILES} if mig else INSTALLED_FILES
+def installed_archive(*, mig: bool = False, peer_list: bool = True, extra: tuple[NodeFile, ...] = ()) -> str:
+    """A tar.gz of all static files, in base64, to be unpacked at the root of the node.
+
+    Args:
+        mig: Whether the unit that splits GPUs is among them.
+        peer_list: Whether `gpu-peers` is among them.
+        extra: Further files; one archive for all is smaller than two.
+    """
+    files = [
+        NodeFile(path=f"/{path}", text=installed_text(name), mode=mode)
+        for name, (path, mode) in ({**INSTALLED_FILES, **MIG_FILES} if mig else INSTALLED_FILES).items()
+        if peer_list or name != "scripts/gpu-peers.sh"
+    ]
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, (path, mode) in files.items():
-            content = installed_text(name).encode("ascii")
-            member = tarfile.TarInfo(path)
-            member.size, member.mode = len(content), mode
+        for file in (*files, *extra):
+            content = file.text.encode("ascii")
+            member = tarfile.TarInfo(file.path.lstrip("/"))
+            member.size, member.mode = len(content), file.mode
             archive.addfile(member, io.BytesIO(content))
     return base64.b64encode(gzip.compress(buffer.getvalue(), 9, mtime=0)).decode("ascii")

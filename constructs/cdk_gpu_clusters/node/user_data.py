@@ -40,7 +40,8 @@ _SECRETS: tuple[tuple[str, Severity, str], ...] = (
         "a password, secret or token",
         Severity.WARNING,
         (
-            r"(?i)\b[\w-]*(?:password|passwd|secret(?:_access)?(?:_key)?|api_?key|(?:auth|access|hf)_token)"
+            # Not the ":secret:" of an ARN, which follows the account or its token.
+            r"(?i)(?<![0-9}]:)\b[\w-]*(?:password|passwd|secret(?:_access)?(?:_key)?|api_?key|(?:auth|access|hf)_token)"
             r"[\"']?\s*[=:]\s*[\"']?(?![\"'$<{(\s/]|arn:)[^\s\"']{4,}"
         ),
     ),
@@ -164,9 +165,8 @@ def _part_sizes(text: str) -> dict[str, int]:
 def _cloud_config(settings: NodeSettings) -> str:
     # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
     mig = settings.mig
-    install = (
-        f"echo {installed_archive(mig=mig is not None)} | base64 -d | tar -xzC / && systemctl daemon-reload"
-    )
+    archive = installed_archive(mig=mig is not None, peer_list=settings.peer_list, extra=settings.files)
+    install = f"echo {archive} | base64 -d | tar -xzC / && systemctl daemon-reload"
     lines = [
         "#cloud-config",
         "bootcmd:",

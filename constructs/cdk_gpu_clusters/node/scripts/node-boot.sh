@@ -161,4 +161,7 @@ stage limits check_limits
 if ((GPU_ACCELERATOR_COUNT > 0)); then stage driver "check_$GPU_ACCELERATOR"; fi
 if ((${GPU_MIG_COUNT:-0} > 0)); then stage mig check_mig; fi
 if ((GPU_EFA_COUNT > 0)); then stage efa check_efa; fi
+for CHECK in "$ROOT"/etc/gpu-cluster/ready.d/*; do # what else this node must have; the same statuses
+  if [[ -x $CHECK ]]; then stage "${CHECK##*/}" "$CHECK"; fi
+done
 finish ready ''

@@ -1,0 +1,147 @@
+"""What the user data gets so that the node runs model servers. Imports no CDK."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdk_gpu_clusters.node._archive import installed_text
+from cdk_gpu_clusters.node.haproxy import Balancer, render_haproxy
+from cdk_gpu_clusters.node.settings import NodeFile, UserPart
+from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerPlan
+
+_PROGRAM = "/usr/local/libexec/gpu-cluster/model-servers"
+_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/model-servers.sh": (_PROGRAM, 0o755),
+    "files/gpu-model-servers.service": ("/etc/systemd/system/gpu-model-servers.service", 0o644),
+    "files/gpu-model-server@.service": ("/etc/systemd/system/gpu-model-server@.service", 0o644),
+    "files/gpu-model-balancer.service": ("/etc/systemd/system/gpu-model-balancer.service", 0o644),
+}
+_END = "END_OF_MODEL_SERVER_FILE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """Everything that the model servers of one node depend on; texts other than the health path may be CDK tokens.
+
+    Attributes:
+        image: Container image of every server.
+        plan: How many servers there are, with which devices and ports.
+        container_port: Port on which a server listens inside its container.
+        health_path: Path that a healthy server answers with a status of 200 to 299.
+        command: Arguments of the container, in place of the image's own; empty for these.
+        environment: Plain variables of every server.
+        secrets: Variable to ARN of a secret or parameter, and the field of a JSON secret or an empty text.
+        registry_login: ARN of a secret with `username` and `password` of the image's registry; empty for none.
+        weights_path: Folder of the node that every server sees read-only at the same path; empty for none.
+        weights_uri: `s3://bucket/prefix` to copy into that folder at boot; empty for a folder that is there.
+        shared_memory_gib: Size of a container's /dev/shm; None for Docker's 64 MiB.
+        minimum_servers: Servers that must be up for the node to call itself healthy.
+        idle_timeout_seconds: How long a request or a stream may be silent.
+        drain_seconds: How long running requests get when the node drains.
+        requests_per_server: Requests that a server gets at once; None: no limit.
+    """
+
+    image: str
+    plan: ServerPlan
+    container_port: int
+    health_path: str
+    command: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    registry_login: str = ""
+    weights_path: str = ""
+    weights_uri: str = ""
+    shared_memory_gib: int | None = None
+    minimum_servers: int = 1
+    idle_timeout_seconds: int = 300
+    drain_seconds: int = 300
+    requests_per_server: int | None = None
+
+
+def model_server_files(settings: ServerSettings) -> tuple[NodeFile, ...]:
+    """The program, the units and the balancer's configuration, all known at synthesis.
+
+    Example:
+        >>> from cdk_gpu_clusters.rules.model_servers import plan_servers
+        >>> files = model_server_files(ServerSettings(
+        ...     image="vllm/vllm-openai:v0.11.0", plan=plan_servers("g5.2xlarge"),
+        ...     container_port=8000, health_path="/health",
+        ... ))
+        >>> files[-1].path
+        '/etc/gpu-cluster/haproxy.cfg'
+    """
+    calls = {"/etc/gpu-cluster/ready.d/model-servers": "ready", "/etc/gpu-cluster/on-drain": "drain"}
+    head = '#!/bin/sh\nexec "${GPU_CLUSTER_ROOT:-}'
+    return (
+        *(NodeFile(path=path, text=installed_text(name), mode=mode) for name, (path, mode) in _FILES.items()),
+        *(
+            NodeFile(path=path, text=f'{head}{_PROGRAM}" {command}\n', mode=0o755)
+            for path, command in calls.items()
+        ),
+        NodeFile(path="/etc/gpu-cluster/haproxy.cfg", text=render_haproxy(balancer_of(settings))),
+    )
+
+
+def model_server_part(settings: ServerSettings) -> UserPart:
+    """The script that writes the settings, which may hold CDK tokens, and starts the model servers.
+
+    No secret is in it: the node fetches secrets when a server starts.
+    """
+    lines = [
+        "#!/bin/sh",
+        "set -e",
+        *_written("model-servers.env", _assignments(settings)),
+        *_written(
+            "model-server.environment", (f"{name}={value}" for name, value in settings.environment.items())
+        ),
+        # --no-block: they wait for drivers and MIG, which must not wait for this script.
+        "systemctl enable gpu-model-servers && systemctl start --no-block gpu-model-servers",
+    ]
+    return UserPart(content_type="text/x-shellscript", body="\n".join([*lines, ""]))
+
+
+def balancer_of(settings: ServerSettings) -> Balancer:
+    """What the node's HAProxy is told."""
+    return Balancer(
+        port=settings.plan.port,
+        server_ports=settings.plan.server_ports,
+        stats_port=settings.plan.stats_port,
+        health_path=settings.health_path,
+        minimum_servers=settings.minimum_servers,
+        idle_timeout_seconds=settings.idle_timeout_seconds,
+        drain_seconds=settings.drain_seconds,
+        requests_per_server=settings.requests_per_server,
+    )
+
+
+def _written(name: str, lines: Iterable[str]) -> list[str]:
+    return [f"cat >/etc/gpu-cluster/{name} <<'{_END}'", *lines, _END]
+
+
+def _assignments(settings: ServerSettings) -> Iterable[str]:
+    plan = settings.plan
+    values: dict[str, object] = {
+        "IMAGE": settings.image,
+        "COUNT": plan.server_count,
+        "KIND": plan.kind.value,
+        "PORT": settings.container_port,
+        "FIRST_PORT": plan.first_server_port,
+        "STATS_PORT": plan.stats_port,
+        "REGISTRY_LOGIN": settings.registry_login,
+        "WEIGHTS_PATH": settings.weights_path,
+        "WEIGHTS_URI": settings.weights_uri,
+        "SHM_GIB": "" if settings.shared_memory_gib is None else settings.shared_memory_gib,
+    }
+    # A MIG slice has no number of its own: the node finds the slices' ids in their order.
+    devices = [] if plan.kind is DeviceKind.MIG_SLICE else [",".join(map(str, ids)) for ids in plan.devices]
+    arrays = {
+        "DEVICES": devices,
+        "SECRETS": [" ".join((name, *pair)).rstrip() for name, pair in settings.secrets.items()],
+        "COMMAND": settings.command,
+    }
+    for name, value in values.items():
+        yield f"MODEL_{name}={shlex.quote(str(value))}"
+    for name, texts in arrays.items():
+        yield f"MODEL_{name}=({' '.join(map(shlex.quote, texts))})"
