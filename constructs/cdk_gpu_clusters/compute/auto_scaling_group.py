@@ -37,6 +37,8 @@ class GroupParts:
         ready_timeout_seconds: Time-out of the launching hook, whose default is to abandon the node.
         drain_timeout_seconds: Time-out of the terminating hook, whose default is to go on.
         update_policy: What a new template version does to running nodes.
+        target_group_arns: Load-balancer target groups that nodes join when they are in service. With any, a node
+            that the load balancer finds unhealthy is replaced.
     """
 
     launch_template_id: str
@@ -48,6 +50,7 @@ class GroupParts:
     ready_timeout_seconds: int
     drain_timeout_seconds: int
     update_policy: UpdatePolicy
+    target_group_arns: Sequence[str] = ()
 
 
 def auto_scaling_group(
@@ -67,8 +70,11 @@ def auto_scaling_group(
         launch_template=_Group.LaunchTemplateSpecificationProperty(
             launch_template_id=parts.launch_template_id, version=parts.launch_template_version
         ),
-        health_check_type="EC2",
+        health_check_type="ELB" if parts.target_group_arns else "EC2",
+        # Counts from the end of the launching hook, so the boot does not use it up (EC2 Auto Scaling guide, "Set the
+        # health check grace period").
         health_check_grace_period=300,
+        target_group_arns=list(parts.target_group_arns) or None,
         lifecycle_hook_specification_list=[
             _Group.LifecycleHookSpecificationProperty(
                 lifecycle_hook_name=READY_HOOK,
@@ -98,11 +104,13 @@ def auto_scaling_group(
 
 
 def _rolling(parts: GroupParts) -> cdk.CfnUpdatePolicy:
-    # One node at a time, so that a fixed-size fleet and a full reservation can do it; the hook holds each until ready.
+    # One node at a time; the hook holds each until ready. A fixed-size fleet and a full reservation have no room for
+    # one more, so one goes first; a fleet that scales keeps its minimum (CloudFormation wants it below the maximum).
+    has_room = parts.maximum > parts.minimum and not parts.terminates_before_launch
     return cdk.CfnUpdatePolicy(
         auto_scaling_rolling_update=cdk.CfnAutoScalingRollingUpdate(
             max_batch_size=1,
-            min_instances_in_service=max(0, parts.minimum - 1),
+            min_instances_in_service=parts.minimum if has_room else max(0, parts.minimum - 1),
             suspend_processes=[
                 "HealthCheck",
                 "ReplaceUnhealthy",

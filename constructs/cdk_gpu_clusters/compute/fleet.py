@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_autoscaling as autoscaling
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
@@ -18,6 +18,7 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
 from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
+from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
 from cdk_gpu_clusters.compute.fleet_node import fleet_user_data
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
@@ -26,14 +27,14 @@ from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.settings import NodeFile, UserPart
 from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 
-class GpuFleet(Construct):
+class GpuFleet(Construct, FleetMetrics):
     """Nodes of one type, launched from one template into one Auto Scaling group.
 
     Makes the launch template, the group with its lifecycle hooks, a role and instance profile, a log group for boot
@@ -90,6 +91,9 @@ class GpuFleet(Construct):
         fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
         environment: Mapping[str, str] | None = None,
         user_data_parts: Sequence[UserPart] = (),
+        node_files: Sequence[NodeFile] = (),
+        peer_list: bool = True,
+        target_groups: Sequence[elbv2.ITargetGroup] = (),
         update_policy: UpdatePolicy = UpdatePolicy.NEVER_REPLACE,
         ready_timeout: cdk.Duration | None = None,
         drain_timeout: cdk.Duration | None = None,
@@ -120,6 +124,10 @@ class GpuFleet(Construct):
             fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
             environment: Variables for every login and job on the node, such as NCCL settings.
             user_data_parts: Further user-data parts, after the fleet's own.
+            node_files: Static files for the nodes, there before any other service starts.
+            peer_list: Whether the nodes have `gpu-peers`, which lists the fleet; without it the user data is smaller.
+            target_groups: Target groups of load balancers; nodes join when they are in service, and one that the
+                load balancer finds unhealthy is replaced.
             update_policy: Whether a new template version replaces running nodes; never if left out.
             ready_timeout: How long a node's boot may take, 30 to 7,200 seconds; 30 minutes if left out.
             drain_timeout: How long a node may take to stop its work, as long (600 on a block); 5 minutes if left out.
@@ -179,13 +187,15 @@ class GpuFleet(Construct):
                 log_group=self.log_group,
                 environment=environment,
                 user_parts=user_data_parts,
+                files=node_files,
+                peer_list=peer_list,
                 fabric_manager_order=fabric_manager_order,
             ),
         )
         self.connections: ec2.Connections = ec2.Connections(
             security_groups=self.launch_template.security_groups
         )
-        self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(update_policy)
+        self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(update_policy, target_groups)
         self.node.default_child = self.cfn_auto_scaling_group
         allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group)
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
@@ -216,41 +226,6 @@ class GpuFleet(Construct):
         """Let the nodes read and write a bucket, such as one for checkpoints."""
         return bucket.grant_read_write(self.role)
 
-    def metric(
-        self, metric_name: str, *, statistic: str = "Average", period: cdk.Duration | None = None
-    ) -> cloudwatch.Metric:
-        """A metric of the group.
-
-        Args:
-            metric_name: Name in the namespace AWS/AutoScaling, such as `GroupInServiceInstances`.
-            statistic: CloudWatch statistic.
-            period: 1 minute if left out.
-        """
-        return self._metric("AWS/AutoScaling", metric_name, statistic, period)
-
-    def metric_in_service_nodes(self) -> cloudwatch.Metric:
-        """Nodes that passed their boot checks and take work."""
-        return self.metric("GroupInServiceInstances")
-
-    def metric_desired_nodes(self) -> cloudwatch.Metric:
-        """Nodes that the group wants to have."""
-        return self.metric("GroupDesiredCapacity")
-
-    def metric_cpu_utilization(self) -> cloudwatch.Metric:
-        """CPU use over all nodes, in percent."""
-        return self._metric("AWS/EC2", "CPUUtilization", "Average", None)
-
-    def _metric(
-        self, namespace: str, name: str, statistic: str, period: cdk.Duration | None
-    ) -> cloudwatch.Metric:
-        return cloudwatch.Metric(
-            namespace=namespace,
-            metric_name=name,
-            dimensions_map={"AutoScalingGroupName": self.fleet_name},
-            statistic=statistic,
-            period=period or cdk.Duration.minutes(1),
-        )
-
     def _join_fabric(self, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None) -> ec2.ISecurityGroup | None:
         joined = fabric or (EfaSecurityGroup(self, "Fabric", vpc=vpc) if self.plan.efa else None)
         if isinstance(joined, EfaSecurityGroup):
@@ -262,7 +237,9 @@ class GpuFleet(Construct):
             return []
         return [ec2.SecurityGroup(self, "Host", vpc=vpc, description="GPU nodes: no way in")]
 
-    def _group(self, update_policy: UpdatePolicy) -> autoscaling.CfnAutoScalingGroup:
+    def _group(
+        self, update_policy: UpdatePolicy, target_groups: Sequence[elbv2.ITargetGroup]
+    ) -> autoscaling.CfnAutoScalingGroup:
         group = auto_scaling_group(
             self,
             "Resource",
@@ -276,6 +253,7 @@ class GpuFleet(Construct):
                 ready_timeout_seconds=self.plan.ready_timeout_seconds,
                 drain_timeout_seconds=self.plan.drain_timeout_seconds,
                 update_policy=update_policy,
+                target_group_arns=[group.target_group_arn for group in target_groups],
             ),
         )
         for subnet in self.plan.subnets:  # a node's first boot needs the way out

@@ -11,7 +11,7 @@ from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
-from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.settings import NodeFile, NodeSettings, UserPart, check_settings
 from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 
@@ -31,6 +31,8 @@ def fleet_user_data(
     log_group: logs.ILogGroup,
     environment: Mapping[str, str] | None,
     user_parts: Sequence[UserPart],
+    files: Sequence[NodeFile],
+    peer_list: bool,
     fabric_manager_order: FabricManagerOrder,
 ) -> str:
     """The user data of a fleet's nodes.
@@ -41,10 +43,12 @@ def fleet_user_data(
         log_group: Where the nodes log their boot.
         environment: The user's variables.
         user_parts: The user's parts of the user data.
+        files: Further static files.
+        peer_list: Whether the nodes find each other with `gpu-peers`.
         fabric_manager_order: Whether GPUs are split before or after the fabric manager starts.
 
     Raises:
-        ConfigError: GPU-UD-003 and -005.
+        ConfigError: GPU-UD-003, -005 and -006.
     """
     settings = _node_settings(
         plan,
@@ -52,6 +56,8 @@ def fleet_user_data(
         log_group_name=log_group.log_group_name,
         environment=environment or {},
         user_parts=tuple(user_parts),
+        files=tuple(files),
+        peer_list=peer_list,
         fabric_manager_order=fabric_manager_order,
     )
     report(scope, check_settings(settings))
@@ -65,6 +71,8 @@ def _node_settings(
     log_group_name: str,
     environment: Mapping[str, str],
     user_parts: tuple[UserPart, ...],
+    files: tuple[NodeFile, ...],
+    peer_list: bool,
     fabric_manager_order: FabricManagerOrder,
 ) -> NodeSettings:
     accelerator, is_spot = plan.instance_type.accelerator, plan.capacity.terms.kind is CapacityKind.SPOT
@@ -88,5 +96,7 @@ def _node_settings(
             key: value for key, value in environment.items() if not key.startswith(_COMMUNICATION_VARIABLES)
         },
         user_parts=user_parts,
+        files=files,
+        peer_list=peer_list,
         mig=None if plan.mig is None else mig_settings(plan.mig, fabric_manager=fabric_manager_order),
     )
