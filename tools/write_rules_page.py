@@ -28,6 +28,7 @@ AREAS = {
     "EFA": "Network interfaces and EFA security groups",
     "FAB": "Fabrics",
     "FLT": "Fleets",
+    "INF": "Model servers",
     "INST": "Instance types",
     "IP": "IP addresses",
     "LUS": "FSx for Lustre",

@@ -27,16 +27,20 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.node_role import NodeRole
     from cdk_gpu_clusters.compute.root_volume import RootVolume
     from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+    from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
+    from cdk_gpu_clusters.inference.load_balancer import InferenceLoadBalancer
+    from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret
     from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import Egress
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
-    from cdk_gpu_clusters.node.settings import UserPart
+    from cdk_gpu_clusters.node.settings import NodeFile, UserPart
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
     from cdk_gpu_clusters.rules.mig_layout import MigLayout
+    from cdk_gpu_clusters.rules.model_servers import ServerSlots
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
@@ -62,9 +66,10 @@ else:
         "Finding": "errors",
         "GpuFleet": "compute.fleet",
         "GpuLaunchTemplate": "compute.launch_template",
+        "InferenceFleet": "inference.inference_fleet",
+        "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
-        "MigLayout": "rules.mig_layout",
         "LustreDeploymentType": "catalogue.lustre",
         "LustreSizing": "rules.lustre_sizing",
         "LustreStorageType": "catalogue.lustre",
@@ -72,12 +77,18 @@ else:
         "LustreStoreBase": "storage.lustre_store_base",
         "LustreVersion": "catalogue.lustre",
         "MetadataMode": "rules.lustre_sizing",
+        "MigLayout": "rules.mig_layout",
+        "ModelServer": "inference.model_server",
+        "ModelWeights": "inference.model_server",
+        "NodeFile": "node.settings",
         "NodeImage": "compute.node_image",
         "NodeRole": "compute.node_role",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
         "ReadCacheMode": "rules.lustre_sizing",
         "RootVolume": "compute.root_volume",
+        "ServerSecret": "inference.model_server",
+        "ServerSlots": "rules.model_servers",
         "Severity": "errors",
         "UpdatePolicy": "compute.auto_scaling_group",
         "UserPart": "node.settings",
@@ -110,6 +121,8 @@ __all__ = [
     "Finding",
     "GpuFleet",
     "GpuLaunchTemplate",
+    "InferenceFleet",
+    "InferenceLoadBalancer",
     "InstanceMatchCriteria",
     "InterfacePolicy",
     "LustreDeploymentType",
@@ -120,12 +133,17 @@ __all__ = [
     "LustreVersion",
     "MetadataMode",
     "MigLayout",
+    "ModelServer",
+    "ModelWeights",
+    "NodeFile",
     "NodeImage",
     "NodeRole",
     "Orchestrator",
     "PlacementStrategy",
     "ReadCacheMode",
     "RootVolume",
+    "ServerSecret",
+    "ServerSlots",
     "Severity",
     "UpdatePolicy",
     "UserPart",

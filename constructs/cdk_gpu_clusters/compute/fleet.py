@@ -195,7 +195,9 @@ class GpuFleet(Construct, FleetMetrics):
         self.connections: ec2.Connections = ec2.Connections(
             security_groups=self.launch_template.security_groups
         )
-        self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(update_policy, target_groups)
+        self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(
+            update_policy, target_groups
+        )
         self.node.default_child = self.cfn_auto_scaling_group
         allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group)
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()

@@ -1,0 +1,284 @@
+"""A fleet of model servers behind one load balancer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_autoscaling as autoscaling
+from aws_cdk import aws_certificatemanager as acm
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import errors_at, report
+from cdk_gpu_clusters.capacity.capacity import Capacity
+from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
+from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
+from cdk_gpu_clusters.compute.fleet import GpuFleet
+from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.compute.root_volume import RootVolume
+from cdk_gpu_clusters.inference.load_balancer import (
+    InferenceLoadBalancer,
+    balancer_subnets,
+    check_load_balancer,
+    zone_count,
+)
+from cdk_gpu_clusters.inference.metrics import InferenceMetrics
+from cdk_gpu_clusters.inference.model_server import ModelServer
+from cdk_gpu_clusters.inference.node_servers import plan_or_report, server_settings, spread_where_it_fits
+from cdk_gpu_clusters.inference.scaling import Tracking, metric_tracking, request_tracking
+from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
+from cdk_gpu_clusters.rules.capacity import block_window
+from cdk_gpu_clusters.rules.inference import (
+    check_counts,
+    check_fleet_zones,
+    check_room_to_scale,
+    check_servers_required,
+)
+from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
+
+# What a drain takes besides the running requests: 15 s until the load balancer sends no more, the start of the drain
+# (5 s), and the 60 s that a fleet keeps of its hook to complete it.
+_DRAIN_MARGIN_SECONDS = 90
+
+
+class InferenceFleet(Construct, InferenceMetrics):
+    """Nodes that each run one model server per slot, and one load balancer in front of them all.
+
+    Makes a `GpuFleet`, an `InferenceLoadBalancer` and, on request, a scaling policy. On each node HAProxy balances
+    the servers on one port, so that a node with 56 MIG slices is one target.
+
+    * A node takes requests only when all its servers answered their health checks.
+    * A new template version replaces nodes one at a time (`UpdatePolicy.ROLLING`).
+    * A node that leaves gets no new requests, and its running ones have `drain_timeout` to end.
+    * Up to 7 nodes in a zone stand on different hardware, a spread placement group.
+    * No EFA: nodes do not talk to each other. A model that needs several nodes is no case for this construct.
+
+    Example:
+        >>> service = InferenceFleet(
+        ...     stack, "Chat", vpc=two_zone_vpc, instance_type="g6e.48xlarge",
+        ...     min_node_count=2, max_node_count=8, slots=ServerSlots.tensor_parallel(4),
+        ...     server=ModelServer(image="vllm/vllm-openai:v0.11.0", command=["--model", "/models/llama"]),
+        ...     plain_http=True, clients=[ec2.Peer.ipv4("10.0.0.0/16")],
+        ...     requests_per_minute_per_node=120,
+        ... )
+        >>> service.servers.server_count
+        2
+
+    Attributes:
+        servers: The model servers of a node: devices and ports.
+        fleet: The nodes.
+        load_balancer: The load balancer with its listener and target group.
+        role: Role of the nodes.
+        connections: Who may connect to the load balancer, on the listener's port.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        instance_type: str | ec2.InstanceType,
+        server: ModelServer,
+        min_node_count: int,
+        max_node_count: int | None = None,
+        slots: ServerSlots | None = None,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        capacity: Capacity | None = None,
+        placement: PlacementStrategy | None = None,
+        image: NodeImage | None = None,
+        root_volume: RootVolume | None = None,
+        role: iam.IRole | None = None,
+        node_port: int = 8080,
+        first_server_port: int = 9000,
+        min_servers_per_node: int | None = None,
+        load_balancer_subnets: ec2.SubnetSelection | None = None,
+        internet_facing: bool = False,
+        certificate: acm.ICertificate | None = None,
+        plain_http: bool = False,
+        clients: Sequence[ec2.IConnectable] = (),
+        idle_timeout: cdk.Duration | None = None,
+        drain_timeout: cdk.Duration | None = None,
+        ready_timeout: cdk.Duration | None = None,
+        access_logs: s3.IBucket | None = None,
+        requests_per_minute_per_node: float | None = None,
+        update_policy: UpdatePolicy = UpdatePolicy.ROLLING,
+    ) -> None:
+        """Define the service.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            vpc: Network.
+            instance_type: Type of every node, such as `g6e.48xlarge` or `inf2.48xlarge`.
+            server: The model server.
+            min_node_count: Least nodes.
+            max_node_count: Most nodes; as many as the least if left out.
+            slots: How the accelerators of a node are shared out; one server per accelerator if left out.
+            vpc_subnets: Where the nodes stand; the VPC's private subnets if left out, one subnet where the capacity
+                is reserved.
+            capacity: How the nodes are bought; on demand if left out.
+            placement: Strategy of a placement group, or `NONE`; spread where it fits if left out.
+            image: Machine image; the newest recommended one of the type at each deployment if left out.
+            root_volume: Root volume; 200 GiB encrypted gp3 if left out. Images and weights must fit.
+            role: Role of the nodes; a new one if left out.
+            node_port: Port of the nodes' own balancers.
+            first_server_port: Port of the first server of a node, on loopback; the others follow.
+            min_servers_per_node: Servers that must be up for a node to stay in service; half of them if left out.
+            load_balancer_subnets: Where the load balancer stands; one subnet of each zone if left out.
+            internet_facing: Whether the load balancer has public addresses.
+            certificate: Certificate of the TLS listener.
+            plain_http: Listen without TLS; only for an internal load balancer.
+            clients: Who may connect.
+            idle_timeout: How long a request or a stream may be silent, 1 to 4,000 seconds; 300 if left out.
+            drain_timeout: How long running requests of a leaving node get, 1 to 3,600 seconds; 5 minutes if left out.
+                A Spot instance has 90 seconds at most.
+            ready_timeout: How long boot, image pull and model load may take, at most 2 hours; 30 minutes if left out.
+            access_logs: Bucket of the access logs; a new one if left out.
+            requests_per_minute_per_node: Scale so that each node gets that many; no scaling if left out.
+            update_policy: What a new template version does to running nodes; one is replaced at a time if left out.
+
+        Raises:
+            ConfigError: GPU-INF-001 to -021, and the faults of `GpuFleet`.
+        """
+        super().__init__(scope, construct_id)
+        name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
+        capacity = capacity or Capacity.on_demand()
+        idle = int((idle_timeout or cdk.Duration.minutes(5)).to_seconds())
+        drain = int((drain_timeout or cdk.Duration.minutes(5)).to_seconds())
+        self._is_block: bool = block_window(capacity.terms) is not None
+        maximum = min_node_count if max_node_count is None else max_node_count
+        with errors_at(self):
+            record = catalogue_type(name)
+        self.servers: ServerPlan = plan_or_report(
+            self,
+            record,
+            slots,
+            node_port,
+            first_server_port,
+            [
+                *server.check(),
+                *check_load_balancer(
+                    balancer_subnets(vpc, load_balancer_subnets, internet_facing=internet_facing),
+                    idle_seconds=idle,
+                    drain_seconds=drain,
+                    has_certificate=certificate is not None,
+                    plain_http=plain_http,
+                    internet_facing=internet_facing,
+                ),
+                *check_counts(requests_per_minute_per_node=requests_per_minute_per_node),
+            ],
+        )
+        required = (
+            (self.servers.server_count + 1) // 2 if min_servers_per_node is None else min_servers_per_node
+        )
+        report(self, check_servers_required(required, self.servers.server_count))
+        self.load_balancer: InferenceLoadBalancer = InferenceLoadBalancer(
+            self,
+            "LoadBalancer",
+            vpc=vpc,
+            node_port=node_port,
+            vpc_subnets=load_balancer_subnets,
+            internet_facing=internet_facing,
+            certificate=certificate,
+            plain_http=plain_http,
+            clients=clients,
+            idle_timeout=cdk.Duration.seconds(idle),
+            drain_timeout=cdk.Duration.seconds(drain),
+            access_logs=access_logs,
+        )
+        settings = server_settings(
+            server, self.servers, required=required, idle_seconds=idle, drain_seconds=drain
+        )
+        self.fleet: GpuFleet = GpuFleet(
+            self,
+            "Fleet",
+            vpc=vpc,
+            vpc_subnets=vpc_subnets,
+            instance_type=name,
+            min_node_count=min_node_count,
+            max_node_count=maximum,
+            capacity=capacity,
+            efa=False,
+            placement=placement or spread_where_it_fits(vpc, vpc_subnets, record, capacity, maximum),
+            image=image,
+            root_volume=root_volume,
+            role=role,
+            node_files=model_server_files(settings),
+            user_data_parts=[model_server_part(settings)],
+            peer_list=False,
+            target_groups=[self.load_balancer.target_group],
+            update_policy=update_policy,
+            ready_timeout=ready_timeout,
+            drain_timeout=cdk.Duration.seconds(drain + _DRAIN_MARGIN_SECONDS),
+        )
+        pinned = capacity.terms.kind.is_reserved
+        report(self, check_fleet_zones(zone_count(self.fleet.plan.subnets), pinned=pinned))
+        # Nodes that join a target group without a load balancer would have no health.
+        self.fleet.cfn_auto_scaling_group.node.add_dependency(self.load_balancer.listener)
+        self.fleet.connections.allow_from(
+            self.load_balancer.load_balancer, ec2.Port.tcp(node_port), "load balancer to the nodes' balancers"
+        )
+        self.role: iam.IRole = self.fleet.role
+        server.grant_use(self.role)
+        self.connections: ec2.Connections = self.load_balancer.connections
+        if requests_per_minute_per_node is not None:
+            self.scale_on_requests(requests_per_minute_per_node)
+
+    @property
+    def url(self) -> str:
+        """Address of the service, known at deployment."""
+        return self.load_balancer.url
+
+    def scale_on_requests(self, requests_per_minute_per_node: float) -> autoscaling.CfnScalingPolicy:
+        """Keep the requests of each node near a number.
+
+        A node with many servers is one target: multiply what one server does by their number.
+
+        Args:
+            requests_per_minute_per_node: Requests per node and minute.
+
+        Raises:
+            ConfigError: GPU-INF-016, GPU-INF-019.
+        """
+        report(self, check_counts(requests_per_minute_per_node=requests_per_minute_per_node))
+        return self._policy(
+            "ScaleOnRequests", request_tracking(self.load_balancer, requests_per_minute_per_node)
+        )
+
+    def add_scaling(
+        self, construct_id: str, *, metric: cloudwatch.Metric, target_value: float
+    ) -> autoscaling.CfnScalingPolicy:
+        """Keep any metric near a value, such as the activity of the GPUs.
+
+        Args:
+            construct_id: Id of the policy.
+            metric: A metric that falls when nodes are added.
+            target_value: What to keep it near.
+
+        Raises:
+            ConfigError: GPU-INF-016.
+        """
+        return self._policy(construct_id, metric_tracking(metric, target_value))
+
+    def grant_read(self, bucket: s3.IBucket) -> iam.Grant:
+        """Let the nodes read a bucket."""
+        return self.fleet.grant_read(bucket)
+
+    def _policy(self, construct_id: str, tracking: Tracking) -> autoscaling.CfnScalingPolicy:
+        plan = self.fleet.plan
+        report(self, check_room_to_scale(plan.minimum, plan.maximum, size_is_set=self._is_block))
+        policy = autoscaling.CfnScalingPolicy(
+            self,
+            construct_id,
+            auto_scaling_group_name=self.fleet.fleet_name,
+            policy_type="TargetTrackingScaling",
+            target_tracking_configuration=tracking,
+        )
+        policy.node.add_dependency(self.load_balancer.listener)
+        return policy

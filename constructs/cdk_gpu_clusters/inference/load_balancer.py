@@ -1,0 +1,236 @@
+"""The load balancer in front of a fleet of model servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import aws_cdk as cdk
+from aws_cdk import aws_certificatemanager as acm
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import acknowledge, known, report
+from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.node.haproxy import NODE_HEALTH_PATH
+from cdk_gpu_clusters.rules.inference import (
+    check_balancer_zones,
+    check_drain_timeout,
+    check_idle_timeout,
+    check_tls,
+)
+
+# Elastic Load Balancing guide, "Access logs for your Application Load Balancer": the service that delivers them.
+_LOG_SERVICE = "logdelivery.elasticloadbalancing.amazonaws.com"
+_LOG_DAYS = 90
+
+
+class InferenceLoadBalancer(Construct):
+    """An Application Load Balancer with one listener, one target group of nodes, and access logs.
+
+    * Internal unless `internet_facing`; TLS with the certificate given.
+    * Requests go to the node with the fewest outstanding ones.
+    * A node is healthy while enough of its model servers are (the answer of the balancer on the node).
+    * Nobody may connect but `clients`, and what `connections` allows later.
+
+    Example:
+        >>> balancer = InferenceLoadBalancer(
+        ...     stack, "Models", vpc=two_zone_vpc, node_port=8080, plain_http=True,
+        ...     clients=[ec2.Peer.ipv4("10.0.0.0/16")],
+        ... )
+
+    Attributes:
+        load_balancer: The load balancer.
+        listener: Its one listener.
+        target_group: The nodes.
+        access_logs: Bucket of the access logs.
+        connections: Who may connect, on the listener's port.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        node_port: int,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        internet_facing: bool = False,
+        certificate: acm.ICertificate | None = None,
+        plain_http: bool = False,
+        clients: Sequence[ec2.IConnectable] = (),
+        idle_timeout: cdk.Duration | None = None,
+        drain_timeout: cdk.Duration | None = None,
+        access_logs: s3.IBucket | None = None,
+        deletion_protection: bool = False,
+    ) -> None:
+        """Define the load balancer.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            vpc: Network.
+            node_port: Port of the nodes' own balancers.
+            vpc_subnets: Where it stands, at least two zones; one private subnet of each zone if left out, or public
+                ones where it faces the internet.
+            internet_facing: Whether it has public addresses.
+            certificate: Certificate of the TLS listener on port 443.
+            plain_http: Listen on port 80 without TLS instead; only for an internal load balancer.
+            clients: Who may connect.
+            idle_timeout: How long a connection may be silent, 1 to 4,000 seconds; 300 seconds if left out.
+            drain_timeout: How long running requests of a leaving node get, 1 to 3,600 seconds; 5 minutes if left out.
+            access_logs: Bucket of the access logs, encrypted with S3's own keys; a new one that keeps them 90 days
+                and stays when the stack is deleted, if left out.
+            deletion_protection: Whether the load balancer refuses to be deleted.
+
+        Raises:
+            ConfigError: GPU-INF-012, -013, -014 and -017.
+        """
+        super().__init__(scope, construct_id)
+        idle = int((idle_timeout or cdk.Duration.minutes(5)).to_seconds())
+        drain = int((drain_timeout or cdk.Duration.minutes(5)).to_seconds())
+        subnets = balancer_subnets(vpc, vpc_subnets, internet_facing=internet_facing)
+        report(
+            self,
+            check_load_balancer(
+                subnets,
+                idle_seconds=idle,
+                drain_seconds=drain,
+                has_certificate=certificate is not None,
+                plain_http=plain_http,
+                internet_facing=internet_facing,
+            ),
+        )
+        self.load_balancer: elbv2.ApplicationLoadBalancer = elbv2.ApplicationLoadBalancer(
+            self,
+            "Resource",
+            vpc=vpc,
+            vpc_subnets=ec2.SubnetSelection(subnets=subnets),
+            internet_facing=internet_facing,
+            idle_timeout=cdk.Duration.seconds(idle),
+            drop_invalid_header_fields=True,
+            deletion_protection=deletion_protection,
+        )
+        self.access_logs: s3.IBucket = access_logs or self._log_bucket()
+        self._log_to(self.access_logs)
+        self.target_group: elbv2.ApplicationTargetGroup = elbv2.ApplicationTargetGroup(
+            self,
+            "Nodes",
+            vpc=vpc,
+            port=node_port,
+            protocol=elbv2.ApplicationProtocol.HTTP,
+            target_type=elbv2.TargetType.INSTANCE,
+            deregistration_delay=cdk.Duration.seconds(drain),
+            load_balancing_algorithm_type=elbv2.TargetGroupLoadBalancingAlgorithmType.LEAST_OUTSTANDING_REQUESTS,
+            health_check=elbv2.HealthCheck(
+                path=NODE_HEALTH_PATH,
+                interval=cdk.Duration.seconds(10),
+                timeout=cdk.Duration.seconds(5),
+                healthy_threshold_count=2,
+                unhealthy_threshold_count=2,
+                healthy_http_codes="200",
+            ),
+        )
+        self.listener: elbv2.ApplicationListener = self.load_balancer.add_listener(
+            "Listener",
+            port=80 if certificate is None else 443,
+            protocol=elbv2.ApplicationProtocol.HTTP
+            if certificate is None
+            else elbv2.ApplicationProtocol.HTTPS,
+            certificates=None
+            if certificate is None
+            else [elbv2.ListenerCertificate.from_certificate_manager(certificate)],
+            ssl_policy=None if certificate is None else elbv2.SslPolicy.RECOMMENDED_TLS,
+            open=False,
+            default_target_groups=[self.target_group],
+        )
+        self.connections: ec2.Connections = self.listener.connections
+        for client in clients:
+            self.connections.allow_default_port_from(client, "clients of the models")
+
+    @property
+    def url(self) -> str:
+        """Address of the service, known at deployment; the name in the certificate is the user's own."""
+        secure = self.listener.port == 443
+        return f"http{'s' if secure else ''}://{self.load_balancer.load_balancer_dns_name}"
+
+    def _log_bucket(self) -> s3.Bucket:
+        bucket = s3.Bucket(
+            self,
+            "AccessLogs",
+            encryption=s3.BucketEncryption.S3_MANAGED,  # the only kind that the service writes to
+            enforce_ssl=True,
+            block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
+            object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
+            lifecycle_rules=[s3.LifecycleRule(expiration=cdk.Duration.days(_LOG_DAYS))],
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+        )
+        acknowledge(
+            bucket, "AwsSolutions::AwsSolutions-S1", "a bucket of access logs; logging it too would never end"
+        )
+        return bucket
+
+    def _log_to(self, bucket: s3.IBucket) -> None:
+        # Not log_access_logs(): that needs the Region, and writes a Region's account of the service into the policy.
+        stack = cdk.Stack.of(self)
+        added = bucket.add_to_resource_policy(
+            iam.PolicyStatement(
+                principals=[iam.ServicePrincipal(_LOG_SERVICE)],
+                actions=["s3:PutObject"],
+                resources=[bucket.arn_for_objects(f"AWSLogs/{stack.account}/*")],
+                conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
+            )
+        )
+        if added.policy_dependable is not None:
+            self.load_balancer.node.add_dependency(added.policy_dependable)
+        self.load_balancer.set_attribute("access_logs.s3.enabled", "true")
+        self.load_balancer.set_attribute("access_logs.s3.bucket", bucket.bucket_name)
+
+
+def check_load_balancer(
+    subnets: Sequence[ec2.ISubnet],
+    *,
+    idle_seconds: int,
+    drain_seconds: int,
+    has_certificate: bool,
+    plain_http: bool,
+    internet_facing: bool,
+) -> list[Finding]:
+    """Find what is wrong with a load balancer, as its parameters say it."""
+    return [
+        *check_tls(has_certificate=has_certificate, plain_http=plain_http, internet_facing=internet_facing),
+        *check_idle_timeout(idle_seconds),
+        *check_drain_timeout(drain_seconds),
+        *check_balancer_zones(zone_count(subnets)),
+    ]
+
+
+def zone_count(subnets: Sequence[ec2.ISubnet]) -> int:
+    """Availability Zones of subnets; those whose zone only the deployment knows count as one each."""
+    zones = [known(subnet.availability_zone) for subnet in subnets]
+    return len({zone for zone in zones if zone is not None}) + zones.count(None)
+
+
+def balancer_subnets(
+    vpc: ec2.IVpc, wish: ec2.SubnetSelection | None, *, internet_facing: bool
+) -> list[ec2.ISubnet]:
+    """The subnets of a load balancer: the user's, or one of each zone.
+
+    Args:
+        vpc: Network.
+        wish: The user's word, None if he leaves it open.
+        internet_facing: Whether it has public addresses.
+    """
+    if wish is None:
+        kind = ec2.SubnetType.PUBLIC if internet_facing else ec2.SubnetType.PRIVATE_WITH_EGRESS
+        return vpc.select_subnets(subnet_type=kind, one_per_az=True).subnets
+    return vpc.select_subnets(
+        availability_zones=wish.availability_zones,
+        one_per_az=wish.one_per_az,
+        subnet_filters=wish.subnet_filters,
+        subnet_group_name=wish.subnet_group_name,
+        subnets=wish.subnets,
+        subnet_type=wish.subnet_type,
+    ).subnets

@@ -1,0 +1,107 @@
+"""What the nodes of an inference fleet are told, and how they are placed."""
+
+from __future__ import annotations
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters.capacity.capacity import Capacity
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.inference.load_balancer import zone_count
+from cdk_gpu_clusters.inference.model_server import ModelServer
+from cdk_gpu_clusters.node.model_server import ServerSettings
+from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots, plan_servers
+from cdk_gpu_clusters.rules.placement import MAX_SPREAD_INSTANCES_PER_ZONE, PlacementStrategy
+
+# /dev/shm of a server of several accelerators, whose processes exchange data through it: this library's choice.
+_GROUP_SHARED_MEMORY_GIB = 8
+
+
+def plan_or_report(
+    scope: Construct,
+    record: InstanceType,
+    slots: ServerSlots | None,
+    port: int,
+    first_server_port: int,
+    findings: list[Finding],
+) -> ServerPlan:
+    """Plan the servers of a node; their faults are reported together with those found before.
+
+    Args:
+        scope: Whose faults they are.
+        record: Type of the nodes.
+        slots: How their accelerators are shared out.
+        port: Port of the node's balancer.
+        first_server_port: Port of the first server.
+        findings: What was found before.
+
+    Raises:
+        ConfigError: Every error.
+    """
+    try:
+        plan = plan_servers(record, slots, port=port, first_server_port=first_server_port)
+    except ConfigError as error:
+        report(scope, [*error.findings, *findings])
+        raise  # not reached: the findings of a ConfigError are errors
+    report(scope, [*plan.findings, *findings])
+    return plan
+
+
+def server_settings(
+    server: ModelServer, plan: ServerPlan, *, required: int, idle_seconds: int, drain_seconds: int
+) -> ServerSettings:
+    """The settings of a node's model servers.
+
+    Args:
+        server: The model server.
+        plan: How many servers a node runs, and with which devices.
+        required: Servers that must be up for the node to be healthy.
+        idle_seconds: How long a request or a stream may be silent.
+        drain_seconds: How long running requests of a leaving node get.
+    """
+    shared = server.shared_memory_gib
+    if shared is None and len(plan.devices[0]) > 1:
+        shared = _GROUP_SHARED_MEMORY_GIB
+    weights = server.weights
+    return ServerSettings(
+        image=server.reference,
+        plan=plan,
+        container_port=server.port,
+        health_path=server.health_path,
+        command=server.command,
+        environment=server.environment,
+        secrets={name: (secret.arn, secret.json_field or "") for name, secret in server.secrets.items()},
+        registry_login="" if server.registry_login is None else server.registry_login.arn,
+        weights_path="" if weights is None else weights.path,
+        weights_uri="" if weights is None else weights.uri or "",
+        shared_memory_gib=shared,
+        minimum_servers=required,
+        idle_timeout_seconds=idle_seconds,
+        drain_seconds=drain_seconds,
+        requests_per_server=server.max_concurrent_requests,
+    )
+
+
+def spread_where_it_fits(
+    vpc: ec2.IVpc,
+    vpc_subnets: ec2.SubnetSelection | None,
+    record: InstanceType,
+    capacity: Capacity,
+    maximum: int,
+) -> PlacementStrategy | None:
+    """Spread, if the type allows it and EC2 can hold that many nodes apart; None to leave it to the capacity.
+
+    Args:
+        vpc: Network.
+        vpc_subnets: Where the nodes stand, None for the private subnets.
+        record: Type of the nodes.
+        capacity: How they are bought.
+        maximum: Most nodes.
+    """
+    if capacity.terms.kind.is_reserved or "spread" not in (record.placement_strategies or ()):
+        return None
+    subnets = (vpc_subnets and vpc_subnets.subnets) or vpc.private_subnets
+    fits = 0 < maximum <= MAX_SPREAD_INSTANCES_PER_ZONE * zone_count(subnets)
+    return PlacementStrategy.SPREAD if fits else None

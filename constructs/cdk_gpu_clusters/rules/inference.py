@@ -1,0 +1,191 @@
+"""What can be wrong with a fleet of model servers behind a load balancer, as far as plain values tell."""
+
+from __future__ import annotations
+
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+
+_ALB = "Elastic Load Balancing user guide for Application Load Balancers"
+
+TLS = define_rule(
+    "GPU-INF-012",
+    "clients talk to the load balancer over TLS; plain HTTP only inside the network, and said aloud",
+    source="AWS Well-Architected, SEC09-BP02: enforce encryption in transit",
+)
+IDLE_TIMEOUT = define_rule(
+    "GPU-INF-013", "a load balancer waits 1 to 4,000 seconds for data", source=f"{_ALB}, idle_timeout"
+)
+BALANCER_ZONES = define_rule(
+    "GPU-INF-014",
+    "an Application Load Balancer stands in at least two Availability Zones",
+    source=f'{_ALB}, "Subnets for your load balancer"',
+)
+FLEET_ZONES = define_rule(
+    "GPU-INF-015",
+    "a service stands in two Availability Zones or more, unless its capacity lies in one",
+    source="AWS Well-Architected, REL10-BP01: deploy the workload to multiple locations",
+)
+ROOM_TO_SCALE = define_rule(
+    "GPU-INF-016",
+    "a fleet that scales has room between its bounds, and a size that nothing else sets",
+    source="EC2 Auto Scaling guide, target tracking; docs/capacity.md, Capacity Blocks",
+)
+DRAIN_TIMEOUT = define_rule(
+    "GPU-INF-017",
+    "a drain takes 1 to 3,600 seconds",
+    source=f"{_ALB}, deregistration_delay.timeout_seconds",
+)
+SERVERS_REQUIRED = define_rule(
+    "GPU-INF-018",
+    "a healthy node has at least one server up, and needs no more than it runs",
+    source="nbsrv of the node's balancer",
+)
+COUNTS = define_rule(
+    "GPU-INF-019", "limits and targets of a server are positive", source="Docker and HAProxy references"
+)
+
+
+def check_tls(*, has_certificate: bool, plain_http: bool, internet_facing: bool) -> list[Finding]:
+    """Find a load balancer that would take requests in clear text without being told so.
+
+    Args:
+        has_certificate: Whether a certificate was given.
+        plain_http: Whether plain HTTP was asked for.
+        internet_facing: Whether the load balancer has public addresses.
+    """
+    if has_certificate and not plain_http:
+        return []
+    if plain_http and not has_certificate and not internet_facing:
+        return []
+    where = "internet-facing" if internet_facing else "internal"
+    how = "plain_http=True" if plain_http else "no certificate"
+    return [
+        TLS.finding(
+            cause="a certificate and plain HTTP exclude each other"
+            if has_certificate
+            else "requests and answers would cross the network in clear text",
+            got=f"an {where} load balancer with {how}" + (" and a certificate" if has_certificate else ""),
+            allowed="certificate=..., or plain_http=True for an internal one",
+            fix="give an ACM certificate" + ("" if internet_facing else ", or say plain_http=True"),
+        )
+    ]
+
+
+def check_idle_timeout(seconds: int) -> list[Finding]:
+    """Find an idle time-out that the load balancer refuses."""
+    if 1 <= seconds <= 4000:
+        return []
+    return [
+        IDLE_TIMEOUT.finding(
+            cause="the load balancer cannot wait that long for data",
+            got=f"{seconds} seconds",
+            allowed="1 to 4,000 seconds",
+            fix="let the servers send something more often, such as a comment line in an event stream",
+        )
+    ]
+
+
+def check_drain_timeout(seconds: int) -> list[Finding]:
+    """Find a drain that the target group refuses."""
+    if 1 <= seconds <= 3600:
+        return []
+    return [
+        DRAIN_TIMEOUT.finding(
+            cause="running requests cannot get that long when a node leaves",
+            got=f"{seconds} seconds",
+            allowed="1 to 3,600 seconds",
+            fix="change drain_timeout",
+        )
+    ]
+
+
+def check_balancer_zones(zone_count: int) -> list[Finding]:
+    """Find a load balancer in too few zones."""
+    if zone_count >= 2:
+        return []
+    return [
+        BALANCER_ZONES.finding(
+            cause="the load balancer has subnets in too few Availability Zones",
+            got=f"{zone_count}",
+            allowed="2 or more",
+            fix="pass load_balancer_subnets with one subnet in each of two zones; the nodes may stand in one",
+        )
+    ]
+
+
+def check_fleet_zones(zone_count: int, *, pinned: bool) -> list[Finding]:
+    """Find a service that goes down with one zone, though its capacity does not ask for that.
+
+    Args:
+        zone_count: Zones of the nodes.
+        pinned: Whether reserved capacity lies in one zone.
+    """
+    if zone_count >= 2 or pinned:
+        return []
+    return [
+        FLEET_ZONES.finding(
+            cause="the whole service stands in one Availability Zone",
+            got="one zone",
+            allowed="two or more",
+            fix="choose subnets in two zones, or acknowledge it",
+            severity=Severity.WARNING,
+        )
+    ]
+
+
+def check_room_to_scale(minimum: int, maximum: int, *, size_is_set: bool) -> list[Finding]:
+    """Find a scaling policy that can do nothing, or that fights another one.
+
+    Args:
+        minimum: Least nodes.
+        maximum: Most nodes.
+        size_is_set: Whether a Capacity Block's own lifecycle sets the size.
+    """
+    if size_is_set:
+        return [
+            ROOM_TO_SCALE.finding(
+                cause="the Capacity Block's start and end set the size of this fleet",
+                got="a scaling policy",
+                allowed="no scaling policy",
+                fix="leave the policy out: the block is paid for as a whole",
+            )
+        ]
+    if minimum < maximum:
+        return []
+    return [
+        ROOM_TO_SCALE.finding(
+            cause="a scaling policy cannot change the size of this fleet",
+            got=f"{minimum} to {maximum} nodes",
+            allowed="min_node_count below max_node_count",
+            fix="give both bounds, or leave the policy out",
+        )
+    ]
+
+
+def check_servers_required(required: int, server_count: int) -> list[Finding]:
+    """Find a health limit that a node can never meet, or always meets.
+
+    Args:
+        required: Servers that must be up for the node to be healthy.
+        server_count: Servers of a node.
+    """
+    if 1 <= required <= server_count:
+        return []
+    return [
+        SERVERS_REQUIRED.finding(
+            cause="the node can never, or will always, call itself healthy",
+            got=str(required),
+            allowed=f"1 to {server_count}",
+            fix="change min_servers_per_node",
+        )
+    ]
+
+
+def check_counts(**counts: float | None) -> list[Finding]:
+    """Find limits and targets that are not positive; None is left alone."""
+    return [
+        COUNTS.finding(
+            cause=f"{name} is not positive", got=str(count), allowed="1 or more", fix=f"change {name}"
+        )
+        for name, count in counts.items()
+        if count is not None and count < 1
+    ]
