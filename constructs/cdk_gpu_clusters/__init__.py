@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import Egress
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
-    from cdk_gpu_clusters.node.settings import NodeFile, UserPart
+    from cdk_gpu_clusters.node.node_file import NodeFile
+    from cdk_gpu_clusters.node.settings import UserPart
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
@@ -80,7 +81,7 @@ else:
         "MigLayout": "rules.mig_layout",
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
-        "NodeFile": "node.settings",
+        "NodeFile": "node.node_file",
         "NodeImage": "compute.node_image",
         "NodeRole": "compute.node_role",
         "Orchestrator": "rules.interfaces",

@@ -21,6 +21,7 @@ from cdk_gpu_clusters import (
     ConfigError,
     GpuFleet,
     InferenceFleet,
+    MigLayout,
     ModelServer,
     ModelWeights,
     NodeFile,
@@ -44,6 +45,8 @@ CLIENTS = ec2.Peer.ipv4("10.0.0.0/16")
 BLOCK = Capacity.capacity_block(
     "cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z"
 )
+SEVENTHS = MigLayout(["1g.5gb"] * 7)
+SPLIT: dict[str, Any] = {"instance_type": "p4d.24xlarge", "mig": SEVENTHS}
 
 
 def service(site: Site, name: str = "Chat", **options: Any) -> InferenceFleet:
@@ -233,6 +236,16 @@ def test_a_node_is_told_its_servers_within_the_limit_of_user_data(
     assert len(text) < 12_000
 
 
+def test_a_server_runs_on_each_slice_of_the_layout(site: Site) -> None:
+    mixed = MigLayout(["3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"])
+    made = service(site, instance_type="p4d.24xlarge", mig=[SEVENTHS] * 4 + [mixed] * 4)
+    assert made.servers.server_count == 4 * 7 + 4 * 4
+    text = user_data(site.resources())
+    assert "MODEL_COUNT=44" in text
+    assert "gpu-mig" in text
+    assert len(text) < 16_384
+
+
 def test_the_hook_outlasts_the_drain(site: Site) -> None:
     service(site, drain_timeout=cdk.Duration.minutes(20))
     resources = site.resources()
@@ -354,6 +367,10 @@ def test_no_other_partition_is_written_down(
         ({"min_servers_per_node": 0}, {"GPU-INF-018"}),
         ({"slots": ServerSlots.tensor_parallel(3)}, {"GPU-INF-001"}),
         ({"instance_type": "m8g.4xlarge"}, {"GPU-INF-002"}),
+        (SPLIT | {"slots": ServerSlots.per_mig_slice(55)}, {"GPU-INF-022"}),
+        (SPLIT | {"slots": ServerSlots.per_accelerator()}, {"GPU-INF-022"}),
+        (SPLIT | {"mig": [MigLayout.whole_gpu(), *[SEVENTHS] * 7]}, {"GPU-INF-022"}),
+        (SPLIT | {"instance_type": "g6e.48xlarge"}, {"GPU-MIG-001"}),
         ({"instance_type": "p99.48xlarge"}, {"GPU-INST-001"}),
         ({"node_port": 9003}, {"GPU-INF-004"}),
         ({"server": ModelServer(image="https://x/y")}, {"GPU-INF-006"}),
@@ -368,7 +385,10 @@ def test_no_other_partition_is_written_down(
         ),
         ({"server": ModelServer(image=IMAGE, weights=ModelWeights.from_path("models"))}, {"GPU-INF-011"}),
         ({"server": ModelServer(image=IMAGE, max_concurrent_requests=0)}, {"GPU-INF-019"}),
-        ({"server": ModelServer(image=IMAGE, environment={"HF_TOKEN": "hf_abcdefgh"})}, {"GPU-UD-002"}),
+        (
+            {"server": ModelServer(image=IMAGE, environment={"KEY": "AKIA" + "ABCDEFGHIJKLMNOP"})},
+            {"GPU-UD-002"},
+        ),
         ({"requests_per_minute_per_node": 0}, {"GPU-INF-019"}),
         ({"requests_per_minute_per_node": 60, "max_node_count": None}, {"GPU-INF-016"}),
         ({"min_node_count": 3, "max_node_count": 2}, {"GPU-FLT-001"}),

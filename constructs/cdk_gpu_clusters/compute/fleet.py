@@ -27,7 +27,8 @@ from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.settings import NodeFile, UserPart
+from cdk_gpu_clusters.node.node_file import NodeFile
+from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig_layout import MigLayout

@@ -11,7 +11,8 @@ from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
-from cdk_gpu_clusters.node.settings import NodeFile, NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.node_file import NodeFile
+from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, check_settings
 from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 

@@ -30,6 +30,7 @@ from cdk_gpu_clusters.inference.metrics import InferenceMetrics
 from cdk_gpu_clusters.inference.model_server import ModelServer
 from cdk_gpu_clusters.inference.node_servers import plan_or_report, server_settings, spread_where_it_fits
 from cdk_gpu_clusters.inference.scaling import Tracking, metric_tracking, request_tracking
+from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.inference import (
@@ -38,6 +39,7 @@ from cdk_gpu_clusters.rules.inference import (
     check_room_to_scale,
     check_servers_required,
 )
+from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
@@ -88,6 +90,8 @@ class InferenceFleet(Construct, InferenceMetrics):
         min_node_count: int,
         max_node_count: int | None = None,
         slots: ServerSlots | None = None,
+        mig: MigLayout | Sequence[MigLayout] | None = None,
+        fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
         vpc_subnets: ec2.SubnetSelection | None = None,
         capacity: Capacity | None = None,
         placement: PlacementStrategy | None = None,
@@ -119,7 +123,10 @@ class InferenceFleet(Construct, InferenceMetrics):
             server: The model server.
             min_node_count: Least nodes.
             max_node_count: Most nodes; as many as the least if left out.
-            slots: How the accelerators of a node are shared out; one server per accelerator if left out.
+            slots: How the accelerators of a node are shared out; one server per MIG slice with `mig`, else one per
+                accelerator, if left out.
+            mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out.
+            fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
             vpc_subnets: Where the nodes stand; the VPC's private subnets if left out, one subnet where the capacity
                 is reserved.
             capacity: How the nodes are bought; on demand if left out.
@@ -159,6 +166,7 @@ class InferenceFleet(Construct, InferenceMetrics):
             self,
             record,
             slots,
+            mig,
             node_port,
             first_server_port,
             [
@@ -205,6 +213,8 @@ class InferenceFleet(Construct, InferenceMetrics):
             max_node_count=maximum,
             capacity=capacity,
             efa=False,
+            mig=mig,
+            fabric_manager_order=fabric_manager_order,
             placement=placement or spread_where_it_fits(vpc, vpc_subnets, record, capacity, maximum),
             image=image,
             root_volume=root_volume,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
@@ -12,7 +14,14 @@ from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.inference.load_balancer import zone_count
 from cdk_gpu_clusters.inference.model_server import ModelServer
 from cdk_gpu_clusters.node.model_server import ServerSettings
-from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots, plan_servers
+from cdk_gpu_clusters.rules.mig import plan_mig
+from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.model_servers import (
+    ServerPlan,
+    ServerSlots,
+    check_mig_slots,
+    plan_servers,
+)
 from cdk_gpu_clusters.rules.placement import MAX_SPREAD_INSTANCES_PER_ZONE, PlacementStrategy
 
 # /dev/shm of a server of several accelerators, whose processes exchange data through it: this library's choice.
@@ -23,6 +32,7 @@ def plan_or_report(
     scope: Construct,
     record: InstanceType,
     slots: ServerSlots | None,
+    mig: MigLayout | Sequence[MigLayout] | None,
     port: int,
     first_server_port: int,
     findings: list[Finding],
@@ -33,6 +43,7 @@ def plan_or_report(
         scope: Whose faults they are.
         record: Type of the nodes.
         slots: How their accelerators are shared out.
+        mig: How their GPUs are split.
         port: Port of the node's balancer.
         first_server_port: Port of the first server.
         findings: What was found before.
@@ -41,6 +52,13 @@ def plan_or_report(
         ConfigError: Every error.
     """
     try:
+        if mig is not None:
+            split = plan_mig(record, mig)
+            findings = [
+                *check_mig_slots(slots, split.slices_per_node, whole_gpus=split.whole_gpus_per_node),
+                *findings,
+            ]
+            slots = slots or ServerSlots.per_mig_slice(split.slices_per_node)
         plan = plan_servers(record, slots, port=port, first_server_port=first_server_port)
     except ConfigError as error:
         report(scope, [*error.findings, *findings])

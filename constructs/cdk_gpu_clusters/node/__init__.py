@@ -1,9 +1,9 @@
 """The software of a plain EC2 training node: its user data, boot checks, peer list and drain. Imports no CDK."""
 
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, MigSettings, mig_settings
+from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import (
     COMMUNICATION_VARIABLES,
-    NodeFile,
     NodeSettings,
     UserPart,
     check_settings,

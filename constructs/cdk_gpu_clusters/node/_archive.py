@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from cdk_gpu_clusters.node.settings import NodeFile
+from cdk_gpu_clusters.node.node_file import NodeFile
 
 #: Where each file of this package goes on the node, and its mode.
 INSTALLED_FILES: Mapping[str, tuple[str, int]] = {

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from cdk_gpu_clusters.node._archive import installed_text
 from cdk_gpu_clusters.node.haproxy import Balancer, render_haproxy
-from cdk_gpu_clusters.node.settings import NodeFile, UserPart
+from cdk_gpu_clusters.node.node_file import NodeFile
+from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerPlan
 
 _PROGRAM = "/usr/local/libexec/gpu-cluster/model-servers"

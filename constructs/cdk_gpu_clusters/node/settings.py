@@ -9,6 +9,7 @@ from enum import Enum
 
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node.mig import MigSettings
+from cdk_gpu_clusters.node.node_file import NodeFile, check_files
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
@@ -54,13 +55,6 @@ USER_PART = define_rule(
 )
 
 
-FILE = define_rule(
-    "GPU-UD-006",
-    "A file for the node has an absolute path of its own and ASCII text without CDK tokens",
-    source="the files travel in a compressed archive, where CloudFormation resolves nothing",
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserPart:
     r"""A part that the user adds to the user data.
@@ -76,25 +70,6 @@ class UserPart:
 
     content_type: str
     body: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFile:
-    r"""A static file that is put on the node before any other service starts; it travels compressed.
-
-    Attributes:
-        path: Absolute path on the node.
-        text: ASCII text, known at synthesis: a CDK token would be lost in the compression.
-        mode: Permissions.
-
-    Example:
-        >>> NodeFile(path="/etc/gpu-cluster/on-drain", text="#!/bin/sh\nsync\n", mode=0o755).path
-        '/etc/gpu-cluster/on-drain'
-    """
-
-    path: str
-    text: str
-    mode: int = 0o644
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +168,7 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
         *_check_text(settings.fleet_name, what="the fleet's name", path="fleet_name"),
         *_check_environment(settings),
         *_check_parts(settings),
-        *_check_files(settings),
+        *check_files(settings.files),
     ]
 
 
@@ -211,28 +186,6 @@ def _check_text(value: str, *, what: str, path: str) -> list[Finding]:
             path=path,
         )
     ]
-
-
-def _check_files(settings: NodeSettings) -> list[Finding]:
-    findings = []
-    for index, file in enumerate(settings.files):
-        path = f"files[{index}]"
-        if not file.path.startswith("/") or ".." in file.path.split("/") or not file.path.isascii():
-            findings.append(
-                FILE.finding(cause="not an absolute path", got=file.path, allowed="such as /etc/x", path=path)
-            )
-        if [other.path for other in settings.files].index(file.path) != index:
-            findings.append(FILE.finding(cause="two files have this path", got=file.path, path=path))
-        if not file.text.isascii() or "${Token[" in file.text:
-            findings.append(
-                FILE.finding(
-                    cause="the text holds a CDK token or a character beyond ASCII",
-                    got=file.path,
-                    fix="write what is known only at deployment in a user part",
-                    path=path,
-                )
-            )
-    return findings
 
 
 def _check_environment(settings: NodeSettings) -> list[Finding]:

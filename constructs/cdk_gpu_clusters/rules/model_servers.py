@@ -42,6 +42,12 @@ NO_NVLINK = define_rule(
     source="NVIDIA data sheets of the GPUs (catalogue, nvlink_gbytes_per_s_per_gpu)",
 )
 
+SLICES_MATCH = define_rule(
+    "GPU-INF-022",
+    "every slice of the fleet's MIG layout has a server, and no GPU stays idle",
+    source="a GPU that is split takes no whole-GPU server, and the servers of a node get one kind of device",
+)
+
 
 class DeviceKind(str, Enum):
     """What a model server is given."""
@@ -184,6 +190,36 @@ def check_slots(instance_type: InstanceType, slots: ServerSlots) -> list[Finding
     if slots.mig_slices_per_node is None:
         return _check_groups(instance_type, slots.devices_per_server)
     return _check_slices(instance_type, slots.mig_slices_per_node)
+
+
+def check_mig_slots(slots: ServerSlots | None, slices_per_node: int, *, whole_gpus: int) -> list[Finding]:
+    """Find slots that do not go with the fleet's MIG layout.
+
+    Args:
+        slots: How the accelerators are shared out, None for one server per slice.
+        slices_per_node: Slices that the layout makes on a node.
+        whole_gpus: GPUs that it leaves whole.
+    """
+    findings = []
+    if slots is not None and slots.mig_slices_per_node != slices_per_node:
+        findings.append(
+            SLICES_MATCH.finding(
+                cause="the slots are not those of the fleet's MIG layout",
+                got="whole GPUs" if slots.mig_slices_per_node is None else str(slots.mig_slices_per_node),
+                allowed=f"per_mig_slice({slices_per_node})",
+                fix="leave slots out: mig says it all",
+            )
+        )
+    if whole_gpus:
+        findings.append(
+            SLICES_MATCH.finding(
+                cause="GPUs that are not split run no server beside those that are",
+                got=f"{whole_gpus} whole GPUs",
+                allowed="a layout for every GPU",
+                fix="split them too, if only into one slice, such as 7g.40gb",
+            )
+        )
+    return findings
 
 
 def check_ports(plan: ServerPlan) -> list[Finding]:
