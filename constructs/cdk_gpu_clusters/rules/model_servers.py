@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from itertools import combinations
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule, raise_for
+from cdk_gpu_clusters.rules.server_ports import check_ports
 
 #: Instances that one GPU can be cut into at most (NVIDIA Multi-Instance GPU user guide, "Concepts").
 MAX_MIG_SLICES_PER_GPU = 7
-# Privileged ports end at 1023 (ip(7)); ephemeral ports, which outgoing connections take, begin at 32768 (Linux
-# kernel documentation, ip_local_port_range).
-_FIRST_PORT, _LAST_PORT = 1024, 32_767
 
 GROUP_DIVIDES = define_rule(
     "GPU-INF-001",
@@ -30,11 +27,6 @@ SLICE_COUNT = define_rule(
     "GPU-INF-003",
     "a node has at least one MIG slice, and at most 7 per GPU",
     source='NVIDIA Multi-Instance GPU user guide, "Concepts"',
-)
-PORTS = define_rule(
-    "GPU-INF-004",
-    "the ports of a node differ, and lie from 1,024 to 32,767",
-    source="ip(7); Linux kernel documentation, ip_local_port_range",
 )
 NO_NVLINK = define_rule(
     "GPU-INF-010",
@@ -167,7 +159,16 @@ def plan_servers(
         first_server_port=first_server_port,
         findings=tuple(findings),
     )
-    raise_for([*findings, *check_ports(plan)])
+    raise_for(
+        [
+            *findings,
+            *check_ports(
+                port=[port],
+                stats_port=[stats_port],
+                first_server_port=list(plan.server_ports) or [first_server_port],
+            ),
+        ]
+    )
     return plan
 
 
@@ -219,33 +220,6 @@ def check_mig_slots(slots: ServerSlots | None, slices_per_node: int, *, whole_gp
                 fix="split them too, if only into one slice, such as 7g.40gb",
             )
         )
-    return findings
-
-
-def check_ports(plan: ServerPlan) -> list[Finding]:
-    """Find ports of a node that collide, or that a server cannot count on."""
-    taken = {"port": [plan.port], "stats_port": [plan.stats_port]}
-    taken["first_server_port"] = list(plan.server_ports) or [plan.first_server_port]
-    findings = [
-        PORTS.finding(
-            cause=f"{name} is privileged, or other programs may have taken it for a connection of theirs",
-            got=_span(ports),
-            allowed=f"{_FIRST_PORT} to {_LAST_PORT}",
-            fix=f"change {name}",
-        )
-        for name, ports in taken.items()
-        if ports[0] < _FIRST_PORT or ports[-1] > _LAST_PORT
-    ]
-    findings += [
-        PORTS.finding(
-            cause=f"{name} and {other} take the same port",
-            got=f"{_span(taken[name])} and {_span(taken[other])}",
-            allowed="ports that differ",
-            fix=f"change {name} or {other}",
-        )
-        for name, other in combinations(taken, 2)
-        if set(taken[name]) & set(taken[other])
-    ]
     return findings
 
 
@@ -316,7 +290,3 @@ def _devices(instance_type: InstanceType, slots: ServerSlots) -> tuple[tuple[int
         return tuple((index,) for index in range(slots.mig_slices_per_node))
     size = slots.devices_per_server
     return tuple(tuple(range(first, first + size)) for first in range(0, _accelerators(instance_type), size))
-
-
-def _span(ports: list[int]) -> str:
-    return str(ports[0]) if len(ports) == 1 else f"{ports[0]} to {ports[-1]}"
