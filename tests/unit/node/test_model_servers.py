@@ -9,13 +9,18 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node import (
+    USER_DATA_LIMIT_BYTES,
     NodeFile,
     NodeSettings,
     check_settings,
     check_user_data,
+    mig_settings,
     render_user_data,
+    user_data_size_bytes,
 )
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
+from cdk_gpu_clusters.rules.mig import plan_mig
+from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
 
 PROGRAM = "usr/local/libexec/gpu-cluster/model-servers"
@@ -345,6 +350,14 @@ def test_56_servers_leave_room_in_the_user_data() -> None:
     assert len(with_servers) - len(without) < 5_500
     assert len(with_servers) < 16_384 - 4_096, "MIG and a file system come on top"
     assert check_user_data(with_servers) == [], "ARNs are no secrets"
+
+
+def test_56_servers_and_the_slices_that_they_need_fit_together() -> None:
+    mig = mig_settings(plan_mig("p4d.24xlarge", MigLayout(["1g.5gb"] * 7)))
+    settings = node_settings(
+        mig=mig, files=model_server_files(LARGEST), user_parts=(model_server_part(LARGEST),)
+    )
+    assert USER_DATA_LIMIT_BYTES - user_data_size_bytes(render_user_data(settings)) > 1_000
 
 
 def test_a_literal_secret_next_to_arns_is_still_found() -> None:
