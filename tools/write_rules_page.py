@@ -34,6 +34,7 @@ AREAS = {
     "LUS": "FSx for Lustre",
     "LT": "Launch templates",
     "MIG": "GPUs split with MIG",
+    "MNT": "Mounts on the nodes",
     "NET": "Networks, zones and endpoints",
     "PLC": "Placement groups",
     "RGN": "Regions",

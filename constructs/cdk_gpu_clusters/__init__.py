@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
     from cdk_gpu_clusters.compute.fleet import GpuFleet
+    from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
     from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
     from cdk_gpu_clusters.compute.node_image import NodeImage
     from cdk_gpu_clusters.compute.node_role import NodeRole
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.node_file import NodeFile
     from cdk_gpu_clusters.node.settings import UserPart
+    from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
@@ -76,6 +78,7 @@ else:
         "LustreStorageType": "catalogue.lustre",
         "LustreStore": "storage.lustre_store",
         "LustreStoreBase": "storage.lustre_store_base",
+        "LustreStoreLike": "compute.fleet_mounts",
         "LustreVersion": "catalogue.lustre",
         "MetadataMode": "rules.lustre_sizing",
         "MigLayout": "rules.mig_layout",
@@ -93,6 +96,7 @@ else:
         "Severity": "errors",
         "UpdatePolicy": "compute.auto_scaling_group",
         "UserPart": "node.settings",
+        "checkpoint_environment": "node.storage",
     }
 
     def __getattr__(name: str) -> object:
@@ -131,6 +135,7 @@ __all__ = [
     "LustreStorageType",
     "LustreStore",
     "LustreStoreBase",
+    "LustreStoreLike",
     "LustreVersion",
     "MetadataMode",
     "MigLayout",
@@ -149,4 +154,5 @@ __all__ = [
     "UpdatePolicy",
     "UserPart",
     "__version__",
+    "checkpoint_environment",
 ]

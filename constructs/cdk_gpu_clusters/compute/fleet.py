@@ -19,6 +19,7 @@ from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
 from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
 from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
+from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, join_stores
 from cdk_gpu_clusters.compute.fleet_node import fleet_user_data
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
@@ -90,6 +91,8 @@ class GpuFleet(Construct, FleetMetrics):
         role: iam.IRole | None = None,
         mig: MigLayout | Sequence[MigLayout] | None = None,
         fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
+        mounts: Mapping[str, LustreStoreLike] | None = None,
+        scratch: bool = True,
         environment: Mapping[str, str] | None = None,
         user_data_parts: Sequence[UserPart] = (),
         node_files: Sequence[NodeFile] = (),
@@ -123,7 +126,11 @@ class GpuFleet(Construct, FleetMetrics):
             role: Role of the nodes; a new `NodeRole` if left out. Gets the fleet's own policy.
             mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out. Excludes EFA.
             fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
-            environment: Variables for every login and job on the node, such as NCCL settings.
+            mounts: FSx for Lustre file systems by mount point, such as `{"/fsx": store}`. A `LustreStore` lets the
+                nodes in by itself. A node that cannot mount one is terminated, with the reason logged.
+            scratch: Whether the node's local disks, where the type has some, become one file system at `/scratch`.
+            environment: Variables for every login and job on the node, such as NCCL settings, or the places that
+                `checkpoint_environment` gives.
             user_data_parts: Further user-data parts, after the fleet's own.
             node_files: Static files for the nodes, there before any other service starts.
             peer_list: Whether the nodes have `gpu-peers`, which lists the fleet; without it the user data is smaller.
@@ -135,7 +142,8 @@ class GpuFleet(Construct, FleetMetrics):
             log_retention: How long boot events are kept; one month if left out.
 
         Raises:
-            ConfigError: GPU-FLT-001 to -007, and the faults of type, capacity, placement, interfaces, MIG and image.
+            ConfigError: GPU-FLT-001 to -007, GPU-MNT-001 to -003, and the faults of type, capacity, placement,
+                interfaces, MIG and image.
         """
         super().__init__(scope, construct_id)
         plan = plan_fleet(
@@ -191,11 +199,14 @@ class GpuFleet(Construct, FleetMetrics):
                 files=node_files,
                 peer_list=peer_list,
                 fabric_manager_order=fabric_manager_order,
+                mounts=mounts or {},
+                scratch=scratch,
             ),
         )
         self.connections: ec2.Connections = ec2.Connections(
             security_groups=self.launch_template.security_groups
         )
+        join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0])
         self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(
             update_policy, target_groups
         )

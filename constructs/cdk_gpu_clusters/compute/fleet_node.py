@@ -9,10 +9,12 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
+from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, lustre_mounts
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings
 from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 
@@ -23,6 +25,7 @@ _SPOT_DRAIN_SECONDS = 90
 # Time that a drained node needs to complete its terminating hook.
 _HOOK_MARGIN_SECONDS = 60
 _COMMUNICATION_VARIABLES = ("NCCL_", "FI_")
+_CHECKPOINT_VARIABLES = ("CHECKPOINT_",)
 
 
 def fleet_user_data(
@@ -35,6 +38,8 @@ def fleet_user_data(
     files: Sequence[NodeFile],
     peer_list: bool,
     fabric_manager_order: FabricManagerOrder,
+    mounts: Mapping[str, LustreStoreLike],
+    scratch: bool,
 ) -> str:
     """The user data of a fleet's nodes.
 
@@ -47,9 +52,11 @@ def fleet_user_data(
         files: Further static files.
         peer_list: Whether the nodes find each other with `gpu-peers`.
         fabric_manager_order: Whether GPUs are split before or after the fabric manager starts.
+        mounts: File systems by mount point.
+        scratch: Whether local disks, where the type has some, become one file system.
 
     Raises:
-        ConfigError: GPU-UD-003, -005 and -006.
+        ConfigError: GPU-UD-003, -005 and -006, GPU-MNT-001 to -003.
     """
     settings = _node_settings(
         plan,
@@ -60,6 +67,8 @@ def fleet_user_data(
         files=tuple(files),
         peer_list=peer_list,
         fabric_manager_order=fabric_manager_order,
+        mounts=lustre_mounts(mounts),
+        scratch=scratch,
     )
     report(scope, check_settings(settings))
     return render_user_data(settings)
@@ -75,7 +84,10 @@ def _node_settings(
     files: tuple[NodeFile, ...],
     peer_list: bool,
     fabric_manager_order: FabricManagerOrder,
+    mounts: tuple[LustreMount, ...],
+    scratch: bool,
 ) -> NodeSettings:
+    disks = sum(disk.count for disk in plan.instance_type.local_disks)
     accelerator, is_spot = plan.instance_type.accelerator, plan.capacity.terms.kind is CapacityKind.SPOT
     ready, stopped = plan.ready_timeout_seconds, plan.drain_timeout_seconds
     boot = max(ready - _LAST_WORDS_SECONDS, ready // 2)
@@ -94,8 +106,15 @@ def _node_settings(
             key: value for key, value in environment.items() if key.startswith(_COMMUNICATION_VARIABLES)
         },
         extra_environment={
-            key: value for key, value in environment.items() if not key.startswith(_COMMUNICATION_VARIABLES)
+            key: value
+            for key, value in environment.items()
+            if not key.startswith(_COMMUNICATION_VARIABLES + _CHECKPOINT_VARIABLES)
         },
+        checkpoint_environment={
+            key: value for key, value in environment.items() if key.startswith(_CHECKPOINT_VARIABLES)
+        },
+        mounts=mounts,
+        scratch=ScratchSettings(disk_count=disks) if scratch and disks else None,
         user_parts=user_parts,
         files=files,
         peer_list=peer_list,

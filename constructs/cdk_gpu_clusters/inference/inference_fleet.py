@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
 from aws_cdk import aws_autoscaling as autoscaling
@@ -18,6 +18,7 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
+from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.inference.load_balancer import (
@@ -98,6 +99,7 @@ class InferenceFleet(Construct, InferenceMetrics):
         image: NodeImage | None = None,
         root_volume: RootVolume | None = None,
         role: iam.IRole | None = None,
+        mounts: Mapping[str, LustreStoreLike] | None = None,
         node_port: int = 8080,
         first_server_port: int = 9000,
         min_servers_per_node: int | None = None,
@@ -134,6 +136,7 @@ class InferenceFleet(Construct, InferenceMetrics):
             image: Machine image; the newest recommended one of the type at each deployment if left out.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out. Images and weights must fit.
             role: Role of the nodes; a new one if left out.
+            mounts: FSx for Lustre file systems by mount point, such as one that holds `ModelWeights`.
             node_port: Port of the nodes' own balancers.
             first_server_port: Port of the first server of a node, on loopback; the others follow.
             min_servers_per_node: Servers that must be up for a node to stay in service; half of them if left out.
@@ -215,6 +218,8 @@ class InferenceFleet(Construct, InferenceMetrics):
             efa=False,
             mig=mig,
             fabric_manager_order=fabric_manager_order,
+            mounts=mounts,
+            scratch=False,
             placement=placement or spread_where_it_fits(vpc, vpc_subnets, record, capacity, maximum),
             image=image,
             root_volume=root_volume,

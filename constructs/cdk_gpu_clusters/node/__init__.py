@@ -10,6 +10,12 @@ from cdk_gpu_clusters.node.settings import (
     default_nccl_environment,
     nccl_environment,
 )
+from cdk_gpu_clusters.node.storage import (
+    LustreMount,
+    ScratchSettings,
+    check_storage,
+    checkpoint_environment,
+)
 from cdk_gpu_clusters.node.user_data import (
     USER_DATA_LIMIT_BYTES,
     check_secrets,
@@ -23,14 +29,18 @@ __all__ = [
     "COMMUNICATION_VARIABLES",
     "USER_DATA_LIMIT_BYTES",
     "FabricManagerOrder",
+    "LustreMount",
     "MigSettings",
     "NodeFile",
     "NodeSettings",
+    "ScratchSettings",
     "UserPart",
     "check_secrets",
     "check_settings",
+    "check_storage",
     "check_user_data",
     "check_user_data_size",
+    "checkpoint_environment",
     "default_nccl_environment",
     "mig_settings",
     "nccl_environment",

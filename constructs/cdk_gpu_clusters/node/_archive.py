@@ -28,6 +28,19 @@ MIG_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/mig-apply.sh": ("usr/local/libexec/gpu-cluster/mig-apply", 0o755),
     "files/gpu-mig.service": ("etc/systemd/system/gpu-mig.service", 0o644),
 }
+_STORAGE_FILES = {"scripts/storage.sh": ("usr/local/libexec/gpu-cluster/storage.sh", 0o644)}
+#: What a node that mounts Lustre gets besides.
+LUSTRE_FILES: Mapping[str, tuple[str, int]] = {
+    **_STORAGE_FILES,
+    "scripts/mount-lustre.sh": ("usr/local/libexec/gpu-cluster/mount-lustre", 0o755),
+    "files/gpu-lustre.service": ("etc/systemd/system/gpu-lustre.service", 0o644),
+}
+#: What a node with scratch on its local disks gets besides.
+SCRATCH_FILES: Mapping[str, tuple[str, int]] = {
+    **_STORAGE_FILES,
+    "scripts/scratch-raid.sh": ("usr/local/libexec/gpu-cluster/scratch-raid", 0o755),
+    "files/gpu-scratch.service": ("etc/systemd/system/gpu-scratch.service", 0o644),
+}
 
 
 def read_file(name: str) -> str:
@@ -44,17 +57,32 @@ def installed_text(name: str) -> str:
 
 
 @cache
-def installed_archive(*, mig: bool = False, peer_list: bool = True, extra: tuple[NodeFile, ...] = ()) -> str:
+def installed_archive(
+    *,
+    mig: bool = False,
+    lustre: bool = False,
+    scratch: bool = False,
+    peer_list: bool = True,
+    extra: tuple[NodeFile, ...] = (),
+) -> str:
     """A tar.gz of all static files, in base64, to be unpacked at the root of the node.
 
     Args:
         mig: Whether the unit that splits GPUs is among them.
+        lustre: Whether the unit that mounts Lustre is.
+        scratch: Whether the unit that mounts local disks is.
         peer_list: Whether `gpu-peers` is among them.
         extra: Further files; one archive for all is smaller than two.
     """
+    chosen = {
+        **INSTALLED_FILES,
+        **(MIG_FILES if mig else {}),
+        **(LUSTRE_FILES if lustre else {}),
+        **(SCRATCH_FILES if scratch else {}),
+    }
     files = [
         NodeFile(path=f"/{path}", text=installed_text(name), mode=mode)
-        for name, (path, mode) in ({**INSTALLED_FILES, **MIG_FILES} if mig else INSTALLED_FILES).items()
+        for name, (path, mode) in chosen.items()
         if peer_list or name != "scripts/gpu-peers.sh"
     ]
     buffer = io.BytesIO()

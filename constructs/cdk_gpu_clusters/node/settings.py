@@ -10,6 +10,7 @@ from enum import Enum
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.node_file import NodeFile, check_files
+from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings, check_storage
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
@@ -102,6 +103,10 @@ class NodeSettings:
             reserve the number given here fails its boot.
         mig: How the GPUs are split, before anything uses them; None: they stay whole. The node is ready only when
             all its MIG devices are there.
+        mounts: FSx for Lustre file systems that the node mounts; it is ready only when each has taken a file.
+        scratch: Its local disks as one file system, also in SCRATCH_DIR of every login session; None: left alone.
+        checkpoint_environment: Where jobs keep checkpoints, as `checkpoint_environment` makes it, for every login
+            session.
         watch_drain: Whether the node watches for termination and Spot notices.
         user_parts: The user's own parts, run after the library's; the node is ready only when they are done, and
             fails when a script of theirs fails.
@@ -124,6 +129,9 @@ class NodeSettings:
     extra_environment: Mapping[str, str] = field(default_factory=dict)
     huge_pages: int | None = None
     mig: MigSettings | None = None
+    mounts: tuple[LustreMount, ...] = ()
+    scratch: ScratchSettings | None = None
+    checkpoint_environment: Mapping[str, str] = field(default_factory=dict)
     watch_drain: bool = True
     user_parts: tuple[UserPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
@@ -169,6 +177,11 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
         *_check_environment(settings),
         *_check_parts(settings),
         *check_files(settings.files),
+        *check_storage(
+            settings.mounts,
+            settings.scratch,
+            checkpoint_directory=settings.checkpoint_environment.get("CHECKPOINT_DIR"),
+        ),
     ]
 
 
@@ -193,6 +206,7 @@ def _check_environment(settings: NodeSettings) -> list[Finding]:
     given = {
         "nccl_environment": settings.nccl_environment,
         "extra_environment": settings.extra_environment,
+        "checkpoint_environment": settings.checkpoint_environment,
     }
     for where, variables in given.items():
         for name, value in variables.items():

@@ -165,7 +165,13 @@ def _part_sizes(text: str) -> dict[str, int]:
 def _cloud_config(settings: NodeSettings) -> str:
     # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
     mig = settings.mig
-    archive = installed_archive(mig=mig is not None, peer_list=settings.peer_list, extra=settings.files)
+    archive = installed_archive(
+        mig=mig is not None,
+        lustre=bool(settings.mounts),
+        scratch=settings.scratch is not None,
+        peer_list=settings.peer_list,
+        extra=settings.files,
+    )
     install = f"echo {archive} | base64 -d | tar -xzC / && systemctl daemon-reload"
     lines = [
         "#cloud-config",
@@ -182,6 +188,9 @@ def _cloud_config(settings: NodeSettings) -> str:
 def _setting_files(settings: NodeSettings) -> dict[str, list[str]]:
     nccl = nccl_environment(settings)
     session = {name: value for name, value in nccl.items() if not name.startswith("NCCL_")}
+    if settings.scratch is not None:
+        session["SCRATCH_DIR"] = settings.scratch.mount_point
+    session.update(sorted(settings.checkpoint_environment.items()))
     session.update(sorted(settings.extra_environment.items()))
     files = {"/etc/gpu-cluster/node.env": list(_assignments(_node_environment(settings)))}
     if nccl:
@@ -190,6 +199,11 @@ def _setting_files(settings: NodeSettings) -> dict[str, list[str]]:
         files["/etc/nccl.conf"] = [source, *(f"{name}={value}" for name, value in nccl.items())]
     if session:
         files["/etc/profile.d/gpu-cluster.sh"] = [f"export {line}" for line in _assignments(session)]
+    if settings.mounts:
+        files["/etc/gpu-cluster/mounts"] = [
+            f"{mount.mount_point} {mount.dns_name} {mount.mount_name} {mount.options}"
+            for mount in settings.mounts
+        ]
     if settings.huge_pages is not None:
         files["/etc/sysctl.d/99-gpu-cluster.conf"] = [f"vm.nr_hugepages = {settings.huge_pages}"]
     return files
@@ -212,6 +226,11 @@ def _node_environment(settings: NodeSettings) -> dict[str, str]:
     }
     if settings.mig is not None:
         values["GPU_MIG_COUNT"] = settings.mig.device_count
+    if settings.mounts:
+        values["GPU_MOUNTS"] = len(settings.mounts)
+    if settings.scratch is not None:
+        values["GPU_SCRATCH"] = settings.scratch.mount_point
+        values["GPU_SCRATCH_DISKS"] = settings.scratch.disk_count
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
@@ -227,4 +246,15 @@ def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
 def _start_script(settings: NodeSettings) -> str:
     units = "gpu-node-boot gpu-node-drain" if settings.watch_drain else "gpu-node-boot"
     # --no-block: gpu-node-boot waits for cloud-init, which waits for this script.
-    return f"#!/bin/sh\nsystemctl enable {units} && systemctl start --no-block {units}\n"
+    start = f"systemctl enable {units} && systemctl start --no-block {units}\n"
+    return f"#!/bin/sh\n{_storage_start(settings)}{start}"
+
+
+def _storage_start(settings: NodeSettings) -> str:
+    units = ["gpu-scratch"] if settings.scratch is not None else []
+    units += ["gpu-lustre"] if settings.mounts else []
+    if not units:
+        return ""
+    names = " ".join(units)
+    # The user's scripts come next and find the mounts. What fails here is told by gpu-node-boot, with its reason.
+    return f"systemctl enable {names}\ntimeout {settings.boot_deadline_seconds} systemctl start {names} || true\n"

@@ -380,7 +380,7 @@ def test_node_is_not_ready_while_its_gpus_are_not_split(mig_node: MigNode) -> No
     assert boot()[1]["reason"] == "mig: gpu-mig has not finished: not started"
     mig_node.wish("1g.6gb")
     mig_node.apply()
-    assert boot()[1]["reason"].startswith("mig: gpu-mig failed GPU 0: no profile 1g.6gb")
+    assert boot()[1]["reason"].startswith("mig: GPU 0: no profile 1g.6gb")
     mig_node.wish("1g.5gb,1g.5gb")
     mig_node.apply()
     assert boot()[1]["reason"] == "mig: 4 of 2 MIG devices"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +14,14 @@ import cdk_gpu_clusters.node
 
 FOLDER = Path(cdk_gpu_clusters.node.__file__).parent
 SCRIPTS = sorted((FOLDER / "scripts").glob("*.sh"))
+SOURCED = {"lib.sh", "storage.sh"}
 TOOLS = Path(sys.executable).parent
 
 
 def test_there_are_scripts() -> None:
-    assert {script.name for script in SCRIPTS} >= {
-        "lib.sh",
+    assert {script.name for script in SCRIPTS} >= SOURCED | {
+        "mount-lustre.sh",
+        "scratch-raid.sh",
         "node-boot.sh",
         "node-drain.sh",
         "gpu-peers.sh",
@@ -39,9 +43,24 @@ def test_scripts_are_clean(command: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "script", [script for script in SCRIPTS if script.name != "lib.sh"], ids=lambda path: path.name
+    "script", [script for script in SCRIPTS if script.name not in SOURCED], ids=lambda path: path.name
 )
 def test_scripts_stop_at_the_first_error(script: Path) -> None:
     lines = script.read_text().splitlines()
     assert lines[0] == "#!/usr/bin/env bash"
     assert "set -euo pipefail" in lines
+
+
+@pytest.mark.parametrize("unit", sorted((FOLDER / "files").glob("*.service")), ids=lambda path: path.name)
+def test_units_are_understood_by_systemd(unit: Path, tmp_path: Path) -> None:
+    text = unit.read_text()
+    assert {"[Unit]", "[Service]"} <= set(text.splitlines())
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        return
+    copy = tmp_path / unit.name.replace("@", "@1")  # the node's programs are not installed here
+    copy.write_text(re.sub(r"(?m)^(Exec\w+)=.*$", r"\1=/bin/true", text))
+    done = subprocess.run(
+        [analyze, "verify", "--recursive-errors=no", str(copy)], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")

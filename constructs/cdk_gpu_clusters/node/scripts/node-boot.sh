@@ -20,6 +20,27 @@ check_user_data() {
   echo "cloud-init is done"
 }
 
+# check_unit NAME: what gpu-NAME.service said during this boot; an older word counts for nothing.
+check_unit() {
+  local said='not started'
+  if grep -qsF "$(cat "$ROOT/proc/sys/kernel/random/boot_id")" "$STATE_DIR/$1.json"; then
+    said=$(sed 's/.*"state":"\([a-z]*\)".*"reason":"\(.*\)".*/\1 \2/' "$STATE_DIR/$1.json")
+  fi
+  case $said in
+  ok*) echo "${said#ok }" ;;
+  failed*)
+    echo "${said#failed }"
+    return 2
+    ;;
+  *)
+    echo "gpu-$1 has not finished: $said"
+    return 1
+    ;;
+  esac
+}
+check_scratch() { check_unit scratch; }
+check_lustre() { check_unit lustre; }
+
 check_limits() {
   local pages
   if [[ -z ${GPU_HUGE_PAGES:-} ]]; then
@@ -45,22 +66,12 @@ check_gpu() {
 }
 
 check_mig() {
-  local state='' seen
-  # What gpu-mig said during this boot; an older word counts for nothing.
-  if grep -qsF "$(cat "$ROOT/proc/sys/kernel/random/boot_id")" "$STATE_DIR/mig.json"; then
-    state=$(sed 's/.*"state":"\([a-z]*\)".*"reason":"\(.*\)".*/\1 \2/' "$STATE_DIR/mig.json")
+  local said status=0 seen
+  said=$(check_unit mig) || status=$?
+  if ((status)); then
+    echo "$said"
+    return "$status"
   fi
-  case $state in
-  ok*) ;;
-  failed*)
-    echo "gpu-mig ${state}"
-    return 2
-    ;;
-  *)
-    echo "gpu-mig has not finished: ${state:-not started}"
-    return 1
-    ;;
-  esac
   seen=$(timeout -k 5 60 nvidia-smi -L 2>&1 | grep -c '^ *MIG ' || true)
   echo "$seen of $GPU_MIG_COUNT MIG devices"
   ((seen == GPU_MIG_COUNT)) || return 2
@@ -156,6 +167,9 @@ trap 'finish failed "node-boot stopped unexpectedly at: $BASH_COMMAND"' EXIT
 load_node
 if [[ -e $STATE_DIR/launched-$INSTANCE_ID ]]; then FIRST_BOOT=false; fi
 write_result starting ''
+# Before the user's scripts, which may have failed for the want of a mount.
+if [[ -n ${GPU_SCRATCH:-} ]]; then stage scratch check_scratch; fi
+if ((${GPU_MOUNTS:-0} > 0)); then stage lustre check_lustre; fi
 stage user-data check_user_data
 stage limits check_limits
 if ((GPU_ACCELERATOR_COUNT > 0)); then stage driver "check_$GPU_ACCELERATOR"; fi

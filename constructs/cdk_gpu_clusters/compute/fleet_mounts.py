@@ -1,0 +1,91 @@
+"""What a fleet needs of the file systems that its nodes mount."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters.catalogue.instances import InstanceType
+from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
+from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.node.storage import LustreMount
+
+
+class LustreStoreLike(Protocol):
+    """A file system of FSx for Lustre: a `LustreStore`, or CDK's own `aws_fsx.LustreFileSystem`."""
+
+    @property
+    def dns_name(self) -> str:
+        """Name to mount."""
+        ...
+
+    @property
+    def mount_name(self) -> str:
+        """The file system's own word behind the name."""
+        ...
+
+
+@runtime_checkable
+class _KnowsClients(Protocol):
+    """A store that opens its ports to clients, and knows which of them cannot mount it."""
+
+    def allow_clients(self, security_group: ec2.ISecurityGroup) -> None: ...
+
+    def check_client(
+        self,
+        *,
+        subnets: Sequence[ec2.ISubnet] = (),
+        instance_type: InstanceType | None = None,
+        node_count: int | None = None,
+        efa: bool | None = None,
+    ) -> list[Finding]: ...
+
+
+def lustre_mounts(stores: Mapping[str, LustreStoreLike]) -> tuple[LustreMount, ...]:
+    """The mounts of a node, in the order given.
+
+    Args:
+        stores: File systems by mount point.
+    """
+    return tuple(
+        LustreMount(mount_point=point, dns_name=store.dns_name, mount_name=store.mount_name)
+        for point, store in stores.items()
+    )
+
+
+def join_stores(
+    scope: Construct,
+    plan: FleetPlan,
+    stores: Mapping[str, LustreStoreLike],
+    security_group: ec2.ISecurityGroup,
+) -> None:
+    """Open each file system to the nodes, where it can do that by itself, and report what keeps them from it.
+
+    Args:
+        scope: The fleet.
+        plan: What was decided about it.
+        stores: File systems by mount point.
+        security_group: Group of the nodes.
+
+    Raises:
+        ConfigError: The faults that the file systems find in their clients.
+    """
+    known = [store for store in stores.values() if isinstance(store, _KnowsClients)]
+    findings = [
+        finding
+        for store in known
+        for finding in store.check_client(
+            subnets=plan.subnets,
+            instance_type=plan.instance_type,
+            node_count=plan.maximum,
+            # Nodes without EFA mount over TCP; the others as the file system has it.
+            efa=None if plan.efa else False,
+        )
+    ]
+    report(scope, findings)
+    for store in known:
+        store.allow_clients(security_group)

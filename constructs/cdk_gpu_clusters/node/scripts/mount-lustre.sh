@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# Mounts the FSx for Lustre file systems of /etc/gpu-cluster/mounts at every boot: installs the client where the image
+# has none, tries until the boot's deadline, then writes and deletes a file. /etc/fstab would try once, and say nothing.
+#
+# A line of /etc/gpu-cluster/mounts: MOUNT_POINT DNS_NAME MOUNT_NAME OPTIONS
+set -euo pipefail
+UNIT=lustre
+# shellcheck source=storage.sh
+. "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/storage.sh"
+
+# FSx for Lustre user guide, "Installing the Lustre client".
+REPOSITORY=https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu
+KEY=https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc
+INSTALL_TRIES=4
+KERNEL=$(uname -r)
+
+has_client() { command -v mount.lustre >/dev/null && run 60 modprobe lustre; }
+
+# get_client: install the client of this system; WHY is what kept it from that.
+get_client() {
+  local codename ring=$ROOT/usr/share/keyrings/fsx-lustre.asc package=lustre-client-modules-$KERNEL
+  case $(system) in
+  amzn*)
+    WHY="bake lustre-client into the image, or let the subnet reach the Amazon Linux repository (in S3)"
+    packages install lustre-client
+    ;;
+  ubuntu*)
+    WHY="bake $package into the image, or let the subnet reach $REPOSITORY"
+    # shellcheck source=/dev/null
+    codename=$(. "$ROOT/etc/os-release" && printf '%s' "$VERSION_CODENAME")
+    mkdir -p "${ring%/*}" "$ROOT/etc/apt/sources.list.d"
+    run 60 curl -sSf -m 20 --retry 2 -o "$ring" "$KEY" || return 1
+    echo "deb [signed-by=${ring#"$ROOT"}] $REPOSITORY $codename main" >"$ROOT/etc/apt/sources.list.d/fsx-lustre.list"
+    packages update || return 1
+    packages install "$package" && return
+    if [[ $SAID == *"Unable to locate package"* ]]; then
+      WHY="$REPOSITORY has no client for kernel $KERNEL: bake linux-aws and lustre-client-modules-aws into the image"
+    fi
+    return 1
+    ;;
+  *)
+    SAID="no Lustre client is known for $(system)"
+    WHY="bake one into the image"
+    return 1
+    ;;
+  esac
+}
+
+ensure_client() {
+  local try WHY=''
+  if has_client; then return; fi
+  event lustre installing "no client for kernel $KERNEL in the image"
+  for ((try = 1; ; try++)); do
+    if get_client; then break; fi
+    if ((try >= INSTALL_TRIES || $(uptime_seconds) >= UNTIL)); then
+      fail "no Lustre client for $(system), kernel $KERNEL, and none could be installed: $(words): $WHY"
+    fi
+    sleep 15
+  done
+  command -v mount.lustre >/dev/null || fail "the Lustre client is installed, and there is still no mount.lustre"
+  run 60 modprobe lustre || fail "the Lustre client is installed, but kernel $KERNEL does not load it: $(words)"
+}
+
+# mounted POINT: "SOURCE TYPE" of what is mounted there.
+mounted() { awk -v point="$ROOT$1" '$2 == point { there = $1 " " $3 } END { print there }' "$ROOT/proc/mounts"; }
+
+# hint: what the words of mount.lustre usually mean on FSx.
+hint() {
+  case $SAID in
+  *"parse NID"* | *"not known"*) echo "the name does not resolve: is the file system there, and DNS on in the VPC?" ;;
+  *"No such file"*) echo "the file system has another mount name" ;;
+  *"Invalid argument"*) echo "a 2.15 client needs a file system of version 2.12 or later" ;;
+  *) echo "do the security groups of nodes and file system let TCP 988 and 1018-1023 through, both ways?" ;;
+  esac
+}
+
+# mount_one POINT DNS_NAME MOUNT_NAME OPTIONS
+mount_one() {
+  local point=$1 directory=$ROOT$1 source=$2@tcp:/$3 options=$4 try there last=''
+  if [[ ! -d $directory ]]; then
+    mkdir -p "$directory"
+    # While nothing is mounted, nobody fills the root volume by mistake.
+    chattr +i "$directory" 2>/dev/null || true
+  fi
+  for ((try = 1; ; try++)); do
+    there=$(mounted "$point")
+    # The kernel knows the server by its address, so that only the mount name can be compared.
+    if [[ $there == *":/$3 lustre" ]]; then return; fi
+    if [[ -n $there ]]; then fail "$point is taken by $there"; fi
+    if ((try == 1)); then result mounting "$source at $point"; fi
+    if run 120 mount -t lustre -o "$options" "$source" "$directory"; then return; fi
+    if (($(uptime_seconds) >= UNTIL)); then fail "$source at $point, tried $try times: $(words): $(hint)"; fi
+    if [[ $SAID != "$last" ]]; then result waiting "$source at $point: $(words)"; fi
+    last=$SAID
+    sleep $((try < 6 ? try * 2 : 10 + RANDOM % 5))
+  done
+}
+
+# probe POINT OPTIONS: a file can be made, reaches the servers, and goes away. The name is the node's own.
+probe() {
+  if [[ ,$2, == *,ro,* ]]; then
+    run 60 ls "$ROOT$1" || fail "$1 is mounted but cannot be listed: $(words)"
+    return
+  fi
+  # shellcheck disable=SC2016 # expands in the inner shell
+  run 60 bash -c 'file=$(mktemp "$1/.gpu-cluster.XXXXXXXX") || exit
+    trap "rm -f \"$file\"" EXIT
+    echo probe >"$file" && sync "$file"' probe "$ROOT$1" || fail "$1 is mounted but takes no files: $(words)"
+}
+
+mapfile -t MOUNTS <"$ROOT/etc/gpu-cluster/mounts"
+ensure_client
+DONE=''
+for LINE in "${MOUNTS[@]}"; do
+  read -r POINT NAME VOLUME OPTIONS <<<"$LINE"
+  mount_one "$POINT" "$NAME" "$VOLUME" "$OPTIONS"
+  probe "$POINT" "$OPTIONS"
+  DONE+=" $POINT"
+done
+trap - EXIT
+result ok "mounted:$DONE"

@@ -1,0 +1,202 @@
+"""What the nodes mount: FSx for Lustre file systems, and scratch on their local disks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import PurePosixPath
+
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+
+_PATH = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
+_WORD = re.compile(r"[!-~]+")
+#: Directories that belong to the system with all below them, and those that do by themselves.
+_SYSTEM_TREES = (
+    "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root", "/run", "/sbin", "/sys",
+    "/tmp", "/usr", "/var", "/opt/amazon", "/opt/aws", "/opt/dlami", "/opt/nvidia",  # noqa: S108 - refused, not used
+)  # fmt: skip
+_SYSTEM_DIRECTORIES = ("/home", "/opt")
+
+MOUNT_POINT = define_rule(
+    "GPU-MNT-001",
+    "A mount point is an absolute path outside the system's directories",
+    source="Filesystem Hierarchy Standard 3.0, chapters 3 to 6; a mount hides what lies below it",
+)
+OVERLAP = define_rule(
+    "GPU-MNT-002",
+    "Mount points are different, and none lies inside another",
+    source="mount(8): the later mount hides the earlier; a directory inside a shared file system is made on all nodes",
+)
+MOUNT_TEXT = define_rule(
+    "GPU-MNT-003",
+    "DNS name, mount name and options of a mount are single words",
+    source="the node reads them as fields of one line; mount(8) separates options by commas",
+)
+ACCESS_TIME = define_rule(
+    "GPU-MNT-004",
+    "Lustre is mounted with relatime",
+    source='FSx for Lustre user guide, "Mounting": noatime makes the release of cold files inaccurate',
+)
+CHECKPOINTS = define_rule(
+    "GPU-MNT-005",
+    "Checkpoints lie on shared storage",
+    source="the root volume and the local disks go with their node",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LustreMount:
+    """An FSx for Lustre file system and where a node mounts it.
+
+    Attributes:
+        mount_point: Absolute path on the node, known at synthesis.
+        dns_name: DNS name of the file system; may be a CDK token, which is carried verbatim.
+        mount_name: Its mount name; may be a CDK token.
+        options: Options of mount(8), separated by commas. `relatime,flock` is what the FSx for Lustre user guide
+            mounts with ("Mounting from an Amazon EC2 instance", stored copy of 2026).
+
+    Example:
+        >>> LustreMount(mount_point="/fsx", dns_name="fs-0.fsx.us-east-1.amazonaws.com", mount_name="abcd").options
+        'relatime,flock'
+    """
+
+    mount_point: str
+    dns_name: str
+    mount_name: str
+    options: str = "relatime,flock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScratchSettings:
+    """The local NVMe disks of a node as one file system, which is empty after every stop of the instance.
+
+    Attributes:
+        mount_point: Absolute path on the node.
+        disk_count: Local disks that must be there.
+    """
+
+    disk_count: int
+    mount_point: str = "/scratch"
+
+
+def checkpoint_environment(
+    directory: str | None = None,
+    *,
+    local_directory: str | None = None,
+    s3_uri: str | None = None,
+    express_s3_uri: str | None = None,
+) -> dict[str, str]:
+    """The variables that tell jobs where checkpoints go. Nothing reads them by itself: they are for your scripts.
+
+    Args:
+        directory: `CHECKPOINT_DIR`, on a shared file system, such as `/fsx/checkpoints`.
+        local_directory: `CHECKPOINT_LOCAL_DIR`, on the node itself, such as `/scratch/checkpoints`.
+        s3_uri: `CHECKPOINT_S3_URI`; may hold a CDK token.
+        express_s3_uri: `CHECKPOINT_EXPRESS_S3_URI`, of a bucket in the nodes' zone; may hold a CDK token.
+
+    Example:
+        >>> checkpoint_environment("/fsx/checkpoints")
+        {'CHECKPOINT_DIR': '/fsx/checkpoints'}
+    """
+    given = {
+        "CHECKPOINT_DIR": directory,
+        "CHECKPOINT_LOCAL_DIR": local_directory,
+        "CHECKPOINT_S3_URI": s3_uri,
+        "CHECKPOINT_EXPRESS_S3_URI": express_s3_uri,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def check_storage(
+    mounts: Sequence[LustreMount],
+    scratch: ScratchSettings | None = None,
+    *,
+    checkpoint_directory: str | None = None,
+) -> list[Finding]:
+    """Find what is wrong with the mounts of a node.
+
+    Args:
+        mounts: File systems.
+        scratch: Local disks, None for none.
+        checkpoint_directory: Where jobs write checkpoints, if that is known.
+
+    Example:
+        >>> bad = LustreMount(mount_point="/usr/fsx", dns_name="fs-0.fsx.us-east-1.amazonaws.com", mount_name="abcd")
+        >>> [finding.id for finding in check_storage([bad])]
+        ['GPU-MNT-001']
+    """
+    points = {f"mounts[{mount.mount_point}]": mount.mount_point for mount in mounts}
+    shared = [mount.mount_point for mount in mounts]
+    findings = [finding for path, point in points.items() for finding in _check_point(point, path)]
+    if scratch is not None:
+        findings += _check_point(scratch.mount_point, "scratch")
+    findings += _check_overlap([*shared, *([] if scratch is None else [scratch.mount_point])])
+    for mount in mounts:
+        findings += _check_text(mount)
+    if checkpoint_directory is not None and not any(_is_inside(checkpoint_directory, one) for one in shared):
+        findings.append(
+            CHECKPOINTS.finding(
+                cause="checkpoints are written to a place that goes with its node",
+                got=checkpoint_directory,
+                allowed=", ".join(f"below {point}" for point in shared)
+                or "a directory of a mounted file system",
+                fix="put them on a mount, and the fast copies into CHECKPOINT_LOCAL_DIR",
+                path="checkpoint_environment.CHECKPOINT_DIR",
+                severity=Severity.WARNING,
+            )
+        )
+    return findings
+
+
+def _is_inside(path: str, directory: str) -> bool:
+    return PurePosixPath(path).is_relative_to(directory)
+
+
+def _check_point(point: str, path: str) -> list[Finding]:
+    if not _PATH.fullmatch(point):
+        cause = "a mount point is an absolute path of letters, digits, dots, dashes and underscores"
+    elif point in _SYSTEM_DIRECTORIES or any(_is_inside(point, tree) for tree in _SYSTEM_TREES):
+        cause = "this directory belongs to the system"
+    else:
+        return []
+    return [
+        MOUNT_POINT.finding(
+            cause=cause, got=point or "nothing", allowed="such as /fsx, /scratch or /mnt/data", path=path
+        )
+    ]
+
+
+def _check_overlap(points: Iterable[str]) -> list[Finding]:
+    return [
+        OVERLAP.finding(
+            cause="two mounts have one mount point" if one == two else "one mount point lies inside another",
+            got=one if one == two else f"{one} and {two}",
+            fix="mount them side by side, such as /fsx and /scratch",
+            path="mounts",
+        )
+        for one, two in combinations(points, 2)
+        if _is_inside(one, two) or _is_inside(two, one)
+    ]
+
+
+def _check_text(mount: LustreMount) -> list[Finding]:
+    path = f"mounts[{mount.mount_point}]"
+    texts = {"dns_name": mount.dns_name, "mount_name": mount.mount_name, "options": mount.options}
+    findings = [
+        MOUNT_TEXT.finding(cause="this is not one word", got=repr(text), path=f"{path}.{name}")
+        for name, text in texts.items()
+        if not _WORD.fullmatch(text)
+    ]
+    if "noatime" in mount.options.split(","):
+        findings.append(
+            ACCESS_TIME.finding(
+                cause="with noatime, files in use look cold and are released",
+                got=mount.options,
+                fix="use relatime",
+                path=f"{path}.options",
+                severity=Severity.WARNING,
+            )
+        )
+    return findings

@@ -1,0 +1,155 @@
+"""Fleets that mount Lustre, and use their local disks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_fsx as fsx
+from constructs import Construct
+
+from cdk_gpu_clusters import (
+    ConfigError,
+    EfaSecurityGroup,
+    Finding,
+    GpuFleet,
+    LustreStoreLike,
+    checkpoint_environment,
+)
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.errors import define_rule
+from sites import Site, only
+
+TEMPLATE = "AWS::EC2::LaunchTemplate"
+NO_CLIENT = define_rule("GPU-TST-001", "a store of the tests refuses a client", source="the tests")
+
+
+class Store(Construct):
+    """A store that opens itself to clients and checks them."""
+
+    def __init__(self, scope: Construct, name: str, fault: Finding | None = None) -> None:
+        super().__init__(scope, name)
+        self.dns_name = cdk.Fn.import_value(f"{name}-dns")
+        self.mount_name = cdk.Fn.import_value(f"{name}-mount")
+        self.fault = fault
+        self.groups: list[ec2.ISecurityGroup] = []
+        self.asked: list[tuple[int, str, int | None, bool | None]] = []
+
+    def allow_clients(self, security_group: ec2.ISecurityGroup) -> None:
+        self.groups.append(security_group)
+
+    def check_client(
+        self,
+        *,
+        subnets: Sequence[ec2.ISubnet] = (),
+        instance_type: InstanceType | None = None,
+        node_count: int | None = None,
+        efa: bool | None = None,
+    ) -> list[Finding]:
+        self.asked.append((len(subnets), instance_type.name if instance_type else "", node_count, efa))
+        return [self.fault] if self.fault else []
+
+
+def fleet(site: Site, **options: Any) -> GpuFleet:
+    given: dict[str, Any] = {
+        "vpc": site.vpc, "vpc_subnets": site.one_subnet, "instance_type": "p5.48xlarge", "node_count": 2,
+    }  # fmt: skip
+    return GpuFleet(site.stack, "Trainers", **(given | options))
+
+
+def user_data(site: Site) -> list[str]:
+    """The lines of the user data, with references as JSON."""
+    encoded = only(site.resources(), TEMPLATE)["LaunchTemplateData"]["UserData"]["Fn::Base64"]
+    parts = [encoded] if isinstance(encoded, str) else encoded["Fn::Join"][1]
+    return "".join(part if isinstance(part, str) else json.dumps(part) for part in parts).splitlines()
+
+
+def test_mounts_reach_the_node_as_references_in_plain_text(site: Site) -> None:
+    fleet(site, mounts={"/fsx": Store(site.stack, "Corpus"), "/models": Store(site.stack, "Models")})
+    lines = user_data(site)
+    at = lines.index("- path: /etc/gpu-cluster/mounts")
+    assert lines[at + 2 : at + 4] == [
+        '    /fsx {"Fn::ImportValue": "Corpus-dns"} {"Fn::ImportValue": "Corpus-mount"} relatime,flock',
+        '    /models {"Fn::ImportValue": "Models-dns"} {"Fn::ImportValue": "Models-mount"} relatime,flock',
+    ]
+    assert "    GPU_MOUNTS=2" in lines
+
+
+def test_store_is_opened_to_the_group_of_the_fabric_and_asked_about_the_nodes(site: Site) -> None:
+    store = Store(site.stack, "Corpus")
+    fabric = EfaSecurityGroup(site.stack, "Fabric", vpc=site.vpc)
+    fleet(site, mounts={"/fsx": store}, fabric=fabric)
+    assert [group.security_group_id for group in store.groups] == [fabric.security_group_id]
+    assert store.asked == [(1, "p5.48xlarge", 2, None)]
+
+
+def test_nodes_without_efa_mount_over_tcp(site: Site) -> None:
+    store = Store(site.stack, "Corpus")
+    trainers = fleet(site, mounts={"/fsx": store}, instance_type="g5.2xlarge")
+    assert store.asked == [(1, "g5.2xlarge", 2, False)]
+    assert store.groups == trainers.launch_template.security_groups
+
+
+def test_fault_that_a_store_finds_is_the_fleets(site: Site) -> None:
+    store = Store(site.stack, "Corpus", NO_CLIENT.finding(cause="these nodes cannot mount it"))
+    with pytest.raises(ConfigError, match=r"GPU-TST-001: Site/Trainers: these nodes cannot mount it"):
+        fleet(site, mounts={"/fsx": store})
+
+
+def test_cdks_own_file_system_can_be_mounted(site: Site) -> None:
+    own = fsx.LustreFileSystem(
+        site.stack, "Own", vpc=site.vpc, vpc_subnet=site.vpc.private_subnets[0], storage_capacity_gib=1200,
+        lustre_configuration=fsx.LustreConfiguration(deployment_type=fsx.LustreDeploymentType.SCRATCH_2),
+    )  # fmt: skip
+    mounts: dict[str, LustreStoreLike] = {"/fsx": own}
+    fleet(site, mounts=mounts)
+    [line] = [line for line in user_data(site) if line.startswith("    /fsx ")]
+    assert "LustreMountName" in line
+
+
+def test_wrong_mount_points_are_named_at_the_fleet(site: Site) -> None:
+    stores = {point: Store(site.stack, point.replace("/", "-")) for point in ("/usr/fsx", "/a", "/a/b")}
+    with pytest.raises(ConfigError) as raised:
+        fleet(site, mounts=stores)
+    assert [finding.id for finding in raised.value.findings] == ["GPU-MNT-001", "GPU-MNT-002"]
+    assert all(finding.path.startswith("Site/Trainers.mounts") for finding in raised.value.findings)
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "scratch", "disks"),
+    [
+        ("p5.48xlarge", True, "8"),
+        ("g5.2xlarge", True, "1"),
+        ("p5.48xlarge", False, None),
+        ("trn1.32xlarge", True, "4"),
+    ],
+)
+def test_local_disks_become_scratch_where_there_are_some(
+    site: Site, instance_type: str, scratch: bool, disks: str | None
+) -> None:
+    fleet(site, instance_type=instance_type, scratch=scratch)
+    lines = [line.strip() for line in user_data(site)]
+    assert [line for line in lines if line.startswith("GPU_SCRATCH_DISKS=")] == (
+        [f"GPU_SCRATCH_DISKS={disks}"] if disks else []
+    )
+    assert ("export SCRATCH_DIR=/scratch" in lines) is (disks is not None)
+
+
+def test_type_without_local_disks_has_no_scratch(site: Site) -> None:
+    fleet(site, instance_type="g5g.xlarge")
+    assert not any("SCRATCH" in line for line in user_data(site))
+
+
+def test_place_of_checkpoints_is_checked_against_the_mounts(site: Site) -> None:
+    trainers = fleet(
+        site,
+        mounts={"/fsx": Store(site.stack, "Corpus")},
+        environment=checkpoint_environment("/scratch/checkpoints"),
+    )
+    warnings = [str(entry.data) for entry in trainers.node.metadata if entry.type.endswith("warning")]
+    assert any("GPU-MNT-005" in warning for warning in warnings)
+    assert "    export CHECKPOINT_DIR=/scratch/checkpoints" in user_data(site)
