@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
@@ -15,6 +16,14 @@ import aws_cdk as cdk
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
+from cdk_gpu_clusters_stacks.data import (
+    CheckpointStack,
+    ExistingLustre,
+    LinkStack,
+    LustreStack,
+    Store,
+    data_stacks,
+)
 from cdk_gpu_clusters_stacks.fabric import FabricStack
 from cdk_gpu_clusters_stacks.network import cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
@@ -30,34 +39,72 @@ DEFAULT_CLUSTER_FILE = "cluster.yaml"
 def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
     """Define the stacks of a cluster.
 
-    Stacks follow life spans: the network, one for each fabric, one for each fleet's reservation, one for each fleet,
-    all named after their key in the cluster file. So a fleet that comes, goes or moves leaves every other template
-    byte-identical.
+    Stacks follow life spans: the network, one for each store, one for each fabric and for its way to a store, one for
+    each fleet's reservation, one for each fleet, all named after their key in the cluster file. So a fleet that comes,
+    goes or moves leaves every other template byte-identical.
 
     Args:
         app: The app.
         spec: The cluster.
     """
-    env = cdk.Environment(account=spec.account, region=spec.region)
+    env = _env(spec)
     for key, value in {"gpu-cluster": spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
     place = cluster_place(app, spec, env)
+    stores = data_stacks(app, spec, place, env)
     fabrics: dict[str, FabricStack] = {}
+    links: dict[str, LinkStack] = {}
     for name, fleet in spec.training.fleets.items():
         efa = uses_efa(fleet.instance_type, fleet.efa)
         if efa and fleet.fabric not in fabrics:
             fabrics[fleet.fabric] = FabricStack(
                 app, f"{spec.name}-fabric-{fleet.fabric}", place=place, env=env
             )
-        FleetStack(
+        made = FleetStack(
             app,
             f"{spec.name}-fleet-{name}",
             fleet=fleet,
             place=place,
             fabric=fabrics[fleet.fabric] if efa else None,
             capacity=_capacity_stack(app, spec, name, fleet, placed=efa, env=env),
+            mounts=_mounts(stores, fleet),
+            checkpoints=_checkpoints(stores, fleet),
             env=env,
         )
+        if efa:
+            _link(app, spec, fleet, stores, fabrics[fleet.fabric], links, made)
+
+
+def _link(
+    app: cdk.App,
+    spec: ClusterSpec,
+    fleet: FleetSpec,
+    stores: Mapping[str, Store],
+    fabric: FabricStack,
+    links: dict[str, LinkStack],
+    made: FleetStack,
+) -> None:
+    """Make the ways from a fleet's fabric to what it mounts, each once, before the fleet."""
+    for name in sorted(set(fleet.mounts.values())):
+        store = stores[name]
+        stack_name = f"{spec.name}-link-{name}-{fleet.fabric}"
+        if stack_name not in links and not isinstance(store, CheckpointStack):
+            links[stack_name] = LinkStack(app, stack_name, store=store, fabric=fabric, env=_env(spec))
+        made.add_stack_dependency(links[stack_name])
+
+
+def _env(spec: ClusterSpec) -> cdk.Environment:
+    return cdk.Environment(account=spec.account, region=spec.region)
+
+
+def _mounts(stores: Mapping[str, Store], fleet: FleetSpec) -> dict[str, LustreStack | ExistingLustre]:
+    found = {point: stores[name] for point, name in fleet.mounts.items()}
+    return {point: one for point, one in found.items() if not isinstance(one, CheckpointStack)}
+
+
+def _checkpoints(stores: Mapping[str, Store], fleet: FleetSpec) -> CheckpointStack | None:
+    store = None if fleet.checkpoints is None else stores[fleet.checkpoints]
+    return store if isinstance(store, CheckpointStack) else None
 
 
 def _capacity_stack(
@@ -79,10 +126,20 @@ def _capacity_stack(
 def main() -> None:
     """Synthesize the cluster file named by the context value `cluster`; `cluster.yaml` if there is none.
 
-    Faults of the file go to standard error, all at once, and nothing is written; so do warnings.
+    The context value `deployed` may name the file as it was deployed: a change that would replace one of its stores is
+    refused then. Faults of the file go to standard error, all at once, and nothing is written; so do warnings.
     """
     app = cdk.App()
-    reading = read_cluster(Path(app.node.try_get_context("cluster") or DEFAULT_CLUSTER_FILE))
+    earlier = app.node.try_get_context("deployed")
+    deployed = None
+    if earlier:
+        before = read_cluster(Path(earlier))
+        deployed = before.spec
+        if deployed is None:
+            report(before.findings)
+            _stop(app)
+    file = Path(app.node.try_get_context("cluster") or DEFAULT_CLUSTER_FILE)
+    reading = read_cluster(file, deployed=deployed)
     report(reading.findings)
     if reading.spec is None:
         _stop(app)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
@@ -13,6 +15,7 @@ from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
+from cdk_gpu_clusters_stacks.data import CheckpointStack, ExistingLustre, LustreStack, ReachedLustre
 from cdk_gpu_clusters_stacks.fabric import FabricStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.references import publish
@@ -32,6 +35,8 @@ class FleetStack(cdk.Stack):
         place: ClusterPlace,
         fabric: FabricStack | None,
         capacity: CapacityStack | None,
+        mounts: Mapping[str, LustreStack | ExistingLustre],
+        checkpoints: CheckpointStack | None,
         env: cdk.Environment,
     ) -> None:
         """Define the stack.
@@ -43,10 +48,13 @@ class FleetStack(cdk.Stack):
             place: Network of the cluster.
             fabric: EFA fabric of the fleet, None without EFA.
             capacity: Reservation made for the fleet, None for other capacity.
+            mounts: File systems by mount point.
+            checkpoints: Buckets that the nodes may read and write, if any.
             env: Account and Region.
         """
         super().__init__(scope, construct_id, env=env, description="Fleet of a GPU cluster")
         here = place.within(self)
+        stores = {store: store.within(self) for store in mounts.values()}
         self.fleet = GpuFleet(
             self,
             "Fleet",
@@ -62,13 +70,25 @@ class FleetStack(cdk.Stack):
             placement=fleet.placement_strategy,
             image=_image(fleet.image),
             root_volume=_root_volume(fleet),
-            environment=fleet.environment,
+            mounts={point: stores[store] for point, store in mounts.items()},
+            environment={**(checkpoints.node_environment(self) if checkpoints else {}), **fleet.environment},
             user_data_parts=_parts(fleet),
             update_policy=UpdatePolicy(fleet.update),
         )
+        if fabric is None:
+            self._let_in(stores)
+        if checkpoints is not None:
+            checkpoints.grant_read_write(self, self.fleet.role)
         for key, value in fleet.tags.items():
             cdk.Tags.of(self.fleet).add(key, value)
         self._publish()
+
+    def _let_in(self, stores: Mapping[LustreStack | ExistingLustre, ReachedLustre]) -> None:
+        """Open the file systems to the fleet's own group; what a fabric shares is opened in a stack of its own."""
+        (group, *_) = self.fleet.launch_template.security_groups
+        for index, store in enumerate(stores.values()):
+            rules = store.let_in(self, f"Data{index or ''}", group)
+            self.fleet.cfn_auto_scaling_group.node.add_dependency(rules)
 
     def _capacity(self, fleet: FleetSpec, made: CapacityStack | None) -> Capacity:
         return existing_capacity(self, fleet) if made is None else made.within(self)

@@ -196,12 +196,16 @@ def _sum_of(demands: Sequence[IpDemand]) -> str:
     """`16 nodes x 32, 3 endpoints, 1 other`."""
     parts = []
     for demand in demands:
+        if demand.addresses_per_node == 0:
+            continue
         who = f"{demand.name}: " if demand.name else ""
         rolling = f" + {demand.rolling_nodes} while replacing" if demand.rolling_nodes else ""
         parts.append(f"{who}{demand.nodes} nodes{rolling} x {demand.addresses_per_node}")
     endpoints = sum(demand.interface_endpoints for demand in demands)
-    other = sum(demand.other for demand in demands)
+    named = [demand for demand in demands if demand.addresses_per_node == 0 and demand.name and demand.other]
+    other = sum(demand.other for demand in demands if demand not in named)
     parts += [f"{endpoints} endpoints"] if endpoints else []
+    parts += [f"{demand.name}: {demand.other}" for demand in named]
     parts += [f"{other} other"] if other else []
     return ", ".join(parts)
 

@@ -14,6 +14,16 @@ from .capacity import (
     capacity_terms,
 )
 from .check import check_cluster
+from .data import (
+    CheckpointOptions,
+    CheckpointsSpec,
+    ExistingLustreOptions,
+    ExistingLustreSpec,
+    LustreOptions,
+    LustreSpec,
+    RepositorySpec,
+    StoreSpec,
+)
 from .fleet import FleetSpec, RootVolume
 from .image import ImageById, ImageByOs, ImageByParameter, ImageSpec
 from .load import Reading, load_cluster, read_cluster
@@ -24,24 +34,32 @@ from .report import format_findings, report
 __all__ = [
     "CapacityBlock",
     "CapacitySpec",
+    "CheckpointOptions",
+    "CheckpointsSpec",
     "ClusterSpec",
+    "ExistingLustreOptions",
+    "ExistingLustreSpec",
     "ExistingNetwork",
     "FleetSpec",
     "ImageById",
     "ImageByOs",
     "ImageByParameter",
     "ImageSpec",
+    "LustreOptions",
+    "LustreSpec",
     "NetworkSpec",
     "NewNetwork",
     "NewReservation",
     "NewReservationOptions",
     "OnDemand",
     "Reading",
+    "RepositorySpec",
     "Reservation",
     "ReservationGroup",
     "RootVolume",
     "Spot",
     "SpotOptions",
+    "StoreSpec",
     "TrainingSpec",
     "UltraServerBlock",
     "capacity_terms",

@@ -18,9 +18,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(prog="python -m cdk_gpu_clusters_stacks.spec", description=__doc__)
     parser.add_argument("files", nargs="+", metavar="FILE", help="cluster file")
-    code = 0
-    for file in parser.parse_args(arguments).files:
-        reading = read_cluster(file)
+    parser.add_argument(
+        "--deployed",
+        metavar="FILE",
+        help="the file as it was deployed: a change that would replace its stores is an error",
+    )
+    given = parser.parse_args(arguments)
+    deployed, code = None, 0
+    if given.deployed is not None:
+        earlier = read_cluster(given.deployed)
+        if earlier.spec is None:
+            return report(earlier.findings)
+        deployed = earlier.spec
+    for file in given.files:
+        reading = read_cluster(file, deployed=deployed)
         code |= report(reading.findings)
         if reading.spec is not None:
             count = len(reading.spec.training.fleets)

@@ -11,11 +11,14 @@ from cdk_gpu_clusters.network.subnets import check_subnets, plan_subnets
 from cdk_gpu_clusters.rules.fabric import check_efa_group
 from cdk_gpu_clusters.rules.fleet import check_public_subnet
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
+from cdk_gpu_clusters.rules.lustre import check_lustre
 from cdk_gpu_clusters.rules.zones import check_zone
 
 from ._check_fleet import FleetView
 from ._fault import Fault, faults_at, under
+from ._parts import SpecParts
 from ._rules import SUBNET_RANGE, SUBNET_TWICE
+from .data import LustreSpec
 from .network import ExistingNetwork, NewNetwork
 
 _NETWORK = ("network",)
@@ -24,26 +27,25 @@ _ANY_ZONES = ("Zone1", "Zone2")
 
 
 def check_network(
-    network: NewNetwork | ExistingNetwork,
-    region: str | None,
-    fleets: Sequence[FleetView],
-    *,
-    wrong_region: str | None = None,
+    parts: SpecParts, fleets: Sequence[FleetView], *, wrong_region: str | None = None
 ) -> list[Fault]:
     """Find what is wrong with the network, by itself and for the fleets that run in it.
 
     Args:
-        network: The network.
-        region: Region of the cluster, None if it is not sound.
+        parts: The file's sound parts: the network, the Region, and file systems, which take addresses too.
         fleets: Fleets whose instance type is known.
         wrong_region: What stands for the Region in the file, if there is no such Region.
     """
+    network, region = parts.network, parts.region
+    if network is None:
+        return []
+    others = _file_systems(parts)
     faults: list[Fault] = []
     if wrong_region is None or not network.availability_zone.startswith(wrong_region):
         faults += _check_zone(network.availability_zone, region, fleets)
     if isinstance(network, NewNetwork):
-        return faults + _check_new(network, fleets)
-    return faults + _check_existing(network, fleets)
+        return faults + _check_new(network, fleets, others)
+    return faults + _check_existing(network, fleets, others)
 
 
 def check_region(region: str) -> list[Fault]:
@@ -66,7 +68,7 @@ def _check_zone(zone: str, region: str | None, fleets: Sequence[FleetView]) -> l
     return faults
 
 
-def _check_new(network: NewNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
+def _check_new(network: NewNetwork, fleets: Sequence[FleetView], others: Sequence[IpDemand]) -> list[Fault]:
     prefix = network.fleet_subnet_prefix
     findings = check_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=_ANY_ZONES)
     faults = under(_NETWORK, findings)
@@ -75,13 +77,15 @@ def _check_new(network: NewNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
     plan = plan_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=_ANY_ZONES)
     subnet = plan.fleet.cidr(IPv4Network(network.cidr))
     where = "cidr" if prefix is None else "fleet_subnet_prefix"
-    return faults + faults_at((*_NETWORK, where), _check_budget(subnet, fleets))
+    return faults + faults_at((*_NETWORK, where), _check_budget(subnet, fleets, others))
 
 
-def _check_existing(network: ExistingNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
+def _check_existing(
+    network: ExistingNetwork, fleets: Sequence[FleetView], others: Sequence[IpDemand]
+) -> list[Fault]:
     faults = _check_subnets(network)
     if network.cidr is not None:
-        findings = _check_range(network) or _check_budget(network.cidr, fleets)
+        findings = _check_range(network) or _check_budget(network.cidr, fleets, others)
         faults += faults_at((*_NETWORK, "cidr"), findings)
     for fleet in fleets:
         if not fleet.uses_efa or "efa" in fleet.broken:
@@ -122,7 +126,16 @@ def _check_range(network: ExistingNetwork) -> list[Finding]:
     ]
 
 
-def _check_budget(subnet: str, fleets: Sequence[FleetView]) -> list[Finding]:
+def _file_systems(parts: SpecParts) -> list[IpDemand]:
+    """One address for each server of a file system that is sound."""
+    return [
+        IpDemand(nodes=0, addresses_per_node=0, other=store.lustre.sizing.ip_addresses, name=name)
+        for name, store in (parts.stores or {}).items()
+        if isinstance(store, LustreSpec) and not errors_in(check_lustre(store.lustre.sizing))
+    ]
+
+
+def _check_budget(subnet: str, fleets: Sequence[FleetView], others: Sequence[IpDemand]) -> list[Finding]:
     demands = [
         IpDemand(
             nodes=fleet.spec.maximum_nodes,
@@ -132,4 +145,4 @@ def _check_budget(subnet: str, fleets: Sequence[FleetView]) -> list[Finding]:
         for fleet in fleets
         if fleet.plan is not None and not fleet.broken & {"nodes", "max_nodes", "interface_policy", "efa"}
     ]
-    return check_ip_budget(subnet, demands)
+    return check_ip_budget(subnet, [*demands, *others])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.storage import LustreMount
 from cdk_gpu_clusters.node.user_data import check_secrets, check_user_data_size, render_user_data
 
 from ._document import Key
@@ -18,6 +19,9 @@ from .fleet import FleetSpec
 #: CloudFormation adds an id and 12 random characters to the name of the log group.
 _LONGEST_PATH = 2 * 40 + len("-fleet-") + len("/Fleet")
 _LONGEST_LOG_GROUP = _LONGEST_PATH + 40
+
+#: `fs-` and 17 digits, `.fsx.`, the longest Region, `.amazonaws.com.cn`.
+_LONGEST_DNS_NAME = 20 + len(".fsx.ap-southeast-1.amazonaws.com.cn")
 
 
 def check_environment(key: Key, spec: FleetSpec) -> list[Fault]:
@@ -62,6 +66,10 @@ def check_size(key: Key, spec: FleetSpec) -> list[Fault]:
         extra_environment={
             name: value for name, value in values if not name.startswith(COMMUNICATION_VARIABLES)
         },
+        mounts=tuple(
+            LustreMount(mount_point=point, dns_name="d" * _LONGEST_DNS_NAME, mount_name="m" * 8)
+            for point in spec.mounts
+        ),
         user_parts=() if text is None else (_part(text),),
     )
     where = "environment" if text is None else "user_data"

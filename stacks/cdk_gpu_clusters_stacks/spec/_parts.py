@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from .data import CheckpointsSpec, ExistingLustreSpec, LustreSpec, StoreSpec
 from .fleet import FleetSpec
 from .model import ClusterSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
@@ -31,18 +32,22 @@ class FleetPart:
 
 @dataclass(frozen=True, slots=True)
 class SpecParts:
-    """What of a cluster file is sound enough for the rules; None or absent where it is not."""
+    """What of a cluster file is sound enough for the rules; None or absent where it is not.
+
+    A store that has a fault is None, and `stores` is where it is not known which there are.
+    """
 
     region: str | None = None
     network: NewNetwork | ExistingNetwork | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     fleets: Mapping[str, FleetPart] = field(default_factory=dict)
+    stores: Mapping[str, LustreSpec | ExistingLustreSpec | CheckpointsSpec | None] | None = None
 
 
 def parts_of(spec: ClusterSpec) -> SpecParts:
     """All parts of a cluster."""
     fleets = {name: FleetPart(fleet) for name, fleet in spec.training.fleets.items()}
-    return SpecParts(spec.region, spec.network, spec.tags, fleets)
+    return SpecParts(spec.region, spec.network, spec.tags, fleets, spec.data)
 
 
 def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
@@ -58,7 +63,24 @@ def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         _network_if_sound(data.get("network")),
         _tags_if_sound(data.get("tags")),
         {name: part for name, part in made.items() if part is not None},
+        _sound_stores(data.get("data", {})),
     )
+
+
+def _sound_stores(raw: object) -> Mapping[str, Any] | None:
+    if not isinstance(raw, dict):
+        return None
+    return {str(name): _store_if_sound(store) for name, store in raw.items()}
+
+
+def _store_if_sound(raw: object) -> Any:
+    try:
+        return _STORE.validate_python(raw)
+    except ValidationError:
+        return None
+
+
+_STORE: TypeAdapter[Any] = TypeAdapter(StoreSpec)
 
 
 def _network_if_sound(raw: object) -> NewNetwork | ExistingNetwork | None:

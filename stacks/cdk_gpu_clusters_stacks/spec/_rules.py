@@ -50,6 +50,25 @@ FIXED_SIZE = define_rule(
     source='EC2 Auto Scaling guide, "Use Capacity Blocks": scale out at the start, to zero before the end',
 )
 SUBNET_TWICE = define_rule("GPU-SPEC-019", "a subnet is named once", source=_FORMAT)
+STORE = define_rule(
+    "GPU-SPEC-021", "a store that a fleet names is in data, and is of the kind asked for", source=_FORMAT
+)
+STORE_SUBNET = define_rule(
+    "GPU-SPEC-022",
+    "a file system stands in one subnet of the network, named where there are several",
+    source="FSx API reference, CreateFileSystem: SubnetIds; its change replaces the file system",
+)
+EXPRESS_ZONE = define_rule(
+    "GPU-SPEC-023",
+    "a directory bucket stands where the fleets do and can reach it",
+    source='Amazon S3 user guide, "Networking for directory buckets": one zone, and a gateway endpoint of its own',
+)
+STORE_CHANGE = define_rule(
+    "GPU-SPEC-024",
+    "no change of the file replaces a store that is deployed",
+    source="CloudFormation schemas of AWS::FSx::FileSystem, AWS::S3::Bucket and AWS::S3Express::DirectoryBucket "
+    "(cfn-lint 1.58.0): createOnlyProperties",
+)
 FOREIGN_GROUP = define_rule(
     "GPU-SPEC-020",
     "a resource group of reservations stands in the cluster's Region",

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, Tag
 
-from . import capacity, fleet, image, network
+from . import capacity, data, fleet, image, network
 from ._base import NAME_PATTERN
 from .model import ClusterSpec
 
@@ -35,6 +35,11 @@ FORMS = {
         Form("parameter", "{parameter: /…}", "/"),
         Form("os", "{os: al2023}"),
     ),
+    "data": (
+        Form("lustre", "{lustre: {storage_capacity_gib: …}}"),
+        Form("existing_lustre", "{existing_lustre: {file_system_id: fs-…}}", "fs-"),
+        Form("checkpoints", "{checkpoints: {}}"),
+    ),
 }
 
 #: Key whose value has several forms -> the tags under which pydantic reports the faults of each.
@@ -42,7 +47,16 @@ FORM_TAGS: dict[str, tuple[str, ...]] = {
     "capacity": tuple(capacity.CAPACITY_FORMS.values()),
     "image": tuple(image.IMAGE_FORMS.values()),
     "network": network.NETWORK_FORMS,
+    "data": tuple(data.STORE_FORMS.values()),
 }
+
+
+def forms_key(path: tuple[int | str, ...]) -> str:
+    """Key of `FORMS` and `FORM_TAGS` for the value at a path: that of all stores is `data`."""
+    return "data" if len(path) == _STORE_DEPTH and path[0] == "data" else str(path[-1]) if path else ""
+
+
+_STORE_DEPTH = 2
 
 
 def _pattern_of(annotated: Any) -> str:
@@ -72,6 +86,16 @@ PATTERNS = {
     _pattern_of(image.ParameterName): ("the name of an SSM parameter", "/images/training/latest", ""),
     _pattern_of(fleet.VariableName): ("the name of an environment variable", "NCCL_DEBUG", ""),
     _pattern_of(fleet.VariableValue): ("one line of printable ASCII text", "INFO", ""),
+    _pattern_of(data.FileSystemId): ("the id of a file system", "fs-0123456789abcdef0", ""),
+    _pattern_of(data.SecurityGroupId): ("the id of a security group", "sg-0123456789abcdef0", ""),
+    _pattern_of(data.MountName): ("the mount name of a file system", "abcdefgh", ""),
+    _pattern_of(data.KeyArn): (
+        "the ARN of a KMS key",
+        "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+        "",
+    ),
+    _pattern_of(data.BucketName): ("the name of a bucket", "my-corpus", ""),
+    _pattern_of(data.WeeklyTime): ("a day, hour and minute of the week", "7:03:30", ""),
     r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from itertools import pairwise
 from typing import Any
 
 from pydantic_core import ErrorDetails
@@ -16,7 +15,7 @@ from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_
 from ._document import Key, dotted
 from ._fault import Fault
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
-from ._shape import FORM_TAGS, FORMS, PATTERNS, Form, fields_at
+from ._shape import FORM_TAGS, FORMS, PATTERNS, Form, fields_at, forms_key
 
 _TYPES = {
     "string_type": "text",
@@ -64,8 +63,9 @@ def _key_of(error: ErrorDetails) -> tuple[Key, str]:
     """The path in the file of an error's location, and the last form tag in it."""
     loc, tag = error["loc"], ""
     key: list[int | str] = []
-    for before, part in pairwise(("", *(loc[:-1] if _is_about_key(error) else loc))):
-        if before in FORM_TAGS and part in FORM_TAGS[str(before)]:
+    parts = loc[:-1] if _is_about_key(error) else loc
+    for index, part in enumerate(parts):
+        if part in FORM_TAGS.get(forms_key(parts[:index]), ()):
             tag = str(part)
         else:
             key.append(part)
@@ -78,7 +78,7 @@ def _is_about_key(error: ErrorDetails) -> bool:
     return loc[-1:] == ("[key]",) and loc[-3:-2] in _FREE_MAPPINGS and error["type"] != "extra_forbidden"
 
 
-_FREE_MAPPINGS = (("fleets",), ("environment",), ("tags",))
+_FREE_MAPPINGS = (("fleets",), ("environment",), ("tags",), ("data",), ("mounts",))
 
 
 def _unknown(key: Key, loc: tuple[int | str, ...]) -> tuple[Fault, str]:
@@ -135,7 +135,7 @@ def _orchestrator(value: object) -> Finding:
 
 
 def _no_form(key: Key, value: object) -> Finding:
-    forms = FORMS[str(key[-1])]
+    forms = FORMS[forms_key(key)]
     given = [form.key for form in forms if isinstance(value, dict) and form.key in value]
     if given:
         cause, fix = f"two forms at once: {' and '.join(given)}", "keep one of them"

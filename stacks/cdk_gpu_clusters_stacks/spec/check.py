@@ -8,6 +8,7 @@ from dataclasses import replace
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
+from ._check_data import check_fleet_stores, check_mounts, check_stores
 from ._check_fleet import FleetView, check_fleet
 from ._check_fleet_values import check_fleet_values
 from ._check_network import check_network, check_region
@@ -46,9 +47,10 @@ def faults_of(parts: SpecParts) -> list[Fault]:
         faults += found
         if view is not None:
             views[name] = view
-            faults += check_fleet(view)
+            faults += check_fleet(view) + check_mounts(view, parts)
+    faults += check_stores(parts)
     if parts.network is not None:
-        faults += check_network(parts.network, parts.region, list(views.values()), wrong_region=wrong_region)
+        faults += check_network(parts, list(views.values()), wrong_region=wrong_region)
     return faults + _check_fabrics(views)
 
 
@@ -56,6 +58,7 @@ def _view(name: str, part: FleetPart, parts: SpecParts) -> tuple[FleetView | Non
     """The fleet with its instance type's record, if there is one, and the faults that do not depend on it."""
     key = (*_FLEETS, name)
     faults = check_tags((*key, "tags"), part.spec.tags, above=parts.tags) + check_fleet_values(key, part)
+    faults += check_fleet_stores(key, part.spec, parts, part.broken)
     try:
         view = FleetView.of(key, part, parts)
     except ConfigError as fault:

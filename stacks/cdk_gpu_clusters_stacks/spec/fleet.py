@@ -114,6 +114,16 @@ class FleetSpec(SpecModel):
         default=None,
         description="Path of a shell script to run at first boot, relative to the cluster file: ASCII, starts with #!.",
     )
+    mounts: dict[Text, Name] = Field(
+        default={},
+        description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
+        examples=[{"/fsx": "corpus"}],
+    )
+    checkpoints: Name | None = Field(
+        default=None,
+        description="Store of `data` for checkpoints, which the nodes may read and write. They find it in "
+        "CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",
+    )
     tags: Tags = Field(default={}, description="Tags of the fleet's resources, over and above the cluster's.")
 
     @property

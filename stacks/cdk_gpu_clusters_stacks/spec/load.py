@@ -16,6 +16,7 @@ from ._parts import parts_of, sound_parts
 from ._source import read_text
 from ._translate import translate
 from ._yaml import parse
+from .change import check_change
 from .check import faults_of
 from .fleet import FOLDER
 from .model import ClusterSpec
@@ -56,11 +57,12 @@ def load_cluster(path: str | Path) -> ClusterSpec:
     return reading.spec
 
 
-def read_cluster(path: str | Path) -> Reading:
+def read_cluster(path: str | Path, *, deployed: ClusterSpec | None = None) -> Reading:
     """Read a cluster file, and give its findings instead of raising them.
 
     Args:
         path: The file. Scripts that it names are looked up beside it.
+        deployed: The cluster as it is deployed: a change that would replace one of its stores is an error.
     """
     file = Path(path)
     text = read_text(file)
@@ -68,6 +70,8 @@ def read_cluster(path: str | Path) -> Reading:
         return Reading(None, (text,))
     document = parse(text)
     spec, faults = _validate(document, file.parent.absolute())
+    if spec is not None and deployed is not None:
+        faults += check_change(deployed, spec)
     placed = list(document.faults)
     placed += [
         (document.place_of(fault.key, at_key=fault.at_key), fault.finding)

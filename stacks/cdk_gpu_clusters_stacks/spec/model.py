@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from ._base import Name, SpecModel, Tags, Text
+from .data import StoreSpec
 from .fleet import FleetSpec
 from .network import NetworkSpec
 
@@ -51,5 +52,9 @@ class ClusterSpec(SpecModel):
     tags: Tags = Field(default={}, description="Tags of every resource of the cluster, 50 at most.")
     network: NetworkSpec = Field(
         description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`)."
+    )
+    data: dict[Name, StoreSpec] = Field(
+        default={},
+        description="Stores by name: file systems and buckets that outlive every fleet. Each made here is one stack.",
     )
     training: TrainingSpec = Field(description="Training fleets.")

@@ -25,7 +25,10 @@ class _Generator(GenerateJsonSchema):
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
         made = super().default_schema(schema)
         default = made.get("default", ...)
-        if default is None or (isinstance(default, dict) and not any(default.values())):
+        empty = isinstance(default, dict | list | tuple) and not any(
+            default.values() if isinstance(default, dict) else default
+        )
+        if default is None or empty:
             made.pop("default")
         return made
 

@@ -93,7 +93,7 @@ CHANGES: dict[str, Any] = {
     "tags": {"a": 1},
     "network": {},
     "training": {"fleets": {}},
-    "data": {},
+    "data": {"corpus": {}},
 }
 FLEET_CHANGES: dict[str, Any] = {
     "nodes": "1",
@@ -109,7 +109,8 @@ FLEET_CHANGES: dict[str, Any] = {
     "user_data": 3,
     "fabric": "A B",
     "tags": [],
-    "mounts": {},
+    "mounts": {"/fsx": 1},
+    "checkpoints": "A B",
 }
 
 

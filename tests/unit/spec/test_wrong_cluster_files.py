@@ -84,7 +84,7 @@ WRONG_SHAPES = (
     Wrong("planned orchestrator", HEAD + "orchestrator: pcs\n" + NET + ONE, "4:15 GPU-SPEC-010"),
     Wrong("unknown orchestrator", HEAD + "orchestrator: [slurm]\n" + NET + ONE, "4:1 GPU-SPEC-010"),
     Wrong("misspelt key", HEAD.replace("region", "regoin") + NET + ONE, "3:1 GPU-SPEC-005"),
-    Wrong("key of a later version", HEAD + "data: { corpus: {} }\n" + NET + ONE, "4:1 GPU-SPEC-005"),
+    Wrong("key of a later version", HEAD + "inference: { a: {} }\n" + NET + ONE, "4:1 GPU-SPEC-005"),
     Wrong("key that is a number", HEAD + "8: x\n" + NET + ONE, "4:1 GPU-SPEC-005"),
     Wrong(
         "keys that look like pydantic's own marks",

@@ -1,0 +1,296 @@
+"""Stores of a cluster, each in a stack of its own that outlives everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
+from cdk_gpu_clusters.rules.lustre_sizing import ReadCacheMode
+from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
+from cdk_gpu_clusters.storage.lustre_store import LustreStore
+from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
+from cdk_gpu_clusters_stacks.fabric import FabricStack
+from cdk_gpu_clusters_stacks.network import ClusterPlace
+from cdk_gpu_clusters_stacks.references import publish, read
+from cdk_gpu_clusters_stacks.spec.data import (
+    CheckpointOptions,
+    CheckpointsSpec,
+    ExistingLustreOptions,
+    ExistingLustreSpec,
+    LustreOptions,
+    LustreSpec,
+    RepositorySpec,
+)
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReachedLustre:
+    """A file system as the stack of its clients sees it: what nodes mount, and whom security-group rules name."""
+
+    dns_name: str
+    mount_name: str
+    security_group_id: str
+    efa: bool
+
+    def let_in(self, scope: Construct, construct_id: str, clients: ec2.ISecurityGroup) -> LustreTraffic:
+        """Define the rules between the servers and a group of clients, in the clients' stack."""
+        servers = ec2.SecurityGroup.from_security_group_id(
+            scope, f"{construct_id}Servers", self.security_group_id, mutable=False
+        )
+        return LustreTraffic(scope, construct_id, servers=servers, peer=clients, efa=self.efa)
+
+
+class DataStack(cdk.Stack):
+    """A stack of one store: `cdk destroy` refuses it, and what it holds stays even if somebody deletes it."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, env: cdk.Environment) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            env: Account and Region.
+        """
+        super().__init__(
+            scope,
+            construct_id,
+            env=env,
+            description="Data of a GPU cluster",
+            termination_protection=True,
+        )
+
+
+class LustreStack(DataStack):
+    """One FSx for Lustre file system with its links to S3.
+
+    Nothing in its template depends on a fleet: the rules that let clients in stand in stacks of the clients.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        spec: LustreSpec,
+        place: ClusterPlace,
+        env: cdk.Environment,
+    ) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            spec: The store as the cluster file has it.
+            place: Network of the cluster.
+            env: Account and Region.
+        """
+        super().__init__(scope, construct_id, env=env)
+        self.store = self._store(spec.lustre, place)
+        for repository in spec.repositories:
+            _link(self.store, repository)
+        publish(self, "FileSystemId", self.store.file_system_id, description="The file system")
+        publish(self, "DnsName", self.store.dns_name, description="Name to mount")
+        publish(self, "MountName", self.store.mount_name, description="Mount name")
+        publish(
+            self,
+            "ServerGroupId",
+            self.store.security_group.security_group_id,
+            description="Security group of the servers",
+        )
+
+    def within(self, reader: cdk.Stack) -> ReachedLustre:
+        """The file system, for a stack that mounts it."""
+        return ReachedLustre(
+            dns_name=read(reader, self, "DnsName"),
+            mount_name=read(reader, self, "MountName"),
+            security_group_id=read(reader, self, "ServerGroupId"),
+            efa=self.store.efa,
+        )
+
+    def _store(self, options: LustreOptions, place: ClusterPlace) -> LustreStore:
+        vpc = ec2.Vpc.from_vpc_attributes(
+            self, "Vpc", vpc_id=place.vpc_id(self), availability_zones=[place.availability_zone]
+        )
+        subnet = ec2.Subnet.from_subnet_attributes(
+            self,
+            "Subnet",
+            subnet_id=options.subnet_id or place.subnet_ids(self)[0],
+            availability_zone=place.availability_zone,
+        )
+        cdk.Annotations.of(subnet).acknowledge_warning(
+            "@aws-cdk/aws-ec2:noSubnetRouteTableId", "a file system adds no route to its subnet"
+        )
+        return LustreStore(
+            self,
+            "Store",
+            vpc=vpc,
+            subnet=subnet,
+            storage_capacity_gib=options.storage_capacity_gib,
+            throughput_mb_per_s_per_tib=options.throughput_mb_per_s_per_tib,
+            deployment_type=LustreDeploymentType(options.deployment_type),
+            storage_type=LustreStorageType(options.storage_type),
+            throughput_capacity_mb_per_s=options.throughput_capacity_mb_per_s,
+            read_cache=None if options.read_cache is None else ReadCacheMode(options.read_cache),
+            read_cache_gib=options.read_cache_gib,
+            efa=options.efa,
+            metadata_iops=options.metadata_iops,
+            lustre_version=LustreVersion(options.lustre_version),
+            encryption_key=_key(self, options.encryption_key_arn),
+            compression=options.compression,
+            backup_retention_days=options.backup_retention_days,
+            weekly_maintenance_start_time=options.weekly_maintenance_start_time,
+        )
+
+
+class CheckpointStack(DataStack):
+    """Buckets for checkpoints."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, options: CheckpointOptions, env: cdk.Environment
+    ) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            options: The buckets as the cluster file has them.
+            env: Account and Region.
+        """
+        super().__init__(scope, construct_id, env=env)
+        store = CheckpointStore(
+            self,
+            "Store",
+            bucket_name=options.bucket_name,
+            encryption_key=_key(self, options.encryption_key_arn),
+            versioned=options.versioned,
+            noncurrent_version_expiration=cdk.Duration.days(options.keep_deleted_days),
+            expire_after=_days(options.expire_after_days),
+            archive_after=_days(options.archive_after_days),
+            express_zone_id=options.express_zone_id,
+            express_base_name=options.express_base_name,
+            express_expire_after=_days(options.express_expire_after_days),
+        )
+        self.store = store
+        publish(self, "BucketName", store.bucket.bucket_name, description="Bucket for checkpoints")
+        publish(self, "KeyArn", store.encryption_key.key_arn, description="Key of the checkpoints")
+        if store.express is not None:
+            publish(
+                self,
+                "ExpressBucketName",
+                store.express.bucket_name,
+                description="Directory bucket for checkpoints",
+            )
+
+    def node_environment(self, reader: cdk.Stack) -> dict[str, str]:
+        """Variables by which nodes find the buckets, for the stack that launches them."""
+        found = {"CHECKPOINT_S3_URI": f"s3://{read(reader, self, 'BucketName')}"}
+        if self.store.express is not None:
+            found["CHECKPOINT_EXPRESS_S3_URI"] = f"s3://{read(reader, self, 'ExpressBucketName')}"
+        return found
+
+    def grant_read_write(self, reader: cdk.Stack, role: iam.IRole) -> None:
+        """Let a role of another stack read and write checkpoints; the permissions stand with the role."""
+        key = kms.Key.from_key_arn(reader, "CheckpointKey", read(reader, self, "KeyArn"))
+        bucket = s3.Bucket.from_bucket_attributes(
+            reader, "Checkpoints", bucket_name=read(reader, self, "BucketName"), encryption_key=key
+        )
+        bucket.grant_read_write(role)
+        if self.store.express is None:
+            return
+        arn = reader.format_arn(
+            service="s3express", resource="bucket", resource_name=read(reader, self, "ExpressBucketName")
+        )
+        iam.Grant.add_to_principal(grantee=role, actions=["s3express:CreateSession"], resource_arns=[arn])
+
+
+class ExistingLustre:
+    """A file system that exists already."""
+
+    def __init__(self, options: ExistingLustreOptions) -> None:
+        """Know it by its attributes."""
+        self._options = options
+
+    def within(self, reader: cdk.Stack) -> ReachedLustre:
+        """The file system, for a stack that mounts it."""
+        name = f"{self._options.file_system_id}.fsx.{reader.region}.{reader.url_suffix}"
+        return ReachedLustre(
+            dns_name=self._options.dns_name or name,
+            mount_name=self._options.mount_name,
+            security_group_id=self._options.security_group_id,
+            efa=self._options.efa,
+        )
+
+
+class LinkStack(cdk.Stack):
+    """The rules between one file system and one EFA fabric, which several fleets may share.
+
+    EC2 refuses the same rule twice, so that no fleet on a shared fabric can own it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        store: LustreStack | ExistingLustre,
+        fabric: FabricStack,
+        env: cdk.Environment,
+    ) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            store: The file system.
+            fabric: The fabric whose nodes mount it.
+            env: Account and Region.
+        """
+        super().__init__(scope, construct_id, env=env, description="Way from a GPU fabric to its data")
+        store.within(self).let_in(self, "Traffic", fabric.within(self))
+
+
+Store = LustreStack | ExistingLustre | CheckpointStack
+
+
+def data_stacks(
+    app: cdk.App, spec: ClusterSpec, place: ClusterPlace, env: cdk.Environment
+) -> dict[str, Store]:
+    """The stores by name: a stack for each that is made here."""
+    made: dict[str, Store] = {}
+    for name, store in spec.data.items():
+        stack_name = f"{spec.name}-data-{name}"
+        if isinstance(store, LustreSpec):
+            made[name] = LustreStack(app, stack_name, spec=store, place=place, env=env)
+        elif isinstance(store, CheckpointsSpec):
+            made[name] = CheckpointStack(app, stack_name, options=store.checkpoints, env=env)
+        elif isinstance(store, ExistingLustreSpec):
+            made[name] = ExistingLustre(store.existing_lustre)
+    return made
+
+
+def _link(store: LustreStore, repository: RepositorySpec) -> None:
+    unlinks = repository.on_removal == "unlink"
+    store.add_data_repository(
+        repository.path,
+        s3_uri=repository.uri,
+        bucket_region=repository.bucket_region,
+        auto_import=repository.imports,
+        auto_export=repository.exports,
+        removal_policy=cdk.RemovalPolicy.DESTROY if unlinks else cdk.RemovalPolicy.RETAIN,
+    )
+
+
+def _key(scope: Construct, arn: str | None) -> kms.IKey | None:
+    return None if arn is None else kms.Key.from_key_arn(scope, "GivenKey", arn)
+
+
+def _days(number: int | None) -> cdk.Duration | None:
+    return None if number is None else cdk.Duration.days(number)

@@ -1,0 +1,300 @@
+"""Checks of the stores: sizes, links to S3, places; and of the fleets that name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings, check_storage
+from cdk_gpu_clusters.rules.checkpoints import BASE_NAME, check_directory_bucket
+from cdk_gpu_clusters.rules.data_repository import (
+    BACKUPS,
+    CLASS,
+    COUNT,
+    IMPORT_REGION,
+    PATH_FORM,
+    PATH_OVERLAP,
+    PREFIX_OVERLAP,
+    check_data_repositories,
+    read_s3_uri,
+)
+from cdk_gpu_clusters.rules.images import choose_image
+from cdk_gpu_clusters.rules.lustre import (
+    CAPACITY,
+    DEPLOYMENT,
+    EFA_CAPACITY,
+    EFA_CLASS,
+    EFA_POSSIBLE,
+    STORAGE_QUOTA,
+    STORAGE_TYPE,
+    THROUGHPUT,
+    VERSION,
+    check_lustre,
+)
+from cdk_gpu_clusters.rules.lustre_backups import KEY, RETENTION, check_backups, check_encryption_key
+from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
+from cdk_gpu_clusters.rules.lustre_metadata import METADATA, METADATA_MODE
+from cdk_gpu_clusters.rules.lustre_tiering import READ_CACHE, TIERING_QUOTA, TIERING_THROUGHPUT
+from cdk_gpu_clusters.rules.zones import check_zone, is_zone_id
+
+from ._check_fleet import FleetView
+from ._document import Key
+from ._fault import Fault, faults_at
+from ._parts import SpecParts
+from ._rules import EXPRESS_ZONE, STORE, STORE_SUBNET
+from .data import (
+    CheckpointOptions,
+    CheckpointsSpec,
+    ExistingLustreSpec,
+    LustreOptions,
+    LustreSpec,
+    RepositorySpec,
+)
+from .fleet import FleetSpec
+from .network import ExistingNetwork, NewNetwork
+
+#: Rule -> the key of `lustre` that has to change.
+_LUSTRE_KEYS = {
+    CAPACITY.id: "storage_capacity_gib",
+    EFA_CAPACITY.id: "storage_capacity_gib",
+    STORAGE_QUOTA.id: "storage_capacity_gib",
+    THROUGHPUT.id: "throughput_mb_per_s_per_tib",
+    EFA_CLASS.id: "efa",
+    EFA_POSSIBLE.id: "efa",
+    DEPLOYMENT.id: "deployment_type",
+    STORAGE_TYPE.id: "storage_type",
+    TIERING_THROUGHPUT.id: "throughput_capacity_mb_per_s",
+    TIERING_QUOTA.id: "throughput_capacity_mb_per_s",
+    READ_CACHE.id: "read_cache",
+    METADATA.id: "metadata_iops",
+    METADATA_MODE.id: "metadata_iops",
+    VERSION.id: "lustre_version",
+    RETENTION.id: "backup_retention_days",
+    KEY.id: "encryption_key_arn",
+}
+#: Rule -> the key of a repository that has to change; rules about all of them have none.
+_REPOSITORY_KEYS = {
+    PATH_FORM.id: "path",
+    PATH_OVERLAP.id: "path",
+    PREFIX_OVERLAP.id: "prefix",
+    IMPORT_REGION.id: "auto_import",
+}
+_ABOUT_ALL = (COUNT.id, CLASS.id, BACKUPS.id)
+
+
+def check_stores(parts: SpecParts) -> list[Fault]:
+    """Find what is wrong with the stores, by themselves and in the cluster's network."""
+    faults: list[Fault] = []
+    for name, store in (parts.stores or {}).items():
+        key = ("data", name)
+        if isinstance(store, LustreSpec):
+            faults += _check_lustre((*key, "lustre"), store.lustre, parts.network)
+            faults += _check_repositories((*key, "repositories"), store, parts.region)
+        elif isinstance(store, CheckpointsSpec):
+            faults += _check_checkpoints((*key, "checkpoints"), store.checkpoints, parts)
+    return faults
+
+
+def _check_lustre(
+    key: Key, options: LustreOptions, network: NewNetwork | ExistingNetwork | None
+) -> list[Fault]:
+    findings = [
+        *check_lustre(options.sizing),
+        *check_backups(options.sizing, options.backup_retention_days),
+        *check_encryption_key(options.sizing, given=options.encryption_key_arn is not None),
+    ]
+    faults = [fault for one in findings for fault in faults_at((*key, _LUSTRE_KEYS[one.id]), [one])]
+    return faults + faults_at((*key, "subnet_id"), _check_subnet(options, network))
+
+
+def _check_subnet(options: LustreOptions, network: NewNetwork | ExistingNetwork | None) -> list[Finding]:
+    if network is None:
+        return []
+    given = options.subnet_id
+    known = network.subnet_ids if isinstance(network, ExistingNetwork) else ()
+    if given is None and len(set(known)) <= 1:
+        return []
+    if given is not None and given in known:
+        return []
+    if given is None:
+        cause, got, fix = "the network has several subnets", "no subnet_id", f"add subnet_id: {known[0]}"
+    elif known:
+        cause, got, fix = "this subnet is not one of the network's", given, f"use one of {', '.join(known)}"
+    else:
+        cause, got, fix = "the network is made here, and has one subnet", given, "remove subnet_id"
+    return [
+        STORE_SUBNET.finding(
+            cause=cause, got=got, allowed=", ".join(known) or "no subnet_id with a new network", fix=fix
+        )
+    ]
+
+
+def _check_repositories(key: Key, store: LustreSpec, region: str | None) -> list[Fault]:
+    """Ask the rules about ever more of the links, so that a fault between two stands at the second."""
+    faults: list[Fault] = []
+    seen: list[Finding] = []
+    for index, repository in enumerate(store.repositories):
+        found = check_data_repositories(
+            [one.plain for one in store.repositories[: index + 1]],
+            region=region,
+            sizing=store.lustre.sizing,
+            backup_retention_days=store.lustre.backup_retention_days,
+        )
+        fresh = [one for one in found if one not in seen and one.id not in _ids(seen, COUNT.id)]
+        seen += fresh
+        for one in fresh:
+            field = _REPOSITORY_KEYS.get(one.id)
+            faults += faults_at(key if field is None else (*key, index, field), [one])
+        faults += _check_uri((*key, index), repository)
+    return faults
+
+
+def _ids(findings: Sequence[Finding], only: str) -> set[str]:
+    return {one.id for one in findings if one.id == only}
+
+
+def _check_uri(key: Key, repository: RepositorySpec) -> list[Fault]:
+    try:
+        read_s3_uri(repository.uri)
+    except ConfigError as fault:
+        return faults_at((*key, "prefix" if repository.prefix else "bucket"), fault.findings)
+    return []
+
+
+def _check_checkpoints(key: Key, options: CheckpointOptions, parts: SpecParts) -> list[Fault]:
+    zone, base = options.express_zone_id, options.express_base_name
+    if zone is None:
+        if base is None and options.express_expire_after_days is None:
+            return []
+        finding = EXPRESS_ZONE.finding(
+            cause="there is no directory bucket without its zone",
+            got="no express_zone_id",
+            allowed="a zone id such as use1-az4",
+            fix="add express_zone_id, or remove the other express keys",
+        )
+        return faults_at(key, [finding], at_key=True)
+    faults: list[Fault] = []
+    for finding in check_directory_bucket(zone, base):
+        field = "express_base_name" if finding.id == BASE_NAME.id else "express_zone_id"
+        faults += faults_at((*key, field), [finding])
+    if is_zone_id(zone):
+        found = check_zone(parts.region, zone) or _check_express_place(zone, parts.network)
+        faults += faults_at((*key, "express_zone_id"), found)
+    return faults
+
+
+def _check_express_place(zone: str, network: NewNetwork | ExistingNetwork | None) -> list[Finding]:
+    if network is None:
+        return []
+    here = network.availability_zone
+    if is_zone_id(here) and here != zone:
+        return [
+            EXPRESS_ZONE.finding(
+                cause="the directory bucket stands in another zone than the fleets",
+                got=zone,
+                allowed=here,
+                fix=f"write express_zone_id: {here}",
+            )
+        ]
+    if isinstance(network, NewNetwork) and network.egress == "closed":
+        return [
+            EXPRESS_ZONE.finding(
+                cause="a closed network made here has no endpoint for S3 Express",
+                got="egress: closed",
+                allowed="egress: nat, or an existing network with the gateway endpoint s3express",
+                fix="remove express_zone_id, or write egress: nat",
+            )
+        ]
+    return []
+
+
+def check_fleet_stores(key: Key, spec: FleetSpec, parts: SpecParts, broken: frozenset[str]) -> list[Fault]:
+    """Find names of stores that are not there, or of another kind."""
+    stores = parts.stores
+    faults: list[Fault] = []
+    if stores is None:
+        return faults
+    if "mounts" not in broken:
+        for point, name in spec.mounts.items():
+            found = _check_name(name, stores, (LustreSpec, ExistingLustreSpec), "lustre")
+            faults += faults_at((*key, "mounts", point), found)
+    if "checkpoints" not in broken and spec.checkpoints is not None:
+        found = _check_name(spec.checkpoints, stores, (CheckpointsSpec,), "checkpoints")
+        faults += faults_at((*key, "checkpoints"), found)
+    return faults
+
+
+def check_mounts(view: FleetView, parts: SpecParts) -> list[Fault]:
+    """Find mount points that cannot be, and file systems that the nodes cannot mount."""
+    if "mounts" in view.broken or not view.spec.mounts:
+        return []
+    key = (*view.key, "mounts")
+    faults: list[Fault] = []
+    scratch = ScratchSettings(disk_count=1) if view.type.local_disks else None
+    mounts = [LustreMount(mount_point=point, dns_name="d", mount_name="m") for point in view.spec.mounts]
+    for finding in check_storage(mounts, scratch):
+        point = finding.path.removeprefix("mounts[").removesuffix("]")
+        fix = finding.fix or "write a directory such as /fsx"
+        where = (*key, point) if point in view.spec.mounts else key
+        faults += faults_at(where, [replace(finding, path="", fix=fix)], at_key=True)
+    for point, name in view.spec.mounts.items():
+        faults += faults_at((*key, point), _check_client(view, (parts.stores or {}).get(name), parts))
+    return faults
+
+
+def _check_client(view: FleetView, store: Any, parts: SpecParts) -> list[Finding]:
+    version: str | None
+    zone: str | None
+    if isinstance(store, LustreSpec):
+        version, zone, efa = store.lustre.lustre_version, None, store.lustre.efa
+    elif isinstance(store, ExistingLustreSpec):
+        options = store.existing_lustre
+        version, zone, efa = options.lustre_version, options.availability_zone, options.efa
+    else:
+        return []
+    here = parts.network.availability_zone if parts.network else None
+    comparable = here is not None and zone is not None and is_zone_id(here) == is_zone_id(zone)
+    findings = check_lustre_client(
+        operating_system=_operating_system(view),
+        version=version,
+        instance_type=view.type,
+        node_count=view.node_count,
+        zones=[here] if comparable and here is not None else (),
+        file_system_zone=zone,
+        efa=efa and view.uses_efa,
+    )
+    fix = "let this fleet mount a store without efa, or choose another type"
+    return [replace(one, fix=fix) if one.id == CLIENT_TYPE.id else one for one in findings]
+
+
+def _operating_system(view: FleetView) -> str | None:
+    if "image" in view.broken:
+        return None
+    image = view.spec.image
+    if image is not None:
+        return str(getattr(image.os, "value", image.os))
+    try:
+        return str(getattr(choose_image(view.type).operating_system, "value", ""))
+    except ConfigError:
+        return None
+
+
+def _check_name(
+    name: str, stores: Mapping[str, Any], kinds: tuple[type[Any], ...], word: str
+) -> list[Finding]:
+    """Find a name that no store of these kinds has; one with a fault of its own may be of any kind."""
+    if name in stores and (stores[name] is None or isinstance(stores[name], kinds)):
+        return []
+    fitting = sorted(other for other, store in stores.items() if isinstance(store, kinds))
+    return [
+        STORE.finding(
+            cause=f"this store is not one of {word}"
+            if name in stores
+            else "there is no store of this name in data",
+            got=name,
+            allowed=", ".join(fitting) or "none: data holds no such store",
+            fix=f"write {' or '.join(fitting)}" if fitting else f"add data: {{ {name}: {{ {word}: … }} }}",
+        )
+    ]

@@ -1,0 +1,257 @@
+"""`data`: stores that outlive every fleet, by name: file systems and buckets for checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, StringConstraints, Tag
+
+from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType
+from cdk_gpu_clusters.rules.data_repository import DataRepository, DataRepositoryEvent
+from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, ReadCacheMode
+
+from ._base import AsTuple, SpecModel, Text, form_of
+from .network import SubnetId
+
+FileSystemId = Annotated[str, StringConstraints(pattern=r"^fs-([0-9a-f]{8}|[0-9a-f]{17})$")]
+SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$")]
+#: FSx API reference, LustreFileSystemConfiguration: MountName.
+MountName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_-]{1,8})$")]
+KeyArn = Annotated[
+    str, StringConstraints(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")
+]
+#: Amazon S3 user guide, "General purpose bucket naming rules".
+BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+#: FSx API reference, WeeklyMaintenanceStartTime.
+WeeklyTime = Annotated[str, StringConstraints(pattern=r"^[1-7]:([01][0-9]|2[0-3]):[0-5][0-9]$")]
+Days = Annotated[int, Field(ge=1)]
+Change = Literal["new", "changed", "deleted"]
+Version = Literal["2.12", "2.15"]
+
+_KEY = Field(
+    default=None,
+    description="KMS key of the data. Default: a new key with rotation. Of a file system and of a directory bucket it "
+    "never changes.",
+)
+
+
+class LustreOptions(SpecModel):
+    """The FSx for Lustre file system to make. What replaces it later is said at each key."""
+
+    storage_capacity_gib: int | None = Field(
+        default=None,
+        description="SSD storage in GiB: 1200, 2400 or a multiple of 2400; with EFA multiples of 38400, 19200, 9600 "
+        "or 4800 at 125, 250, 500 or 1000 MB/s/TiB. It can only grow.",
+    )
+    throughput_mb_per_s_per_tib: int | None = Field(
+        default=None,
+        description="125, 250, 500 or 1000 MB/s for each TiB of SSD. With EFA it never changes.",
+    )
+    efa: bool = Field(
+        default=False,
+        description="Whether nodes with EFA mount it over EFA. It can never be switched.",
+    )
+    deployment_type: Literal["PERSISTENT_2", "SCRATCH_2"] = Field(
+        default="PERSISTENT_2",
+        description="PERSISTENT_2, or SCRATCH_2 for data that can be lost. It never changes.",
+    )
+    storage_type: Literal["SSD", "INTELLIGENT_TIERING"] = Field(
+        default="SSD", description="SSD, or Intelligent-Tiering, which is elastic. It never changes."
+    )
+    throughput_capacity_mb_per_s: int | None = Field(
+        default=None, description="Of Intelligent-Tiering: a multiple of 4000 MB/s. It can only grow."
+    )
+    read_cache: Literal["NO_CACHE", "USER_PROVISIONED", "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"] | None = Field(
+        default=None, description="Of Intelligent-Tiering: its SSD read cache."
+    )
+    read_cache_gib: int | None = Field(
+        default=None, description="Of Intelligent-Tiering: size of a USER_PROVISIONED read cache, in GiB."
+    )
+    metadata_iops: int | None = Field(
+        default=None,
+        description="Metadata operations a second to provision. Default: automatic, by the capacity. Only grows.",
+    )
+    lustre_version: Version = Field(default="2.15", description="Lustre version of the servers.")
+    compression: bool = Field(default=True, description="Whether data are compressed with LZ4.")
+    backup_retention_days: int = Field(
+        default=0,
+        description="Days for which daily backups are kept, 0 to 90. Default: 0, none; a must with repositories.",
+    )
+    weekly_maintenance_start_time: WeeklyTime | None = Field(
+        default=None,
+        description="Weekly maintenance, day:hour:minute in UTC, Monday is 1. Default: FSx chooses.",
+    )
+    encryption_key_arn: KeyArn | None = _KEY
+    subnet_id: SubnetId | None = Field(
+        default=None,
+        description="Subnet of its servers, one of the network's. Default: the network's subnet; to be given where "
+        "the network has several. A change replaces the file system.",
+    )
+
+    @property
+    def sizing(self) -> LustreSizing:
+        """Class and size, as the library's rules take them."""
+        return LustreSizing(
+            storage_capacity_gib=self.storage_capacity_gib,
+            throughput_mb_per_s_per_tib=self.throughput_mb_per_s_per_tib,
+            deployment_type=LustreDeploymentType(self.deployment_type),
+            storage_type=LustreStorageType(self.storage_type),
+            throughput_capacity_mb_per_s=self.throughput_capacity_mb_per_s,
+            read_cache=None if self.read_cache is None else ReadCacheMode(self.read_cache),
+            read_cache_gib=self.read_cache_gib,
+            metadata_iops=self.metadata_iops,
+            efa=self.efa,
+            version=self.lustre_version,
+        )
+
+
+class RepositorySpec(SpecModel):
+    """A link between a directory of the file system and a bucket, or a prefix of it."""
+
+    path: Text = Field(description="Directory of the file system.", examples=["/data"])
+    bucket: BucketName = Field(description="Name of an existing bucket.", examples=["my-corpus"])
+    prefix: str = Field(default="", description="Prefix in the bucket. Default: all of it.")
+    bucket_region: Text | None = Field(
+        default=None,
+        description="Region of the bucket, if it is another; automatic import needs the cluster's.",
+    )
+    auto_import: Annotated[tuple[Change, ...], AsTuple] = Field(
+        default=(), description="Changes in S3 that appear in the file system by themselves."
+    )
+    auto_export: Annotated[tuple[Change, ...], AsTuple] = Field(
+        default=(), description="Changes in the file system that appear in S3 by themselves."
+    )
+    on_removal: Literal["keep", "unlink"] = Field(
+        default="keep",
+        description="What removing this entry does. `keep`: the link stays. `unlink`: it goes, and no data with it; "
+        "deploy once with this word before you remove the entry.",
+    )
+
+    @property
+    def imports(self) -> tuple[DataRepositoryEvent, ...]:
+        """Changes to import, as the library has them."""
+        return _events(self.auto_import)
+
+    @property
+    def exports(self) -> tuple[DataRepositoryEvent, ...]:
+        """Changes to export, as the library has them."""
+        return _events(self.auto_export)
+
+    @property
+    def uri(self) -> str:
+        """The S3 side as a URI."""
+        return f"s3://{self.bucket}/{self.prefix}" if self.prefix else f"s3://{self.bucket}"
+
+    @property
+    def plain(self) -> DataRepository:
+        """The link as the library's rules take it."""
+        return DataRepository(
+            path=self.path,
+            bucket=self.bucket,
+            prefix=self.prefix,
+            bucket_region=self.bucket_region,
+            auto_import=self.imports,
+            auto_export=self.exports,
+        )
+
+
+def _events(words: Sequence[str]) -> tuple[DataRepositoryEvent, ...]:
+    return tuple(DataRepositoryEvent(word.upper()) for word in words)
+
+
+class LustreSpec(SpecModel):
+    """An FSx for Lustre file system made here, in a data stack of its own."""
+
+    lustre: LustreOptions = Field(description="The file system to make.")
+    repositories: Annotated[tuple[RepositorySpec, ...], AsTuple] = Field(
+        default=(), description="Links to S3, 8 at most: apart from each other on both sides."
+    )
+
+
+class ExistingLustreOptions(SpecModel):
+    """How an existing file system is reached, as `aws fsx describe-file-systems` shows it."""
+
+    file_system_id: FileSystemId = Field(
+        description="Id of the file system.", examples=["fs-0123456789abcdef0"]
+    )
+    mount_name: MountName = Field(description="Its mount name.", examples=["abcdefgh"])
+    security_group_id: SecurityGroupId = Field(
+        description="Security group of its servers; rules for the fleets that mount it are added to it.",
+        examples=["sg-0123456789abcdef0"],
+    )
+    dns_name: Text | None = Field(default=None, description="Its DNS name. Default: made of id and Region.")
+    efa: bool = Field(default=False, description="Whether it serves clients over EFA.")
+    lustre_version: Version | None = Field(
+        default=None, description="Lustre version of its servers. Default: unknown, and not checked."
+    )
+    availability_zone: Text | None = Field(
+        default=None,
+        description="Zone of its servers, written as the network's. Default: unknown, and not checked.",
+    )
+
+
+class ExistingLustreSpec(SpecModel):
+    """An FSx for Lustre file system that exists already; no stack is made for it."""
+
+    existing_lustre: ExistingLustreOptions = Field(description="The file system.")
+
+
+class CheckpointOptions(SpecModel):
+    """The bucket to make, and on request a directory bucket of S3 Express One Zone beside it."""
+
+    bucket_name: BucketName | None = Field(
+        default=None, description="Name of the bucket. Default: made by CloudFormation. It never changes."
+    )
+    versioned: bool = Field(
+        default=True, description="Whether overwritten and deleted checkpoints can be brought back."
+    )
+    keep_deleted_days: Days = Field(
+        default=1, description="Days for which they can be brought back, and are paid for."
+    )
+    expire_after_days: Days | None = Field(
+        default=None, description="Days after which checkpoints are deleted. Default: never."
+    )
+    archive_after_days: Days | None = Field(
+        default=None,
+        description="Days after which checkpoints move to S3 Glacier Instant Retrieval. Default: never.",
+    )
+    encryption_key_arn: KeyArn | None = _KEY
+    express_zone_id: Text | None = Field(
+        default=None,
+        description="Zone id of the fleets, for a directory bucket there. Default: none. A change replaces it.",
+        examples=["use1-az4"],
+    )
+    express_base_name: Text | None = Field(
+        default=None,
+        description="First part of the directory bucket's name. Default: made by CloudFormation. It never changes.",
+    )
+    express_expire_after_days: Days | None = Field(
+        default=None, description="Days after which its objects are deleted. Default: never."
+    )
+
+
+class CheckpointsSpec(SpecModel):
+    """Buckets for checkpoints made here, in a data stack of their own."""
+
+    checkpoints: CheckpointOptions = Field(description="The buckets to make; `{}` for one with defaults.")
+
+
+#: Leading key of a form -> the tag under which pydantic reports its faults.
+STORE_FORMS = {
+    "lustre": "<lustre>",
+    "existing_lustre": "<existing lustre>",
+    "checkpoints": "<checkpoints>",
+}
+
+
+def _form(value: object) -> str | None:
+    return form_of(value, STORE_FORMS)
+
+
+StoreSpec = Annotated[
+    Annotated[LustreSpec, Tag("<lustre>")]
+    | Annotated[ExistingLustreSpec, Tag("<existing lustre>")]
+    | Annotated[CheckpointsSpec, Tag("<checkpoints>")],
+    Discriminator(_form),
+]

@@ -1,0 +1,240 @@
+"""Data stacks: what they protect, that no edit replaces what they hold, and that nothing else appears in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.testing.emulator.schemas import resource_schema
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.spec import load_cluster
+from sites import of_type
+from store_edits import CLUSTER, HARMFUL, HARMLESS, edited
+
+STORES = ("corpus", "fast", "elastic", "checkpoints")
+#: What is lost when it is replaced or deleted.
+STATEFUL = (
+    "AWS::FSx::FileSystem",
+    "AWS::S3::Bucket",
+    "AWS::S3Express::DirectoryBucket",
+    "AWS::KMS::Key",
+)
+#: Public: a change replaces what users have deployed.
+LOGICAL_IDS = {
+    "corpus": {
+        "Store1D2A845B": "AWS::FSx::FileSystem",
+        "StoreKey7A3C02BD": "AWS::KMS::Key",
+        "StoreServers689DDB8E": "AWS::EC2::SecurityGroup",
+        "StoreRepositorydata1071A3D8": "AWS::FSx::DataRepositoryAssociation",
+    },
+    "fast": {
+        "Store1D2A845B": "AWS::FSx::FileSystem",
+        "StoreKey7A3C02BD": "AWS::KMS::Key",
+        "StoreServers689DDB8E": "AWS::EC2::SecurityGroup",
+    },
+    "elastic": {
+        "Store1D2A845B": "AWS::FSx::FileSystem",
+        "StoreKey7A3C02BD": "AWS::KMS::Key",
+        "StoreServers689DDB8E": "AWS::EC2::SecurityGroup",
+    },
+    "checkpoints": {
+        "StoreBucket4FBDE984": "AWS::S3::Bucket",
+        "StoreExpress9C6757C6": "AWS::S3Express::DirectoryBucket",
+        "StoreKey7A3C02BD": "AWS::KMS::Key",
+    },
+}
+
+Synthesize = Callable[[str], dict[str, str]]
+
+
+@pytest.fixture
+def synthesize(app_factory: Any, tmp_path: Path) -> Synthesize:
+    """Synthesize the text of a cluster file; the text of each template by stack name."""
+
+    def run(text: str) -> dict[str, str]:
+        file = tmp_path / "cluster.yaml"
+        file.write_text(text, encoding="utf-8")
+        app = app_factory()
+        build_cluster(app, load_cluster(file))
+        folder = Path(app.synth().directory)
+        return {
+            path.name.removesuffix(".template.json"): path.read_text()
+            for path in folder.glob("*.template.json")
+        }
+
+    return run
+
+
+def data_templates(made: dict[str, str]) -> dict[str, Any]:
+    return {name.split("-data-")[1]: json.loads(text) for name, text in made.items() if "-data-" in name}
+
+
+def test_each_store_has_a_protected_stack(app_factory: Any, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(CLUSTER, encoding="utf-8")
+    app = app_factory()
+    build_cluster(app, load_cluster(file))
+    protected = {stack.stack_name for stack in app.synth().stacks if stack.termination_protection}
+    assert protected == {f"lab-data-{name}" for name in STORES}
+
+
+def test_what_holds_data_is_retained(synthesize: Synthesize) -> None:
+    for name, template in data_templates(synthesize(CLUSTER)).items():
+        for kind in (*STATEFUL, "AWS::FSx::DataRepositoryAssociation", "AWS::EC2::SecurityGroup"):
+            for logical_id, resource in of_type(template["Resources"], kind).items():
+                assert resource["DeletionPolicy"] == "Retain", f"{name}: {logical_id}"
+                replaced = "Delete" if kind.endswith("Association") else "Retain"
+                assert resource["UpdateReplacePolicy"] == replaced, f"{name}: {logical_id}"
+
+
+def test_logical_ids_of_what_holds_data_are_pinned(synthesize: Synthesize) -> None:
+    pinned = (*STATEFUL, "AWS::FSx::DataRepositoryAssociation", "AWS::EC2::SecurityGroup")
+    found = {
+        name: {key: one["Type"] for key, one in template["Resources"].items() if one["Type"] in pinned}
+        for name, template in data_templates(synthesize(CLUSTER)).items()
+    }
+    assert found == LOGICAL_IDS
+
+
+def test_data_depend_on_the_network_only(synthesize: Synthesize) -> None:
+    def read(value: Any) -> Iterator[str]:
+        if isinstance(value, dict):
+            if "Fn::GetStackOutput" in value:
+                yield value["Fn::GetStackOutput"]["StackName"]
+            for inner in value.values():
+                yield from read(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                yield from read(inner)
+
+    templates = data_templates(synthesize(CLUSTER))
+    assert {name: set(read(template)) for name, template in templates.items()} == {
+        "corpus": {"lab-network"},
+        "fast": {"lab-network"},
+        "elastic": {"lab-network"},
+        "checkpoints": set(),
+    }
+
+
+def create_only(kind: str) -> frozenset[str]:
+    """Properties whose change replaces the resource, with those that FSx refuses to change."""
+    schema = resource_schema(kind)
+    assert schema is not None, kind
+    return schema.create_only_names | schema.conditional_create_only_names | {"StorageType"}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_harmless_edit_replaces_nothing(name: str, synthesize: Synthesize) -> None:
+    before, after = data_templates(synthesize(CLUSTER)), data_templates(synthesize(edited(*HARMLESS[name])))
+    compared = 0
+    for store in before.keys() & after.keys():
+        old, new = before[store]["Resources"], after[store]["Resources"]
+        for logical_id, resource in old.items():
+            if resource["Type"] not in STATEFUL:
+                continue
+            assert new[logical_id]["Type"] == resource["Type"]
+            for prop in create_only(resource["Type"]):
+                assert new[logical_id]["Properties"].get(prop) == resource["Properties"].get(prop), prop
+                compared += 1
+            was, now = (
+                one["Properties"].get("LustreConfiguration", {}) for one in (resource, new[logical_id])
+            )
+            for prop in ("DeploymentType", "EfaEnabled"):
+                assert was.get(prop) == now.get(prop), prop
+    assert compared > len(STATEFUL)
+
+
+FLEET_EDITS = ("nodes", "type", "fleet removed", "fleet added")
+
+
+@pytest.mark.parametrize("name", FLEET_EDITS)
+def test_fleets_leave_no_trace_in_data(name: str, synthesize: Synthesize) -> None:
+    before, after = synthesize(CLUSTER), synthesize(edited(*HARMLESS[name]))
+    for store in STORES:
+        assert after[f"lab-data-{store}"] == before[f"lab-data-{store}"]
+
+
+@pytest.mark.parametrize("name", ["store added", "store removed"])
+def test_a_store_leaves_no_trace_elsewhere(name: str, synthesize: Synthesize) -> None:
+    before, after = synthesize(CLUSTER), synthesize(edited(*HARMLESS[name]))
+    assert before.items() <= after.items() or after.items() <= before.items()
+    assert before != after
+
+
+def test_a_fleet_reads_and_writes_its_checkpoints(synthesize: Synthesize) -> None:
+    made = synthesize(CLUSTER)
+    trainers = json.dumps(json.loads(made["lab-fleet-trainers"]))
+    assert "lab-data-checkpoints" not in made["lab-fleet-helpers"]
+    for action in ("s3:PutObject", "s3express:CreateSession", "kms:GenerateDataKey*"):
+        assert action in trainers, action
+    for variable, output in (
+        ("CHECKPOINT_S3_URI", "BucketName"),
+        ("CHECKPOINT_EXPRESS_S3_URI", "ExpressBucketName"),
+    ):
+        assert f"{variable}='s3://" in trainers
+        assert json.dumps({"StackName": "lab-data-checkpoints", "OutputName": output}) in trainers
+
+
+def test_the_app_refuses_a_change_that_would_lose_data(tmp_path: Path) -> None:
+    (tmp_path / "deployed.yaml").write_text(CLUSTER, encoding="utf-8")
+    before, after, _ = HARMFUL["EFA switched off"]
+    (tmp_path / "cluster.yaml").write_text(edited(before, after), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "cdk_gpu_clusters_stacks"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "CDK_OUTDIR": str(tmp_path / "cdk.out"),
+            "CDK_CONTEXT_JSON": json.dumps({"deployed": "deployed.yaml"}),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "cluster.yaml:11:83: error GPU-LUS-030" in done.stderr
+    assert not (tmp_path / "cdk.out").exists()
+
+
+def rules_between(template: dict[str, Any]) -> list[tuple[str, str]]:
+    """Kind and protocol of each security-group rule whose both ends other stacks made, or the fleet's own."""
+    return sorted(
+        (one["Type"].rpartition("::")[2], one["Properties"]["IpProtocol"])
+        for one in template["Resources"].values()
+        if one["Type"].startswith("AWS::EC2::SecurityGroup") and "-data-" in json.dumps(one)
+    )
+
+
+def test_a_fabric_that_fleets_share_is_let_in_once(synthesize: Synthesize) -> None:
+    made = {name: json.loads(text) for name, text in synthesize(CLUSTER).items()}
+    both_ways = [(f"SecurityGroup{way}", "-1") for way in ("Egress", "Ingress") for _ in range(2)]
+    assert rules_between(made["lab-link-fast-default"]) == both_ways
+    for fleet in ("trainers", "second"):
+        assert rules_between(made[f"lab-fleet-{fleet}"]) == []
+        assert "/fsx" in json.dumps(made[f"lab-fleet-{fleet}"])
+    tcp = [(f"SecurityGroup{way}", "tcp") for way in ("Egress", "Ingress") for _ in range(4)]
+    assert rules_between(made["lab-link-corpus-default"]) == tcp
+    assert rules_between(made["lab-fleet-helpers"]) == tcp
+
+
+def test_an_existing_file_system_needs_no_data_stack(synthesize: Synthesize) -> None:
+    existing = (
+        "  old:\n    existing_lustre: { file_system_id: fs-0123456789abcdef0, mount_name: abcdefgh, "
+        "security_group_id: sg-0123456789abcdef0 }\ntraining:"
+    )
+    before = synthesize(CLUSTER)
+    text = edited("training:", existing).replace("/fsx: corpus", "/fsx: old")
+    made = synthesize(text)
+    assert set(made) == set(before)
+    helpers = made["lab-fleet-helpers"]
+    assert "sg-0123456789abcdef0" in helpers
+    assert "fs-0123456789abcdef0.fsx.us-east-1." in helpers
+    assert {name for name in made if made[name] != before[name]} == {"lab-fleet-helpers"}
