@@ -21,11 +21,11 @@ from cdk_gpu_clusters import (
     checkpoint_environment,
 )
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.errors import define_rule
+from cdk_gpu_clusters.errors import Rule
 from sites import Site, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
-NO_CLIENT = define_rule("GPU-TST-001", "a store of the tests refuses a client", source="the tests")
+NO_CLIENT = Rule("GPU-TST-001", "a store of the tests refuses a client", "the tests")
 
 
 class Store(Construct):
