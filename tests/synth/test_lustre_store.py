@@ -315,6 +315,18 @@ def test_imported_buckets_get_their_statements_printed(make_site: SiteFactory) -
     assert len([name for name in outputs if name.endswith("RequiredPolicies" + name[-8:])]) == 2
 
 
+def test_printed_policies_can_be_pasted(site: Site) -> None:
+    """References are resolved by CloudFormation, not printed as they stand in the template."""
+    store(site).add_data_repository("/data", s3_uri="s3://corpus/", auto_export=[NEW])
+    outputs = site.template()["Outputs"]
+    (value,) = [output["Value"] for name, output in outputs.items() if "RequiredPolicies" in name]
+    _, parts = value["Fn::Join"]
+    pasted = json.loads("".join(part if isinstance(part, str) else "x" for part in parts))
+    assert "s3:PutBucketNotification" in pasted["bucket"]["Action"]
+    assert {"Ref": "AWS::AccountId"} in parts
+    assert "Ref" not in json.dumps(pasted)
+
+
 def test_links_need_same_region_for_import_only(make_site: SiteFactory) -> None:
     site = make_site(env=cdk.Environment(account="123456789012", region="us-east-1"))
     elsewhere = s3.Bucket.from_bucket_attributes(site.stack, "There", bucket_name="there", region="us-west-2")

@@ -13,7 +13,7 @@ from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, lustre_mounts
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
 from cdk_gpu_clusters.node.node_file import NodeFile
-from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
 from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings
 from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind
@@ -24,7 +24,6 @@ _LAST_WORDS_SECONDS = 300
 _SPOT_DRAIN_SECONDS = 90
 # Time that a drained node needs to complete its terminating hook.
 _HOOK_MARGIN_SECONDS = 60
-_COMMUNICATION_VARIABLES = ("NCCL_", "FI_")
 _CHECKPOINT_VARIABLES = ("CHECKPOINT_",)
 
 
@@ -103,12 +102,12 @@ def _node_settings(
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
         efa_interface_count=plan.interfaces.efa_count,
         nccl_environment={
-            key: value for key, value in environment.items() if key.startswith(_COMMUNICATION_VARIABLES)
+            key: value for key, value in environment.items() if key.startswith(COMMUNICATION_VARIABLES)
         },
         extra_environment={
             key: value
             for key, value in environment.items()
-            if not key.startswith(_COMMUNICATION_VARIABLES + _CHECKPOINT_VARIABLES)
+            if not key.startswith(COMMUNICATION_VARIABLES + _CHECKPOINT_VARIABLES)
         },
         checkpoint_environment={
             key: value for key, value in environment.items() if key.startswith(_CHECKPOINT_VARIABLES)

@@ -47,7 +47,8 @@ def check_size(minimum: int | None, maximum: int | None) -> list[Finding]:
             cause="that is not a size of a fleet",
             got=f"{_or_nothing(minimum)} to {_or_nothing(maximum)} nodes",
             allowed="node_count of 1 or more, or 0 <= min_node_count <= max_node_count",
-            fix="give node_count, or both min_node_count and max_node_count",
+            fix="give node_count, or both min_node_count and max_node_count, as numbers: a CloudFormation "
+            "parameter is not known when the fleet is planned",
         )
     ]
 

@@ -186,8 +186,8 @@ class DataRepositoryAssociation(Construct):
 
     def _print_policies(self) -> None:
         statements = {
-            "bucket": self.required_bucket_policy,
-            "key_if_customer_managed": self.required_key_policy,
+            "bucket": self._bucket_statement().to_statement_json(),
+            "key_if_customer_managed": self._key_statement().to_statement_json(),
         }
         cdk.CfnOutput(
             self,
