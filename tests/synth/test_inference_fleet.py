@@ -21,6 +21,7 @@ from cdk_gpu_clusters import (
     ConfigError,
     GpuFleet,
     InferenceFleet,
+    LustreStore,
     MigLayout,
     ModelServer,
     ModelWeights,
@@ -308,6 +309,55 @@ def test_a_repository_and_a_bucket_get_what_they_need_and_no_more(site: Site) ->
     ]
 
 
+def weights(site: Site, path: str) -> ModelServer:
+    bucket = s3.Bucket.from_bucket_name(site.stack, "Bucket", "weights")
+    return ModelServer(image=IMAGE, weights=ModelWeights.from_bucket(bucket, "llama/", path=path))
+
+
+@pytest.mark.parametrize(
+    ("path", "options", "disks"),
+    [
+        ("/scratch/llama", {}, "2"),
+        ("/scratch/llama", {"scratch": True}, "2"),
+        ("/opt/gpu-cluster/model", {}, None),
+        ("/opt/gpu-cluster/model", {"scratch": True}, "2"),
+        ("/scratchy", {}, None),
+        ("/opt/gpu-cluster/model", {"scratch": True, "instance_type": "inf2.48xlarge"}, None),
+    ],
+)
+def test_local_disks_are_mounted_if_the_weights_lie_there(
+    site: Site, path: str, options: dict[str, Any], disks: str | None
+) -> None:
+    service(site, server=weights(site, path), **({"instance_type": "g6e.24xlarge"} | options))
+    text = user_data(site.resources())
+    assert re.findall(r"GPU_SCRATCH_DISKS=(\d+)", text) == ([disks] if disks else [])
+    assert f"MODEL_WEIGHTS_PATH={path}\n" in text
+
+
+def test_a_file_system_may_be_mounted_where_local_disks_would_be(site: Site) -> None:
+    store = LustreStore.from_attributes(
+        site.stack, "Store", file_system_id="fs-0123456789abcdef0", mount_name="abcdefgh",
+        security_group=ec2.SecurityGroup.from_security_group_id(site.stack, "Servers", "sg-0123456789abcdef0"),
+    )  # fmt: skip
+    server = ModelServer(image=IMAGE, weights=ModelWeights.from_path("/scratch/llama"))
+    service(site, server=server, mounts={"/scratch": store})
+    assert "GPU_SCRATCH" not in user_data(site.resources())
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        ({"instance_type": "inf2.48xlarge"}, "the type has no local disks"),
+        ({"scratch": False}, "which are left alone"),
+    ],
+)
+def test_weights_on_disks_that_are_not_there_are_refused(
+    site: Site, options: dict[str, Any], cause: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"GPU-INF-023: Site/Chat: .*{cause}"):
+        service(site, server=weights(site, "/scratch/llama"), **options)
+
+
 def test_scaling_follows_requests_and_any_other_metric(site: Site) -> None:
     made = service(site, requests_per_minute_per_node=120)
     activity = cloudwatch.Metric(
@@ -427,6 +477,10 @@ def test_a_block_sets_its_own_size(site: Site) -> None:
         ({"server": ModelServer(image="vllm/vllm-openai")}, "GPU-INF-007"),
         ({"vpc_subnets": "one"}, "GPU-INF-015"),
         ({"slots": ServerSlots.tensor_parallel(8)}, "GPU-INF-010"),
+        (
+            {"server": ModelServer(image=IMAGE, weights=ModelWeights.from_path("/scratch/llama"))},
+            "GPU-INF-023",
+        ),
     ],
 )
 def test_what_is_only_pointed_out(site: Site, options: dict[str, Any], rule: str) -> None:

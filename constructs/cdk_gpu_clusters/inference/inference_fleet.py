@@ -29,17 +29,17 @@ from cdk_gpu_clusters.inference.load_balancer import (
 )
 from cdk_gpu_clusters.inference.metrics import InferenceMetrics
 from cdk_gpu_clusters.inference.model_server import ModelServer
-from cdk_gpu_clusters.inference.node_servers import plan_or_report, server_settings, spread_where_it_fits
+from cdk_gpu_clusters.inference.node_servers import (
+    plan_or_report,
+    plan_scratch,
+    required_servers,
+    server_settings,
+    spread_where_it_fits,
+)
 from cdk_gpu_clusters.inference.scaling import Tracking, metric_tracking, request_tracking
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
-from cdk_gpu_clusters.rules.capacity import block_window
-from cdk_gpu_clusters.rules.inference import (
-    check_counts,
-    check_fleet_zones,
-    check_room_to_scale,
-    check_servers_required,
-)
+from cdk_gpu_clusters.rules.inference import check_counts, check_fleet_zones, check_room_to_scale
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
@@ -100,6 +100,7 @@ class InferenceFleet(Construct, InferenceMetrics):
         root_volume: RootVolume | None = None,
         role: iam.IRole | None = None,
         mounts: Mapping[str, LustreStoreLike] | None = None,
+        scratch: bool | None = None,
         node_port: int = 8080,
         first_server_port: int = 9000,
         min_servers_per_node: int | None = None,
@@ -137,6 +138,7 @@ class InferenceFleet(Construct, InferenceMetrics):
             root_volume: Root volume; 200 GiB encrypted gp3 if left out. Images and weights must fit.
             role: Role of the nodes; a new one if left out.
             mounts: FSx for Lustre file systems by mount point, such as one that holds `ModelWeights`.
+            scratch: Whether local disks become one file system at `/scratch`; if weights lie there, if left out.
             node_port: Port of the nodes' own balancers.
             first_server_port: Port of the first server of a node, on loopback; the others follow.
             min_servers_per_node: Servers that must be up for a node to stay in service; half of them if left out.
@@ -154,17 +156,17 @@ class InferenceFleet(Construct, InferenceMetrics):
             update_policy: What a new template version does to running nodes; one is replaced at a time if left out.
 
         Raises:
-            ConfigError: GPU-INF-001 to -021, and the faults of `GpuFleet`.
+            ConfigError: GPU-INF-001 to -023, and the faults of `GpuFleet`.
         """
         super().__init__(scope, construct_id)
         name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
         capacity = capacity or Capacity.on_demand()
         idle = int((idle_timeout or cdk.Duration.minutes(5)).to_seconds())
         drain = int((drain_timeout or cdk.Duration.minutes(5)).to_seconds())
-        self._is_block: bool = block_window(capacity.terms) is not None
         maximum = min_node_count if max_node_count is None else max_node_count
         with errors_at(self):
             record = catalogue_type(name)
+        has_scratch, scratch_findings = plan_scratch(server.weights, record, scratch, mounts or {})
         self.servers: ServerPlan = plan_or_report(
             self,
             record,
@@ -183,12 +185,10 @@ class InferenceFleet(Construct, InferenceMetrics):
                     internet_facing=internet_facing,
                 ),
                 *check_counts(requests_per_minute_per_node=requests_per_minute_per_node),
+                *scratch_findings,
             ],
         )
-        required = (
-            (self.servers.server_count + 1) // 2 if min_servers_per_node is None else min_servers_per_node
-        )
-        report(self, check_servers_required(required, self.servers.server_count))
+        required = required_servers(self, self.servers, min_servers_per_node)
         self.load_balancer: InferenceLoadBalancer = InferenceLoadBalancer(
             self,
             "LoadBalancer",
@@ -219,7 +219,7 @@ class InferenceFleet(Construct, InferenceMetrics):
             mig=mig,
             fabric_manager_order=fabric_manager_order,
             mounts=mounts,
-            scratch=False,
+            scratch=has_scratch,
             placement=placement or spread_where_it_fits(vpc, vpc_subnets, record, capacity, maximum),
             image=image,
             root_volume=root_volume,
@@ -286,8 +286,8 @@ class InferenceFleet(Construct, InferenceMetrics):
         return self.fleet.grant_read(bucket)
 
     def _policy(self, construct_id: str, tracking: Tracking) -> autoscaling.CfnScalingPolicy:
-        plan = self.fleet.plan
-        report(self, check_room_to_scale(plan.minimum, plan.maximum, size_is_set=self._is_block))
+        plan, is_block = self.fleet.plan, self.fleet.block_lifecycle is not None
+        report(self, check_room_to_scale(plan.minimum, plan.maximum, size_is_set=is_block))
         policy = autoscaling.CfnScalingPolicy(
             self,
             construct_id,

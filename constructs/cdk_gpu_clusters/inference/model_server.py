@@ -119,7 +119,8 @@ class ModelWeights:
         Args:
             bucket: The bucket; the nodes may read the prefix.
             prefix: What the keys begin with; all objects if left out.
-            path: Folder of the node to copy to; the root volume must hold the model.
+            path: Folder of the node to copy to. The root volume must hold the model; below `/scratch` the local NVMe
+                disks hold it, on types that have some.
         """
         return cls(path=path, bucket=bucket, prefix=prefix.strip("/"))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import PurePosixPath
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
@@ -12,8 +13,10 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.inference.load_balancer import zone_count
-from cdk_gpu_clusters.inference.model_server import ModelServer
+from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights
 from cdk_gpu_clusters.node.model_server import ServerSettings
+from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
+from cdk_gpu_clusters.rules.inference import check_servers_required
 from cdk_gpu_clusters.rules.mig import plan_mig
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import (
@@ -23,6 +26,7 @@ from cdk_gpu_clusters.rules.model_servers import (
     plan_servers,
 )
 from cdk_gpu_clusters.rules.placement import MAX_SPREAD_INSTANCES_PER_ZONE, PlacementStrategy
+from cdk_gpu_clusters.rules.server_weights import check_weights_on_scratch
 
 # /dev/shm of a server of several accelerators, whose processes exchange data through it: this library's choice.
 _GROUP_SHARED_MEMORY_GIB = 8
@@ -65,6 +69,54 @@ def plan_or_report(
         raise  # not reached: the findings of a ConfigError are errors
     report(scope, [*plan.findings, *findings])
     return plan
+
+
+def required_servers(scope: Construct, plan: ServerPlan, wish: int | None) -> int:
+    """Servers that must be up for a node to be healthy: half of them if the user does not say.
+
+    Args:
+        scope: Whose fault a wrong number is.
+        plan: The servers of a node.
+        wish: The user's number, None for half of them.
+
+    Raises:
+        ConfigError: GPU-INF-018.
+    """
+    required = (plan.server_count + 1) // 2 if wish is None else wish
+    report(scope, check_servers_required(required, plan.server_count))
+    return required
+
+
+def plan_scratch(
+    weights: ModelWeights | None, record: InstanceType, wish: bool | None, mount_points: Collection[str]
+) -> tuple[bool, list[Finding]]:
+    """Whether the local disks of a node become one file system, and what is wrong with weights that lie on it.
+
+    A server sees nothing of them but its weights. So they are left alone if no weights lie there: a node then needs
+    no disk tools to boot.
+
+    Args:
+        weights: Where the servers find the model.
+        record: Type of the nodes.
+        wish: What the user says, None to follow the weights.
+        mount_points: Where other file systems are mounted.
+    """
+    if weights is None or not _is_inside(weights.path, [SCRATCH_MOUNT_POINT]):
+        return bool(wish), []
+    if _is_inside(weights.path, mount_points):
+        return bool(wish), []
+    scratch = wish is not False
+    return scratch, check_weights_on_scratch(
+        weights.path,
+        instance_type=record.name,
+        has_local_disks=bool(record.local_disks),
+        scratch=scratch,
+        copied=weights.bucket is not None,
+    )
+
+
+def _is_inside(path: str, directories: Collection[str]) -> bool:
+    return any(PurePosixPath(path).is_relative_to(directory) for directory in directories)
 
 
 def server_settings(

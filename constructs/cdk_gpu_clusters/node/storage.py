@@ -19,6 +19,9 @@ _SYSTEM_TREES = (
 )  # fmt: skip
 _SYSTEM_DIRECTORIES = ("/home", "/opt")
 
+#: Where the local disks of a node are mounted.
+SCRATCH_MOUNT_POINT = "/scratch"
+
 MOUNT_POINT = define_rule(
     "GPU-MNT-001",
     "A mount point is an absolute path outside the system's directories",
@@ -78,7 +81,7 @@ class ScratchSettings:
     """
 
     disk_count: int
-    mount_point: str = "/scratch"
+    mount_point: str = SCRATCH_MOUNT_POINT
 
 
 def checkpoint_environment(

@@ -12,6 +12,7 @@ from cdk_gpu_clusters.node import (
     USER_DATA_LIMIT_BYTES,
     NodeFile,
     NodeSettings,
+    ScratchSettings,
     check_settings,
     check_user_data,
     mig_settings,
@@ -62,7 +63,7 @@ class Servers:
         node.tool("aws", AWS.format(log=self.log))
         node.tool("nvidia-smi", f"#!/bin/sh\ncat <<'END'\n{SMI}\nEND\n")
 
-    def install(self, **changes: Any) -> None:
+    def install(self, *, scratch: ScratchSettings | None = None, **changes: Any) -> None:
         given: dict[str, Any] = {
             "image": IMAGE,
             "plan": plan_servers("g6e.48xlarge", ServerSlots.tensor_parallel(4)),
@@ -70,7 +71,9 @@ class Servers:
             "health_path": "/health",
         }
         settings = ServerSettings(**(given | changes))
-        self.node.install(files=model_server_files(settings), user_parts=(model_server_part(settings),))
+        self.node.install(
+            files=model_server_files(settings), user_parts=(model_server_part(settings),), scratch=scratch
+        )
         script = model_server_part(settings).body.replace(
             "/etc/gpu-cluster", f"{self.node.root}/etc/gpu-cluster"
         )
@@ -212,6 +215,38 @@ def test_weights_that_are_not_mounted_yet_are_waited_for(servers: Servers) -> No
     assert "the weights are not there" in done.stderr
     path.mkdir(parents=True)
     assert servers.call("prepare").returncode == 0
+
+
+def test_weights_of_the_local_disks_never_fill_the_root_volume(servers: Servers) -> None:
+    scratch = ScratchSettings(disk_count=2)
+    servers.install(scratch=scratch, weights_path="/scratch/llama", weights_uri="s3://weights/llama")
+    servers.node.write("proc/mounts", "/dev/nvme0n1p1 / xfs rw 0 0\n/dev/md0 /scratchy xfs rw 0 0\n")
+    done = servers.call("prepare")
+    assert done.returncode != 0, "systemd tries again"
+    assert "the local disks are not mounted at /scratch: journalctl -u gpu-scratch" in done.stderr
+    assert not servers.calls("aws s3")
+    servers.node.write("proc/mounts", f"/dev/md127 {servers.node.root}/scratch xfs rw 0 0\n")
+    assert servers.call("prepare").returncode == 0
+    assert servers.calls("aws s3") == ["aws s3 sync --only-show-errors s3://weights/llama /scratch/llama"]
+
+
+def test_weights_elsewhere_do_not_wait_for_local_disks(servers: Servers) -> None:
+    path = f"{servers.node.root}/scratchy"
+    servers.install(scratch=ScratchSettings(disk_count=2), weights_path=path, weights_uri="s3://weights/x")
+    servers.node.write("proc/mounts", "/dev/nvme0n1p1 / xfs rw 0 0\n")
+    assert servers.call("prepare").returncode == 0
+
+
+def test_disks_are_mounted_before_the_servers_start_at_the_first_boot_and_at_every_other() -> None:
+    files, part = model_server_files(LARGEST), model_server_part(LARGEST)
+    text = render_user_data(
+        node_settings(files=files, user_parts=(part,), scratch=ScratchSettings(disk_count=8))
+    )
+    # cloud-init runs the parts in their order, and this line waits for the unit.
+    assert 0 < text.index(" systemctl start gpu-scratch") < text.index("start --no-block gpu-model-servers")
+    (unit,) = [file.text for file in files if file.path.endswith("/gpu-model-servers.service")]
+    (after,) = [line for line in unit.splitlines() if line.startswith("After=")]
+    assert {"gpu-scratch.service", "gpu-lustre.service"} <= set(after.removeprefix("After=").split())
 
 
 def test_what_is_missing_comes_from_the_distribution(servers: Servers) -> None:

@@ -67,6 +67,14 @@ devices() {
   printf '%s\n' "$found"
 }
 
+# refuse_without_disks: weights of the local disks would fill the root volume if these are not mounted.
+refuse_without_disks() {
+  if [[ -z ${GPU_SCRATCH:-} || $MODEL_WEIGHTS_PATH/ != "$GPU_SCRATCH"/* ]]; then return; fi
+  if grep -q " $ROOT$GPU_SCRATCH " "$ROOT/proc/mounts"; then return; fi
+  echo "the local disks are not mounted at $GPU_SCRATCH: journalctl -u gpu-scratch" >&2
+  return 1
+}
+
 prepare() {
   local -a units=()
   package docker docker docker.io
@@ -80,6 +88,7 @@ prepare() {
   log_in
   docker pull --quiet "$MODEL_IMAGE"
   if [[ -n $MODEL_WEIGHTS_URI ]]; then
+    refuse_without_disks
     aws s3 sync --only-show-errors "$MODEL_WEIGHTS_URI" "$MODEL_WEIGHTS_PATH"
   elif [[ -n $MODEL_WEIGHTS_PATH && ! -d $MODEL_WEIGHTS_PATH ]]; then
     echo "the weights are not there: $MODEL_WEIGHTS_PATH" >&2
