@@ -314,6 +314,7 @@ def test_no_placement_is_no_placement_even_with_a_reservation_in_a_group(site: S
     [
         ({"node_count": 0}, {"GPU-FLT-001"}),
         ({"node_count": None}, {"GPU-FLT-001"}),
+        ({"instance_type": "inf1.xlarge", "node_count": 0}, {"GPU-AMI-003", "GPU-FLT-001"}),
         ({"node_count": None, "min_node_count": 3, "max_node_count": 2}, {"GPU-FLT-001"}),
         ({"vpc_subnets": None}, {"GPU-FAB-003", "GPU-FAB-004"}),
         (

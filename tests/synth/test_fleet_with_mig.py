@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from aws_cdk.assertions import Annotations, Match
 
-from cdk_gpu_clusters import ConfigError, FabricManagerOrder, GpuFleet, MigLayout
+from cdk_gpu_clusters import ConfigError, FabricManagerOrder, GpuFleet, MigLayout, NodeImage
 from sites import Site, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
@@ -38,6 +38,7 @@ def test_p4d_with_56_slices(site: Site) -> None:
     assert made.plan.mig is not None
     assert made.plan.mig.slices_per_node == 56
     text = user_data(site)
+    assert "MIG_MINIMUM_DRIVER=450.80.02\\n" in text
     assert f'MIG_PARTITION=\\"{",".join(["1g.5gb"] * 7)}\\"' in text
     assert "GPU_MIG_COUNT=56\n" in text
     assert "systemctl start --no-block gpu-mig" in text
@@ -92,3 +93,19 @@ def test_type_without_mig_is_refused(site: Site) -> None:
 def test_inferred_placements_are_told(site: Site) -> None:
     fleet(site, instance_type="p5en.48xlarge", mig=MigLayout("9,9"))
     Annotations.from_stack(site.stack).has_info("/Site/Servers", Match.string_like_regexp("GPU-MIG-007"))
+
+
+@pytest.mark.parametrize(
+    ("image", "told"),
+    [
+        (None, False),
+        (NodeImage.latest("ubuntu-22.04"), True),
+        (NodeImage.from_id("ami-0123456789abcdef0"), True),
+        (NodeImage.from_parameter("/images/servers"), True),
+    ],
+)
+def test_unknown_driver_is_told(site: Site, image: NodeImage | None, told: bool) -> None:
+    made = fleet(site, image=image)
+    infos = [str(entry.data) for entry in made.node.metadata if entry.type.endswith("info")]
+    found = [info for info in infos if "GPU-MIG-009" in info and "driver 450.80.02 or newer" in info]
+    assert len(found) == told

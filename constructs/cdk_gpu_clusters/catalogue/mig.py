@@ -68,6 +68,19 @@ class MigProfile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MigCombination:
+    """Profiles that need a newer driver side by side than each of them alone.
+
+    Attributes:
+        profiles: Their names.
+        minimum_driver: First driver release that makes them on one GPU.
+    """
+
+    profiles: frozenset[str]
+    minimum_driver: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MigGpu:
     """The MIG side of one GPU model.
 
@@ -84,6 +97,7 @@ class MigGpu:
         ids: How well the profile ids are known.
         placements: How well the placements are known.
         profiles: By name, in the order of the sources; empty where no listing was found.
+        combinations: Profiles that need a newer driver side by side.
         notes: What else is to be known.
         sources: Where it comes from, with date.
     """
@@ -100,6 +114,7 @@ class MigGpu:
     ids: MigEvidence
     placements: MigEvidence
     profiles: Mapping[str, MigProfile]
+    combinations: tuple[MigCombination, ...]
     notes: tuple[str, ...]
     sources: tuple[str, ...]
 
@@ -141,6 +156,10 @@ def _gpu(key: str, fields: Mapping[str, Any], sources: Mapping[str, Mapping[str,
     own = {name: fields[name] for name in MigGpu.__dataclass_fields__ if name in fields}
     own |= {name: MigEvidence(fields[name]) for name in ("names", "ids", "placements")}
     own["profiles"] = MappingProxyType({row["name"]: _profile(row) for row in fields["profiles"]})
+    own["combinations"] = tuple(
+        MigCombination(profiles=frozenset(row["profiles"]), minimum_driver=row["minimum_driver"])
+        for row in fields.get("combinations", ())
+    )
     own["notes"] = tuple(fields["notes"])
     own["sources"] = tuple(
         f"{sources[name]['title']} ({sources[name]['date']})" for name in fields["sources"]

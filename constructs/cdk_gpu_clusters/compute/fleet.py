@@ -160,6 +160,7 @@ class GpuFleet(Construct, FleetMetrics):
                 interface_policy=interface_policy,
                 placement=placement,
                 placement_group=placement_group,
+                image=image,
                 mig=mig,
                 ready_timeout=ready_timeout,
                 drain_timeout=drain_timeout,

@@ -14,13 +14,15 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import strategy_of
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
+from cdk_gpu_clusters.catalogue.images import OperatingSystem
 from cdk_gpu_clusters.compute.fleet_checks import (
     check_addresses_left,
     check_reservation_zone,
     check_subnets,
     zones_of,
 )
-from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, PlacementUse, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
@@ -28,6 +30,7 @@ from cdk_gpu_clusters.rules.fleet import check_drain_of_block, check_public_subn
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, plan_interfaces
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
 from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, plan_mig
+from cdk_gpu_clusters.rules.mig_driver import check_mig_driver
 from cdk_gpu_clusters.rules.placement import ONE_PLACEMENT, PlacementStrategy, check_placement
 from cdk_gpu_clusters.rules.reservations import check_reserved_use
 
@@ -47,6 +50,7 @@ class FleetWish:
     interface_policy: InterfacePolicy | None
     placement: PlacementStrategy | None
     placement_group: ec2.IPlacementGroup | None
+    image: NodeImage | None
     mig: MigLayout | Sequence[MigLayout] | None
     ready_timeout: cdk.Duration | None
     drain_timeout: cdk.Duration | None
@@ -68,6 +72,7 @@ class FleetPlan:
         new_placement: Strategy of a placement group to make; None to make none.
         placement_group: An existing group to use, None for none.
         mig: How the GPUs of a node are split, None if they stay whole.
+        operating_system: What the nodes boot, as far as the image or the user says; None if unknown.
         ready_timeout_seconds: How long a node's boot may take.
         drain_timeout_seconds: How long a node may take to stop its work.
     """
@@ -83,6 +88,7 @@ class FleetPlan:
     new_placement: PlacementStrategy | None
     placement_group: ec2.IPlacementGroup | None
     mig: MigPlan | None
+    operating_system: OperatingSystem | None
     ready_timeout_seconds: int
     drain_timeout_seconds: int
 
@@ -108,6 +114,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
     minimum = known(wish.node_count if wish.min_node_count is None else wish.min_node_count)
     maximum = known(wish.node_count if wish.max_node_count is None else wish.max_node_count)
     selected = _select(wish.vpc, wish.vpc_subnets)
+    system, image_findings = _check_image(wish.image or NodeImage.latest(), record, mig)
     plan = FleetPlan(
         instance_type=record,
         capacity=capacity,
@@ -120,6 +127,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
         new_placement=_new_placement(wish, decision),
         placement_group=_placement_group(wish, capacity),
         mig=mig,
+        operating_system=system,
         ready_timeout_seconds=_seconds(wish.ready_timeout, cdk.Duration.minutes(30)),
         drain_timeout_seconds=_seconds(wish.drain_timeout, cdk.Duration.minutes(5)),
     )
@@ -132,11 +140,23 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
             *check_drain_of_block(decision, plan.drain_timeout_seconds),
             *check_mig_with_efa(record, wish.mig, efa=plan.efa),
             *(() if mig is None else mig.findings),
+            *image_findings,
             *_check_purchase(scope, wish, plan),
             *([] if selected.is_pending_lookup else _check_place(scope, plan)),
         ],
     )
     return plan
+
+
+def _check_image(
+    image: NodeImage, record: InstanceType, mig: MigPlan | None
+) -> tuple[OperatingSystem | None, list[Finding]]:
+    try:
+        row = image.row(record)
+    except ConfigError as fault:
+        return None, list(fault.findings)
+    system = image.operating_system if row is None else row.operating_system
+    return system, [] if mig is None else check_mig_driver(mig.gpu.model, mig.minimum_driver, row)
 
 
 def _capacity(wish: FleetWish) -> Capacity:

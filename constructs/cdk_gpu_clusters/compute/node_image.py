@@ -9,7 +9,7 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import known
-from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.catalogue.images import ImageParameter, OperatingSystem
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.image_pin import image_context_key, not_pinned
@@ -100,17 +100,27 @@ class NodeImage:
         """
         return cls(operating_system=OperatingSystem(operating_system), parameter=parameter)
 
+    def row(self, instance_type: InstanceType) -> ImageParameter | None:
+        """The catalogue's row of the image for nodes of a type; None for an image of the user's own.
+
+        Raises:
+            ConfigError: Where no such image exists for the type.
+        """
+        if self.image_id is not None or self.parameter is not None:
+            return None
+        return choose_image(instance_type, operating_system=self.operating_system)
+
     def resolve(self, scope: Construct, instance_type: InstanceType) -> ResolvedImage:
         """The image for nodes of a type, in a scope.
 
         Raises:
             ConfigError: Where no such image exists for the type, or a pinned one was never looked up.
         """
-        if self.image_id is not None or self.parameter is not None:
+        row = self.row(instance_type)
+        if row is None:
             system = self.operating_system or OperatingSystem.AL2023
             image_id = self.image_id or _from_parameter(scope, str(self.parameter))
             return ResolvedImage(image_id, _ROOT_DEVICES[system], system)
-        row = choose_image(instance_type, operating_system=self.operating_system)
         image_id = _pinned(scope, row.parameter) if self.is_pinned else _from_parameter(scope, row.parameter)
         return ResolvedImage(image_id, _ROOT_DEVICES[row.operating_system], row.operating_system)
 

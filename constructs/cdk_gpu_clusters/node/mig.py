@@ -11,6 +11,7 @@ from enum import Enum
 from cdk_gpu_clusters.rules.mig import MigPlan
 
 _PARTITION = re.compile(r"[0-9A-Za-z.+,;-]+")
+_DRIVER = re.compile(r"[0-9]+(\.[0-9]+)*")
 _DROP_IN = "/etc/systemd/system/gpu-mig.service.d/fabric-manager.conf"
 
 
@@ -35,6 +36,7 @@ class MigSettings:
         gpu_count: GPUs that must answer before anything is changed.
         device_count: MIG devices that make the node ready.
         whole_gpu_count: GPUs that stay whole.
+        minimum_driver: Driver release that the layout needs at least; empty: not checked.
         fabric_manager: When, relative to NVIDIA's fabric manager.
     """
 
@@ -42,11 +44,14 @@ class MigSettings:
     gpu_count: int
     device_count: int
     whole_gpu_count: int = 0
+    minimum_driver: str = ""
     fabric_manager: FabricManagerOrder = FabricManagerOrder.AFTER
 
     def __post_init__(self) -> None:
         if not _PARTITION.fullmatch(self.partition):
             raise ValueError(f"not a MIG_PARTITION: {self.partition!r}")
+        if self.minimum_driver and not _DRIVER.fullmatch(self.minimum_driver):
+            raise ValueError(f"not a driver release: {self.minimum_driver!r}")
 
 
 def mig_settings(
@@ -63,13 +68,15 @@ def mig_settings(
         gpu_count=len(plan.gpus),
         device_count=plan.slices_per_node,
         whole_gpu_count=plan.whole_gpus_per_node,
+        minimum_driver=plan.minimum_driver,
         fabric_manager=fabric_manager,
     )
 
 
 def default_mig_file(settings: MigSettings) -> str:
     """The text of `/etc/default/mig`, for shells and for systemd's EnvironmentFile."""
-    return f'MIG_PARTITION="{settings.partition}"\nMIG_GPU_COUNT={settings.gpu_count}\n'
+    driver = f"MIG_MINIMUM_DRIVER={settings.minimum_driver}\n" if settings.minimum_driver else ""
+    return f'MIG_PARTITION="{settings.partition}"\nMIG_GPU_COUNT={settings.gpu_count}\n{driver}'
 
 
 def fabric_manager_drop_in(settings: MigSettings) -> str:

@@ -20,6 +20,7 @@ from cdk_gpu_clusters.catalogue.images import (
     minimum_software,
 )
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
+from cdk_gpu_clusters.rules.software_version import version_of
 
 _NOTES = "AWS Deep Learning AMI release notes, EKS user guide and Neuron documentation (2026)"
 
@@ -220,13 +221,8 @@ def _check_software(kind: InstanceType, image: ImageParameter) -> list[Finding]:
             severity=Severity.WARNING,
         )
         for name, needed in needs.items()
-        if needed and name in image.versions and _version(image.versions[name]) < _version(needed)
+        if needed and name in image.versions and version_of(image.versions[name]) < version_of(needed)
     ]
-
-
-def _version(text: str) -> tuple[int, ...]:
-    """`12.8 to 13.2` counts as its newest version."""
-    return max(tuple(map(int, found.split("."))) for found in re.findall(r"\d+(?:\.\d+)*", text))
 
 
 def _what_works(kind: InstanceType) -> str:

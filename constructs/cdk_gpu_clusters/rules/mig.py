@@ -15,6 +15,7 @@ from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.catalogue.mig import MigEvidence, MigGpu, MigProfile, mig_gpu_of
 from cdk_gpu_clusters.errors import Finding, raise_for
 from cdk_gpu_clusters.rules.mig_checks import check_mig, check_mig_with_efa
+from cdk_gpu_clusters.rules.mig_driver import minimum_driver
 from cdk_gpu_clusters.rules.mig_layout import OFF, MigLayout
 from cdk_gpu_clusters.rules.mig_placement import creation_order, place
 
@@ -80,6 +81,7 @@ class MigPlan:
         slices_per_node: MIG instances of the node.
         resources: What Kubernetes sees on a node with the device plugin's strategy "mixed": name and number. Names of
             the pattern are unverified, and disputed on a GPU with disputed profile names.
+        minimum_driver: First driver release that makes this layout.
         findings: Advice; never errors.
     """
 
@@ -89,6 +91,7 @@ class MigPlan:
     partition: str
     slices_per_node: int
     resources: Mapping[str, int]
+    minimum_driver: str
     findings: tuple[Finding, ...]
 
     @property
@@ -136,6 +139,7 @@ def plan_mig(instance_type: InstanceType | str, layouts: MigLayout | Sequence[Mi
         partition=partitions[0] if len(set(partitions)) == 1 else ";".join(partitions),
         slices_per_node=sum(len(plan.placements) for plan in gpus),
         resources=MappingProxyType({name: count for name, count in sorted(names.items()) if count}),
+        minimum_driver=minimum_driver(gpu, [[one.name for one in plan.profiles] for plan in gpus]),
         findings=tuple(findings),
     )
 

@@ -10,6 +10,7 @@ one in `boot_id_file`, a reboot has happened, so that instances are gone and a p
     keeps_mode          whether the mode survives a reboot (Ampere)
     reset_needs         up | down: how the fabric manager must be for a reset to work (`units` lists what runs)
     policy              highest | lowest: which free start the driver takes
+    driver              its release
     late                calls that fail before the driver is loaded; -1: it never is
     busy                GPU to the process that computes on it
     refuses             GPUs that create no instance
@@ -166,6 +167,7 @@ class Driver:
             "index": str(index),
             "uuid": f"GPU-0000000{index}",
             "memory.total": "40960 MiB",
+            "driver_version": self.state["driver"],
             "mig.mode.current": mode if self.profiles else "[N/A]",
         }
         return ", ".join(cells[field] for field in fields.split(",")) + "\n"

@@ -38,7 +38,7 @@ class MigNode:
         ampere = key.startswith("A100")
         self.write(
             model=row["model"], profiles=row["profiles"], mode_change="now", keeps_mode=ampere, reset_needs="up",
-            policy="highest", late=0, busy={}, refuses=[], log=[], boot_id="boot-1", units=str(self.units),
+            policy="highest", driver="595.64", late=0, busy={}, refuses=[], log=[], boot_id="boot-1", units=str(self.units),
             boot_id_file=str(node.root / "proc/sys/kernel/random/boot_id"),
             gpus=[{"mode": False, "pending": False, "instances": []} for _ in range(gpus)],
         )  # fmt: skip
@@ -73,8 +73,9 @@ class MigNode:
         names = {row["id"]: row["name"] for row in self.state["profiles"]}
         return [sorted(names[each["profile"]] for each in gpu["instances"]) for gpu in self.state["gpus"]]
 
-    def wish(self, partition: str, count: int | None = None) -> None:
+    def wish(self, partition: str, count: int | None = None, *, minimum_driver: str = "") -> None:
         known = "" if count is None else f"MIG_GPU_COUNT={count}\n"
+        known += f"MIG_MINIMUM_DRIVER={minimum_driver}\n" if minimum_driver else ""
         self.node.write("etc/default/mig", f'MIG_PARTITION="{partition}"\n{known}')
 
     def apply(self) -> tuple[str, str]:
@@ -358,6 +359,31 @@ def test_driver_that_never_comes_or_gpus_that_are_missing_end_at_the_deadline(
     state, reason = mig_node.apply()
     assert state == "failed"
     assert reason.startswith(f"driver: {0 if changes else 2} of {count} GPUs answer")
+
+
+@pytest.mark.parametrize(
+    ("release", "minimum", "fits"),
+    [
+        ("595.64", "510", True),
+        ("510.39.01", "510", True),
+        ("450.80.02", "450.80.02", True),
+        ("1000.1", "595.58.03", True),
+        ("470.256.02", "510", False),
+        ("595.58.02", "595.58.03", False),
+        ("95.64", "510", False),
+    ],
+)
+def test_driver_older_than_the_layout_needs_fails_before_anything_is_changed(
+    mig_node: MigNode, release: str, minimum: str, fits: bool
+) -> None:
+    mig_node.write(driver=release)
+    mig_node.wish("4g.20gb,3g.20gb", minimum_driver=minimum)
+    if fits:
+        assert mig_node.apply() == ("ok", "4 MIG devices")
+        return
+    said = f"driver: {release} is too old, this layout needs {minimum}"
+    assert mig_node.apply() == ("failed", said)
+    assert not mig_node.calls("-mig ")
 
 
 def test_plan_reaches_the_gpus_through_the_user_data(node: Any, driver: str) -> None:

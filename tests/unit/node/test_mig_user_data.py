@@ -11,6 +11,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from cdk_gpu_clusters.node import (
+    USER_DATA_LIMIT_BYTES,
     FabricManagerOrder,
     MigSettings,
     NodeSettings,
@@ -69,9 +70,9 @@ def unit() -> configparser.ConfigParser:
     return parser
 
 
-def test_largest_user_data_with_mig_stays_below_13_kb() -> None:
+def test_largest_user_data_with_mig_leaves_room_for_the_users_own() -> None:
     size = user_data_size_bytes(render_user_data(NodeSettings(**LARGEST)))
-    assert size < 13 * 1024, size
+    assert USER_DATA_LIMIT_BYTES - size > 2_800, size
 
 
 def test_nodes_with_whole_gpus_carry_none_of_it() -> None:
@@ -91,7 +92,7 @@ def test_bootcmd_installs_the_settings_then_enables_and_starts_the_unit_on_the_f
     script = start[5].replace(" /etc/", f" {tmp_path}/etc/").replace(">/etc/", f">{tmp_path}/etc/")
     subprocess.run(["sh", "-c", f'systemctl() {{ echo "$@" >>{calls}; }}; {script}'], check=True)
     assert (tmp_path / "etc/default/mig").read_text() == (
-        'MIG_PARTITION="3g.20gb,1g.5gb,1g.5gb"\nMIG_GPU_COUNT=8\n'
+        'MIG_PARTITION="3g.20gb,1g.5gb,1g.5gb"\nMIG_GPU_COUNT=8\nMIG_MINIMUM_DRIVER=450.80.02\n'
     )
     assert calls.read_text().splitlines() == ["daemon-reload", "enable gpu-mig", "start --no-block gpu-mig"]
     drop_in = tmp_path / "etc/systemd/system/gpu-mig.service.d/fabric-manager.conf"
@@ -118,6 +119,11 @@ def test_settings_file_reads_the_same_in_a_shell(tmp_path: Path) -> None:
 def test_text_that_is_no_partition_never_reaches_a_shell(text: str) -> None:
     with pytest.raises(ValueError, match="not a MIG_PARTITION"):
         MigSettings(partition=text, gpu_count=1, device_count=1)
+
+
+def test_text_that_is_no_driver_release_never_reaches_a_shell() -> None:
+    with pytest.raises(ValueError, match="not a driver release"):
+        MigSettings(partition="19", gpu_count=1, device_count=1, minimum_driver="510; reboot")
 
 
 @pytest.mark.parametrize(

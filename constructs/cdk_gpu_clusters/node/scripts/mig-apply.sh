@@ -5,6 +5,7 @@
 #   MIG_PARTITION  profiles of every GPU, by name or id: 1g.5gb,1g.5gb or 19,19; `off` leaves a GPU whole.
 #                  One layout for all GPUs, or one per GPU in the order of nvidia-smi -L, separated by semicolons.
 #   MIG_GPU_COUNT  GPUs to wait for; 1 or more if left out.
+#   MIG_MINIMUM_DRIVER  driver release that the layout needs at least; not checked if left out.
 #
 # MIG mode that stays pending is tried with a GPU reset, then with one reboot; a marker keeps it at one.
 set -euo pipefail
@@ -53,6 +54,15 @@ wait_for_driver() {
     fi
     sleep 2
   done
+}
+
+# check_driver: an older one would only say later that the GPU has no MIG, or not this profile.
+check_driver() {
+  local driver
+  driver=$(smi -i 0 --query-gpu=driver_version --format=csv,noheader)
+  if ! printf '%s\n' "${MIG_MINIMUM_DRIVER:-0}" "$driver" | sort -CV; then
+    fail "driver: $driver is too old, this layout needs $MIG_MINIMUM_DRIVER"
+  fi
 }
 
 # read_wish: WANT[GPU] is the layout of each GPU.
@@ -232,6 +242,7 @@ if [[ -r $ROOT/etc/default/mig ]]; then
 fi
 if [[ -z ${MIG_PARTITION:-} ]]; then fail "/etc/default/mig sets no MIG_PARTITION"; fi
 wait_for_driver
+check_driver
 read_wish
 set_modes
 rm -f "$MARKER"
