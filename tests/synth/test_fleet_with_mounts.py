@@ -17,7 +17,10 @@ from cdk_gpu_clusters import (
     EfaSecurityGroup,
     Finding,
     GpuFleet,
+    LustreStore,
     LustreStoreLike,
+    LustreVersion,
+    NodeImage,
     checkpoint_environment,
 )
 from cdk_gpu_clusters.catalogue import InstanceType
@@ -38,6 +41,7 @@ class Store(Construct):
         self.fault = fault
         self.groups: list[ec2.ISecurityGroup] = []
         self.asked: list[tuple[int, str, int | None, bool | None]] = []
+        self.systems: list[tuple[str | None, str | None]] = []
 
     def allow_clients(self, security_group: ec2.ISecurityGroup) -> None:
         self.groups.append(security_group)
@@ -47,10 +51,13 @@ class Store(Construct):
         *,
         subnets: Sequence[ec2.ISubnet] = (),
         instance_type: InstanceType | None = None,
+        operating_system: str | None = None,
+        kernel: str | None = None,
         node_count: int | None = None,
         efa: bool | None = None,
     ) -> list[Finding]:
         self.asked.append((len(subnets), instance_type.name if instance_type else "", node_count, efa))
+        self.systems.append((operating_system, kernel))
         return [self.fault] if self.fault else []
 
 
@@ -92,6 +99,32 @@ def test_nodes_without_efa_mount_over_tcp(site: Site) -> None:
     trainers = fleet(site, mounts={"/fsx": store}, instance_type="g5.2xlarge")
     assert store.asked == [(1, "g5.2xlarge", 2, False)]
     assert store.groups == trainers.launch_template.security_groups
+
+
+@pytest.mark.parametrize(
+    ("image", "system"),
+    [
+        (None, ("al2023", "6.1")),
+        (NodeImage.latest("ubuntu-22.04"), ("ubuntu-22.04", None)),
+        (NodeImage.from_parameter("/images/own", operating_system="ubuntu-24.04"), ("ubuntu-24.04", None)),
+    ],
+)
+def test_store_is_told_what_the_nodes_boot(
+    site: Site, image: NodeImage | None, system: tuple[str, str | None]
+) -> None:
+    store = Store(site.stack, "Corpus")
+    fleet(site, mounts={"/fsx": store}, image=image)
+    assert store.systems == [system]
+
+
+def test_file_system_that_the_image_has_no_client_for_is_refused(site: Site) -> None:
+    store = LustreStore.from_attributes(
+        site.stack, "Old", file_system_id="fs-0123456789abcdef0", mount_name="abcdefgh",
+        security_group=ec2.SecurityGroup.from_security_group_id(site.stack, "Servers", "sg-0123456789abcdef0"),
+        lustre_version=LustreVersion.V2_10,
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match=r"GPU-LUS-020: Site/Trainers: al2023 has no Lustre client"):
+        fleet(site, mounts={"/fsx": store})
 
 
 def test_fault_that_a_store_finds_is_the_fleets(site: Site) -> None:

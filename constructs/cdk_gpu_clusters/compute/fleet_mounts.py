@@ -40,6 +40,8 @@ class _KnowsClients(Protocol):
         *,
         subnets: Sequence[ec2.ISubnet] = (),
         instance_type: InstanceType | None = None,
+        operating_system: str | None = None,
+        kernel: str | None = None,
         node_count: int | None = None,
         efa: bool | None = None,
     ) -> list[Finding]: ...
@@ -81,6 +83,8 @@ def join_stores(
         for finding in store.check_client(
             subnets=plan.subnets,
             instance_type=plan.instance_type,
+            operating_system=plan.operating_system,
+            kernel=plan.kernel,
             node_count=plan.maximum,
             # Nodes without EFA mount over TCP; the others as the file system has it.
             efa=None if plan.efa else False,

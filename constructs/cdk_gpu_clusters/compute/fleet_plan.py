@@ -73,6 +73,7 @@ class FleetPlan:
         placement_group: An existing group to use, None for none.
         mig: How the GPUs of a node are split, None if they stay whole.
         operating_system: What the nodes boot, as far as the image or the user says; None if unknown.
+        kernel: Kernel in the image's release note, None where none was read.
         ready_timeout_seconds: How long a node's boot may take.
         drain_timeout_seconds: How long a node may take to stop its work.
     """
@@ -89,6 +90,7 @@ class FleetPlan:
     placement_group: ec2.IPlacementGroup | None
     mig: MigPlan | None
     operating_system: OperatingSystem | None
+    kernel: str | None
     ready_timeout_seconds: int
     drain_timeout_seconds: int
 
@@ -114,7 +116,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
     minimum = known(wish.node_count if wish.min_node_count is None else wish.min_node_count)
     maximum = known(wish.node_count if wish.max_node_count is None else wish.max_node_count)
     selected = _select(wish.vpc, wish.vpc_subnets)
-    system, image_findings = _check_image(wish.image or NodeImage.latest(), record, mig)
+    system, kernel, image_findings = _check_image(wish.image or NodeImage.latest(), record, mig)
     plan = FleetPlan(
         instance_type=record,
         capacity=capacity,
@@ -128,6 +130,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
         placement_group=_placement_group(wish, capacity),
         mig=mig,
         operating_system=system,
+        kernel=kernel,
         ready_timeout_seconds=_seconds(wish.ready_timeout, cdk.Duration.minutes(30)),
         drain_timeout_seconds=_seconds(wish.drain_timeout, cdk.Duration.minutes(5)),
     )
@@ -150,13 +153,15 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
 
 def _check_image(
     image: NodeImage, record: InstanceType, mig: MigPlan | None
-) -> tuple[OperatingSystem | None, list[Finding]]:
+) -> tuple[OperatingSystem | None, str | None, list[Finding]]:
     try:
         row = image.row(record)
     except ConfigError as fault:
-        return None, list(fault.findings)
-    system = image.operating_system if row is None else row.operating_system
-    return system, [] if mig is None else check_mig_driver(mig.gpu.model, mig.minimum_driver, row)
+        return None, None, list(fault.findings)
+    findings = [] if mig is None else check_mig_driver(mig.gpu.model, mig.minimum_driver, row)
+    if row is None:
+        return image.operating_system, None, findings
+    return row.operating_system, row.versions.get("kernel"), findings
 
 
 def _capacity(wish: FleetWish) -> Capacity:

@@ -8,6 +8,7 @@ from ipaddress import ip_network
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.lustre import lustre_client, lustre_fact
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.rules.software_version import version_of
 
 _CLIENTS = 'FSx for Lustre user guide, "Installing the Lustre client" (stored copy of 2026)'
 _EFA = 'FSx for Lustre user guide, "Working with EFA-enabled file systems" (stored copy of 2026)'
@@ -30,12 +31,18 @@ CLIENT_TYPE = define_rule(
 CLIENT_NETWORK = define_rule(
     "GPU-LUS-024", "EFA clients and the file system have addresses of one /16 block", source=_EFA
 )
+CLIENT_KERNEL = define_rule(
+    "GPU-LUS-025",
+    "the image's kernel has a Lustre client, over EFA a kernel that EFA needs",
+    source=f"{_CLIENTS}; AWS Deep Learning AMI release notes",
+)
 CLIENT_COUNT = define_rule("GPU-LUS-023", "at most 1024 EFA clients mount a file system", source=_EFA)
 
 
 def check_lustre_client(
     *,
     operating_system: str | None = None,
+    kernel: str | None = None,
     version: str | None = None,
     instance_type: InstanceType | None = None,
     node_count: int | None = None,
@@ -51,6 +58,7 @@ def check_lustre_client(
 
     Args:
         operating_system: Such as `al2023` or `ubuntu-24.04`.
+        kernel: Kernel of the image, such as `6.8`.
         version: Lustre version of the file system.
         instance_type: Type of the nodes.
         node_count: The most nodes that mount it at a time.
@@ -65,6 +73,7 @@ def check_lustre_client(
         ['GPU-LUS-021']
     """
     findings = _check_system(operating_system, version, efa=efa)
+    findings += _check_kernel(operating_system, kernel, efa=efa)
     if file_system_zone is not None and any(zone != file_system_zone for zone in zones):
         findings.append(_other_zone(zones, file_system_zone, efa=efa))
     if not efa:
@@ -99,6 +108,26 @@ def _check_system(operating_system: str | None, version: str | None, *, efa: boo
             got=f"Lustre {version}" if version else operating_system,
             allowed=", ".join(client.file_system_versions) or "al2023, ubuntu-24.04, ubuntu-22.04",
             fix="use another operating system on the nodes" if has_none else "use a 2.15 file system",
+        )
+    ]
+
+
+def _check_kernel(operating_system: str | None, kernel: str | None, *, efa: bool) -> list[Finding]:
+    client = None if operating_system is None else lustre_client(operating_system)
+    if client is None or kernel is None or not client.kernels:
+        return []
+    oldest = client.efa_kernel if efa and client.efa_kernel else "0"
+    served = [one for one in client.kernels if version_of(one) >= version_of(oldest)]
+    if any(f"{kernel}.".startswith(f"{one}.") for one in served):
+        return []
+    return [
+        CLIENT_KERNEL.finding(
+            cause=f"the release note of the {operating_system} image names a kernel without a Lustre client"
+            + (" for EFA" if efa else ""),
+            got=kernel,
+            allowed=", ".join(served),
+            fix="use another operating system, or bake a kernel and its client into an image of your own",
+            severity=Severity.WARNING,
         )
     ]
 

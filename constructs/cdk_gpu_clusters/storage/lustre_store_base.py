@@ -127,6 +127,7 @@ class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
         subnets: Sequence[ec2.ISubnet] = (),
         instance_type: InstanceType | None = None,
         operating_system: str | None = None,
+        kernel: str | None = None,
         node_count: int | None = None,
         efa: bool | None = None,
     ) -> list[Finding]:
@@ -136,6 +137,7 @@ class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
             subnets: Where the nodes stand.
             instance_type: Their type.
             operating_system: Such as `al2023`.
+            kernel: Kernel of their image, such as `6.8`.
             node_count: The most of them at a time.
             efa: Whether they mount over EFA; if left out they do where the file system has it.
         """
@@ -145,6 +147,7 @@ class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
         comparable = here is not None and all(("-az" in zone) == ("-az" in here) for zone in zones)
         return check_lustre_client(
             operating_system=operating_system,
+            kernel=kernel,
             version=known(self.lustre_version),
             instance_type=instance_type,
             node_count=node_count,

@@ -1,13 +1,10 @@
-"""Checks of the stores: sizes, links to S3, places; and of the fleets that name them."""
+"""Checks of the stores: sizes, links to S3, places."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Sequence
 
 from cdk_gpu_clusters.errors import ConfigError, Finding
-from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings, check_storage
 from cdk_gpu_clusters.rules.checkpoints import BASE_NAME, check_directory_bucket
 from cdk_gpu_clusters.rules.data_repository import (
     BACKUPS,
@@ -20,7 +17,6 @@ from cdk_gpu_clusters.rules.data_repository import (
     check_data_repositories,
     read_s3_uri,
 )
-from cdk_gpu_clusters.rules.images import choose_image
 from cdk_gpu_clusters.rules.lustre import (
     CAPACITY,
     DEPLOYMENT,
@@ -34,25 +30,21 @@ from cdk_gpu_clusters.rules.lustre import (
     check_lustre,
 )
 from cdk_gpu_clusters.rules.lustre_backups import KEY, RETENTION, check_backups, check_encryption_key
-from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
 from cdk_gpu_clusters.rules.lustre_metadata import METADATA, METADATA_MODE
 from cdk_gpu_clusters.rules.lustre_tiering import READ_CACHE, TIERING_QUOTA, TIERING_THROUGHPUT
 from cdk_gpu_clusters.rules.zones import check_zone, is_zone_id
 
-from ._check_fleet import FleetView
 from ._document import Key
 from ._fault import Fault, faults_at
 from ._parts import SpecParts
-from ._rules import EXPRESS_ZONE, STORE, STORE_SUBNET
+from ._rules import EXPRESS_ZONE, STORE_SUBNET
 from .data import (
     CheckpointOptions,
     CheckpointsSpec,
-    ExistingLustreSpec,
     LustreOptions,
     LustreSpec,
     RepositorySpec,
 )
-from .fleet import FleetSpec
 from .network import ExistingNetwork, NewNetwork
 
 #: Rule -> the key of `lustre` that has to change.
@@ -208,93 +200,3 @@ def _check_express_place(zone: str, network: NewNetwork | ExistingNetwork | None
             )
         ]
     return []
-
-
-def check_fleet_stores(key: Key, spec: FleetSpec, parts: SpecParts, broken: frozenset[str]) -> list[Fault]:
-    """Find names of stores that are not there, or of another kind."""
-    stores = parts.stores
-    faults: list[Fault] = []
-    if stores is None:
-        return faults
-    if "mounts" not in broken:
-        for point, name in spec.mounts.items():
-            found = _check_name(name, stores, (LustreSpec, ExistingLustreSpec), "lustre")
-            faults += faults_at((*key, "mounts", point), found)
-    if "checkpoints" not in broken and spec.checkpoints is not None:
-        found = _check_name(spec.checkpoints, stores, (CheckpointsSpec,), "checkpoints")
-        faults += faults_at((*key, "checkpoints"), found)
-    return faults
-
-
-def check_mounts(view: FleetView, parts: SpecParts) -> list[Fault]:
-    """Find mount points that cannot be, and file systems that the nodes cannot mount."""
-    if "mounts" in view.broken or not view.spec.mounts:
-        return []
-    key = (*view.key, "mounts")
-    faults: list[Fault] = []
-    scratch = ScratchSettings(disk_count=1) if view.type.local_disks else None
-    mounts = [LustreMount(mount_point=point, dns_name="d", mount_name="m") for point in view.spec.mounts]
-    for finding in check_storage(mounts, scratch):
-        point = finding.path.removeprefix("mounts[").removesuffix("]")
-        fix = finding.fix or "write a directory such as /fsx"
-        where = (*key, point) if point in view.spec.mounts else key
-        faults += faults_at(where, [replace(finding, path="", fix=fix)], at_key=True)
-    for point, name in view.spec.mounts.items():
-        faults += faults_at((*key, point), _check_client(view, (parts.stores or {}).get(name), parts))
-    return faults
-
-
-def _check_client(view: FleetView, store: Any, parts: SpecParts) -> list[Finding]:
-    version: str | None
-    zone: str | None
-    if isinstance(store, LustreSpec):
-        version, zone, efa = store.lustre.lustre_version, None, store.lustre.efa
-    elif isinstance(store, ExistingLustreSpec):
-        options = store.existing_lustre
-        version, zone, efa = options.lustre_version, options.availability_zone, options.efa
-    else:
-        return []
-    here = parts.network.availability_zone if parts.network else None
-    comparable = here is not None and zone is not None and is_zone_id(here) == is_zone_id(zone)
-    findings = check_lustre_client(
-        operating_system=_operating_system(view),
-        version=version,
-        instance_type=view.type,
-        node_count=view.node_count,
-        zones=[here] if comparable and here is not None else (),
-        file_system_zone=zone,
-        efa=efa and view.uses_efa,
-    )
-    fix = "let this fleet mount a store without efa, or choose another type"
-    return [replace(one, fix=fix) if one.id == CLIENT_TYPE.id else one for one in findings]
-
-
-def _operating_system(view: FleetView) -> str | None:
-    if "image" in view.broken:
-        return None
-    image = view.spec.image
-    if image is not None:
-        return str(getattr(image.os, "value", image.os))
-    try:
-        return str(getattr(choose_image(view.type).operating_system, "value", ""))
-    except ConfigError:
-        return None
-
-
-def _check_name(
-    name: str, stores: Mapping[str, Any], kinds: tuple[type[Any], ...], word: str
-) -> list[Finding]:
-    """Find a name that no store of these kinds has; one with a fault of its own may be of any kind."""
-    if name in stores and (stores[name] is None or isinstance(stores[name], kinds)):
-        return []
-    fitting = sorted(other for other, store in stores.items() if isinstance(store, kinds))
-    return [
-        STORE.finding(
-            cause=f"this store is not one of {word}"
-            if name in stores
-            else "there is no store of this name in data",
-            got=name,
-            allowed=", ".join(fitting) or "none: data holds no such store",
-            fix=f"write {' or '.join(fitting)}" if fitting else f"add data: {{ {name}: {{ {word}: … }} }}",
-        )
-    ]

@@ -8,8 +8,9 @@ from dataclasses import replace
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
-from ._check_data import check_fleet_stores, check_mounts, check_stores
+from ._check_data import check_stores
 from ._check_fleet import FleetView, check_fleet
+from ._check_fleet_stores import check_fleet_stores, check_mounts
 from ._check_fleet_values import check_fleet_values
 from ._check_network import check_network, check_region
 from ._check_tags import check_tags

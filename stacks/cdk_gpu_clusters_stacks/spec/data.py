@@ -28,6 +28,7 @@ WeeklyTime = Annotated[str, StringConstraints(pattern=r"^[1-7]:([01][0-9]|2[0-3]
 Days = Annotated[int, Field(ge=1)]
 Change = Literal["new", "changed", "deleted"]
 Version = Literal["2.12", "2.15"]
+ExistingVersion = Literal["2.10", "2.12", "2.15"]
 
 _KEY = Field(
     default=None,
@@ -182,7 +183,7 @@ class ExistingLustreOptions(SpecModel):
     )
     dns_name: Text | None = Field(default=None, description="Its DNS name. Default: made of id and Region.")
     efa: bool = Field(default=False, description="Whether it serves clients over EFA.")
-    lustre_version: Version | None = Field(
+    lustre_version: ExistingVersion | None = Field(
         default=None, description="Lustre version of its servers. Default: unknown, and not checked."
     )
     availability_zone: Text | None = Field(

@@ -172,6 +172,11 @@ WRONG_STORES = [
         "6:98 GPU-LUS-021",
     ),
     (
+        "version of an existing file system",
+        data(EXISTING + ", lustre_version: '2.10' }", fleet=", mounts: { /fsx: s }"),
+        "6:80 GPU-LUS-020",
+    ),
+    (
         "type that cannot mount over EFA",
         data("lustre: { storage_capacity_gib: 38400, throughput_mb_per_s_per_tib: 250, efa: true }").replace(
             "g6.xlarge, nodes: 1", "p4d.24xlarge, nodes: 1, capacity: spot, mounts: { /fsx: s }"
@@ -191,3 +196,16 @@ def test_a_wrong_store_gives_its_findings(text: str, expected: str, tmp_path: Pa
     found = [f"{one.path.removeprefix(f'{file}:')} {one.id}" for one in errors]
     assert ", ".join(found) == expected, "\n".join(map(str, errors))
     assert all(one.cause and one.fix for one in errors)
+
+
+@pytest.mark.parametrize(
+    ("system", "expected"), [("al2023", ""), ("ubuntu-22.04", ""), ("ubuntu-24.04", "6:110 GPU-LUS-025")]
+)
+def test_a_kernel_without_a_lustre_client_is_warned_of(system: str, expected: str, tmp_path: Path) -> None:
+    fleet = f", image: {{ os: {system} }}, mounts: {{ /fsx: s }}"
+    file = tmp_path / "cluster.yaml"
+    file.write_text(data(SMALL, fleet=fleet).replace("g6.xlarge", "g5g.xlarge"), encoding="utf-8")
+    reading = read_cluster(file)
+    assert reading.spec is not None
+    found = [f"{one.path.removeprefix(f'{file}:')} {one.id}" for one in reading.findings if "LUS" in one.id]
+    assert ", ".join(found) == expected
