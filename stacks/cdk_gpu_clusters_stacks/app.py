@@ -16,8 +16,8 @@ import aws_cdk as cdk
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
+from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
 from cdk_gpu_clusters_stacks.data import (
-    CheckpointStack,
     ExistingLustre,
     LinkStack,
     LustreStack,
@@ -88,7 +88,7 @@ def _link(
     for name in sorted(set(fleet.mounts.values())):
         store = stores[name]
         stack_name = f"{spec.name}-link-{name}-{fleet.fabric}"
-        if stack_name not in links and not isinstance(store, CheckpointStack):
+        if stack_name not in links and isinstance(store, LustreStack | ExistingLustre):
             links[stack_name] = LinkStack(app, stack_name, store=store, fabric=fabric, env=_env(spec))
         made.add_stack_dependency(links[stack_name])
 
@@ -99,12 +99,14 @@ def _env(spec: ClusterSpec) -> cdk.Environment:
 
 def _mounts(stores: Mapping[str, Store], fleet: FleetSpec) -> dict[str, LustreStack | ExistingLustre]:
     found = {point: stores[name] for point, name in fleet.mounts.items()}
-    return {point: one for point, one in found.items() if not isinstance(one, CheckpointStack)}
+    return {point: one for point, one in found.items() if isinstance(one, LustreStack | ExistingLustre)}
 
 
-def _checkpoints(stores: Mapping[str, Store], fleet: FleetSpec) -> CheckpointStack | None:
+def _checkpoints(
+    stores: Mapping[str, Store], fleet: FleetSpec
+) -> CheckpointStack | ExistingCheckpoints | None:
     store = None if fleet.checkpoints is None else stores[fleet.checkpoints]
-    return store if isinstance(store, CheckpointStack) else None
+    return store if isinstance(store, CheckpointStack | ExistingCheckpoints) else None
 
 
 def _capacity_stack(

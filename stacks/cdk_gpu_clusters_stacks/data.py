@@ -6,22 +6,20 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
 from cdk_gpu_clusters.rules.lustre_sizing import ReadCacheMode
-from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
 from cdk_gpu_clusters.storage.lustre_store import LustreStore
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
+from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
+from cdk_gpu_clusters_stacks.data_stack import DataStack, given_key
 from cdk_gpu_clusters_stacks.fabric import FabricStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.data import (
-    CheckpointOptions,
     CheckpointsSpec,
+    ExistingCheckpointsSpec,
     ExistingLustreOptions,
     ExistingLustreSpec,
     LustreOptions,
@@ -46,26 +44,6 @@ class ReachedLustre:
             scope, f"{construct_id}Servers", self.security_group_id, mutable=False
         )
         return LustreTraffic(scope, construct_id, servers=servers, peer=clients, efa=self.efa)
-
-
-class DataStack(cdk.Stack):
-    """A stack of one store: `cdk destroy` refuses it, and what it holds stays even if somebody deletes it."""
-
-    def __init__(self, scope: Construct, construct_id: str, *, env: cdk.Environment) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            env: Account and Region.
-        """
-        super().__init__(
-            scope,
-            construct_id,
-            env=env,
-            description="Data of a GPU cluster",
-            termination_protection=True,
-        )
 
 
 class LustreStack(DataStack):
@@ -143,72 +121,11 @@ class LustreStack(DataStack):
             efa=options.efa,
             metadata_iops=options.metadata_iops,
             lustre_version=LustreVersion(options.lustre_version),
-            encryption_key=_key(self, options.encryption_key_arn),
+            encryption_key=given_key(self, options.encryption_key_arn),
             compression=options.compression,
             backup_retention_days=options.backup_retention_days,
             weekly_maintenance_start_time=options.weekly_maintenance_start_time,
         )
-
-
-class CheckpointStack(DataStack):
-    """Buckets for checkpoints."""
-
-    def __init__(
-        self, scope: Construct, construct_id: str, *, options: CheckpointOptions, env: cdk.Environment
-    ) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            options: The buckets as the cluster file has them.
-            env: Account and Region.
-        """
-        super().__init__(scope, construct_id, env=env)
-        store = CheckpointStore(
-            self,
-            "Store",
-            bucket_name=options.bucket_name,
-            encryption_key=_key(self, options.encryption_key_arn),
-            versioned=options.versioned,
-            noncurrent_version_expiration=cdk.Duration.days(options.keep_deleted_days),
-            expire_after=_days(options.expire_after_days),
-            archive_after=_days(options.archive_after_days),
-            express_zone_id=options.express_zone_id,
-            express_base_name=options.express_base_name,
-            express_expire_after=_days(options.express_expire_after_days),
-        )
-        self.store = store
-        publish(self, "BucketName", store.bucket.bucket_name, description="Bucket for checkpoints")
-        publish(self, "KeyArn", store.encryption_key.key_arn, description="Key of the checkpoints")
-        if store.express is not None:
-            publish(
-                self,
-                "ExpressBucketName",
-                store.express.bucket_name,
-                description="Directory bucket for checkpoints",
-            )
-
-    def node_environment(self, reader: cdk.Stack) -> dict[str, str]:
-        """Variables by which nodes find the buckets, for the stack that launches them."""
-        found = {"CHECKPOINT_S3_URI": f"s3://{read(reader, self, 'BucketName')}"}
-        if self.store.express is not None:
-            found["CHECKPOINT_EXPRESS_S3_URI"] = f"s3://{read(reader, self, 'ExpressBucketName')}"
-        return found
-
-    def grant_read_write(self, reader: cdk.Stack, role: iam.IRole) -> None:
-        """Let a role of another stack read and write checkpoints; the permissions stand with the role."""
-        key = kms.Key.from_key_arn(reader, "CheckpointKey", read(reader, self, "KeyArn"))
-        bucket = s3.Bucket.from_bucket_attributes(
-            reader, "Checkpoints", bucket_name=read(reader, self, "BucketName"), encryption_key=key
-        )
-        bucket.grant_read_write(role)
-        if self.store.express is None:
-            return
-        arn = reader.format_arn(
-            service="s3express", resource="bucket", resource_name=read(reader, self, "ExpressBucketName")
-        )
-        iam.Grant.add_to_principal(grantee=role, actions=["s3express:CreateSession"], resource_arns=[arn])
 
 
 class ExistingLustre:
@@ -257,7 +174,7 @@ class LinkStack(cdk.Stack):
         store.within(self).let_in(self, "Traffic", fabric.within(self))
 
 
-Store = LustreStack | ExistingLustre | CheckpointStack
+Store = LustreStack | ExistingLustre | CheckpointStack | ExistingCheckpoints
 
 
 def data_stacks(
@@ -273,6 +190,8 @@ def data_stacks(
             made[name] = CheckpointStack(app, stack_name, options=store.checkpoints, env=env)
         elif isinstance(store, ExistingLustreSpec):
             made[name] = ExistingLustre(store.existing_lustre)
+        elif isinstance(store, ExistingCheckpointsSpec):
+            made[name] = ExistingCheckpoints(store.existing_checkpoints)
     return made
 
 
@@ -286,11 +205,3 @@ def _link(store: LustreStore, repository: RepositorySpec) -> None:
         auto_export=repository.exports,
         removal_policy=cdk.RemovalPolicy.DESTROY if unlinks else cdk.RemovalPolicy.RETAIN,
     )
-
-
-def _key(scope: Construct, arn: str | None) -> kms.IKey | None:
-    return None if arn is None else kms.Key.from_key_arn(scope, "GivenKey", arn)
-
-
-def _days(number: int | None) -> cdk.Duration | None:
-    return None if number is None else cdk.Duration.days(number)

@@ -15,7 +15,8 @@ from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
-from cdk_gpu_clusters_stacks.data import CheckpointStack, ExistingLustre, LustreStack, ReachedLustre
+from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
+from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, ReachedLustre
 from cdk_gpu_clusters_stacks.fabric import FabricStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.references import publish
@@ -36,7 +37,7 @@ class FleetStack(cdk.Stack):
         fabric: FabricStack | None,
         capacity: CapacityStack | None,
         mounts: Mapping[str, LustreStack | ExistingLustre],
-        checkpoints: CheckpointStack | None,
+        checkpoints: CheckpointStack | ExistingCheckpoints | None,
         env: cdk.Environment,
     ) -> None:
         """Define the stack.
@@ -55,6 +56,7 @@ class FleetStack(cdk.Stack):
         super().__init__(scope, construct_id, env=env, description="Fleet of a GPU cluster")
         here = place.within(self)
         stores = {store: store.within(self) for store in mounts.values()}
+        buckets = None if checkpoints is None else checkpoints.within(self)
         self.fleet = GpuFleet(
             self,
             "Fleet",
@@ -71,14 +73,14 @@ class FleetStack(cdk.Stack):
             image=_image(fleet.image),
             root_volume=_root_volume(fleet),
             mounts={point: stores[store] for point, store in mounts.items()},
-            environment={**(checkpoints.node_environment(self) if checkpoints else {}), **fleet.environment},
+            environment={**(buckets.node_environment if buckets else {}), **fleet.environment},
             user_data_parts=_parts(fleet),
             update_policy=UpdatePolicy(fleet.update),
         )
         if fabric is None:
             self._let_in(stores)
-        if checkpoints is not None:
-            checkpoints.grant_read_write(self, self.fleet.role)
+        if buckets is not None:
+            buckets.grant_read_write(self, self.fleet.role)
         for key, value in fleet.tags.items():
             cdk.Tags.of(self.fleet).add(key, value)
         self._publish()

@@ -238,3 +238,63 @@ def test_an_existing_file_system_needs_no_data_stack(synthesize: Synthesize) -> 
     assert "sg-0123456789abcdef0" in helpers
     assert "fs-0123456789abcdef0.fsx.us-east-1." in helpers
     assert {name for name in made if made[name] != before[name]} == {"lab-fleet-helpers"}
+
+
+KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+FULL = f"bucket_name: old-checkpoints, encryption_key_arn: '{KEY}', express_bucket_name: old--use1-az4--x-s3"
+
+
+def existing_checkpoints(options: str) -> str:
+    """The cluster file with an existing bucket for the checkpoints of the trainers."""
+    text = edited("training:", f"  old:\n    existing_checkpoints: {{ {options} }}\ntraining:")
+    return text.replace("checkpoints: checkpoints }\n    second", "checkpoints: old }\n    second")
+
+
+def granted(template: dict[str, Any]) -> list[dict[str, Any]]:
+    """Statements about checkpoints of the policies of roles."""
+    return [
+        statement
+        for policy in of_type(template["Resources"], "AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if "old" in json.dumps(statement["Resource"]) or "kms" in json.dumps(statement["Action"])
+    ]
+
+
+def test_existing_checkpoints_need_no_data_stack(synthesize: Synthesize) -> None:
+    before, made = synthesize(CLUSTER), synthesize(existing_checkpoints(FULL))
+    assert set(made) == set(before)
+    assert {name for name in made if made[name] != before[name]} == {"lab-fleet-trainers"}
+    text = made["lab-fleet-trainers"]
+    assert "lab-data-checkpoints" not in text
+    assert "CHECKPOINT_S3_URI=s3://old-checkpoints\\n" in text
+    assert "CHECKPOINT_EXPRESS_S3_URI=s3://old--use1-az4--x-s3\\n" in text
+    bucket, key, express = granted(json.loads(text))
+    assert {"s3:GetObject*", "s3:PutObject", "s3:DeleteObject*", "s3:List*"} <= set(bucket["Action"])
+    assert [json.dumps(arn).count("old-checkpoints") for arn in bucket["Resource"]] == [1, 1]
+    assert {"kms:Decrypt", "kms:GenerateDataKey*"} <= set(key["Action"])
+    assert key["Resource"] == KEY
+    assert express["Action"] == "s3express:CreateSession"
+    assert ":bucket/old--use1-az4--x-s3" in json.dumps(express["Resource"])
+
+
+def test_existing_checkpoints_without_key_and_express_grant_the_bucket_only(synthesize: Synthesize) -> None:
+    text = synthesize(existing_checkpoints("bucket_name: old-checkpoints"))["lab-fleet-trainers"]
+    (bucket,) = granted(json.loads(text))
+    assert "s3:PutObject" in bucket["Action"]
+    assert "CHECKPOINT_EXPRESS" not in text
+
+
+def test_policies_of_existing_checkpoints_are_printed_for_their_owner(synthesize: Synthesize) -> None:
+    template = json.loads(synthesize(existing_checkpoints(FULL))["lab-fleet-trainers"])
+    (role,) = of_type(template["Resources"], "AWS::IAM::Role")
+    value = template["Outputs"]["CheckpointPolicies"]["Value"]
+    pieces = value["Fn::Join"][1]
+    assert {"Fn::GetAtt": [role, "Arn"]} in pieces
+    printed = json.loads("".join(piece if isinstance(piece, str) else "…" for piece in pieces))
+    assert set(printed) == {"bucket", "key", "express_bucket"}
+    for (statement,), own in zip(printed.values(), granted(template), strict=True):
+        assert statement["Effect"] == "Allow"
+        assert statement["Principal"] == {"AWS": "…"}
+        assert sorted(statement["Action"]) == sorted(own["Action"])
+    assert printed["key"][0]["Resource"] == "*", "a key's policy is about that key"
+    assert "CheckpointPolicies" not in json.loads(synthesize(CLUSTER)["lab-fleet-trainers"])["Outputs"]

@@ -24,7 +24,16 @@ DAYS = define_rule(
     "a lifecycle rule waits for whole days, one or more",
     source='Amazon S3 user guide, "Setting an S3 Lifecycle configuration"',
 )
+BUCKET_NAME = define_rule(
+    "GPU-CKP-004",
+    "a bucket of the Region is named by S3's rules; names that end in --x-s3 are those of directory buckets",
+    source='Amazon S3 user guide, "General purpose bucket naming rules"',
+)
 
+_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_BUCKET = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_ADDRESS = re.compile(r"\d+(\.\d+){3}")
+_DIRECTORY_BUCKET = re.compile(r"(?P<base>.+)--(?P<zone>[a-z0-9-]+?)--x-s3")
 _BASE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _LONGEST = 63
 
@@ -37,6 +46,47 @@ def directory_bucket_name(base: str, zone_id: str) -> str:
         'llama--use1-az4--x-s3'
     """
     return f"{base}--{zone_id}--x-s3"
+
+
+def read_directory_bucket_name(name: str) -> tuple[str, str]:
+    """The base and the zone id in the full name of a directory bucket.
+
+    Args:
+        name: Name that ends in `--<zone id>--x-s3`.
+
+    Example:
+        >>> read_directory_bucket_name("llama--use1-az4--x-s3")
+        ('llama', 'use1-az4')
+    """
+    found = _DIRECTORY_BUCKET.fullmatch(name)
+    if found is None:
+        raise ValueError(f"not the name of a directory bucket: {name}")
+    return found["base"], found["zone"]
+
+
+def check_bucket_name(name: str) -> list[Finding]:
+    """Find a name that no bucket of a Region has.
+
+    Args:
+        name: Name of 3 to 63 lower-case letters, digits, dots and hyphens.
+
+    Example:
+        >>> [finding.id for finding in check_bucket_name("llama--use1-az4--x-s3")]
+        ['GPU-CKP-004']
+    """
+    is_directory = name.endswith("--x-s3")
+    if _BUCKET.fullmatch(name) and not _ADDRESS.fullmatch(name) and not is_directory:
+        return []
+    return [
+        BUCKET_NAME.finding(
+            cause="this is the name of a directory bucket of S3 Express One Zone"
+            if is_directory
+            else "a bucket cannot have this name",
+            got=name,
+            allowed="letters or digits around each dot, no IP address, no --x-s3 at the end",
+            fix="name the bucket of the Region here" if is_directory else "correct the name",
+        )
+    ]
 
 
 def check_directory_bucket(zone_id: str | None, base: str | None) -> list[Finding]:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from cdk_gpu_clusters.errors import ConfigError, Finding
-from cdk_gpu_clusters.rules.checkpoints import BASE_NAME, check_directory_bucket
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+from cdk_gpu_clusters.rules.checkpoints import (
+    BASE_NAME,
+    check_bucket_name,
+    check_directory_bucket,
+    read_directory_bucket_name,
+)
 from cdk_gpu_clusters.rules.data_repository import (
     BACKUPS,
     CLASS,
@@ -41,6 +47,8 @@ from ._rules import EXPRESS_ZONE, STORE_SUBNET
 from .data import (
     CheckpointOptions,
     CheckpointsSpec,
+    ExistingCheckpointsOptions,
+    ExistingCheckpointsSpec,
     LustreOptions,
     LustreSpec,
     RepositorySpec,
@@ -86,6 +94,9 @@ def check_stores(parts: SpecParts) -> list[Fault]:
             faults += _check_repositories((*key, "repositories"), store, parts.region)
         elif isinstance(store, CheckpointsSpec):
             faults += _check_checkpoints((*key, "checkpoints"), store.checkpoints, parts)
+        elif isinstance(store, ExistingCheckpointsSpec):
+            options = store.existing_checkpoints
+            faults += _check_existing_checkpoints((*key, "existing_checkpoints"), options, parts)
     return faults
 
 
@@ -157,29 +168,47 @@ def _check_uri(key: Key, repository: RepositorySpec) -> list[Fault]:
 
 def _check_checkpoints(key: Key, options: CheckpointOptions, parts: SpecParts) -> list[Fault]:
     zone, base = options.express_zone_id, options.express_base_name
+    faults = [] if options.bucket_name is None else _check_bucket_name(key, options.bucket_name)
     if zone is None:
         if base is None and options.express_expire_after_days is None:
-            return []
+            return faults
         finding = EXPRESS_ZONE.finding(
             cause="there is no directory bucket without its zone",
             got="no express_zone_id",
             allowed="a zone id such as use1-az4",
             fix="add express_zone_id, or remove the other express keys",
         )
-        return faults_at(key, [finding], at_key=True)
-    faults: list[Fault] = []
+        return faults + faults_at(key, [finding], at_key=True)
     for finding in check_directory_bucket(zone, base):
         field = "express_base_name" if finding.id == BASE_NAME.id else "express_zone_id"
         faults += faults_at((*key, field), [finding])
-    if is_zone_id(zone):
-        found = check_zone(parts.region, zone) or _check_express_place(zone, parts.network)
-        faults += faults_at((*key, "express_zone_id"), found)
-    return faults
+    return faults + faults_at((*key, "express_zone_id"), _check_express_place(zone, parts))
 
 
-def _check_express_place(zone: str, network: NewNetwork | ExistingNetwork | None) -> list[Finding]:
-    if network is None:
+def _check_existing_checkpoints(
+    key: Key, options: ExistingCheckpointsOptions, parts: SpecParts
+) -> list[Fault]:
+    faults = _check_bucket_name(key, options.bucket_name)
+    if options.express_bucket_name is None:
+        return faults
+    base, zone = read_directory_bucket_name(options.express_bucket_name)
+    found = check_directory_bucket(zone, base) or _check_express_place(zone, parts)
+    fix = "name a directory bucket in the zone of the fleets, or remove the key"
+    found = [replace(one, fix=fix) if one.severity is Severity.ERROR else one for one in found]
+    return faults + faults_at((*key, "express_bucket_name"), found)
+
+
+def _check_bucket_name(key: Key, name: str) -> list[Fault]:
+    return faults_at((*key, "bucket_name"), check_bucket_name(name))
+
+
+def _check_express_place(zone: str, parts: SpecParts) -> list[Finding]:
+    network = parts.network
+    if not is_zone_id(zone):
         return []
+    foreign = check_zone(parts.region, zone)
+    if foreign or network is None:
+        return foreign
     here = network.availability_zone
     if is_zone_id(here) and here != zone:
         return [

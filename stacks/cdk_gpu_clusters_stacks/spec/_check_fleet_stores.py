@@ -17,7 +17,7 @@ from ._document import Key
 from ._fault import Fault, faults_at
 from ._parts import SpecParts
 from ._rules import STORE
-from .data import CheckpointsSpec, ExistingLustreSpec, LustreSpec
+from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec
 from .fleet import FleetSpec
 from .image import ImageByOs
 
@@ -33,7 +33,8 @@ def check_fleet_stores(key: Key, spec: FleetSpec, parts: SpecParts, broken: froz
             found = _check_name(name, stores, (LustreSpec, ExistingLustreSpec), "lustre")
             faults += faults_at((*key, "mounts", point), found)
     if "checkpoints" not in broken and spec.checkpoints is not None:
-        found = _check_name(spec.checkpoints, stores, (CheckpointsSpec,), "checkpoints")
+        kinds = (CheckpointsSpec, ExistingCheckpointsSpec)
+        found = _check_name(spec.checkpoints, stores, kinds, "checkpoints")
         faults += faults_at((*key, "checkpoints"), found)
     return faults
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from .data import CheckpointsSpec, ExistingLustreSpec, LustreSpec, StoreSpec
+from .data import StoreSpec
 from .fleet import FleetSpec
 from .model import ClusterSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
@@ -41,7 +41,7 @@ class SpecParts:
     network: NewNetwork | ExistingNetwork | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     fleets: Mapping[str, FleetPart] = field(default_factory=dict)
-    stores: Mapping[str, LustreSpec | ExistingLustreSpec | CheckpointsSpec | None] | None = None
+    stores: Mapping[str, StoreSpec | None] | None = None
 
 
 def parts_of(spec: ClusterSpec) -> SpecParts:

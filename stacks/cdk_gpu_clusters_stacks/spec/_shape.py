@@ -39,6 +39,7 @@ FORMS = {
         Form("lustre", "{lustre: {storage_capacity_gib: …}}"),
         Form("existing_lustre", "{existing_lustre: {file_system_id: fs-…}}", "fs-"),
         Form("checkpoints", "{checkpoints: {}}"),
+        Form("existing_checkpoints", "{existing_checkpoints: {bucket_name: …}}"),
     ),
 }
 
@@ -95,6 +96,7 @@ PATTERNS = {
         "",
     ),
     _pattern_of(data.BucketName): ("the name of a bucket", "my-corpus", ""),
+    _pattern_of(data.ExpressBucketName): ("the name of a directory bucket", "llama--use1-az4--x-s3", ""),
     _pattern_of(data.WeeklyTime): ("a day, hour and minute of the week", "7:03:30", ""),
     r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),
 }

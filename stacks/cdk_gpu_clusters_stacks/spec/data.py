@@ -23,6 +23,10 @@ KeyArn = Annotated[
 ]
 #: Amazon S3 user guide, "General purpose bucket naming rules".
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+#: Amazon S3 user guide, "Directory bucket naming rules": <base>--<zone id>--x-s3.
+ExpressBucketName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*--[a-z0-9-]+--x-s3$", max_length=63)
+]
 #: FSx API reference, WeeklyMaintenanceStartTime.
 WeeklyTime = Annotated[str, StringConstraints(pattern=r"^[1-7]:([01][0-9]|2[0-3]):[0-5][0-9]$")]
 Days = Annotated[int, Field(ge=1)]
@@ -238,11 +242,33 @@ class CheckpointsSpec(SpecModel):
     checkpoints: CheckpointOptions = Field(description="The buckets to make; `{}` for one with defaults.")
 
 
+class ExistingCheckpointsOptions(SpecModel):
+    """Buckets that exist already, and their key."""
+
+    bucket_name: BucketName = Field(description="Name of the bucket.", examples=["my-checkpoints"])
+    encryption_key_arn: KeyArn | None = Field(
+        default=None,
+        description="Customer managed KMS key of the buckets, which the nodes may use then. Default: they have none.",
+    )
+    express_bucket_name: ExpressBucketName | None = Field(
+        default=None,
+        description="Name of a directory bucket of S3 Express One Zone in the fleets' zone. Default: none.",
+        examples=["llama--use1-az4--x-s3"],
+    )
+
+
+class ExistingCheckpointsSpec(SpecModel):
+    """Buckets for checkpoints that exist already; no stack is made for them."""
+
+    existing_checkpoints: ExistingCheckpointsOptions = Field(description="The buckets.")
+
+
 #: Leading key of a form -> the tag under which pydantic reports its faults.
 STORE_FORMS = {
     "lustre": "<lustre>",
     "existing_lustre": "<existing lustre>",
     "checkpoints": "<checkpoints>",
+    "existing_checkpoints": "<existing checkpoints>",
 }
 
 
@@ -253,6 +279,7 @@ def _form(value: object) -> str | None:
 StoreSpec = Annotated[
     Annotated[LustreSpec, Tag("<lustre>")]
     | Annotated[ExistingLustreSpec, Tag("<existing lustre>")]
-    | Annotated[CheckpointsSpec, Tag("<checkpoints>")],
+    | Annotated[CheckpointsSpec, Tag("<checkpoints>")]
+    | Annotated[ExistingCheckpointsSpec, Tag("<existing checkpoints>")],
     Discriminator(_form),
 ]

@@ -2,7 +2,13 @@
 
 import pytest
 
-from cdk_gpu_clusters.rules.checkpoints import check_days, check_directory_bucket
+from cdk_gpu_clusters.rules.checkpoints import (
+    check_bucket_name,
+    check_days,
+    check_directory_bucket,
+    directory_bucket_name,
+    read_directory_bucket_name,
+)
 
 
 @pytest.mark.parametrize(
@@ -28,3 +34,30 @@ def test_directory_buckets(zone: str | None, base: str | None, ids: list[str]) -
 @pytest.mark.parametrize(("days", "valid"), [(1, True), (30, True), (0, False), (0.5, False), (1.5, False)])
 def test_lifecycle_days(days: float, valid: bool) -> None:
     assert [finding.id for finding in check_days("expire_after", days)] == ([] if valid else ["GPU-CKP-003"])
+
+
+@pytest.mark.parametrize(
+    ("name", "good"),
+    [
+        ("my-checkpoints", True),
+        ("a.b.c", True),
+        ("1.2.3", True),
+        ("1.2.3.4", False),
+        ("a..b", False),
+        ("a.-b", False),
+        ("a-.b", False),
+        ("llama--use1-az4--x-s3", False),
+    ],
+)
+def test_names_of_buckets(name: str, good: bool) -> None:
+    assert [finding.id for finding in check_bucket_name(name)] == ([] if good else ["GPU-CKP-004"])
+
+
+@pytest.mark.parametrize(("base", "zone"), [("llama", "use1-az4"), ("a--b", "use1-dfw2-az1")])
+def test_a_directory_buckets_name_tells_its_zone(base: str, zone: str) -> None:
+    assert read_directory_bucket_name(directory_bucket_name(base, zone)) == (base, zone)
+
+
+def test_another_name_tells_none() -> None:
+    with pytest.raises(ValueError, match="not the name of a directory bucket"):
+        read_directory_bucket_name("my-checkpoints")

@@ -131,6 +131,65 @@ WRONG_STORES = [
         "4:46 GPU-SPEC-023",
     ),
     (
+        "names of buckets",
+        data("checkpoints: { bucket_name: 192.168.1.1 }"),
+        "4:42 GPU-CKP-004",
+    ),
+    (
+        "existing buckets in each other's place",
+        data(
+            "existing_checkpoints: { bucket_name: llama--use1-az4--x-s3, express_bucket_name: my-checkpoints }"
+        ),
+        "4:95 GPU-SPEC-008",
+    ),
+    (
+        "existing directory bucket as the bucket",
+        data("existing_checkpoints: { bucket_name: llama--use1-az4--x-s3 }"),
+        "4:51 GPU-CKP-004",
+    ),
+    ("existing buckets without a name", data("existing_checkpoints: {}"), "4:14 GPU-SPEC-006"),
+    (
+        "misspelt key of existing buckets",
+        data("existing_checkpoints: { bucket_name: abc, encryption_key: k }"),
+        "4:56 GPU-SPEC-005",
+    ),
+    (
+        "key of existing buckets that is no ARN",
+        data("existing_checkpoints: { bucket_name: abc, encryption_key_arn: alias/mine }"),
+        "4:76 GPU-SPEC-008",
+    ),
+    (
+        "existing directory bucket by zone name",
+        data("existing_checkpoints: { bucket_name: abc, express_bucket_name: a--us-east-1a--x-s3 }"),
+        "4:77 GPU-CKP-001",
+    ),
+    (
+        "existing directory bucket of another Region",
+        data("existing_checkpoints: { bucket_name: abc, express_bucket_name: a--usw2-az1--x-s3 }"),
+        "4:77 GPU-NET-104",
+    ),
+    (
+        "existing directory bucket in another zone",
+        data(
+            "existing_checkpoints: { bucket_name: abc, express_bucket_name: a--use1-az5--x-s3 }",
+            net="network: { availability_zone: use1-az4 }\n",
+        ),
+        "4:77 GPU-SPEC-023",
+    ),
+    (
+        "existing directory bucket and a closed network",
+        data(
+            "existing_checkpoints: { bucket_name: abc, express_bucket_name: a--use1-az5--x-s3 }",
+            net="network: { availability_zone: us-east-1a, egress: closed }\n",
+        ),
+        "4:77 GPU-SPEC-023",
+    ),
+    (
+        "existing buckets to mount",
+        data("existing_checkpoints: { bucket_name: abc }", fleet=", mounts: { /fsx: s }"),
+        "6:80 GPU-SPEC-021",
+    ),
+    (
         "express without its zone",
         data("checkpoints: { express_base_name: llama, expire_after_days: 0 }"),
         "4:74 GPU-SPEC-008",
