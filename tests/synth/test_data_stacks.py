@@ -298,3 +298,15 @@ def test_policies_of_existing_checkpoints_are_printed_for_their_owner(synthesize
         assert sorted(statement["Action"]) == sorted(own["Action"])
     assert printed["key"][0]["Resource"] == "*", "a key's policy is about that key"
     assert "CheckpointPolicies" not in json.loads(synthesize(CLUSTER)["lab-fleet-trainers"])["Outputs"]
+
+
+def test_synthesis_says_that_policies_may_be_wanted(app_factory: Any, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    told = []
+    for text in (CLUSTER, existing_checkpoints(FULL)):
+        file.write_text(text, encoding="utf-8")
+        app = app_factory()
+        build_cluster(app, load_cluster(file))
+        made = Path(app.synth().directory).glob("*.json")
+        told.append(any("GPU-CKP-020" in one.read_text() for one in made))
+    assert told == [False, True]
