@@ -15,7 +15,7 @@ import pytest
 from cdk_gpu_clusters.testing.emulator.schemas import resource_schema
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
-from sites import of_type
+from sites import of_type, only
 from store_edits import CLUSTER, HARMFUL, HARMLESS, edited
 
 STORES = ("corpus", "fast", "elastic", "checkpoints")
@@ -223,6 +223,25 @@ def test_a_fabric_that_fleets_share_is_let_in_once(synthesize: Synthesize) -> No
     tcp = [(f"SecurityGroup{way}", "tcp") for way in ("Egress", "Ingress") for _ in range(4)]
     assert rules_between(made["lab-link-corpus-default"]) == tcp
     assert rules_between(made["lab-fleet-helpers"]) == tcp
+
+
+def test_preprocessing_on_graviton_mounts_what_the_trainers_mount(synthesize: Synthesize) -> None:
+    text = edited("mounts: { /fsx: corpus }", "mounts: { /fsx: fast }")
+    made = {name: json.loads(one) for name, one in synthesize(text).items()}
+    template = made["lab-fleet-helpers"]
+    data = only(template["Resources"], "AWS::EC2::LaunchTemplate")["LaunchTemplateData"]
+    assert data["InstanceType"] == "m8g.4xlarge"
+    image = template["Parameters"][data["ImageId"]["Ref"]]["Default"]
+    assert image == "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-arm64"
+    assert [each["InterfaceType"] for each in data["NetworkInterfaces"]] == ["interface"]
+    told = json.dumps(data["UserData"])
+    for setting in ("GPU_EFA_COUNT=0", "GPU_ACCELERATOR_COUNT=0", "GPU_MOUNTS=1"):
+        assert f"{setting}\\n" in told
+    assert "NCCL" not in told
+    # The file system has EFA, and these nodes reach it over TCP as well: all traffic between the groups is let through.
+    assert rules_between(template) == [
+        (f"SecurityGroup{way}", "-1") for way in ("Egress", "Ingress") for _ in range(2)
+    ]
 
 
 def test_an_existing_file_system_needs_no_data_stack(synthesize: Synthesize) -> None:

@@ -127,6 +127,20 @@ def test_file_system_that_the_image_has_no_client_for_is_refused(site: Site) -> 
         fleet(site, mounts={"/fsx": store})
 
 
+def test_preprocessing_on_graviton_needs_no_accelerator_and_no_efa(site: Site) -> None:
+    store = Store(site.stack, "Corpus")
+    made = fleet(site, mounts={"/fsx": store}, instance_type="m8g.4xlarge")
+    assert made.fabric is None
+    assert store.asked == [(1, "m8g.4xlarge", 2, False)], "it mounts over TCP"
+    assert store.groups == made.launch_template.security_groups
+    template = site.template()
+    data = only(template["Resources"], TEMPLATE)["LaunchTemplateData"]
+    assert template["Parameters"][data["ImageId"]["Ref"]]["Default"].endswith("-arm64")
+    assert [each["InterfaceType"] for each in data["NetworkInterfaces"]] == ["interface"]
+    lines = [line.strip() for line in user_data(site)]
+    assert {"GPU_ACCELERATOR=''", "GPU_EFA_COUNT=0", "GPU_MOUNTS=1"} <= set(lines)
+
+
 def test_fault_that_a_store_finds_is_the_fleets(site: Site) -> None:
     store = Store(site.stack, "Corpus", NO_CLIENT.finding(cause="these nodes cannot mount it"))
     with pytest.raises(ConfigError, match=r"GPU-TST-001: Site/Trainers: these nodes cannot mount it"):
