@@ -10,8 +10,8 @@ from cdk_gpu_clusters.rules.fabric import check_fabric
 
 from ._check_data import check_stores
 from ._check_fleet import FleetView, check_fleet
-from ._check_fleet_stores import check_fleet_stores, check_mounts
 from ._check_fleet_values import check_fleet_values
+from ._check_mounts import check_fleet_stores, check_mounts
 from ._check_network import check_network, check_region
 from ._check_tags import check_tags
 from ._document import dotted
