@@ -15,7 +15,8 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import acknowledge
-from cdk_gpu_clusters.rules.capacity import BlockWindow
+from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
+from cdk_gpu_clusters.rules.capacity import BlockWindow, block_window
 
 # The guide and the event reference spell the names differently; EC2 may send either.
 _DELIVERED = ["Capacity Block Reservation Delivered", "Capacity Block Delivered"]
@@ -262,3 +263,29 @@ def _action(name: str) -> dict[str, str]:
 
 def _time(operator: str, moment: datetime) -> dict[str, str]:
     return {"Variable": _NOW, operator: f"{moment:%Y-%m-%dT%H:%M:%SZ}"}
+
+
+def follow_block(
+    scope: Construct, plan: FleetPlan, *, group: autoscaling.CfnAutoScalingGroup, log_group: logs.ILogGroup
+) -> CapacityBlockLifecycle | None:
+    """Let a fleet follow its Capacity Block, if it has one.
+
+    Args:
+        scope: The fleet.
+        plan: What was decided about it.
+        group: Its group.
+        log_group: Where the state machine logs.
+    """
+    terms = plan.capacity.terms
+    window = block_window(terms)
+    if window is None:
+        return None
+    return CapacityBlockLifecycle(
+        scope,
+        "Block",
+        group=group,
+        window=window,
+        reservation_id=terms.reservation_id,
+        node_count=plan.maximum,
+        log_group=log_group,
+    )

@@ -17,12 +17,13 @@ from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
-from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
+from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle, follow_block
 from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, join_stores
-from cdk_gpu_clusters.compute.fleet_node import fleet_user_data
+from cdk_gpu_clusters.compute.fleet_node import fleet_node
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
+from cdk_gpu_clusters.compute.node_asset import NodeAsset
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
@@ -30,7 +31,7 @@ from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import UserPart
-from cdk_gpu_clusters.rules.capacity import block_window
+from cdk_gpu_clusters.node.software import NodeSoftware
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
@@ -64,6 +65,7 @@ class GpuFleet(Construct, FleetMetrics):
         placement_group: Placement group of the nodes, None where the capacity forbids or needs none.
         role: Role of the nodes.
         log_group: Boot events of the nodes, one stream per instance.
+        node_asset: Files of the nodes in S3, None where all are in the user data.
         block_lifecycle: State machine of a Capacity Block, None for other capacity.
         cfn_auto_scaling_group: The group, as an escape hatch.
     """
@@ -96,6 +98,7 @@ class GpuFleet(Construct, FleetMetrics):
         environment: Mapping[str, str] | None = None,
         user_data_parts: Sequence[UserPart] = (),
         node_files: Sequence[NodeFile] = (),
+        node_software: NodeSoftware | None = None,
         peer_list: bool = True,
         target_groups: Sequence[elbv2.ITargetGroup] = (),
         update_policy: UpdatePolicy = UpdatePolicy.NEVER_REPLACE,
@@ -132,7 +135,9 @@ class GpuFleet(Construct, FleetMetrics):
             environment: Variables for every login and job on the node, such as NCCL settings, or the places that
                 `checkpoint_environment` gives.
             user_data_parts: Further user-data parts, after the fleet's own.
-            node_files: Static files for the nodes, there before any other service starts.
+            node_files: Static files for the nodes, there before any other service starts unless `early=False`.
+            node_software: Where the nodes' static files come from; if left out, the user data as long as they fit, and
+                an S3 asset, which the nodes fetch at their first boot, when they do not.
             peer_list: Whether the nodes have `gpu-peers`, which lists the fleet; without it the user data is smaller.
             target_groups: Target groups of load balancers; nodes join when they are in service, and one that the
                 load balancer finds unhealthy is replaced.
@@ -177,6 +182,21 @@ class GpuFleet(Construct, FleetMetrics):
         self.role: iam.IRole = role or NodeRole(self, "Role")
         if root_volume is not None and root_volume.encryption_key is not None:
             allow_auto_scaling(root_volume.encryption_key)
+        node = fleet_node(
+            self,
+            plan,
+            role=self.role,
+            log_group=self.log_group,
+            environment=environment,
+            user_parts=user_data_parts,
+            files=node_files,
+            peer_list=peer_list,
+            fabric_manager_order=fabric_manager_order,
+            mounts=mounts or {},
+            scratch=scratch,
+            software=node_software,
+        )
+        self.node_asset: NodeAsset | None = node.asset
         self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -191,18 +211,7 @@ class GpuFleet(Construct, FleetMetrics):
             image=image,
             root_volume=root_volume,
             associate_public_ip_address=plan.is_public,
-            user_data=fleet_user_data(
-                self,
-                plan,
-                log_group=self.log_group,
-                environment=environment,
-                user_parts=user_data_parts,
-                files=node_files,
-                peer_list=peer_list,
-                fabric_manager_order=fabric_manager_order,
-                mounts=mounts or {},
-                scratch=scratch,
-            ),
+            user_data=node.user_data,
         )
         self.connections: ec2.Connections = ec2.Connections(
             security_groups=self.launch_template.security_groups
@@ -213,7 +222,9 @@ class GpuFleet(Construct, FleetMetrics):
         )
         self.node.default_child = self.cfn_auto_scaling_group
         allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group)
-        self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
+        self.block_lifecycle: CapacityBlockLifecycle | None = follow_block(
+            self, plan, group=self.cfn_auto_scaling_group, log_group=self.log_group
+        )
         for named in (self.launch_template, self.cfn_auto_scaling_group):
             cdk.Tags.of(named).add("Name", self.node.path)
 
@@ -273,19 +284,6 @@ class GpuFleet(Construct, FleetMetrics):
         )
         for subnet in self.plan.subnets:  # a node's first boot needs the way out
             group.node.add_dependency(subnet.internet_connectivity_established)
+        if self.node_asset is not None:  # and the right to fetch its files
+            group.node.add_dependency(self.node_asset)
         return group
-
-    def _follow_block(self) -> CapacityBlockLifecycle | None:
-        terms = self.plan.capacity.terms
-        window = block_window(terms)
-        if window is None:
-            return None
-        return CapacityBlockLifecycle(
-            self,
-            "Block",
-            group=self.cfn_auto_scaling_group,
-            window=window,
-            reservation_id=terms.reservation_id,
-            node_count=self.plan.maximum,
-            log_group=self.log_group,
-        )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
@@ -11,11 +13,13 @@ from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, lustre_mounts
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
+from cdk_gpu_clusters.compute.node_asset import NodeAsset
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.software import NodeSoftware, SoftwareObject, software_archive
 from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings
-from cdk_gpu_clusters.node.user_data import render_user_data
+from cdk_gpu_clusters.node.user_data import choose_software, render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 
 # Time that a failed boot needs to say why before its hook runs out.
@@ -27,10 +31,24 @@ _HOOK_MARGIN_SECONDS = 60
 _CHECKPOINT_VARIABLES = ("CHECKPOINT_",)
 
 
-def fleet_user_data(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetNode:
+    """What a fleet launches its nodes with.
+
+    Attributes:
+        user_data: The user data.
+        asset: The files that come from S3, None where all are in the user data.
+    """
+
+    user_data: str
+    asset: NodeAsset | None
+
+
+def fleet_node(
     scope: Construct,
     plan: FleetPlan,
     *,
+    role: iam.IRole,
     log_group: logs.ILogGroup,
     environment: Mapping[str, str] | None,
     user_parts: Sequence[UserPart],
@@ -39,12 +57,14 @@ def fleet_user_data(
     fabric_manager_order: FabricManagerOrder,
     mounts: Mapping[str, LustreStoreLike],
     scratch: bool,
-) -> str:
-    """The user data of a fleet's nodes.
+    software: NodeSoftware | None,
+) -> FleetNode:
+    """The user data of a fleet's nodes, and the asset that holds files for which it has no room.
 
     Args:
         scope: The fleet; its path names the fleet for people.
         plan: What was decided about it.
+        role: Role of the nodes.
         log_group: Where the nodes log their boot.
         environment: The user's variables.
         user_parts: The user's parts of the user data.
@@ -53,9 +73,10 @@ def fleet_user_data(
         fabric_manager_order: Whether GPUs are split before or after the fabric manager starts.
         mounts: File systems by mount point.
         scratch: Whether local disks, where the type has some, become one file system.
+        software: Where the nodes' static files come from; None to decide it by their size.
 
     Raises:
-        ConfigError: GPU-UD-003, -005 and -006, GPU-MNT-001 to -003.
+        ConfigError: GPU-UD-003 and -005 to -007, GPU-MNT-001 to -003.
     """
     settings = _node_settings(
         plan,
@@ -70,7 +91,11 @@ def fleet_user_data(
         scratch=scratch,
     )
     report(scope, check_settings(settings))
-    return render_user_data(settings)
+    if (software or choose_software(settings)) is NodeSoftware.INLINE:
+        return FleetNode(user_data=render_user_data(settings), asset=None)
+    asset = NodeAsset(scope, "Software", content=software_archive(settings), file_extension=".tar", role=role)
+    place = SoftwareObject(bucket_name=asset.bucket_name, object_key=asset.object_key, sha256=asset.sha256)
+    return FleetNode(user_data=render_user_data(settings, place), asset=asset)
 
 
 def _node_settings(

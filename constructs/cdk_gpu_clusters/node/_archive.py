@@ -1,4 +1,4 @@
-"""The static files of a node as one compressed archive, the same bytes for the same files."""
+"""The static files of a node, and archives of them: the same bytes for the same files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import base64
 import gzip
 import io
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 
@@ -42,6 +42,19 @@ SCRATCH_FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-scratch.service": ("etc/systemd/system/gpu-scratch.service", 0o644),
 }
 
+#: What a node gets besides whose other files come from S3.
+FETCH_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/fetch-software.sh": ("usr/local/libexec/gpu-cluster/fetch-software", 0o755),
+}
+#: What must be there before any other service starts: limits, MIG, and what fetches the rest.
+_EARLY = {
+    "scripts/lib.sh",
+    "files/90-gpu-cluster-system.conf",
+    "files/99-gpu-cluster-limits.conf",
+    *MIG_FILES,
+    *FETCH_FILES,
+}
+
 
 def read_file(name: str) -> str:
     """Read a file of this package, such as `scripts/lib.sh`."""
@@ -57,39 +70,48 @@ def installed_text(name: str) -> str:
 
 
 @cache
-def installed_archive(
-    *,
-    mig: bool = False,
-    lustre: bool = False,
-    scratch: bool = False,
-    peer_list: bool = True,
-    extra: tuple[NodeFile, ...] = (),
-) -> str:
-    """A tar.gz of all static files, in base64, to be unpacked at the root of the node.
+def installed_files(
+    *, mig: bool, lustre: bool, scratch: bool, peer_list: bool, fetch: bool = False
+) -> tuple[NodeFile, ...]:
+    """The static files of this package that a node gets.
 
     Args:
         mig: Whether the unit that splits GPUs is among them.
         lustre: Whether the unit that mounts Lustre is.
         scratch: Whether the unit that mounts local disks is.
         peer_list: Whether `gpu-peers` is among them.
-        extra: Further files; one archive for all is smaller than two.
+        fetch: Whether the program that fetches what is not early is.
     """
     chosen = {
         **INSTALLED_FILES,
         **(MIG_FILES if mig else {}),
         **(LUSTRE_FILES if lustre else {}),
         **(SCRATCH_FILES if scratch else {}),
+        **(FETCH_FILES if fetch else {}),
     }
-    files = [
-        NodeFile(path=f"/{path}", text=installed_text(name), mode=mode)
+    return tuple(
+        NodeFile(path=f"/{path}", text=installed_text(name), mode=mode, early=name in _EARLY)
         for name, (path, mode) in chosen.items()
         if peer_list or name != "scripts/gpu-peers.sh"
-    ]
+    )
+
+
+@cache
+def inline_archive(files: tuple[NodeFile, ...]) -> str:
+    """A tar.gz of files, in base64, to be unpacked at the root of the node. One for all is smaller than two."""
+    return base64.b64encode(gzip.compress(archive(files), 9, mtime=0)).decode("ascii")
+
+
+def archive(files: Sequence[NodeFile]) -> bytes:
+    """A tar of files, to be unpacked at the root of the node.
+
+    Not compressed: these bytes do not depend on the zlib at hand, and their digest names them.
+    """
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for file in (*files, *extra):
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for file in files:
             content = file.text.encode("ascii")
             member = tarfile.TarInfo(file.path.lstrip("/"))
             member.size, member.mode = len(content), file.mode
-            archive.addfile(member, io.BytesIO(content))
-    return base64.b64encode(gzip.compress(buffer.getvalue(), 9, mtime=0)).decode("ascii")
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()

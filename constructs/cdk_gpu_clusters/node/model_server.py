@@ -75,14 +75,13 @@ def model_server_files(settings: ServerSettings) -> tuple[NodeFile, ...]:
     """
     calls = {"/etc/gpu-cluster/ready.d/model-servers": "ready", "/etc/gpu-cluster/on-drain": "drain"}
     head = '#!/bin/sh\nexec "${GPU_CLUSTER_ROOT:-}'
-    return (
-        *(NodeFile(path=path, text=installed_text(name), mode=mode) for name, (path, mode) in _FILES.items()),
-        *(
-            NodeFile(path=path, text=f'{head}{_PROGRAM}" {command}\n', mode=0o755)
-            for path, command in calls.items()
-        ),
-        NodeFile(path="/etc/gpu-cluster/haproxy.cfg", text=render_haproxy(balancer_of(settings))),
+    files = (
+        *((path, installed_text(name), mode) for name, (path, mode) in _FILES.items()),
+        *((path, f'{head}{_PROGRAM}" {command}\n', 0o755) for path, command in calls.items()),
+        ("/etc/gpu-cluster/haproxy.cfg", render_haproxy(balancer_of(settings)), 0o644),
     )
+    # Not early: the script of model_server_part is the first to need them.
+    return tuple(NodeFile(path=path, text=text, mode=mode, early=False) for path, text, mode in files)
 
 
 def model_server_part(settings: ServerSettings) -> UserPart:

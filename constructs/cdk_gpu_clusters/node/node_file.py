@@ -16,12 +16,14 @@ FILE = define_rule(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFile:
-    r"""A static file that is put on the node before any other service starts; it travels compressed.
+    r"""A static file that is put on the node; it travels compressed.
 
     Attributes:
         path: Absolute path on the node.
         text: ASCII text, known at synthesis: a CDK token would be lost in the compression.
         mode: Permissions.
+        early: Whether it must be there before any other service starts, and so stays in the user data. One that need
+            not comes from S3 where user data is too small for all files, just before the scripts of the user.
 
     Example:
         >>> NodeFile(path="/etc/gpu-cluster/on-drain", text="#!/bin/sh\nsync\n", mode=0o755).path
@@ -31,6 +33,7 @@ class NodeFile:
     path: str
     text: str
     mode: int = 0o644
+    early: bool = True
 
 
 def check_files(files: Sequence[NodeFile]) -> list[Finding]:

@@ -12,9 +12,10 @@ import shlex
 from collections.abc import Iterable, Mapping
 
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
-from cdk_gpu_clusters.node._archive import installed_archive
+from cdk_gpu_clusters.node._archive import inline_archive
 from cdk_gpu_clusters.node.mig import mig_boot_command
 from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, nccl_environment
+from cdk_gpu_clusters.node.software import NodeSoftware, SoftwareObject, inline_files
 
 #: Bytes of user data that EC2 accepts, before base64 (AWS EC2 user guide, "Run commands when you launch an EC2
 #: instance with user data input": 16 KB).
@@ -46,10 +47,13 @@ _SECRETS: tuple[tuple[str, Severity, str], ...] = (
         ),
     ),
 )
+_TOKEN = re.compile(r"\$\{Token\[[^]]*]}")
+#: Taken for the value of a token: room for the ARN of a secret, the longest that is at hand.
+_TOKEN_BYTES = 128
 _BOUNDARY = "gpu-cluster-node"
 
 
-def render_user_data(settings: NodeSettings) -> str:
+def render_user_data(settings: NodeSettings, software: SoftwareObject | None = None) -> str:
     """Write the user data of a node.
 
     The document has a `text/cloud-config` part (installs the scripts and units before any other service starts, and
@@ -57,6 +61,7 @@ def render_user_data(settings: NodeSettings) -> str:
 
     Args:
         settings: What the node is and what it has to do; texts may be CDK tokens.
+        software: Object that holds `software_archive(settings)`; None: all files are in the user data.
 
     Returns:
         MIME text, the same for the same settings. Give it to `check_user_data` next.
@@ -66,8 +71,8 @@ def render_user_data(settings: NodeSettings) -> str:
         'MIME-Version: 1.0'
     """
     parts = [
-        UserPart(content_type="text/cloud-config", body=_cloud_config(settings)),
-        UserPart(content_type="text/x-shellscript", body=_start_script(settings)),
+        UserPart(content_type="text/cloud-config", body=_cloud_config(settings, software)),
+        UserPart(content_type="text/x-shellscript", body=_start_script(settings, software)),
     ]
     boundary = _BOUNDARY
     while any(f"--{boundary}" in part.body for part in settings.user_parts):
@@ -93,6 +98,24 @@ def render_user_data(settings: NodeSettings) -> str:
 def _ending_in_one_newline(body: str) -> str:
     # The newline before a boundary belongs to the boundary (RFC 2046, 5.1.1): the body needs one of its own.
     return body.rstrip("\n") + "\n"
+
+
+def choose_software(settings: NodeSettings) -> NodeSoftware:
+    """Decide how the static files of a node travel: in the user data as long as all of it fits.
+
+    That needs no bucket and no network. What counts is the size at deployment, with one length for the values of all
+    tokens: how long a token is as it is written depends on what else is in the app.
+
+    Args:
+        settings: What the node is and what it has to do.
+
+    Example:
+        >>> choose_software(NodeSettings(fleet_name="preprocessing")).value
+        'inline'
+    """
+    deployed = _TOKEN.sub("x" * _TOKEN_BYTES, render_user_data(settings))
+    fits = user_data_size_bytes(deployed) <= USER_DATA_LIMIT_BYTES
+    return NodeSoftware.INLINE if fits else NodeSoftware.ASSET
 
 
 def user_data_size_bytes(text: str) -> int:
@@ -129,7 +152,8 @@ def check_user_data_size(text: str) -> list[Finding]:
             cause=f"the user data is {size - USER_DATA_LIMIT_BYTES:,} bytes too long; biggest parts: {biggest}",
             got=f"{size:,} bytes",
             allowed=f"at most {USER_DATA_LIMIT_BYTES:,} bytes, before base64",
-            fix="ship the biggest part as an S3 asset and let a short script fetch and run it",
+            fix="leave node_software out and mark node files that can wait early=False, so that they travel in an S3 "
+            "asset; fetch big scripts of your own from S3 in a short one",
         )
     ]
 
@@ -162,16 +186,10 @@ def _part_sizes(text: str) -> dict[str, int]:
     return sizes
 
 
-def _cloud_config(settings: NodeSettings) -> str:
+def _cloud_config(settings: NodeSettings, software: SoftwareObject | None) -> str:
     # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
     mig = settings.mig
-    archive = installed_archive(
-        mig=mig is not None,
-        lustre=bool(settings.mounts),
-        scratch=settings.scratch is not None,
-        peer_list=settings.peer_list,
-        extra=settings.files,
-    )
+    archive = inline_archive(inline_files(settings, rest_in_s3=software is not None))
     install = f"echo {archive} | base64 -d | tar -xzC / && systemctl daemon-reload"
     lines = [
         "#cloud-config",
@@ -243,11 +261,19 @@ def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
     return (f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
 
-def _start_script(settings: NodeSettings) -> str:
+def _start_script(settings: NodeSettings, software: SoftwareObject | None) -> str:
     units = "gpu-node-boot gpu-node-drain" if settings.watch_drain else "gpu-node-boot"
     # --no-block: gpu-node-boot waits for cloud-init, which waits for this script.
     start = f"systemctl enable {units} && systemctl start --no-block {units}\n"
-    return f"#!/bin/sh\n{_storage_start(settings)}{start}"
+    return f"#!/bin/sh\n{_fetch(software)}{_storage_start(settings)}{start}"
+
+
+def _fetch(software: SoftwareObject | None) -> str:
+    if software is None:
+        return ""
+    words = map(shlex.quote, (software.bucket_name, software.object_key, software.sha256))
+    # It says itself why it failed. Nothing below is there without it.
+    return f"/usr/local/libexec/gpu-cluster/fetch-software {' '.join(words)} || exit 1\n"
 
 
 def _storage_start(settings: NodeSettings) -> str:

@@ -7,8 +7,14 @@ from pathlib import Path
 
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.software import NodeSoftware, SoftwareObject
 from cdk_gpu_clusters.node.storage import LustreMount
-from cdk_gpu_clusters.node.user_data import check_secrets, check_user_data_size, render_user_data
+from cdk_gpu_clusters.node.user_data import (
+    check_secrets,
+    check_user_data_size,
+    choose_software,
+    render_user_data,
+)
 
 from ._document import Key
 from ._fault import Fault, faults_at
@@ -22,6 +28,9 @@ _LONGEST_LOG_GROUP = _LONGEST_PATH + 40
 
 #: `fs-` and 17 digits, `.fsx.`, the longest Region, `.amazonaws.com.cn`.
 _LONGEST_DNS_NAME = 20 + len(".fsx.ap-southeast-1.amazonaws.com.cn")
+
+#: A bucket's name has at most 63 characters; `cdk bootstrap` gives assets no prefix of its own.
+_LONGEST_OBJECT = SoftwareObject(bucket_name="b" * 63, object_key="k" * 64 + ".tar", sha256="s" * 64)
 
 
 def check_environment(key: Key, spec: FleetSpec) -> list[Fault]:
@@ -73,7 +82,8 @@ def check_size(key: Key, spec: FleetSpec) -> list[Fault]:
         user_parts=() if text is None else (_part(text),),
     )
     where = "environment" if text is None else "user_data"
-    return faults_at((*key, where), check_user_data_size(render_user_data(settings)))
+    software = _LONGEST_OBJECT if choose_software(settings) is NodeSoftware.ASSET else None
+    return faults_at((*key, where), check_user_data_size(render_user_data(settings, software)))
 
 
 def _part(text: str) -> UserPart:

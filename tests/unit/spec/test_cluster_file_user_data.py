@@ -86,7 +86,7 @@ def test_long_variables_are_counted_without_a_script(tmp_path: Path) -> None:
 
 
 def test_script_and_variables_are_counted_together(tmp_path: Path) -> None:
-    padding = b"#!/bin/sh\n" + b"# padding\n" * 500
+    padding = b"#!/bin/sh\n" + b"# padding\n" * 700
     assert found(read(tmp_path, "efa: false", padding)) == []
     assert found(read(tmp_path, f"environment: {{ A: {'x' * 5_000} }}", padding)) == ["7:57 error GPU-UD-001"]
 

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Fetches the files of this node that its user data has no room for, and unpacks them at the root:
+# fetch-software BUCKET KEY SHA256. It tries until the boot's deadline, since the role's policy and the route to S3 may
+# come later than the node, and unpacks nothing but the very bytes that were deployed. The boot checks are among these
+# files: where they are missing, this script says why and abandons the launch in their place.
+set -euo pipefail
+# shellcheck source=lib.sh
+. "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"
+
+BUCKET=$1 KEY=$2 SHA256=$3
+OBJECT=s3://$BUCKET/$KEY
+ARCHIVE=$STATE_DIR/software.tar
+WRONG_TRIES=3
+
+fail() {
+  trap - EXIT
+  event software failed "$1" "$SECONDS"
+  printf '{"state":"failed","reason":%s,"instance_id":"%s"}\n' "$(json_text "software: $1")" "${INSTANCE_ID:-}" \
+    >"$STATE_DIR/boot.json"
+  printf 'gpu-node-boot: %s failed: software: %s\n' "${INSTANCE_ID:-}" "$1" >"$ROOT/dev/console" || true
+  if [[ -n ${INSTANCE_ID:-} ]] && command -v aws >/dev/null; then
+    publish
+    if [[ -n ${GPU_LAUNCH_HOOK:-} ]]; then
+      complete_hook "$GPU_LAUNCH_HOOK" ABANDON Pending $((GPU_BOOT_DEADLINE + 300)) || true
+    fi
+  fi
+  exit 1
+}
+
+# get: the object to ARCHIVE; prints why not. A closed network answers nothing at all, hence the short time-outs.
+get() {
+  local status=0
+  {
+    timeout -k 5 120 aws s3api get-object --cli-connect-timeout 10 --cli-read-timeout 30 \
+      --bucket "$BUCKET" --key "$KEY" "$ARCHIVE" >/dev/null || status=$?
+  } 2>&1
+  if ((status == 124 || status == 137)); then echo "no answer in 120 s"; fi
+  return "$status"
+}
+
+# hint WORDS: what they usually mean here.
+hint() {
+  case $1 in
+  *AccessDenied*) echo "the role, the bucket, its key or an endpoint policy refuses; an object that is gone looks the same" ;;
+  *NoSuch*) echo "was it deleted? The next deployment of the stack uploads it again" ;;
+  *redentials*) echo "has the instance its role?" ;;
+  *) echo "does the subnet reach S3, by a gateway endpoint or NAT?" ;;
+  esac
+}
+
+fetch() {
+  local pause=1 wrong=0 said last='' digest
+  while :; do
+    if said=$(get); then
+      digest=$(sha256sum "$ARCHIVE" | cut -d ' ' -f 1)
+      if [[ $digest == "$SHA256" ]]; then return; fi
+      said="its sha256 is $digest, $SHA256 was deployed"
+      if ((++wrong == WRONG_TRIES)); then fail "$OBJECT: $said: delete the object and deploy the stack again"; fi
+    elif [[ $said == *NoSuch* ]] || (($(uptime_seconds) >= GPU_BOOT_DEADLINE)); then
+      fail "$OBJECT: ${said//$'\n'/ }: $(hint "$said")"
+    fi
+    if [[ $said != "$last" ]]; then event software waiting "$said" "$SECONDS"; fi
+    last=$said
+    sleep "$pause"
+    pause=$((pause < 8 ? pause * 2 : 10))
+  done
+}
+
+mkdir -p "$STATE_DIR"
+trap 'fail "fetch-software stopped unexpectedly at: $BASH_COMMAND"' EXIT
+load_node
+command -v aws >/dev/null || fail "the image has no AWS CLI: bake it in"
+fetch
+tar -xf "$ARCHIVE" -C "$ROOT/"
+rm -f "$ARCHIVE"
+systemctl daemon-reload
+trap - EXIT
+event software ok "$OBJECT" "$SECONDS"
