@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,18 +10,10 @@ from typing import Any
 
 import pytest
 
+from cdk_cli import CdkCli
 from cdk_gpu_clusters.testing import Emulator
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 APP = Path(__file__).with_name("reserved_fleet_app.py")
-
-
-@pytest.fixture(scope="module")
-def cdk_cli() -> Path:
-    """The CLI of the repository, or the one that CDK_CLI names; without one this fails."""
-    path = Path(os.environ.get("CDK_CLI", REPOSITORY / ".tools" / "node_modules" / ".bin" / "cdk"))
-    assert path.exists(), f"there is no CDK CLI at {path}; run `make env`, or set CDK_CLI"
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -39,30 +30,6 @@ def account() -> Iterator[Emulator]:
         yield made
 
 
-class Cli:
-    def __init__(self, program: Path, account: Emulator, folder: Path) -> None:
-        node = Path(os.environ["JSII_NODE"]).parent
-        self._program, self._folder = program, folder
-        self._environment = account.environment | {
-            "PATH": os.pathsep.join([str(node), os.environ["PATH"]]),
-            "CDK_DISABLE_CLI_TELEMETRY": "true",
-            "CI": "true",
-        }
-
-    def __call__(self, assembly: Path, *arguments: str) -> str:
-        done = subprocess.run(
-            [str(self._program), *arguments, "--app", str(assembly), "--no-notices"],
-            cwd=self._folder,
-            env=self._environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-        assert done.returncode == 0, f"{arguments}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
-
-
 def _described(account: Emulator) -> tuple[dict[str, Any], dict[str, Any]]:
     (group,) = account.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
     (version,) = account.client("ec2").describe_launch_template_versions(
@@ -76,10 +43,10 @@ def _templates(account: Emulator) -> list[str]:
 
 
 def test_the_cli_bootstraps_deploys_updates_and_destroys(
-    cdk_cli: Path, assemblies: tuple[Path, Path], account: Emulator, tmp_path: Path
+    assemblies: tuple[Path, Path], account: Emulator, tmp_path: Path
 ) -> None:
     before, after = assemblies
-    cdk = Cli(cdk_cli, account, tmp_path)
+    cdk = CdkCli(account, tmp_path)
     cdk(before, "bootstrap")
     cdk(before, "deploy", "--all", "--require-approval", "never", "--concurrency", "2")
     group, version = _described(account)

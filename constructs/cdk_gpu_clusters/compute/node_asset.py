@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import report
@@ -23,8 +23,8 @@ NO_ASSETS = define_rule(
 class NodeAsset(Construct):
     """One object in the bucket of `cdk bootstrap`, and the right of a role to read it, and nothing else there.
 
-    The object is named by the digest of its bytes: the same bytes are one object in all stacks and at every synthesis,
-    and other bytes are another object.
+    The object's key follows from the digest of its bytes: the same bytes are one object in all stacks and at every
+    synthesis, and other bytes are another object.
 
     Example:
         >>> asset = NodeAsset(stack, "Agent", content=b"...", file_extension=".tar", role=NodeRole(stack, "Role"))
@@ -63,30 +63,29 @@ class NodeAsset(Construct):
         """
         super().__init__(scope, construct_id)
         self.sha256: str = hashlib.sha256(content).hexdigest()
-        location = self._publish(content, f"asset.{self.sha256}{file_extension}")
-        self.bucket_name: str = location.bucket_name
-        self.object_key: str = location.object_key
-        arn = cdk.Stack.of(self).format_arn(
-            service="s3", region="", account="", resource=self.bucket_name, resource_name=self.object_key
-        )
-        statements = [iam.PolicyStatement(actions=["s3:GetObject"], resources=[arn])]
-        if location.kms_key_arn is not None:  # only where the stack's synthesizer was told a key
-            statements.append(iam.PolicyStatement(actions=["kms:Decrypt"], resources=[location.kms_key_arn]))
+        asset = self._asset(content, file_extension)
+        self.bucket_name: str = asset.s3_bucket_name
+        self.object_key: str = asset.s3_object_key
+        bucket = asset.bucket
+        statements = [
+            iam.PolicyStatement(actions=["s3:GetObject"], resources=[bucket.arn_for_objects(self.object_key)])
+        ]
+        if bucket.encryption_key is not None:  # only where the stack's synthesizer names one
+            statements.append(
+                iam.PolicyStatement(actions=["kms:Decrypt"], resources=[bucket.encryption_key.key_arn])
+            )
         # Here and not under the role, which several fleets may share.
         iam.Policy(self, "Read", roles=[role], statements=statements)
 
-    def _publish(self, content: bytes, name: str) -> cdk.FileAssetLocation:
-        """Put the bytes into the cloud assembly; `cdk deploy` takes them to S3 before the stack."""
+    def _asset(self, content: bytes, file_extension: str) -> s3_assets.Asset:
         stage = cdk.Stage.of(self)
-        assert stage is not None  # noqa: S101 - every stack has one, `cdk.App` at least
-        file = Path(stage.asset_outdir, name)
+        assert stage is not None  # noqa: S101 - every stack has one, an App at least
+        # In the assembly, where it is also found if the CLI is told not to stage assets.
+        file = Path(stage.asset_outdir, f"{self.sha256}{file_extension}")
         file.write_bytes(content)
         try:
-            return cdk.Stack.of(self).synthesizer.add_file_asset(
-                source_hash=self.sha256,
-                packaging=cdk.FileAssetPackaging.FILE,
-                file_name=os.path.relpath(file, stage.outdir),
-                display_name=self.node.path,
+            return s3_assets.Asset(
+                self, "Object", path=str(file), asset_hash=self.sha256, display_name=self.node.path
             )
         except RuntimeError as error:  # what jsii makes of a refusal
             finding = NO_ASSETS.finding(

@@ -45,6 +45,7 @@ class Account:
     streams: list[tuple[str, str]] = field(default_factory=list)
     logged: list[dict[str, Any]] = field(default_factory=list)
     calls: list[tuple[str, dict[str, list[str]]]] = field(default_factory=list)
+    objects: dict[tuple[str, str], bytes] = field(default_factory=dict)
 
     def call(self, arguments: list[str]) -> str:
         """Do one CLI call; --query and --output text behave as in the AWS CLI."""
@@ -83,6 +84,12 @@ class Account:
     def describe_instances(self, _: dict[str, list[str]]) -> dict[str, Any]:
         rows = [{"InstanceId": id_, "PrivateIpAddress": address} for id_, address, _ in self.members]
         return {"Reservations": [{"Instances": [row]} for row in rows]}
+
+    def get_object(self, options: dict[str, list[str]]) -> None:
+        [bucket], [key, file] = options["--bucket"], options["--key"]
+        if (bucket, key) not in self.objects:
+            raise PermissionError("An error occurred (NoSuchKey): The specified key does not exist.")
+        Path(file).write_bytes(self.objects[bucket, key])
 
     def create_log_stream(self, options: dict[str, list[str]]) -> None:
         stream = (options["--log-group-name"][0], options["--log-stream-name"][0])
@@ -209,7 +216,19 @@ class Node:
         )
 
     def install(self, **settings: Any) -> None:
-        install(render_user_data(NodeSettings(fleet_name="trainers", **settings)), self.root)
+        self.unpack(render_user_data(NodeSettings(fleet_name="trainers", **settings)))
+
+    def unpack(self, document: str, root: Path | None = None) -> None:
+        """Do what cloud-init does with a document before it runs scripts."""
+        install(document, root or self.root)
+
+    def start(self, document: str) -> subprocess.CompletedProcess[str]:
+        """Run the library's own script in a document."""
+        _, script = parts_of(document)[1]
+        return subprocess.run(
+            ["sh", "-c", script.replace("/usr/local", f"{self.root}/usr/local")],
+            env=self.environment, check=False, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
 
     def run(self, script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

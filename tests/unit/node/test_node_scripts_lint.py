@@ -20,6 +20,7 @@ TOOLS = Path(sys.executable).parent
 
 def test_there_are_scripts() -> None:
     assert {script.name for script in SCRIPTS} >= SOURCED | {
+        "fetch-software.sh",
         "mount-lustre.sh",
         "scratch-raid.sh",
         "node-boot.sh",

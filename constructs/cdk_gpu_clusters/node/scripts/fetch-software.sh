@@ -11,6 +11,7 @@ BUCKET=$1 KEY=$2 SHA256=$3
 OBJECT=s3://$BUCKET/$KEY
 ARCHIVE=$STATE_DIR/software.tar
 WRONG_TRIES=3
+SAID=''
 
 fail() {
   trap - EXIT
@@ -27,20 +28,19 @@ fail() {
   exit 1
 }
 
-# get: the object to ARCHIVE; prints why not. A closed network answers nothing at all, hence the short time-outs.
+# get: the object to ARCHIVE; SAID is why not. A closed network answers nothing at all, hence the short time-outs.
 get() {
   local status=0
-  {
-    timeout -k 5 120 aws s3api get-object --cli-connect-timeout 10 --cli-read-timeout 30 \
-      --bucket "$BUCKET" --key "$KEY" "$ARCHIVE" >/dev/null || status=$?
-  } 2>&1
-  if ((status == 124 || status == 137)); then echo "no answer in 120 s"; fi
+  SAID=$(timeout -k 5 120 aws s3api get-object --cli-connect-timeout 10 --cli-read-timeout 30 \
+    --bucket "$BUCKET" --key "$KEY" "$ARCHIVE" 2>&1) || status=$?
+  if ((status == 124 || status == 137)); then SAID+=" no answer in 120 s"; fi
+  SAID=$(grep . <<<"$SAID" | paste -sd ' ' - || true)
   return "$status"
 }
 
-# hint WORDS: what they usually mean here.
+# hint: what the words of the AWS CLI usually mean here.
 hint() {
-  case $1 in
+  case $SAID in
   *AccessDenied*) echo "the role, the bucket, its key or an endpoint policy refuses; an object that is gone looks the same" ;;
   *NoSuch*) echo "was it deleted? The next deployment of the stack uploads it again" ;;
   *redentials*) echo "has the instance its role?" ;;
@@ -49,18 +49,18 @@ hint() {
 }
 
 fetch() {
-  local pause=1 wrong=0 said last='' digest
+  local pause=1 wrong=0 last='' digest
   while :; do
-    if said=$(get); then
+    if get; then
       digest=$(sha256sum "$ARCHIVE" | cut -d ' ' -f 1)
       if [[ $digest == "$SHA256" ]]; then return; fi
-      said="its sha256 is $digest, $SHA256 was deployed"
-      if ((++wrong == WRONG_TRIES)); then fail "$OBJECT: $said: delete the object and deploy the stack again"; fi
-    elif [[ $said == *NoSuch* ]] || (($(uptime_seconds) >= GPU_BOOT_DEADLINE)); then
-      fail "$OBJECT: ${said//$'\n'/ }: $(hint "$said")"
+      SAID="its sha256 is $digest, $SHA256 was deployed"
+      if ((++wrong == WRONG_TRIES)); then fail "$OBJECT: $SAID: delete the object and deploy the stack again"; fi
+    elif [[ $SAID == *NoSuch* ]] || (($(uptime_seconds) >= GPU_BOOT_DEADLINE)); then
+      fail "$OBJECT: $SAID: $(hint)"
     fi
-    if [[ $said != "$last" ]]; then event software waiting "$said" "$SECONDS"; fi
-    last=$said
+    if [[ $SAID != "$last" ]]; then event software waiting "$SAID" "$SECONDS"; fi
+    last=$SAID
     sleep "$pause"
     pause=$((pause < 8 ? pause * 2 : 10))
   done

@@ -1,0 +1,195 @@
+"""Where the static files of a node travel, and the archive of those that come from S3."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import sys
+import tarfile
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.node import (
+    USER_DATA_LIMIT_BYTES,
+    LustreMount,
+    NodeFile,
+    NodeSettings,
+    NodeSoftware,
+    SoftwareObject,
+    UserPart,
+    check_user_data,
+    choose_software,
+    mig_settings,
+    render_user_data,
+    software_archive,
+    user_data_size_bytes,
+)
+from cdk_gpu_clusters.node._archive import archive
+from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
+from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
+from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
+
+OBJECT = SoftwareObject(bucket_name="b" * 63, object_key="k" * 68, sha256="s" * 64)
+SERVERS = ServerSettings(
+    image="123456789012.dkr.ecr.ap-southeast-2.amazonaws.com/team/server:2026-11-01",
+    plan=plan_servers("p4d.24xlarge", ServerSlots.per_mig_slice(56)),
+    container_port=8000,
+    health_path="/health",
+    command=["--model", "/models/llama", "--max-model-len", "8192"],
+    environment={"VLLM_LOGGING_LEVEL": "WARNING", "HF_HOME": "/fsx/huggingface"},
+)
+
+
+def settings(**changes: Any) -> NodeSettings:
+    return NodeSettings(**{"fleet_name": "trainers", **changes})
+
+
+def padded(length: int, **changes: Any) -> NodeSettings:
+    """Settings whose user data, all inline, has that length."""
+    part = UserPart(content_type="text/x-shellscript", body="#!/bin/sh\n#")
+    base = user_data_size_bytes(render_user_data(settings(user_parts=(part,), **changes)))
+    return settings(user_parts=(replace(part, body=part.body + "x" * (length - base)),), **changes)
+
+
+def split_gpus_with_servers() -> NodeSettings:
+    """56 slices with a model server on each, two file systems and variables."""
+    return settings(
+        accelerator_kind="gpu", accelerator_count=8, launch_hook_name="node-ready", terminate_hook_name="node-drain",
+        log_group_name="l" * 100,
+        mig=mig_settings(plan_mig("p4d.24xlarge", MigLayout(["1g.5gb"] * 7))),
+        files=model_server_files(SERVERS), user_parts=(model_server_part(SERVERS),),
+        mounts=tuple(
+            LustreMount(mount_point=point, dns_name="fs-0123456789abcdef0.fsx.ap-southeast-2.amazonaws.com", mount_name="abcdbev")
+            for point in ("/fsx", "/models")
+        ),
+        extra_environment={"HF_HOME": "/fsx/huggingface", "CUDA_CACHE_PATH": "/fsx/cuda"},
+    )  # fmt: skip
+
+
+def members(content: bytes) -> dict[str, tarfile.TarInfo]:
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        return {member.name: member for member in tar.getmembers()}
+
+
+@pytest.mark.parametrize(
+    ("length", "software"),
+    [
+        (10_000, NodeSoftware.INLINE),
+        (USER_DATA_LIMIT_BYTES, NodeSoftware.INLINE),
+        (USER_DATA_LIMIT_BYTES + 1, NodeSoftware.ASSET),
+    ],
+)
+def test_files_stay_in_the_user_data_as_long_as_it_fits(length: int, software: NodeSoftware) -> None:
+    assert choose_software(padded(length)) is software
+
+
+@pytest.mark.parametrize(
+    "token", ["${Token[TOKEN.7]}", "${Token[TOKEN.12345]}", "${Token[Servers.Logs.Name.7]}"]
+)
+def test_what_counts_is_the_size_at_deployment_not_that_of_tokens(token: str) -> None:
+    close = padded(16_300, log_group_name="/gpu/trainers")
+    assert choose_software(close) is NodeSoftware.INLINE
+    unknown = replace(close, log_group_name=token)
+    assert user_data_size_bytes(render_user_data(unknown)) < USER_DATA_LIMIT_BYTES
+    assert choose_software(unknown) is NodeSoftware.ASSET
+
+
+def test_the_largest_node_fits_with_its_files_in_s3() -> None:
+    largest = split_gpus_with_servers()
+    assert user_data_size_bytes(render_user_data(largest)) > USER_DATA_LIMIT_BYTES
+    assert choose_software(largest) is NodeSoftware.ASSET
+    document = render_user_data(largest, OBJECT)
+    assert check_user_data(document) == []
+    assert USER_DATA_LIMIT_BYTES - user_data_size_bytes(document) > 5 * 1024, user_data_size_bytes(document)
+
+
+def test_the_boot_needs_the_object_and_its_digest_first() -> None:
+    document = render_user_data(settings(mounts=split_gpus_with_servers().mounts), OBJECT)
+    script = document.split("Content-Type: text/x-shellscript\n\n")[1].split("\n--gpu-cluster-node")[0]
+    assert script.splitlines()[1] == (
+        f"/usr/local/libexec/gpu-cluster/fetch-software {'b' * 63} {'k' * 68} {'s' * 64} || exit 1"
+    )
+
+
+def test_tokens_of_the_object_survive_verbatim() -> None:
+    token = replace(OBJECT, bucket_name="${Token[AWS.Bucket.3]}", object_key="${Token[Key.4]}")
+    assert "'${Token[AWS.Bucket.3]}' '${Token[Key.4]}'" in render_user_data(settings(), token)
+
+
+def test_a_node_whose_files_fit_carries_nothing_of_s3() -> None:
+    document = render_user_data(settings())
+    assert "fetch-software" not in document
+    late = NodeFile(path="/etc/x", text="a", early=False)
+    early = replace(late, early=True)
+    assert render_user_data(settings(files=(late,))) == render_user_data(settings(files=(early,)))
+
+
+def test_every_file_travels_once_and_only_what_can_wait_through_s3() -> None:
+    largest = replace(
+        split_gpus_with_servers(), files=(*model_server_files(SERVERS), NodeFile(path="/etc/early", text="a"))
+    )
+    waiting = set(members(software_archive(largest)))
+    assert {
+        "usr/local/libexec/gpu-cluster/node-boot",
+        "usr/local/libexec/gpu-cluster/mount-lustre",
+        "usr/local/libexec/gpu-cluster/model-servers",
+        "etc/gpu-cluster/haproxy.cfg",
+    } <= waiting
+    assert waiting.isdisjoint(
+        {
+            "usr/local/libexec/gpu-cluster/lib.sh",
+            "usr/local/libexec/gpu-cluster/mig-apply",
+            "usr/local/libexec/gpu-cluster/fetch-software",
+            "etc/systemd/system/gpu-mig.service",
+            "etc/systemd/system.conf.d/90-gpu-cluster.conf",
+            "etc/security/limits.d/99-gpu-cluster.conf",
+            "etc/early",
+        }
+    )
+
+
+def test_archives_have_the_same_bytes_on_every_machine() -> None:
+    content = archive([NodeFile(path="/etc/x", text="hello\n"), NodeFile(path="/bin/y", text="", mode=0o755)])
+    # A tar of the ustar format without times, owners or compression: 512-byte blocks, padded to 10,240 bytes.
+    assert len(content) == 10_240
+    assert hashlib.sha256(content).hexdigest() == RECORDED
+    for member in members(content).values():
+        assert (member.mtime, member.uid, member.gid, member.uname) == (0, 0, 0, "")
+
+
+def test_another_process_makes_the_same_archive() -> None:
+    code = (
+        "import hashlib; from cdk_gpu_clusters.node import *\n"
+        "print(hashlib.sha256(software_archive(NodeSettings(fleet_name='trainers'))).hexdigest())"
+    )
+    environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo"}
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)  # fmt: skip
+    assert done.stdout.strip() == hashlib.sha256(software_archive(settings())).hexdigest()
+
+
+def test_what_varies_between_fleets_of_a_kind_is_not_in_the_archive() -> None:
+    plain = software_archive(settings())
+    named = settings(
+        fleet_name="other", region="eu-west-1", boot_deadline_seconds=60, extra_environment={"A": "1"}
+    )
+    assert software_archive(named) == plain
+    assert software_archive(settings(peer_list=False)) != plain
+
+
+def test_what_does_not_fit_either_way_is_refused_with_the_way_out() -> None:
+    big = settings(files=(NodeFile(path="/etc/x", text=NOISE),))
+    [finding] = check_user_data(render_user_data(big, OBJECT))
+    assert finding.id == "GPU-UD-001"
+    assert "early=False" in str(finding.fix)
+    waits = settings(files=(NodeFile(path="/etc/x", text=NOISE, early=False),))
+    assert choose_software(waits) is NodeSoftware.ASSET
+    assert check_user_data(render_user_data(waits, OBJECT)) == []
+
+
+# Text that no compression makes small.
+NOISE = "".join(hashlib.sha256(str(number).encode()).hexdigest() for number in range(500))
+# Of the two files above; a change of it gives every fleet that uses S3 a new object.
+RECORDED = "f31ff8d94c6cdd1be2224bbf72b405b69b832136a544c8df7670d968412bb616"
