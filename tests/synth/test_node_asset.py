@@ -312,7 +312,7 @@ class Keyed(cdk.StackSynthesizer):
             kms_key_arn=self.KEY,
         )  # fmt: skip
 
-    def add_docker_image_asset(self, _: Any) -> cdk.DockerImageAssetLocation:
+    def add_docker_image_asset(self, **_: Any) -> cdk.DockerImageAssetLocation:
         raise NotImplementedError
 
     def synthesize(self, session: cdk.ISynthesisSession) -> None:
@@ -321,7 +321,8 @@ class Keyed(cdk.StackSynthesizer):
 
 
 def test_a_bucket_whose_key_the_synthesizer_names(app_factory: Any) -> None:
-    stack = cdk.Stack(app_factory(), "Site", synthesizer=Keyed())
+    synthesizer: Any = Keyed()
+    stack = cdk.Stack(app_factory(), "Site", synthesizer=synthesizer)
     fleet(stack, network(stack), node_software=NodeSoftware.ASSET)
     policies = of_type(Template.from_stack(stack).to_json()["Resources"], POLICY).values()
     (policy,) = [one for one in policies if "s3:GetObject" in json.dumps(one)]
