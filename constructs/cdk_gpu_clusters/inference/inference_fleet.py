@@ -30,6 +30,7 @@ from cdk_gpu_clusters.inference.load_balancer import (
 from cdk_gpu_clusters.inference.metrics import InferenceMetrics
 from cdk_gpu_clusters.inference.model_server import ModelServer
 from cdk_gpu_clusters.inference.node_servers import (
+    DRAIN_MARGIN_SECONDS,
     plan_or_report,
     plan_scratch,
     required_servers,
@@ -44,10 +45,6 @@ from cdk_gpu_clusters.rules.inference import check_counts, check_fleet_zones, ch
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
-
-# What a drain takes besides the running requests: 15 s until the load balancer sends no more, the start of the drain
-# (5 s), and the 60 s that a fleet keeps of its hook to complete it.
-_DRAIN_MARGIN_SECONDS = 90
 
 
 class InferenceFleet(Construct, InferenceMetrics):
@@ -234,7 +231,7 @@ class InferenceFleet(Construct, InferenceMetrics):
             target_groups=[self.load_balancer.target_group],
             update_policy=update_policy,
             ready_timeout=ready_timeout,
-            drain_timeout=cdk.Duration.seconds(drain + _DRAIN_MARGIN_SECONDS),
+            drain_timeout=cdk.Duration.seconds(drain + DRAIN_MARGIN_SECONDS),
         )
         pinned = capacity.terms.kind.is_reserved
         report(self, check_fleet_zones(zone_count(self.fleet.plan.subnets), pinned=pinned))

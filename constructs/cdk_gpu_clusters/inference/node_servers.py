@@ -28,6 +28,9 @@ from cdk_gpu_clusters.rules.model_servers import (
 from cdk_gpu_clusters.rules.placement import MAX_SPREAD_INSTANCES_PER_ZONE, PlacementStrategy
 from cdk_gpu_clusters.rules.server_weights import check_weights_on_scratch
 
+#: What a drain takes besides the running requests: 15 s until the load balancer sends no more, the start of the drain
+#: (5 s), and the 60 s that a fleet keeps of its hook to complete it.
+DRAIN_MARGIN_SECONDS = 90
 # /dev/shm of a server of several accelerators, whose processes exchange data through it: this library's choice.
 _GROUP_SHARED_MEMORY_GIB = 8
 
