@@ -25,11 +25,13 @@ from cdk_gpu_clusters_stacks.data import (
     data_stacks,
 )
 from cdk_gpu_clusters_stacks.fabric import FabricStack
-from cdk_gpu_clusters_stacks.network import cluster_place
+from cdk_gpu_clusters_stacks.inference import InferenceStack
+from cdk_gpu_clusters_stacks.network import ClusterPlace, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.load import read_cluster
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
 from cdk_gpu_clusters_stacks.spec.report import report
 from cdk_gpu_clusters_stacks.training import FleetStack
 
@@ -52,8 +54,23 @@ def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
         cdk.Tags.of(app).add(key, value)
     place = cluster_place(app, spec, env)
     stores = data_stacks(app, spec, place, env)
+    _training(app, spec, place, stores)
+    for name, fleet in spec.inference.fleets.items():
+        InferenceStack(
+            app,
+            f"{spec.name}-inference-{name}",
+            fleet=fleet,
+            place=place,
+            capacity=_capacity_stack(app, spec, name, fleet, placed=False),
+            mounts=_mounts(stores, fleet),
+            env=env,
+        )
+
+
+def _training(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mapping[str, Store]) -> None:
     fabrics: dict[str, FabricStack] = {}
     links: dict[str, LinkStack] = {}
+    env = _env(spec)
     for name, fleet in spec.training.fleets.items():
         efa = uses_efa(fleet.instance_type, fleet.efa)
         if efa and fleet.fabric not in fabrics:
@@ -66,7 +83,9 @@ def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
             fleet=fleet,
             place=place,
             fabric=fabrics[fleet.fabric] if efa else None,
-            capacity=_capacity_stack(app, spec, name, fleet, placed=efa, env=env),
+            capacity=_capacity_stack(
+                app, spec, name, fleet, placed=fleet.placement == "cluster" or (efa and not fleet.placement)
+            ),
             mounts=_mounts(stores, fleet),
             checkpoints=_checkpoints(stores, fleet),
             env=env,
@@ -97,7 +116,7 @@ def _env(spec: ClusterSpec) -> cdk.Environment:
     return cdk.Environment(account=spec.account, region=spec.region)
 
 
-def _mounts(stores: Mapping[str, Store], fleet: FleetSpec) -> dict[str, LustreStack | ExistingLustre]:
+def _mounts(stores: Mapping[str, Store], fleet: NodesSpec) -> dict[str, LustreStack | ExistingLustre]:
     found = {point: stores[name] for point, name in fleet.mounts.items()}
     return {point: one for point, one in found.items() if isinstance(one, LustreStack | ExistingLustre)}
 
@@ -110,7 +129,7 @@ def _checkpoints(
 
 
 def _capacity_stack(
-    app: cdk.App, spec: ClusterSpec, name: str, fleet: FleetSpec, *, placed: bool, env: cdk.Environment
+    app: cdk.App, spec: ClusterSpec, name: str, fleet: NodesSpec, *, placed: bool
 ) -> CapacityStack | None:
     if not isinstance(fleet.capacity, NewReservation):
         return None
@@ -119,9 +138,9 @@ def _capacity_stack(
         f"{spec.name}-capacity-{name}",
         fleet=fleet,
         options=fleet.capacity,
-        placed=fleet.placement == "cluster" or (placed and fleet.placement is None),
+        placed=placed,
         availability_zone=spec.network.availability_zone,
-        env=env,
+        env=_env(spec),
     )
 
 

@@ -19,7 +19,7 @@ from cdk_gpu_clusters_stacks.spec.capacity import (
     Spot,
     UltraServerBlock,
 )
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
+from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
 
 
 class CapacityStack(cdk.Stack):
@@ -30,7 +30,7 @@ class CapacityStack(cdk.Stack):
         scope: Construct,
         construct_id: str,
         *,
-        fleet: FleetSpec,
+        fleet: NodesSpec,
         options: NewReservation,
         placed: bool,
         availability_zone: str,
@@ -82,7 +82,7 @@ class CapacityStack(cdk.Stack):
         )
 
 
-def existing_capacity(reader: cdk.Stack, fleet: FleetSpec) -> Capacity:
+def existing_capacity(reader: cdk.Stack, fleet: NodesSpec) -> Capacity:
     """The capacity of a fleet that makes no reservation here."""
     wish = fleet.capacity
     match wish:

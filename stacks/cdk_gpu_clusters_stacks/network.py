@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import aws_cdk as cdk
@@ -17,13 +17,16 @@ from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
 
-# What the fleets of this app use; a closed network gets the endpoints for it.
+# What fleets of this app may use; a closed network gets the endpoints for it, whichever fleets there are.
 FLEET_FEATURES = (
     Feature.SESSION_MANAGER,
     Feature.LOGS,
     Feature.METRICS,
     Feature.AUTO_SCALING,
     Feature.EC2,
+    Feature.CONTAINER_IMAGES,
+    Feature.SECRETS,
+    Feature.PARAMETERS,
 )
 
 
@@ -56,6 +59,7 @@ class NetworkStack(cdk.Stack):
             availability_zone=spec.availability_zone,
             cidr=spec.cidr,
             fleet_subnet_prefix=spec.fleet_subnet_prefix,
+            control_availability_zones=spec.control_availability_zones,
             egress=Egress(spec.egress),
             features=FLEET_FEATURES,
             flow_logs=spec.flow_logs,
@@ -67,6 +71,18 @@ class NetworkStack(cdk.Stack):
             self.network.fleet_subnet.subnet_id,
             description="Subnet of the cluster's nodes",
         )
+        for zone, subnet in zip(spec.control_zones, self.network.load_balancer_subnets, strict=True):
+            publish(
+                self,
+                load_balancer_output(zone),
+                subnet.subnet_id,
+                description="Subnet of load balancers and of inference nodes",
+            )
+
+
+def load_balancer_output(zone: str) -> str:
+    """Name of the output with the load-balancer subnet of a zone, such as `LoadBalancerSubnetIdUsEast1A`."""
+    return f"LoadBalancerSubnetId{zone.title().replace('-', '')}"
 
 
 class ClusterPlace(ABC):
@@ -87,23 +103,46 @@ class ClusterPlace(ABC):
     def subnet_ids(self, reader: cdk.Stack) -> Sequence[str]:
         """Ids of the fleets' subnets, for a stack that reads them."""
 
+    @abstractmethod
+    def service_subnet_ids(self, reader: cdk.Stack) -> Mapping[str, str]:
+        """Ids of the private subnets of load balancers by zone, for a stack that reads them."""
+
+    @abstractmethod
+    def public_subnet_ids(self) -> Mapping[str, str]:
+        """Ids of the public subnets of load balancers by zone."""
+
     def within(self, reader: cdk.Stack) -> FleetPlace:
         """The VPC and the fleets' private subnets, imported into a stack."""
         zone = self.availability_zone
         subnets = [
-            ec2.Subnet.from_subnet_attributes(
-                reader, f"Subnet{index}", subnet_id=subnet_id, availability_zone=zone
-            )
+            _import_subnet(reader, f"Subnet{index}", subnet_id, zone)
             for index, subnet_id in enumerate(self.subnet_ids(reader))
         ]
-        for subnet in subnets:
-            cdk.Annotations.of(subnet).acknowledge_warning(
-                "@aws-cdk/aws-ec2:noSubnetRouteTableId", "a fleet adds no route to its subnet"
-            )
         vpc = ec2.Vpc.from_vpc_attributes(
             reader, "Vpc", vpc_id=self.vpc_id(reader), availability_zones=[zone]
         )
         return FleetPlace(vpc, subnets)
+
+    def service_subnets(self, reader: cdk.Stack, *, public: bool = False) -> list[ec2.ISubnet]:
+        """The subnets of load balancers, one for each zone, imported into a stack.
+
+        Args:
+            reader: The stack.
+            public: Whether the load balancer has public addresses.
+        """
+        ids = self.public_subnet_ids() if public else self.service_subnet_ids(reader)
+        kind = "Public" if public else "Service"
+        return [_import_subnet(reader, f"{kind}{zone}", ids[zone], zone) for zone in sorted(ids)]
+
+
+def _import_subnet(reader: cdk.Stack, construct_id: str, subnet_id: str, zone: str) -> ec2.ISubnet:
+    subnet = ec2.Subnet.from_subnet_attributes(
+        reader, construct_id, subnet_id=subnet_id, availability_zone=zone
+    )
+    cdk.Annotations.of(subnet).acknowledge_warning(
+        "@aws-cdk/aws-ec2:noSubnetRouteTableId", "a fleet adds no route to its subnet"
+    )
+    return subnet
 
 
 class ExistingPlace(ClusterPlace):
@@ -137,13 +176,21 @@ class ExistingPlace(ClusterPlace):
         """The ids as the cluster file has them."""
         return self._spec.subnet_ids
 
+    def service_subnet_ids(self, reader: cdk.Stack) -> Mapping[str, str]:  # noqa: ARG002
+        """The ids as the cluster file has them."""
+        return self._spec.service_subnets
+
+    def public_subnet_ids(self) -> Mapping[str, str]:
+        """The ids as the cluster file has them."""
+        return self._spec.public_subnets
+
 
 class MadePlace(ClusterPlace):
     """A network that a stack of this app makes."""
 
     def __init__(self, stack: NetworkStack, spec: NewNetwork) -> None:
         super().__init__(spec.availability_zone)
-        self._stack = stack
+        self._stack, self._spec = stack, spec
 
     def vpc_id(self, reader: cdk.Stack) -> str:
         """A weak reference to the id."""
@@ -152,6 +199,16 @@ class MadePlace(ClusterPlace):
     def subnet_ids(self, reader: cdk.Stack) -> Sequence[str]:
         """A weak reference to the one subnet."""
         return [read(reader, self._stack, "FleetSubnetId")]
+
+    def service_subnet_ids(self, reader: cdk.Stack) -> Mapping[str, str]:
+        """Weak references to the subnets, by zones that only the deployment may know."""
+        return {
+            zone: read(reader, self._stack, load_balancer_output(zone)) for zone in self._spec.control_zones
+        }
+
+    def public_subnet_ids(self) -> Mapping[str, str]:
+        """None: the one public subnet is the NAT gateway's."""
+        return {}
 
 
 def cluster_place(app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> ClusterPlace:

@@ -27,12 +27,18 @@ training:
     trainers: { instance_type: p5.48xlarge, nodes: 4, capacity: spot, mounts: { /fsx: fast }, checkpoints: checkpoints }
     second: { instance_type: p5.48xlarge, nodes: 2, capacity: spot, mounts: { /fsx: fast, /corpus: corpus } }
     helpers: { instance_type: m8g.4xlarge, nodes: 2, mounts: { /fsx: corpus } }
+    shared: { instance_type: p4d.24xlarge, nodes: 1, capacity: spot, efa: false, scratch: false, mig: "3g.20gb,4g.20gb" }
+inference:
+  fleets:
+    chat: { instance_type: g6.12xlarge, nodes: 2, mounts: { /models: corpus }, server: { image: "vllm/vllm-openai:v0.11.0" }, load_balancer: { plain_http: true } }
 """
 
 _CORPUS = "storage_capacity_gib: 9600, throughput_mb_per_s_per_tib: 500, metadata_iops: 6000"
 _FAST = "storage_capacity_gib: 38400, throughput_mb_per_s_per_tib: 250, efa: true"
 _ELASTIC = CLUSTER[CLUSTER.index("  elastic:") : CLUSTER.index("  checkpoints:")]
 _HELPERS = "    helpers: { instance_type: m8g.4xlarge, nodes: 2, mounts: { /fsx: corpus } }\n"
+_SERVING = CLUSTER[CLUSTER.index("inference:") :]
+_MORE_SERVING = _SERVING.partition("  fleets:\n")[2].replace("chat:", "search:").replace("corpus", "elastic")
 _LINK = "      - { path: /data, bucket: my-corpus, auto_import: [new, changed, deleted] }\n"
 _MORE = "      - { path: /results, bucket: my-results, auto_export: [new] }\n"
 
@@ -42,6 +48,11 @@ HARMLESS = {
     "type": ("p5.48xlarge", "p5en.48xlarge"),
     "fleet removed": (_HELPERS, ""),
     "fleet added": (_HELPERS, _HELPERS + "    more: { instance_type: g6.xlarge, nodes: 1 }\n"),
+    "MIG layout": ("3g.20gb,4g.20gb", "1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb"),
+    "MIG switched off": (', mig: "3g.20gb,4g.20gb"', ""),
+    "inference fleet removed": (_SERVING, ""),
+    "inference fleet added": (_SERVING, _SERVING + _MORE_SERVING),
+    "another model server": ("v0.11.0", "v0.11.1"),
     "tags": ("region: us-east-1\n", "region: us-east-1\ntags: { project: llama }\n"),
     "throughput": (_CORPUS, _CORPUS.replace("500", "1000")),
     "less throughput without EFA": (_CORPUS, _CORPUS.replace("500", "250")),

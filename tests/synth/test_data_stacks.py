@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,13 @@ LOGICAL_IDS = {
 Synthesize = Callable[[str], dict[str, str]]
 
 
-@pytest.fixture
-def synthesize(app_factory: Any, tmp_path: Path) -> Synthesize:
-    """Synthesize the text of a cluster file; the text of each template by stack name."""
+@pytest.fixture(scope="module")
+def synthesize(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+    """Synthesize the text of a cluster file, once; the text of each template by stack name."""
 
+    @cache
     def run(text: str) -> dict[str, str]:
-        file = tmp_path / "cluster.yaml"
+        file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
         file.write_text(text, encoding="utf-8")
         app = app_factory()
         build_cluster(app, load_cluster(file))
@@ -151,7 +153,17 @@ def test_a_harmless_edit_replaces_nothing(name: str, synthesize: Synthesize) -> 
     assert compared > len(STATEFUL)
 
 
-FLEET_EDITS = ("nodes", "type", "fleet removed", "fleet added")
+FLEET_EDITS = (
+    "nodes",
+    "type",
+    "fleet removed",
+    "fleet added",
+    "MIG layout",
+    "MIG switched off",
+    "inference fleet removed",
+    "inference fleet added",
+    "another model server",
+)
 
 
 @pytest.mark.parametrize("name", FLEET_EDITS)

@@ -18,6 +18,7 @@ from aws_cdk import aws_ssm as ssm
 
 from cdk_gpu_clusters import (
     Capacity,
+    ClusterNetwork,
     ConfigError,
     GpuFleet,
     InferenceFleet,
@@ -458,6 +459,33 @@ def test_faults(site: Site, options: dict[str, Any], expected: set[str]) -> None
 def test_a_load_balancer_in_one_zone_is_refused(site: Site) -> None:
     with pytest.raises(ConfigError, match="GPU-INF-014"):
         service(site, load_balancer_subnets=site.one_subnet)
+
+
+def test_nodes_that_the_load_balancer_does_not_reach_are_refused(site: Site) -> None:
+    elsewhere = ec2.Subnet.from_subnet_attributes(
+        site.stack, "Elsewhere", subnet_id="subnet-0123456789abcdef9", availability_zone="us-east-1c"
+    )
+    with pytest.raises(ConfigError, match=r"GPU-INF-026.*us-east-1c"):
+        service(
+            site,
+            instance_type="p5.48xlarge",
+            capacity=Capacity.from_reservation_id("cr-0123456789abcdef0"),
+            vpc_subnets=ec2.SubnetSelection(subnets=[elsewhere]),
+        )
+
+
+def test_nodes_spread_over_zones_that_only_the_deployment_knows(site: Site) -> None:
+    network = ClusterNetwork(site.stack, "Network", availability_zone="us-east-1a")
+    subnets = ec2.SubnetSelection(subnets=network.load_balancer_subnets)
+    service(
+        site,
+        vpc=network.vpc,
+        vpc_subnets=subnets,
+        load_balancer_subnets=subnets,
+        min_node_count=14,
+        max_node_count=14,
+    )
+    assert only(site.resources(), "AWS::EC2::PlacementGroup")["Strategy"] == "spread"
 
 
 def test_a_block_sets_its_own_size(site: Site) -> None:

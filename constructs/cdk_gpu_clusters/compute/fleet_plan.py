@@ -215,8 +215,14 @@ def _check_purchase(scope: Construct, wish: FleetWish, plan: FleetPlan) -> list[
         strategy,
         node_count=plan.maximum,
         efa=plan.efa,
-        zone_count=len(zones_of(plan.subnets)) or 1,
+        zone_count=_zone_count(strategy, plan.subnets),
     )
+
+
+def _zone_count(strategy: PlacementStrategy, subnets: Sequence[ec2.ISubnet]) -> int:
+    """Zones of subnets; one that only the deployment knows counts where it makes room, not where it is too many."""
+    unknown = sum(known(subnet.availability_zone) is None for subnet in subnets)
+    return len(zones_of(subnets)) + (unknown if strategy is PlacementStrategy.SPREAD else 0) or 1
 
 
 def _check_place(scope: Construct, plan: FleetPlan) -> list[Finding]:

@@ -25,15 +25,14 @@ from cdk_gpu_clusters.inference.load_balancer import (
     InferenceLoadBalancer,
     balancer_subnets,
     check_load_balancer,
-    zone_count,
+    check_node_zones,
 )
 from cdk_gpu_clusters.inference.metrics import InferenceMetrics
 from cdk_gpu_clusters.inference.model_server import ModelServer
 from cdk_gpu_clusters.inference.node_servers import (
-    DRAIN_MARGIN_SECONDS,
     plan_or_report,
-    plan_scratch,
     required_servers,
+    server_scratch,
     server_settings,
     spread_where_it_fits,
 )
@@ -41,7 +40,7 @@ from cdk_gpu_clusters.inference.scaling import Tracking, metric_tracking, reques
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.node.software import NodeSoftware
-from cdk_gpu_clusters.rules.inference import check_counts, check_fleet_zones, check_room_to_scale
+from cdk_gpu_clusters.rules.inference import DRAIN_MARGIN_SECONDS, check_counts, check_room_to_scale
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
@@ -156,7 +155,7 @@ class InferenceFleet(Construct, InferenceMetrics):
             node_software: Where the nodes' static files come from, as in `GpuFleet`; decided by size if left out.
 
         Raises:
-            ConfigError: GPU-INF-001 to -023, and the faults of `GpuFleet`.
+            ConfigError: GPU-INF-001 to -023 and -026, and the faults of `GpuFleet`.
         """
         super().__init__(scope, construct_id)
         name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
@@ -166,7 +165,8 @@ class InferenceFleet(Construct, InferenceMetrics):
         maximum = min_node_count if max_node_count is None else max_node_count
         with errors_at(self):
             record = catalogue_type(name)
-        has_scratch, scratch_findings = plan_scratch(server.weights, record, scratch, mounts or {})
+        has_scratch, scratch_findings = server_scratch(server, record, scratch, mounts or {})
+        subnets = balancer_subnets(vpc, load_balancer_subnets, internet_facing=internet_facing)
         self.servers: ServerPlan = plan_or_report(
             self,
             record,
@@ -177,7 +177,7 @@ class InferenceFleet(Construct, InferenceMetrics):
             [
                 *server.check(),
                 *check_load_balancer(
-                    balancer_subnets(vpc, load_balancer_subnets, internet_facing=internet_facing),
+                    subnets,
                     idle_seconds=idle,
                     drain_seconds=drain,
                     has_certificate=certificate is not None,
@@ -234,7 +234,7 @@ class InferenceFleet(Construct, InferenceMetrics):
             drain_timeout=cdk.Duration.seconds(drain + DRAIN_MARGIN_SECONDS),
         )
         pinned = capacity.terms.kind.is_reserved
-        report(self, check_fleet_zones(zone_count(self.fleet.plan.subnets), pinned=pinned))
+        report(self, check_node_zones(self.fleet.plan.subnets, subnets, pinned=pinned))
         # Nodes that join a target group without a load balancer would have no health.
         self.fleet.cfn_auto_scaling_group.node.add_dependency(self.load_balancer.listener)
         self.fleet.connections.allow_from(

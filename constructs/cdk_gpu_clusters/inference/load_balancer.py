@@ -18,9 +18,12 @@ from cdk_gpu_clusters.node.haproxy import NODE_HEALTH_PATH
 from cdk_gpu_clusters.rules.inference import (
     check_balancer_zones,
     check_drain_timeout,
+    check_fleet_zones,
     check_idle_timeout,
     check_tls,
+    check_zones_of_nodes,
 )
+from cdk_gpu_clusters.rules.zones import is_zone_id
 
 # Elastic Load Balancing guide, "Access logs for your Application Load Balancer": the service that delivers them.
 _LOG_SERVICE = "logdelivery.elasticloadbalancing.amazonaws.com"
@@ -211,6 +214,25 @@ def zone_count(subnets: Sequence[ec2.ISubnet]) -> int:
     """Availability Zones of subnets; those whose zone only the deployment knows count as one each."""
     zones = [known(subnet.availability_zone) for subnet in subnets]
     return len({zone for zone in zones if zone is not None}) + zones.count(None)
+
+
+def check_node_zones(
+    nodes: Sequence[ec2.ISubnet], balancer: Sequence[ec2.ISubnet], *, pinned: bool
+) -> list[Finding]:
+    """Find nodes in one zone only, and nodes that the load balancer does not reach, as far as zones are known.
+
+    Args:
+        nodes: Subnets of the nodes.
+        balancer: Subnets of the load balancer.
+        pinned: Whether reserved capacity lies in one zone.
+    """
+    findings = check_fleet_zones(zone_count(nodes), pinned=pinned)
+    zones = [known(subnet.availability_zone) for subnet in balancer]
+    enabled = [zone for zone in zones if zone is not None]
+    placed = sorted({zone for subnet in nodes if (zone := known(subnet.availability_zone)) is not None})
+    if len(enabled) < len(zones) or len({is_zone_id(zone) for zone in (*enabled, *placed)}) > 1:
+        return findings
+    return findings + check_zones_of_nodes(placed, enabled)
 
 
 def balancer_subnets(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import PurePosixPath
 
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
@@ -13,7 +12,7 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.inference.load_balancer import zone_count
-from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights
+from cdk_gpu_clusters.inference.model_server import ModelServer
 from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
 from cdk_gpu_clusters.rules.inference import check_servers_required
@@ -26,11 +25,8 @@ from cdk_gpu_clusters.rules.model_servers import (
     plan_servers,
 )
 from cdk_gpu_clusters.rules.placement import MAX_SPREAD_INSTANCES_PER_ZONE, PlacementStrategy
-from cdk_gpu_clusters.rules.server_weights import check_weights_on_scratch
+from cdk_gpu_clusters.rules.server_weights import plan_scratch
 
-#: What a drain takes besides the running requests: 15 s until the load balancer sends no more, the start of the drain
-#: (5 s), and the 60 s that a fleet keeps of its hook to complete it.
-DRAIN_MARGIN_SECONDS = 90
 # /dev/shm of a server of several accelerators, whose processes exchange data through it: this library's choice.
 _GROUP_SHARED_MEMORY_GIB = 8
 
@@ -90,36 +86,26 @@ def required_servers(scope: Construct, plan: ServerPlan, wish: int | None) -> in
     return required
 
 
-def plan_scratch(
-    weights: ModelWeights | None, record: InstanceType, wish: bool | None, mount_points: Collection[str]
+def server_scratch(
+    server: ModelServer, record: InstanceType, wish: bool | None, mount_points: Collection[str]
 ) -> tuple[bool, list[Finding]]:
     """Whether the local disks of a node become one file system, and what is wrong with weights that lie on it.
 
-    A server sees nothing of them but its weights. So they are left alone if no weights lie there: a node then needs
-    no disk tools to boot.
-
     Args:
-        weights: Where the servers find the model.
+        server: The model server.
         record: Type of the nodes.
         wish: What the user says, None to follow the weights.
         mount_points: Where other file systems are mounted.
     """
-    if weights is None or not _is_inside(weights.path, [SCRATCH_MOUNT_POINT]):
-        return bool(wish), []
-    if _is_inside(weights.path, mount_points):
-        return bool(wish), []
-    scratch = wish is not False
-    return scratch, check_weights_on_scratch(
-        weights.path,
-        instance_type=record.name,
-        has_local_disks=bool(record.local_disks),
-        scratch=scratch,
-        copied=weights.bucket is not None,
+    weights = server.weights
+    return plan_scratch(
+        None if weights is None else weights.path,
+        record,
+        scratch=SCRATCH_MOUNT_POINT,
+        wish=wish,
+        mount_points=mount_points,
+        copied=weights is not None and weights.bucket is not None,
     )
-
-
-def _is_inside(path: str, directories: Collection[str]) -> bool:
-    return any(PurePosixPath(path).is_relative_to(directory) for directory in directories)
 
 
 def server_settings(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 
 _ALB = "Elastic Load Balancing user guide for Application Load Balancers"
@@ -42,6 +44,19 @@ SERVERS_REQUIRED = define_rule(
 COUNTS = define_rule(
     "GPU-INF-019", "limits and targets of a server are positive", source="Docker and HAProxy references"
 )
+BALANCER_ZONES_OF_NODES = define_rule(
+    "GPU-INF-026",
+    "a load balancer is enabled in every Availability Zone that has nodes",
+    source='Elastic Load Balancing user guide, "How Elastic Load Balancing works": targets in a zone that is not '
+    "enabled receive no traffic",
+)
+
+# What a drain takes besides the running requests: 15 s until the load balancer sends no more, the start of the drain
+# (5 s), and the 60 s that a fleet keeps of its hook to complete it.
+DRAIN_MARGIN_SECONDS = 90
+#: Free addresses that a load balancer needs in each of its subnets (guide for Application Load Balancers, "Subnets for
+#: your load balancer").
+LOAD_BALANCER_ADDRESSES = 8
 
 
 def check_tls(*, has_certificate: bool, plain_http: bool, internet_facing: bool) -> list[Finding]:
@@ -109,6 +124,30 @@ def check_balancer_zones(zone_count: int) -> list[Finding]:
             allowed="2 or more",
             fix="pass load_balancer_subnets with one subnet in each of two zones; the nodes may stand in one",
         )
+    ]
+
+
+def check_zones_of_nodes(node_zones: Iterable[str], balancer_zones: Iterable[str]) -> list[Finding]:
+    """Find zones whose nodes would never get a request.
+
+    Args:
+        node_zones: Zones of the nodes, by name or id.
+        balancer_zones: Zones of the load balancer's subnets, written alike.
+
+    Example:
+        >>> [finding.id for finding in check_zones_of_nodes(["us-east-1f"], ["us-east-1a", "us-east-1b"])]
+        ['GPU-INF-026']
+    """
+    enabled = list(balancer_zones)
+    return [
+        BALANCER_ZONES_OF_NODES.finding(
+            cause="the load balancer has no subnet in this zone of the nodes, and so sends them no request",
+            got=zone,
+            allowed=", ".join(enabled),
+            fix="give the load balancer a subnet in every zone of the nodes",
+        )
+        for zone in node_zones
+        if zone not in enabled
     ]
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.rules.checkpoints import check_bucket_name
 
 # The grammar of distribution/reference, the Go package that Docker reads references with: registry[:port]/path, then
 # :tag and @digest.
@@ -23,6 +25,13 @@ _SECRET_ARN = re.compile(
     r"arn:aws[a-z-]*:(?:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+"
     r"|ssm:[a-z0-9-]+:\d{12}:parameter/[A-Za-z0-9/_.-]+)"
 )
+# Amazon ECR user guide, "Amazon ECR registries" and "Making requests over dual-stack endpoints"; FIPS endpoints have
+# a name of their own.
+_ECR_IMAGE = re.compile(
+    r"(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.(?:aws|amazonwebservices\.com\.cn))/"
+    r"([^:@]+)(?:[:@].*)?"
+)
+_S3_ADDRESS = re.compile(r"s3://([^\s/]{3,63})(?:/\S*)?")
 #: Variables that the node sets for every server.
 RESERVED_VARIABLES = frozenset({"MODEL_SERVER_INDEX"})
 
@@ -66,6 +75,25 @@ COMMAND = define_rule(
     "arguments of a server are one printable line each",
     source="they travel in a shell file of the user data",
 )
+
+
+class EcrImage(NamedTuple):
+    """Where a private ECR repository stands."""
+
+    account: str
+    region: str
+    repository: str
+
+
+def read_ecr_image(reference: str) -> EcrImage | None:
+    """The ECR repository of an image reference; None if it is of another registry.
+
+    Example:
+        >>> read_ecr_image("111122223333.dkr.ecr.us-east-1.amazonaws.com/models/server:v1")
+        EcrImage(account='111122223333', region='us-east-1', repository='models/server')
+    """
+    found = _ECR_IMAGE.fullmatch(reference)
+    return None if found is None else EcrImage(*found.groups())
 
 
 def check_health_path(path: str) -> list[Finding]:
@@ -193,7 +221,8 @@ def check_weights(path: str, uri: str | None) -> list[Finding]:
     findings = []
     if not re.fullmatch(r"/[\w./-]*[\w-]", path, re.ASCII) or ".." in path.split("/"):
         findings.append(_weights("the weights do not lie in a folder of the node", path, "/fsx/models/llama"))
-    if uri is not None and not re.fullmatch(r"s3://[^\s/]+(?:/\S*)?", uri):
+    address = None if uri is None else _S3_ADDRESS.fullmatch(uri)
+    if uri is not None and (address is None or check_bucket_name(address[1])):
         findings.append(_weights("the weights come from no S3 address", uri, "s3://bucket/prefix"))
     return findings
 

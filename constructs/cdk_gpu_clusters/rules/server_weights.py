@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from pathlib import PurePosixPath
+
+from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 
 WEIGHTS_ON_SCRATCH = define_rule(
@@ -9,6 +13,51 @@ WEIGHTS_ON_SCRATCH = define_rule(
     "weights lie on local disks only where the nodes have some, scratch is on, and they are copied there at boot",
     source="EC2 DescribeInstanceTypes, instance storage; EC2 user guide, instance store: empty when an instance starts",
 )
+
+
+def plan_scratch(
+    path: str | None,
+    instance_type: InstanceType,
+    *,
+    scratch: str,
+    wish: bool | None,
+    mount_points: Collection[str],
+    copied: bool,
+) -> tuple[bool, list[Finding]]:
+    """Whether the local disks of a node become one file system, and what is wrong with weights that lie on it.
+
+    A server sees nothing of them but its weights. So they are left alone if no weights lie there: a node then needs
+    no disk tools to boot.
+
+    Args:
+        path: Folder of the weights, None for none.
+        instance_type: Type of the nodes.
+        scratch: Where the local disks are mounted.
+        wish: What the user says, None to follow the weights.
+        mount_points: Where other file systems are mounted.
+        copied: Whether the weights are copied at boot.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue import instance_type
+        >>> plan_scratch(
+        ...     "/scratch/llama", instance_type("g6e.48xlarge"), scratch="/scratch", wish=None, mount_points=(),
+        ...     copied=True,
+        ... )
+        (True, [])
+    """
+    if path is None or not _is_inside(path, [scratch]) or _is_inside(path, mount_points):
+        return bool(wish), []
+    return wish is not False, check_weights_on_scratch(
+        path,
+        instance_type=instance_type.name,
+        has_local_disks=bool(instance_type.local_disks),
+        scratch=wish is not False,
+        copied=copied,
+    )
+
+
+def _is_inside(path: str, directories: Collection[str]) -> bool:
+    return any(PurePosixPath(path).is_relative_to(directory) for directory in directories)
 
 
 def check_weights_on_scratch(

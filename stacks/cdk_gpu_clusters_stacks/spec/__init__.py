@@ -24,12 +24,15 @@ from .data import (
     RepositorySpec,
     StoreSpec,
 )
-from .fleet import FleetSpec, RootVolume
+from .fleet import FleetSpec
 from .image import ImageById, ImageByOs, ImageByParameter, ImageSpec
+from .inference import InferenceFleetSpec, LoadBalancerSpec
 from .load import Reading, load_cluster, read_cluster
-from .model import ClusterSpec, TrainingSpec
+from .model import ClusterSpec, InferenceSpec, TrainingSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
+from .nodes import NodesSpec, RootVolume
 from .report import format_findings, report
+from .server import RegistryLoginSpec, SecretSpec, ServerSpec, WeightsSpec
 
 __all__ = [
     "CapacityBlock",
@@ -45,23 +48,31 @@ __all__ = [
     "ImageByOs",
     "ImageByParameter",
     "ImageSpec",
+    "InferenceFleetSpec",
+    "InferenceSpec",
+    "LoadBalancerSpec",
     "LustreOptions",
     "LustreSpec",
     "NetworkSpec",
     "NewNetwork",
     "NewReservation",
     "NewReservationOptions",
+    "NodesSpec",
     "OnDemand",
     "Reading",
+    "RegistryLoginSpec",
     "RepositorySpec",
     "Reservation",
     "ReservationGroup",
     "RootVolume",
+    "SecretSpec",
+    "ServerSpec",
     "Spot",
     "SpotOptions",
     "StoreSpec",
     "TrainingSpec",
     "UltraServerBlock",
+    "WeightsSpec",
     "capacity_terms",
     "check_cluster",
     "format_findings",

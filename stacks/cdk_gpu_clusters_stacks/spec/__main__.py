@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reading = read_cluster(file, deployed=deployed)
         code |= report(reading.findings)
         if reading.spec is not None:
-            count = len(reading.spec.training.fleets)
+            count = len(reading.spec.training.fleets) + len(reading.spec.inference.fleets)
             sys.stdout.write(f"ok: {reading.spec.name}, {count} fleet{'' if count == 1 else 's'}\n")
     return code
 

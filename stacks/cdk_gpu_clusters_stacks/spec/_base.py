@@ -14,6 +14,10 @@ NAME_PATTERN = r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Text = Annotated[str, StringConstraints(min_length=1)]
 Tags = dict[str, str]
+VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+#: One line of printable ASCII: user data can carry no other text.
+Line = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]*$")]
+Environment = dict[VariableName, Line]
 
 
 class SpecModel(BaseModel):

@@ -1,83 +1,63 @@
-"""Network checks: zone and Region, division of a new VPC, addresses for all nodes, public subnets."""
+"""Network checks: division of a new VPC, subnets of an existing one, addresses for all nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
+from typing import Any
 
-from cdk_gpu_clusters.catalogue.regions import region as look_up
-from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
+from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters.network.subnets import check_subnets, plan_subnets
 from cdk_gpu_clusters.rules.fabric import check_efa_group
 from cdk_gpu_clusters.rules.fleet import check_public_subnet
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.lustre import check_lustre
-from cdk_gpu_clusters.rules.zones import check_zone
 
-from ._check_fleet import FleetView
 from ._fault import Fault, faults_at, under
+from ._fleet_view import FleetView
 from ._parts import SpecParts
 from ._rules import SUBNET_RANGE, SUBNET_TWICE
 from .data import LustreSpec
 from .network import ExistingNetwork, NewNetwork
 
 _NETWORK = ("network",)
-#: Stand for the zones of the account, whose names synthesis cannot know; any two divide the VPC the same way.
-_ANY_ZONES = ("Zone1", "Zone2")
 
 
-def check_network(
-    parts: SpecParts, fleets: Sequence[FleetView], *, wrong_region: str | None = None
-) -> list[Fault]:
-    """Find what is wrong with the network, by itself and for the fleets that run in it.
+def check_network(parts: SpecParts, fleets: Sequence[FleetView]) -> list[Fault]:
+    """Find what is wrong with the network, by itself and for the fleets that run in its fleet subnet.
 
     Args:
-        parts: The file's sound parts: the network, the Region, and file systems, which take addresses too.
+        parts: The file's sound parts: the network, and file systems, which take addresses too.
         fleets: Fleets whose instance type is known.
-        wrong_region: What stands for the Region in the file, if there is no such Region.
     """
-    network, region = parts.network, parts.region
-    if network is None:
-        return []
-    others = _file_systems(parts)
-    faults: list[Fault] = []
-    if wrong_region is None or not network.availability_zone.startswith(wrong_region):
-        faults += _check_zone(network.availability_zone, region, fleets)
+    network = parts.network
+    here = [fleet for fleet in fleets if not fleet.is_in_service_subnets and "capacity" not in fleet.broken]
     if isinstance(network, NewNetwork):
-        return faults + _check_new(network, fleets, others)
-    return faults + _check_existing(network, fleets, others)
-
-
-def check_region(region: str) -> list[Fault]:
-    """Find a Region that the catalogue does not have: misspelt, or too new for the facts that synthesis needs."""
-    try:
-        look_up(region)
-    except ConfigError as fault:
-        return faults_at(("region",), fault.findings)
+        return _check_new(network, here, _file_systems(parts))
+    if isinstance(network, ExistingNetwork):
+        return _check_existing(network, here, _file_systems(parts))
     return []
-
-
-def _check_zone(zone: str, region: str | None, fleets: Sequence[FleetView]) -> list[Fault]:
-    known = check_zone(region, zone)
-    faults = faults_at((*_NETWORK, "availability_zone"), known)
-    if errors_in(known):
-        return faults
-    for fleet in fleets:
-        about_type = [finding for finding in check_zone(region, zone, fleet.type) if finding not in known]
-        faults += faults_at((*fleet.key, "instance_type"), about_type)
-    return faults
 
 
 def _check_new(network: NewNetwork, fleets: Sequence[FleetView], others: Sequence[IpDemand]) -> list[Fault]:
     prefix = network.fleet_subnet_prefix
-    findings = check_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=_ANY_ZONES)
-    faults = under(_NETWORK, findings)
+    findings = check_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=network.control_zones)
+    faults = [fault for finding in findings for fault in _at_zone(network, finding)]
     if errors_in(findings):
         return faults
-    plan = plan_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=_ANY_ZONES)
+    plan = plan_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=network.control_zones)
     subnet = plan.fleet.cidr(IPv4Network(network.cidr))
     where = "cidr" if prefix is None else "fleet_subnet_prefix"
     return faults + faults_at((*_NETWORK, where), _check_budget(subnet, fleets, others))
+
+
+def _at_zone(network: NewNetwork, finding: Finding) -> list[Fault]:
+    """Place a finding about one of the control zones at it, any other at the key that it names."""
+    zones, word = network.control_availability_zones or (), finding.got.rpartition(" ")[2]
+    if finding.path != "control_availability_zones" or word not in zones or len(zones) < 2:
+        return under(_NETWORK, [finding])
+    last = len(zones) - 1 - zones[::-1].index(word)
+    return faults_at((*_NETWORK, finding.path, last), [finding])
 
 
 def _check_existing(
@@ -100,17 +80,23 @@ def _check_existing(
 
 
 def _check_subnets(network: ExistingNetwork) -> list[Fault]:
-    """Find subnets that are named twice, each at its second place."""
-    ids = network.subnet_ids
-    return [
-        fault
-        for index, subnet in enumerate(ids)
-        if subnet in ids[:index]
-        for fault in faults_at(
-            (*_NETWORK, "subnet_ids", index),
-            [SUBNET_TWICE.finding(cause="the subnet is named before", got=subnet, fix="remove one of them")],
-        )
-    ]
+    """Find subnets that are named twice in one place, each at its second name."""
+    lists: dict[str, Mapping[Any, str]] = {
+        "subnet_ids": dict(enumerate(network.subnet_ids)),
+        "service_subnets": network.service_subnets,
+        "public_subnets": network.public_subnets,
+    }
+    faults: list[Fault] = []
+    for name, subnets in lists.items():
+        seen: set[str] = set()
+        for place, subnet in subnets.items():
+            if subnet in seen:
+                finding = SUBNET_TWICE.finding(
+                    cause="the subnet is named before", got=subnet, fix="remove one of them"
+                )
+                faults += faults_at((*_NETWORK, name, place), [finding])
+            seen.add(subnet)
+    return faults
 
 
 def _check_range(network: ExistingNetwork) -> list[Finding]:

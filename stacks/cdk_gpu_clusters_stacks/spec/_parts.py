@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
 
+from ._document import Key
+from ._shape import meant_key
+from ._sound_fleet import sound_fleet
 from .data import StoreSpec
 from .fleet import FleetSpec
+from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
+
+#: Key of the file under which fleets stand -> what such a fleet is.
+FLEET_KINDS: Mapping[str, type[FleetSpec | InferenceFleetSpec]] = {
+    "training": FleetSpec,
+    "inference": InferenceFleetSpec,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +30,13 @@ class FleetPart:
     """A fleet without its faulty values.
 
     Attributes:
+        key: Path of the fleet in the file.
         spec: The fleet; a field in `broken` has its default there, which says nothing.
-        broken: Fields whose value in the file has a fault.
+        broken: Fields whose value in the file has a fault, such as `nodes` and `server.image`.
     """
 
-    spec: FleetSpec
+    key: Key
+    spec: FleetSpec | InferenceFleetSpec
     broken: frozenset[str] = frozenset()
 
 
@@ -35,36 +45,58 @@ class SpecParts:
     """What of a cluster file is sound enough for the rules; None or absent where it is not.
 
     A store that has a fault is None, and `stores` is where it is not known which there are.
+
+    Attributes:
+        names_fleets: Whether the file has fleets, or keys that are meant to hold some.
     """
 
     region: str | None = None
     network: NewNetwork | ExistingNetwork | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
-    fleets: Mapping[str, FleetPart] = field(default_factory=dict)
+    fleets: tuple[FleetPart, ...] = ()
     stores: Mapping[str, StoreSpec | None] | None = None
+    names_fleets: bool = True
 
 
 def parts_of(spec: ClusterSpec) -> SpecParts:
     """All parts of a cluster."""
-    fleets = {name: FleetPart(fleet) for name, fleet in spec.training.fleets.items()}
-    return SpecParts(spec.region, spec.network, spec.tags, fleets, spec.data)
+    fleets = [
+        FleetPart((kind, "fleets", name), fleet)
+        for kind in FLEET_KINDS
+        for name, fleet in getattr(spec, kind).fleets.items()
+    ]
+    return SpecParts(spec.region, spec.network, spec.tags, tuple(fleets), spec.data, bool(fleets))
 
 
 def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
     """The sound parts of a file that has faults."""
     region = data.get("region")
-    training = data.get("training")
-    fleets = training.get("fleets") if isinstance(training, dict) else None
-    made = (
-        {name: _sound_fleet(raw, context) for name, raw in fleets.items()} if isinstance(fleets, dict) else {}
-    )
     return SpecParts(
         region if isinstance(region, str) and region else None,
         _network_if_sound(data.get("network")),
         _tags_if_sound(data.get("tags")),
-        {name: part for name, part in made.items() if part is not None},
+        tuple(_sound_fleets(data, context)),
         _sound_stores(data.get("data", {})),
+        any(_may_hold_fleets(key, value) for key, value in data.items()),
     )
+
+
+def _may_hold_fleets(key: str, value: object) -> bool:
+    """Whether a key of the file has fleets, or a fault for which they are not seen."""
+    known = meant_key(key, list(ClusterSpec.model_fields))
+    return known in FLEET_KINDS and (key != known or value not in ({}, {"fleets": {}}))
+
+
+def _sound_fleets(data: Mapping[str, Any], context: Mapping[str, Path]) -> list[FleetPart]:
+    found = []
+    for kind, model in FLEET_KINDS.items():
+        section = data.get(kind)
+        fleets = section.get("fleets") if isinstance(section, dict) else None
+        for name, raw in fleets.items() if isinstance(fleets, dict) else ():
+            sound = sound_fleet(model, raw, context)
+            if sound is not None:
+                found.append(FleetPart((kind, "fleets", name), *sound))
+    return found
 
 
 def _sound_stores(raw: object) -> Mapping[str, Any] | None:
@@ -98,33 +130,3 @@ def _tags_if_sound(raw: object) -> dict[str, str]:
     if not isinstance(raw, dict):
         return {}
     return {key: value for key, value in raw.items() if isinstance(value, str)}
-
-
-#: Stands for the end of a block that the file lacks or misspells, so that the other rules about the block are asked:
-#: no start is later, and it is at the time of day at which blocks end.
-_ANY_END = "9999-12-31T11:30Z"
-
-
-def _lacks_only_end(errors: Sequence[ErrorDetails]) -> bool:
-    """Whether the end of a block is the one thing wrong with the capacity."""
-    wrong = [error["loc"][2:] for error in errors if error["loc"][:1] == ("capacity",)]
-    return bool(wrong) and all(loc == ("ends_at",) for loc in wrong)
-
-
-def _sound_fleet(raw: object, context: Mapping[str, Path]) -> FleetPart | None:
-    if not isinstance(raw, dict):
-        return None
-    try:
-        return FleetPart(FleetSpec.model_validate(raw, context=dict(context)))
-    except ValidationError as fault:
-        errors = fault.errors(include_url=False)
-    if _lacks_only_end(errors):
-        raw = {**raw, "capacity": {**raw["capacity"], "ends_at": _ANY_END}}
-        errors = [error for error in errors if error["loc"][:1] != ("capacity",)]
-    broken = {str(part) for error in errors for part in error["loc"][:1]}
-    meant = {near for key in broken for near in get_close_matches(key, FleetSpec.model_fields, n=1)}
-    rest = {key: value for key, value in raw.items() if key not in broken}
-    try:
-        return FleetPart(FleetSpec.model_validate(rest, context=dict(context)), frozenset(broken | meant))
-    except ValidationError:  # without an instance type there is nothing to check
-        return None

@@ -74,3 +74,31 @@ FOREIGN_GROUP = define_rule(
     "a resource group of reservations stands in the cluster's Region",
     source='AWS EC2 user guide, "Capacity Reservation groups": reservations and groups are regional',
 )
+FLEETS = define_rule("GPU-SPEC-026", "a cluster has a fleet, in training or in inference", source=_FORMAT)
+FLEET_NAME = define_rule(
+    "GPU-SPEC-027",
+    "no two fleets have one name",
+    source="the stacks of reservations made here are named after fleets of both kinds",
+)
+PUBLIC_SUBNETS = define_rule(
+    "GPU-SPEC-028",
+    "an internet-facing load balancer stands in public subnets of an existing network",
+    source="Elastic Load Balancing user guide for Application Load Balancers: two zones; a network made here has one "
+    "public subnet at most, its NAT gateway's",
+)
+CLOSED_REGISTRY = define_rule(
+    "GPU-SPEC-029",
+    "in a closed network made here images come from ECR in its Region",
+    source="Amazon ECR user guide, interface VPC endpoints: a Region's endpoint serves its own registries",
+)
+FOREIGN_ARN = define_rule(
+    "GPU-SPEC-030",
+    "certificates and secrets stand in the cluster's Region",
+    source='Elastic Load Balancing user guide for Application Load Balancers, "SSL certificates"; AWS Secrets Manager '
+    "and Systems Manager API references: regional",
+)
+SERVICE_SUBNETS = define_rule(
+    "GPU-SPEC-031",
+    "inference nodes without reserved capacity stand in service_subnets of an existing network",
+    source=_FORMAT,
+)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import get_close_matches
 from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, Tag
 
-from . import capacity, data, fleet, image, network
+from . import _base, capacity, data, image, inference, network
 from ._base import NAME_PATTERN
 from .model import ClusterSpec
 
@@ -85,8 +87,8 @@ PATTERNS = {
     _pattern_of(network.SubnetId): ("the id of a subnet", "subnet-0123456789abcdef0", ""),
     _pattern_of(image.ImageId): ("the id of a machine image", "ami-0123456789abcdef0", ""),
     _pattern_of(image.ParameterName): ("the name of an SSM parameter", "/images/training/latest", ""),
-    _pattern_of(fleet.VariableName): ("the name of an environment variable", "NCCL_DEBUG", ""),
-    _pattern_of(fleet.VariableValue): ("one line of printable ASCII text", "INFO", ""),
+    _pattern_of(_base.VariableName): ("the name of an environment variable", "NCCL_DEBUG", ""),
+    _pattern_of(_base.Line): ("one line of printable ASCII text", "INFO", ""),
     _pattern_of(data.FileSystemId): ("the id of a file system", "fs-0123456789abcdef0", ""),
     _pattern_of(data.SecurityGroupId): ("the id of a security group", "sg-0123456789abcdef0", ""),
     _pattern_of(data.MountName): ("the mount name of a file system", "abcdefgh", ""),
@@ -98,8 +100,18 @@ PATTERNS = {
     _pattern_of(data.BucketName): ("the name of a bucket", "my-corpus", ""),
     _pattern_of(data.ExpressBucketName): ("the name of a directory bucket", "llama--use1-az4--x-s3", ""),
     _pattern_of(data.WeeklyTime): ("a day, hour and minute of the week", "7:03:30", ""),
+    _pattern_of(inference.CertificateArn): (
+        "the ARN of a certificate",
+        "arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab",
+        "",
+    ),
     r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),
 }
+
+
+def meant_key(name: str, known: Sequence[str]) -> str:
+    """The key that is meant by a word; empty if none is near."""
+    return next(iter(get_close_matches(name.replace("-", "_").lower(), known, n=1)), "")
 
 
 def fields_at(loc: tuple[int | str, ...]) -> list[str]:

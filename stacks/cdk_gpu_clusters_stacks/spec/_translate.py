@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any
 
 from pydantic_core import ErrorDetails
 
 from cdk_gpu_clusters.errors import Finding, Rule
-from cdk_gpu_clusters.rules.capacity import TIME_ZONE
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
 
 from ._document import Key, dotted
 from ._fault import Fault
-from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
-from ._shape import FORM_TAGS, FORMS, PATTERNS, Form, fields_at, forms_key
+from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_VALUE
+from ._shape import FORM_TAGS, FORMS, PATTERNS, Form, fields_at, forms_key, meant_key
+from ._wording import show, value_finding
 
-_TYPES = {
-    "string_type": "text",
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "bool_type": "true or false",
-    "dict_type": "a mapping of keys to values",
-    "model_type": "a mapping of keys to values",
-    "model_attributes_type": "a mapping of keys to values",
-    "tuple_type": "a list",
-    "path_type": "the path of a file",
-    "enum": "",
-}
-_LIMITS = {
-    "greater_than_equal": ("ge", "at least"),
-    "less_than_equal": ("le", "at most"),
-    "greater_than": ("gt", "above"),
-}
-_BOOLEANS = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
 _PLANNED = ("eks", "pcs", "hyperpod", "parallelcluster", "batch")
 
 
@@ -78,13 +58,25 @@ def _is_about_key(error: ErrorDetails) -> bool:
     return loc[-1:] == ("[key]",) and loc[-3:-2] in _FREE_MAPPINGS and error["type"] != "extra_forbidden"
 
 
-_FREE_MAPPINGS = (("fleets",), ("environment",), ("tags",), ("data",), ("mounts",))
+_FREE_MAPPINGS = tuple(
+    (name,)
+    for name in (
+        "fleets",
+        "environment",
+        "secrets",
+        "tags",
+        "data",
+        "mounts",
+        "service_subnets",
+        "public_subnets",
+    )
+)
 
 
 def _unknown(key: Key, loc: tuple[int | str, ...]) -> tuple[Fault, str]:
     known = fields_at(loc[:-1])
     name = str(key[-1])
-    near = next(iter(get_close_matches(name.replace("-", "_").lower(), known, n=1, cutoff=0.6)), "")
+    near = meant_key(name, known)
     fix = f"write {near}" if near else "remove it, or use one of the keys allowed"
     finding = UNKNOWN_KEY.finding(
         cause=f"{dotted(key)}: there is no key of this name here", got=name, allowed=", ".join(known), fix=fix
@@ -115,8 +107,7 @@ def _value_fault(key: Key, error: ErrorDetails) -> Fault:
         return Fault(key, _no_form(key, error["input"]))
     if kind == "string_pattern_mismatch":
         return Fault(key, _pattern(key, error), at_key=_is_about_key(error))
-    maker = _MAKERS.get(kind, _wrong_type if kind in _TYPES else _other)
-    return Fault(key, maker(dotted(key), error), at_key=_is_about_key(error))
+    return Fault(key, value_finding(dotted(key), error), at_key=_is_about_key(error))
 
 
 FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
@@ -179,115 +170,3 @@ def usable_name(text: str) -> str:
     kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text.lower())
     kept = "-".join(part for part in kept.split("-") if part).lstrip("0123456789-")
     return kept[:40].strip("-") or "trainers"
-
-
-def _wrong_type(where: str, error: ErrorDetails) -> Finding:
-    wanted = _TYPES[error["type"]]
-    value = error["input"]
-    fix = f"write {wanted}"
-    if wanted == "text" and isinstance(value, bool | int | float):
-        fix = f'put it in quotes: "{show(value)}"'
-    elif wanted == "true or false" and str(value).lower() in _BOOLEANS:
-        fix = f"write {_BOOLEANS[str(value).lower()]}"
-    elif isinstance(value, str) and wanted in ("a whole number", "a number", "true or false"):
-        fix = f"write {wanted}, without quotes"
-    elif wanted == "a list" and isinstance(value, str):
-        fix = f"write [{value}]"
-    return WRONG_TYPE.finding(
-        cause=f"{where}: not {wanted}", got=f"{show(value)} ({_kind(value)})", allowed=wanted, fix=fix
-    )
-
-
-def _limit(where: str, error: ErrorDetails) -> Finding:
-    name, word = _LIMITS[error["type"]]
-    bound = error["ctx"][name]
-    return WRONG_VALUE.finding(
-        cause=f"{where}: out of range",
-        got=show(error["input"]),
-        allowed=f"{word} {bound}",
-        fix=f"give {word} {bound}",
-    )
-
-
-def _choice(where: str, error: ErrorDetails) -> Finding:
-    allowed = [part.strip().strip("'") for part in error["ctx"]["expected"].replace(" or ", ", ").split(",")]
-    value = error["input"]
-    word = value.replace("_", "-").lower() if isinstance(value, str) else ""
-    near = get_close_matches(word, allowed, n=1)
-    fix = f"write {near[0] if near else ' or '.join(allowed)}"
-    return WRONG_VALUE.finding(
-        cause=f"{where}: not a value of this key", got=show(value), allowed=", ".join(allowed), fix=fix
-    )
-
-
-def _time(where: str, error: ErrorDetails) -> Finding:
-    return TIME_ZONE.finding(
-        cause=f"{where}: {error['msg']}",
-        got=show(error["input"]),
-        allowed="a date and a time to the minute with its time zone, such as 2026-12-15T11:30Z",
-        fix="write it like 2026-12-15T11:30Z; Z is UTC",
-    )
-
-
-def _cidr(where: str, error: ErrorDetails) -> Finding:
-    meant = error.get("ctx", {}).get("meant")
-    return WRONG_VALUE.finding(
-        cause=f"{where}: {'host bits are set in this range' if meant else error['msg']}",
-        got=show(error["input"]),
-        allowed="an IPv4 range such as 10.0.0.0/16",
-        fix=f"write {meant}" if meant else "write an address, a slash and a prefix length",
-    )
-
-
-def _empty(where: str, error: ErrorDetails) -> Finding:
-    return WRONG_VALUE.finding(
-        cause=f"{where}: empty",
-        got=show(error["input"]),
-        allowed="at least one",
-        fix="add one, or remove the key",
-    )
-
-
-def _other(where: str, error: ErrorDetails) -> Finding:
-    message = error["msg"][:1].lower() + error["msg"][1:]
-    return WRONG_VALUE.finding(cause=f"{where}: {message}", got=show(error["input"]), fix="correct the value")
-
-
-_MAKERS: dict[str, Callable[[str, ErrorDetails], Finding]] = {
-    "greater_than_equal": _limit,
-    "less_than_equal": _limit,
-    "greater_than": _limit,
-    "literal_error": _choice,
-    "enum": _choice,
-    "utc_time": _time,
-    "cidr": _cidr,
-    "cidr_host_bits": _cidr,
-    "string_too_short": _empty,
-    "too_short": _empty,
-}
-
-
-def show(value: Any) -> str:
-    """A value of the file, short, as YAML would have it."""
-    if value is None:
-        return "nothing"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        text = "{" + ", ".join(f"{key}: {show(item)}" for key, item in list(value.items())[:4]) + "}"
-    elif isinstance(value, list | tuple):
-        text = "[" + ", ".join(show(item) for item in value[:4]) + "]"
-    else:
-        text = str(value) if str(value).isprintable() and str(value) else repr(value)
-    return text if len(text) <= 80 else text[:79] + "…"
-
-
-def _kind(value: object) -> str:
-    names: dict[type, str] = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "text",
-        dict: "a mapping",
-    }
-    return "empty" if value is None else names.get(type(value), "a list")

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
 from ._check_data import check_stores
-from ._check_fleet import FleetView, check_fleet
-from ._check_fleet_values import check_fleet_values
-from ._check_mounts import check_fleet_stores, check_mounts
-from ._check_network import check_network, check_region
+from ._check_fleet import check_fleet_nodes, check_fleet_values
+from ._check_network import check_network
+from ._check_service_network import check_service_network
 from ._check_tags import check_tags
+from ._check_zones import check_region, check_zones
 from ._document import dotted
 from ._fault import Fault, faults_at
+from ._fleet_view import FleetView
 from ._parts import FleetPart, SpecParts, parts_of
+from ._rules import FLEET_NAME, FLEETS
 from .model import ClusterSpec
-
-_FLEETS = ("training", "fleets")
 
 
 def check_cluster(spec: ClusterSpec) -> list[Finding]:
@@ -36,44 +36,62 @@ def check_cluster(spec: ClusterSpec) -> list[Finding]:
 
 def faults_of(parts: SpecParts) -> list[Fault]:
     """Find everything that the rules say about the sound parts of a cluster file."""
-    views = {}
-    faults = check_tags(("tags",), parts.tags)
+    views: list[FleetView] = []
+    faults = check_tags(("tags",), parts.tags) + _check_fleets(parts)
     about_region = check_region(parts.region) if parts.region is not None else []
     faults += about_region
     wrong_region = parts.region if about_region else None
     if about_region:  # a wrong Region makes no zone or type wrong
         parts = replace(parts, region=None)
-    for name, part in parts.fleets.items():
-        view, found = _view(name, part, parts)
-        faults += found
-        if view is not None:
-            views[name] = view
-            faults += check_fleet(view) + check_mounts(view, parts)
-    faults += check_stores(parts)
+    for part in parts.fleets:
+        faults += check_fleet_values(part, parts)
+        try:
+            view = FleetView.of(part, parts)
+        except ConfigError as fault:
+            faults += faults_at((*part.key, "instance_type"), fault.findings)
+        else:
+            views.append(view)
+            faults += check_fleet_nodes(view, parts)
+    faults += check_stores(parts) + check_network(parts, views)
     if parts.network is not None:
-        faults += check_network(parts, list(views.values()), wrong_region=wrong_region)
+        faults += check_zones(parts.network, parts.region, views, wrong_region=wrong_region)
+        faults += check_service_network(parts.network, views)
     return faults + _check_fabrics(views)
 
 
-def _view(name: str, part: FleetPart, parts: SpecParts) -> tuple[FleetView | None, list[Fault]]:
-    """The fleet with its instance type's record, if there is one, and the faults that do not depend on it."""
-    key = (*_FLEETS, name)
-    faults = check_tags((*key, "tags"), part.spec.tags, above=parts.tags) + check_fleet_values(key, part)
-    faults += check_fleet_stores(key, part.spec, parts, part.broken)
-    try:
-        view = FleetView.of(key, part, parts)
-    except ConfigError as fault:
-        return None, faults + faults_at((*key, "instance_type"), fault.findings)
-    return view, faults
+def _check_fleets(parts: SpecParts) -> list[Fault]:
+    """Find a file without fleets, and fleets of one name."""
+    if not parts.names_fleets:
+        finding = FLEETS.finding(
+            cause="the cluster has no fleet",
+            got="nothing",
+            allowed="a fleet in training.fleets or in inference.fleets",
+            fix="add training: or inference:, with a fleet in it",
+        )
+        return [Fault(("training", "fleets"), finding)]
+    return [
+        fault for index, part in enumerate(parts.fleets) for fault in _check_name(part, parts.fleets[:index])
+    ]
 
 
-def _check_fabrics(views: Mapping[str, FleetView]) -> list[Fault]:
+def _check_name(part: FleetPart, before: Iterable[FleetPart]) -> list[Fault]:
+    name = part.key[-1]
+    if name not in [other.key[-1] for other in before]:
+        return []
+    finding = FLEET_NAME.finding(
+        cause="a fleet in training has this name, too", got=str(name), fix="rename one of them"
+    )
+    return faults_at(part.key, [finding], at_key=True)
+
+
+def _check_fabrics(views: Sequence[FleetView]) -> list[Fault]:
     """Fleets that share an EFA fabric can exchange EFA traffic; the fault stands at the first that cannot."""
     faults: list[Fault] = []
     fabrics: dict[str, list[FleetView]] = {}
-    for view in views.values():
-        if view.uses_efa and not view.broken & {"fabric", "efa"}:
-            fabrics.setdefault(view.spec.fabric, []).append(view)
+    for view in views:
+        fabric = getattr(view.spec, "fabric", None)
+        if fabric is not None and view.uses_efa and not view.broken & {"fabric", "efa"}:
+            fabrics.setdefault(fabric, []).append(view)
     for fabric, members in fabrics.items():
         findings = check_fabric([member.type for member in members])
         names = ", ".join(member.name for member in members)

@@ -15,12 +15,14 @@ from ._base import AsTuple, SpecModel, Text, form_of
 from .network import SubnetId
 
 FileSystemId = Annotated[str, StringConstraints(pattern=r"^fs-([0-9a-f]{8}|[0-9a-f]{17})$")]
-SecurityGroupId = Annotated[str, StringConstraints(pattern=r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$")]
+SECURITY_GROUP_ID = r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$"
+SecurityGroupId = Annotated[str, StringConstraints(pattern=SECURITY_GROUP_ID)]
 #: FSx API reference, LustreFileSystemConfiguration: MountName.
 MountName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_-]{1,8})$")]
 KeyArn = Annotated[
     str, StringConstraints(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")
 ]
+
 #: Amazon S3 user guide, "General purpose bucket naming rules".
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 #: Amazon S3 user guide, "Directory bucket naming rules": <base>--<zone id>--x-s3.

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 from ._base import Name, SpecModel, Tags, Text
 from .data import StoreSpec
 from .fleet import FleetSpec
+from .inference import InferenceFleetSpec
 from .network import NetworkSpec
 
 
@@ -25,12 +26,19 @@ AccountId = Annotated[
 ]
 
 
+_FLEETS = "Fleets by name. Each becomes one stack; the order does not matter."
+
+
 class TrainingSpec(SpecModel):
     """What trains: fleets of nodes on one network."""
 
-    fleets: dict[Name, FleetSpec] = Field(
-        min_length=1, description="Fleets by name. Each becomes one stack; the order does not matter."
-    )
+    fleets: dict[Name, FleetSpec] = Field(default={}, description=_FLEETS)
+
+
+class InferenceSpec(SpecModel):
+    """What serves: fleets of nodes with model servers, each behind a load balancer of its own."""
+
+    fleets: dict[Name, InferenceFleetSpec] = Field(default={}, description=_FLEETS)
 
 
 class ClusterSpec(SpecModel):
@@ -57,4 +65,10 @@ class ClusterSpec(SpecModel):
         default={},
         description="Stores by name: file systems and buckets that outlive every fleet. Each made here is one stack.",
     )
-    training: TrainingSpec = Field(description="Training fleets.")
+    training: TrainingSpec = Field(
+        default=TrainingSpec(), description="Training fleets. A cluster has a fleet here or in `inference`."
+    )
+    inference: InferenceSpec = Field(
+        default=InferenceSpec(),
+        description="Inference fleets. No name of a training fleet is theirs, too.",
+    )

@@ -13,11 +13,14 @@ from ._base import AsTuple, SpecModel, Text
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")]
 
+#: Stand for the zones of the account, whose names synthesis cannot know; any two divide the VPC the same way.
+_ANY_ZONES = ("Zone1", "Zone2")
+
 #: Tags under which pydantic reports the faults of a new and of an existing network.
 NETWORK_FORMS = _NEW, _EXISTING = ("<new network>", "<existing network>")
 
 
-def _ipv4_range(text: str) -> str:
+def ipv4_range(text: str) -> str:
     """Refuse what is not an IPv4 range in CIDR form with its host bits at zero."""
     try:
         IPv4Network(text)
@@ -33,7 +36,7 @@ def _ipv4_range(text: str) -> str:
     return text
 
 
-Cidr = Annotated[str, AfterValidator(_ipv4_range), Field(json_schema_extra={"format": "ipv4-cidr"})]
+Cidr = Annotated[str, AfterValidator(ipv4_range), Field(json_schema_extra={"format": "ipv4-cidr"})]
 
 _ZONE = Field(
     description="Availability Zone, Local Zone or zone id that every fleet runs in, such as us-east-1a, use1-az4 "
@@ -47,6 +50,13 @@ class NewNetwork(SpecModel):
 
     availability_zone: Text = _ZONE
     cidr: Cidr = Field(default="10.0.0.0/16", description="IPv4 range of the VPC, in CIDR form.")
+    control_availability_zones: Annotated[tuple[Text, ...], AsTuple] | None = Field(
+        default=None,
+        description="Two to seven zones of the Region, all by name or all by id, for load balancers, for inference "
+        "nodes whose capacity is not reserved, and for VPC endpoints. Say it before the first deployment; zones can be "
+        "added later. Default: the first two that CloudFormation lists for the account.",
+        examples=[["us-east-1a", "us-east-1b"]],
+    )
     egress: Literal["nat", "closed"] = Field(
         default="nat",
         description="`nat`: nodes reach the internet through a NAT gateway in the fleets' zone. "
@@ -62,6 +72,11 @@ class NewNetwork(SpecModel):
     flow_logs: bool = Field(
         default=True, description="Write VPC flow logs of all traffic to CloudWatch Logs."
     )
+
+    @property
+    def control_zones(self) -> tuple[str, ...]:
+        """The zones of the load-balancer subnets; `Zone1` and `Zone2` where only the deployment knows them."""
+        return self.control_availability_zones or _ANY_ZONES
 
 
 class ExistingNetwork(SpecModel):
@@ -83,6 +98,17 @@ class ExistingNetwork(SpecModel):
         default=False,
         description="True if the subnets are public, that is, give instances public addresses. "
         "EFA fleets cannot run there.",
+    )
+    service_subnets: dict[Text, SubnetId] = Field(
+        default={},
+        description="Private subnets by zone, two or more, for load balancers, and for inference nodes whose capacity "
+        "is not reserved. Default: none.",
+        examples=[{"us-east-1a": "subnet-0123456789abcdef1", "us-east-1b": "subnet-0123456789abcdef2"}],
+    )
+    public_subnets: dict[Text, SubnetId] = Field(
+        default={},
+        description="Public subnets by zone, two or more, for internet-facing load balancers. Default: none.",
+        examples=[{"us-east-1a": "subnet-0123456789abcdef3", "us-east-1b": "subnet-0123456789abcdef4"}],
     )
 
 

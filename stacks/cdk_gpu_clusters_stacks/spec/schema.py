@@ -38,14 +38,24 @@ class _Generator(GenerateJsonSchema):
         return {**made, "additionalProperties": False} if "patternProperties" in made else made
 
 
+_NUMBER_OR_RANGE = [
+    {"required": ["nodes"], "not": {"anyOf": [{"required": ["min_nodes"]}, {"required": ["max_nodes"]}]}},
+    {"required": ["min_nodes", "max_nodes"], "not": {"required": ["nodes"]}},
+]
+
+
+def _with_fleets(kind: str) -> dict[str, Any]:
+    """A file that has a fleet of this kind."""
+    fleets = {"properties": {"fleets": {"minProperties": 1}}, "required": ["fleets"]}
+    return {"properties": {kind: fleets}, "required": [kind]}
+
+
 def cluster_schema() -> dict[str, Any]:
     """The JSON Schema of cluster files, version 1."""
     made = ClusterSpec.model_json_schema(schema_generator=_Generator, mode="validation")
-    fleet = made["$defs"]["FleetSpec"]
-    fleet["oneOf"] = [
-        {"required": ["nodes"], "not": {"anyOf": [{"required": ["min_nodes"]}, {"required": ["max_nodes"]}]}},
-        {"required": ["min_nodes", "max_nodes"], "not": {"required": ["nodes"]}},
-    ]
+    for name in ("FleetSpec", "InferenceFleetSpec"):
+        made["$defs"][name]["oneOf"] = _NUMBER_OR_RANGE
+    made["anyOf"] = [_with_fleets(kind) for kind in ("training", "inference")]
     for part in made["$defs"].values():
         part.pop("title", None)
     return {"$schema": _DIALECT, **made, "title": "cluster.yaml, version 1"}

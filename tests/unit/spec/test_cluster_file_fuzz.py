@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cdk_gpu_clusters_stacks.spec._yaml import parse
+from inference_clusters import EVERYTHING, MINIMAL, PUBLIC
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
-TEXTS = [path.read_text(encoding="utf-8") for path in EXAMPLES]
+TEXTS = [path.read_text(encoding="utf-8") for path in EXAMPLES] + [MINIMAL, EVERYTHING, PUBLIC]
 DATA = [parse(text).data for text in TEXTS]
 SETTINGS = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -62,6 +63,13 @@ KEYS = (
     "<new network>",
     "efa",
     "tags",
+    "inference",
+    "fleets",
+    "server",
+    "load_balancer",
+    "mig",
+    "devices_per_server",
+    "service_subnets",
 )
 
 

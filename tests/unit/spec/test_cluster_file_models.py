@@ -13,6 +13,7 @@ from cdk_gpu_clusters.catalogue.images import OperatingSystem
 from cdk_gpu_clusters.errors import defined_rules
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
+from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters_stacks.spec import (
     CapacityBlock,
@@ -35,6 +36,7 @@ from cdk_gpu_clusters_stacks.spec import (
     read_cluster,
 )
 from cdk_gpu_clusters_stacks.spec import image as image_module
+from inference_clusters import EVERYTHING, MINIMAL, PUBLIC
 
 HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
 
@@ -236,6 +238,66 @@ training:
     written.write_text(json.dumps(cluster.model_dump(mode="json")))  # JSON is YAML
     assert load_cluster(written) == cluster
     assert ClusterSpec.model_validate(cluster.model_dump()) == cluster
+
+
+@pytest.mark.parametrize("text", [MINIMAL, EVERYTHING, PUBLIC], ids=["minimal", "everything", "public"])
+def test_clusters_that_serve_survive_a_round_trip(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text, encoding="utf-8")
+    cluster = load_cluster(file)
+    file.write_text(json.dumps(cluster.model_dump(mode="json")))
+    assert load_cluster(file) == cluster
+
+
+def test_the_least_inference_fleet_gets_the_documented_defaults(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(MINIMAL, encoding="utf-8")
+    cluster = load_cluster(file)
+    assert cluster.training.fleets == {}
+    fleet = cluster.inference.fleets["chat"]
+    assert (fleet.update, fleet.placement, fleet.mig, fleet.scratch, fleet.is_reserved) == (
+        "rolling",
+        None,
+        None,
+        None,
+        False,
+    )
+    assert (fleet.server.port, fleet.server.health_path, fleet.server.command) == (8000, "/health", ())
+    assert not fleet.load_balancer.internet_facing
+    assert fleet.load_balancer.clients == ()
+
+
+LAYOUTS = {
+    '"3g.20gb,4g.20gb"': MigLayout(["3g.20gb", "4g.20gb"]),
+    "[3g.20gb]": MigLayout(["3g.20gb"]),
+    "9": MigLayout([9]),
+    '["9,9", 0, off, off, off, off, off, off]': [
+        MigLayout("9,9"),
+        MigLayout([0]),
+        *[MigLayout.whole_gpu()] * 6,
+    ],
+}
+
+
+@pytest.mark.parametrize("text", LAYOUTS)
+def test_layouts_are_texts_or_numbers_one_or_one_for_each_gpu(text: str, tmp_path: Path) -> None:
+    fleet = one(tmp_path, f"instance_type: p4d.24xlarge, nodes: 1, capacity: spot, efa: false, mig: {text}")
+    assert fleet.mig_layouts == LAYOUTS[text]
+
+
+RESERVED = {
+    "on_demand": False,
+    "spot": False,
+    "{ reservation: cr-0123456789abcdef0 }": True,
+    "{ capacity_block: cr-0123456789abcdef0, ends_at: 2026-12-15T11:30Z }": True,
+    "{ new_reservation: { unlimited: true } }": True,
+}
+
+
+@pytest.mark.parametrize("text", RESERVED)
+def test_reserved_capacity_lies_in_the_cluster_s_zone(text: str, tmp_path: Path) -> None:
+    fleet = one(tmp_path, f"instance_type: p5.48xlarge, nodes: 1, capacity: {text}")
+    assert fleet.is_reserved == RESERVED[text]
 
 
 def test_a_cluster_made_in_python_is_checked_by_the_same_rules() -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from cdk_gpu_clusters.errors import defined_rules
-from cdk_gpu_clusters_stacks.spec import load_cluster
+from cdk_gpu_clusters_stacks.spec import load_cluster, read_cluster
 from cdk_gpu_clusters_stacks.spec.schema import cluster_schema
 
-PAGE = (Path(__file__).parents[3] / "docs" / "cluster-file.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE = (DOCS / "cluster-file.md").read_text(encoding="utf-8")
+HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
 
 
 def test_every_key_is_on_the_page() -> None:
@@ -30,3 +34,34 @@ def test_the_example_is_right(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(example[1], encoding="utf-8")
     assert load_cluster(file).name == "llama-train"
+
+
+def parts_that_start_with(key: str) -> list[tuple[str, str]]:
+    """YAML examples on the pages that hold this part of a cluster file, with the name of their page."""
+    return [
+        (page.name, part)
+        for page in sorted(DOCS.glob("*.md"))
+        for part in re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        if part.startswith(f"{key}:")
+    ]
+
+
+@pytest.mark.parametrize(("page", "part"), parts_that_start_with("inference"))
+def test_examples_of_inference_fleets_are_right(page: str, part: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(HEAD + part, encoding="utf-8")
+    assert [one for one in read_cluster(file).findings if one.severity.value != "info"] == []
+
+
+@pytest.mark.parametrize(("page", "part"), parts_that_start_with("mig"))
+def test_examples_of_layouts_are_right(page: str, part: str, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    size = "p4d.24xlarge" if "1g.5gb" in part else "p5.48xlarge"
+    fleet = f"    a:\n      instance_type: {size}\n      nodes: 1\n      capacity: spot\n      efa: false\n      {part}"
+    file.write_text(f"{HEAD}training:\n  fleets:\n{fleet}", encoding="utf-8")
+    assert read_cluster(file).findings == ()
+
+
+def test_the_pages_have_such_examples() -> None:
+    assert {page for page, _ in parts_that_start_with("inference")} >= {"cluster-file.md", "inference.md"}
+    assert len(parts_that_start_with("mig")) == 2

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 from cdk_gpu_clusters_stacks.spec import read_cluster, schema
 from cdk_gpu_clusters_stacks.spec._yaml import parse
 from cdk_gpu_clusters_stacks.spec.schema import SCHEMA_FILE, cluster_schema, schema_text
+from inference_clusters import EVERYTHING, MINIMAL, PUBLIC
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))
@@ -111,6 +112,48 @@ FLEET_CHANGES: dict[str, Any] = {
     "tags": [],
     "mounts": {"/fsx": 1},
     "checkpoints": "A B",
+    "mig": {"a": "b"},
+    "fabric_manager_order": "never",
+    "scratch": "yes",
+}
+INFERENCE = {
+    "instance_type": "g6.xlarge",
+    "nodes": 1,
+    "server": {"image": "vllm/vllm-openai:v0.11.0"},
+    "load_balancer": {"plain_http": True},
+}
+INFERENCE_CHANGES: dict[str, Any] = {
+    "efa": True,
+    "placement": "cluster",
+    "update": "always",
+    "mig": [],
+    "devices_per_server": "4",
+    "ready_timeout_seconds": "1h",
+    "min_servers_per_node": 1.5,
+    "requests_per_minute_per_node": "many",
+    "server": {},
+    "load_balancer": {"clients": "10.0.0.0/16"},
+}
+SERVER_CHANGES: dict[str, Any] = {
+    "image": 1,
+    "command": ["--port", 8000],
+    "port": "80",
+    "health_path": "",
+    "environment": {"A-B": "c"},
+    "secrets": {"A": "hunter2"},
+    "registry_login": "me",
+    "weights": {"uri": "s3://b"},
+    "shared_memory_gib": "8",
+    "max_concurrent_requests": 1.5,
+}
+BALANCER_CHANGES: dict[str, Any] = {
+    "certificate_arn": "mine",
+    "plain_http": "yes",
+    "internet_facing": 1,
+    "clients": ["everybody"],
+    "idle_timeout_seconds": "300",
+    "drain_timeout_seconds": "300",
+    "access_log_bucket": "A",
 }
 
 
@@ -123,6 +166,41 @@ def test_schema_and_model_refuse_the_same_keys(key: str, tmp_path: Path) -> None
 def test_schema_and_model_refuse_the_same_fleet_keys(key: str, tmp_path: Path) -> None:
     fleet = {"instance_type": "g6.xlarge", "nodes": 1, key: FLEET_CHANGES[key]}
     assert_both_refuse({**BASE, "training": {"fleets": {"a": fleet}}}, tmp_path)
+
+
+@pytest.mark.parametrize("key", INFERENCE_CHANGES)
+def test_schema_and_model_refuse_the_same_inference_keys(key: str, tmp_path: Path) -> None:
+    assert_both_refuse(serving({key: INFERENCE_CHANGES[key]}), tmp_path)
+
+
+@pytest.mark.parametrize("key", SERVER_CHANGES)
+def test_schema_and_model_refuse_the_same_server_keys(key: str, tmp_path: Path) -> None:
+    server = {"image": "vllm/vllm-openai:v0.11.0", key: SERVER_CHANGES[key]}
+    assert_both_refuse(serving({"server": server}), tmp_path)
+
+
+@pytest.mark.parametrize("key", BALANCER_CHANGES)
+def test_schema_and_model_refuse_the_same_load_balancer_keys(key: str, tmp_path: Path) -> None:
+    balancer = {"plain_http": True, key: BALANCER_CHANGES[key]}
+    assert_both_refuse(serving({"load_balancer": balancer}), tmp_path)
+
+
+@pytest.mark.parametrize("kinds", [{}, {"training": {}}, {"training": {"fleets": {}}, "inference": {}}])
+def test_schema_and_model_refuse_a_cluster_without_fleets(kinds: dict[str, Any], tmp_path: Path) -> None:
+    bare = {key: value for key, value in BASE.items() if key != "training"}
+    assert_both_refuse({**bare, **kinds}, tmp_path)
+
+
+@pytest.mark.parametrize("text", [MINIMAL, EVERYTHING, PUBLIC], ids=["minimal", "everything", "public"])
+def test_clusters_that_serve_are_valid(text: str) -> None:
+    assert [fault.message for fault in VALIDATOR.iter_errors(parse(text).data)] == []
+
+
+def serving(fleet: dict[str, Any]) -> dict[str, Any]:
+    """A cluster whose one inference fleet has these keys, right but for them."""
+    bare = {key: value for key, value in BASE.items() if key != "training"}
+    assert VALIDATOR.is_valid({**bare, "inference": {"fleets": {"a": INFERENCE}}})
+    return {**bare, "inference": {"fleets": {"a": {**INFERENCE, **fleet}}}}
 
 
 def assert_both_refuse(data: dict[str, Any], tmp_path: Path) -> None:

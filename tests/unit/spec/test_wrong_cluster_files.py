@@ -77,14 +77,14 @@ WRONG_SHAPES = (
     Wrong(
         "nothing but a version",
         "version: 1\n",
-        "1:1 GPU-SPEC-006, 1:1 GPU-SPEC-006, 1:1 GPU-SPEC-006, 1:1 GPU-SPEC-006",
+        "1:1 GPU-SPEC-006, 1:1 GPU-SPEC-006, 1:1 GPU-SPEC-006, 1:1 GPU-SPEC-026",
     ),
     Wrong("later version", HEAD.replace("1", "2", 1) + NET + ONE, "1:10 GPU-SPEC-008"),
     Wrong("version as text", HEAD.replace("1", '"1"', 1) + NET + ONE, "1:10 GPU-SPEC-008"),
     Wrong("planned orchestrator", HEAD + "orchestrator: pcs\n" + NET + ONE, "4:15 GPU-SPEC-010"),
     Wrong("unknown orchestrator", HEAD + "orchestrator: [slurm]\n" + NET + ONE, "4:1 GPU-SPEC-010"),
     Wrong("misspelt key", HEAD.replace("region", "regoin") + NET + ONE, "3:1 GPU-SPEC-005"),
-    Wrong("key of a later version", HEAD + "inference: { a: {} }\n" + NET + ONE, "4:1 GPU-SPEC-005"),
+    Wrong("key of a later version", HEAD + "policy: { a: {} }\n" + NET + ONE, "4:1 GPU-SPEC-005"),
     Wrong("key that is a number", HEAD + "8: x\n" + NET + ONE, "4:1 GPU-SPEC-005"),
     Wrong(
         "keys that look like pydantic's own marks",
@@ -97,7 +97,7 @@ WRONG_SHAPES = (
     Wrong(
         "fleet name", FLEETS + "    data_prep: { instance_type: g6.xlarge, nodes: 1 }\n", "7:5 GPU-SPEC-011"
     ),
-    Wrong("no fleets", HEAD + NET + "training: { fleets: {} }\n", "5:13 GPU-SPEC-008"),
+    Wrong("no fleets", HEAD + NET + "training: { fleets: {} }\n", "5:13 GPU-SPEC-026"),
     Wrong(
         "fleets as a list",
         HEAD + NET + "training:\n  fleets:\n    - instance_type: g6.xlarge\n",

@@ -1,11 +1,7 @@
-"""Checks of one fleet that do not depend on its instance type.
-
-Each names the fields that it reads, and is left out where one of them has a fault already.
-"""
+"""Checks of a fleet's number of nodes and of their root volume."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 from cdk_gpu_clusters.rules.root_volume import (
@@ -15,20 +11,14 @@ from cdk_gpu_clusters.rules.root_volume import (
     check_root_volume,
 )
 
-from ._check_user_data import check_environment, check_script, check_size
 from ._document import Key
 from ._fault import Fault, faults_at
-from ._parts import FleetPart
 from ._rules import NODE_COUNT
-from .fleet import FleetSpec
+from .nodes import NodesSpec
 
 
-def check_fleet_values(key: Key, part: FleetPart) -> list[Fault]:
-    """Find what is wrong with a fleet of whatever type."""
-    return [fault for needs, check in _CHECKS if not needs & part.broken for fault in check(key, part.spec)]
-
-
-def _check_nodes(key: Key, spec: FleetSpec) -> list[Fault]:
+def check_number(key: Key, spec: NodesSpec) -> list[Fault]:
+    """Find a number of nodes that is missing, given twice, or no range."""
     both = spec.nodes is not None and (spec.min_nodes is not None or spec.max_nodes is not None)
     if both or (spec.nodes is None and None in (spec.min_nodes, spec.max_nodes)):
         given = [name for name in ("nodes", "min_nodes", "max_nodes") if getattr(spec, name) is not None]
@@ -51,7 +41,8 @@ def _check_nodes(key: Key, spec: FleetSpec) -> list[Fault]:
     return []
 
 
-def _check_volume(key: Key, spec: FleetSpec) -> list[Fault]:
+def check_volume(key: Key, spec: NodesSpec) -> list[Fault]:
+    """Find a root volume that EC2 refuses."""
     volume = spec.root_volume
     findings = check_root_volume(
         size_gib=volume.size_gib or DEFAULT_SIZE_GIB,
@@ -63,12 +54,3 @@ def _check_volume(key: Key, spec: FleetSpec) -> list[Fault]:
         for finding in findings
         for fault in faults_at((*key, "root_volume", finding.path), [replace(finding, path="")])
     ]
-
-
-_CHECKS: tuple[tuple[frozenset[str], Callable[[Key, FleetSpec], list[Fault]]], ...] = (
-    (frozenset({"nodes", "min_nodes", "max_nodes"}), _check_nodes),
-    (frozenset({"environment"}), check_environment),
-    (frozenset({"user_data"}), check_script),
-    (frozenset({"environment", "user_data"}), check_size),
-    (frozenset({"root_volume"}), _check_volume),
-)

@@ -1,0 +1,71 @@
+"""What stacks of training and of inference fleets have in common: the cluster file's words as the library's values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import aws_cdk as cdk
+from constructs import Construct
+
+from cdk_gpu_clusters.compute.fleet import GpuFleet
+from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.compute.root_volume import RootVolume
+from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, ReachedLustre
+from cdk_gpu_clusters_stacks.references import publish
+from cdk_gpu_clusters_stacks.spec.image import ImageById, ImageByParameter, ImageSpec
+from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
+
+FileSystems = Mapping[str, LustreStack | ExistingLustre]
+
+
+class FileSystemsOfFleet:
+    """The file systems of a fleet, as its stack sees them.
+
+    Attributes:
+        mounts: What the nodes mount, by mount point.
+    """
+
+    def __init__(self, reader: cdk.Stack, mounts: FileSystems) -> None:
+        """Import them into the stack, each once."""
+        self._stores: dict[LustreStack | ExistingLustre, ReachedLustre] = {
+            store: store.within(reader) for store in mounts.values()
+        }
+        self.mounts = {point: self._stores[store] for point, store in mounts.items()}
+
+    def let_in(self, scope: Construct, fleet: GpuFleet) -> None:
+        """Open them to the fleet's own group, before its nodes start."""
+        (group, *_) = fleet.launch_template.security_groups
+        for index, store in enumerate(self._stores.values()):
+            rules = store.let_in(scope, f"Data{index or ''}", group)
+            fleet.cfn_auto_scaling_group.node.add_dependency(rules)
+
+
+def node_image(image: ImageSpec | None) -> NodeImage | None:
+    """The machine image; None where the library chooses."""
+    if image is None:
+        return None
+    if isinstance(image, ImageById):
+        return NodeImage.from_id(image.id, operating_system=image.os)
+    if isinstance(image, ImageByParameter):
+        return NodeImage.from_parameter(image.parameter, operating_system=image.os)
+    return NodeImage.pinned(image.os) if image.pinned else NodeImage.latest(image.os)
+
+
+def root_volume(spec: NodesSpec) -> RootVolume:
+    """The root volume."""
+    return RootVolume(**spec.root_volume.model_dump(exclude_none=True))
+
+
+def add_tags(fleet: Construct, spec: NodesSpec) -> None:
+    """Give all of a fleet its tags."""
+    for key, value in spec.tags.items():
+        cdk.Tags.of(fleet).add(key, value)
+
+
+def publish_fleet(stack: cdk.Stack, fleet: GpuFleet) -> None:
+    """Publish how a person reaches a fleet."""
+    publish(stack, "FleetName", fleet.fleet_name, description="Auto Scaling group of the fleet")
+    publish(stack, "SessionCommand", fleet.session_command, description="Opens a session on the first node")
+    publish(
+        stack, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node"
+    )
