@@ -171,6 +171,21 @@ def test_the_layout_reaches_the_nodes_and_each_slice_has_a_server(slices: Resour
     assert "GPU_SCRATCH" not in text
 
 
+def test_slices_with_a_file_system_and_local_disks_fit_into_user_data(synthesize: Synthesize) -> None:
+    before = (
+        "      server:\n        image: vllm/vllm-openai:v0.11.0\n        weights: { path: /models/small }\n"
+    )
+    after = before.replace("path: /models/small", "s3_uri: s3://my-models/small, path: /scratch/small")
+    assert before in EVERYTHING
+    text = EVERYTHING.replace(before, "      mounts: { /fsx: models }\n" + after)
+    resources = json.loads(synthesize(text)["all-inference-slices"])["Resources"]
+    written = user_data(resources)
+    assert len(written) < 16_384
+    assert "GPU_SCRATCH=/scratch" in written
+    assert "/fsx" in written
+    assert "MODEL_COUNT=56" in written
+
+
 def test_a_training_fleet_gets_a_layout_for_each_gpu(everything: Templates) -> None:
     resources = everything["all-fleet-lab"]["Resources"]
     layout = plan_mig("p4d.24xlarge", [MigLayout("3g.20gb,4g.20gb")] * 7 + [MigLayout.whole_gpu()])
