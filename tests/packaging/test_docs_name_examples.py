@@ -1,0 +1,38 @@
+"""The README and the cookbook name every example, and their links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = {
+    path.relative_to(ROOT / "examples").as_posix()
+    for pattern in ("*.yaml", "*/app.py")
+    for path in (ROOT / "examples").glob(pattern)
+}
+
+
+def test_the_readme_has_a_row_for_each_example() -> None:
+    rows = re.findall(
+        r"^\| `(\S+\.(?:yaml|py))` \| \S.* \|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert sorted(rows) == sorted(EXAMPLES)
+
+
+def test_the_cookbook_says_how_to_use_each_example() -> None:
+    links = re.findall(
+        r"\(\.\./examples/(\S+\.(?:yaml|py))\)", (ROOT / "docs" / "cookbook.md").read_text("utf-8")
+    )
+    assert set(links) == EXAMPLES
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
+)
+def test_links_to_files_of_the_repository_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8"))
+    files = [target for target in targets if "://" not in target]
+    assert [target for target in files if not (page.parent / target).exists()] == []
