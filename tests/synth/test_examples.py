@@ -268,3 +268,14 @@ def test_training_and_inference_share_a_store(cluster: FindCluster) -> None:
     assert servers.setting("MODEL_WEIGHTS_PATH") == "/fsx/assistant/v1"
     assert servers.setting("MODEL_WEIGHTS_URI") == "''"
     assert servers.setting("MODEL_DEVICES") == "(0,1,2,3)"
+
+
+def test_the_base_pod_is_a_reservation_in_its_placement_group_with_100_tb(cluster: FindCluster) -> None:
+    made = cluster("p4de-base-pod")
+    reservation = only(made.stack("capacity-trainers"), "AWS::EC2::CapacityReservation")
+    assert (reservation["InstanceCount"], reservation["EndDateType"]) == (8, "limited")
+    assert "PlacementGroupArn" in reservation
+    assert only(made.stack("data-corpus"), FILE_SYSTEM)["StorageCapacity"] * 2**30 > 100 * 10**12
+    trainers = made.node("fleet-trainers")
+    assert trainers.interfaces.count("efa-only") == 4
+    assert "CHECKPOINT_S3_URI" in trainers.text

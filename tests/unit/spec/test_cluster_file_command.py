@@ -74,6 +74,7 @@ def test_the_examples_are_those_that_are_promised() -> None:
         "inf2-neuron",
         "p4d-mig-56-slices",
         "p4d-new-reservation",
+        "p4de-base-pod",
         "p5-capacity-block",
         "p5-lustre",
         "p5-mixed-mig",
