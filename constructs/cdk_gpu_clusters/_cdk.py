@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 import aws_cdk as cdk
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, raise_for
 
@@ -52,14 +52,3 @@ def report(scope: Construct, findings: list[Finding]) -> None:
             annotations.add_warning_v2(f"cdk_gpu_clusters:{finding.id}", str(finding))
         else:
             annotations.add_info_v2(f"cdk_gpu_clusters:{finding.id}", str(finding))
-
-
-def acknowledge(scope: IConstruct, rule_id: str, reason: str) -> None:
-    """Accept a finding of a policy pack at the construct that causes it, with the reason.
-
-    Args:
-        scope: The construct that causes the finding.
-        rule_id: Fully prefixed, granular id, such as `AwsSolutions::AwsSolutions-IAM5[Resource::*]`.
-        reason: Why it is right here.
-    """
-    cdk.Validations.of(scope).acknowledge(cdk.Acknowledgment(id=rule_id, reason=reason))

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_cloudwatch_actions as cloudwatch_actions
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_s3 as s3
+from aws_cdk import aws_sns as sns
 from constructs import Construct
 
 from cdk_gpu_clusters import (
     Capacity,
     CapacityReservation,
+    CheckpointStore,
     ClusterPlacementGroup,
     EfaSecurityGroup,
     GpuFleet,
@@ -67,10 +69,10 @@ class Research(cdk.Stack):
             max_node_count=8,
             capacity=Capacity.spot(),
         )
-        checkpoints = s3.Bucket(self, "Checkpoints", enforce_ssl=True, versioned=True)
-        trainers.grant_read_write(checkpoints)
-        helpers.grant_read(checkpoints)
-        cloudwatch.Alarm(
+        checkpoints = CheckpointStore(self, "Checkpoints", expire_after=cdk.Duration.days(30))
+        checkpoints.grant_read_write(trainers)
+        helpers.grant_read(checkpoints.bucket)
+        too_few = cloudwatch.Alarm(
             self,
             "TooFewTrainers",
             metric=trainers.metric_in_service_nodes(),
@@ -78,6 +80,8 @@ class Research(cdk.Stack):
             evaluation_periods=15,
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
         )
+        on_call = sns.Topic.from_topic_arn(self, "OnCall", self.format_arn(service="sns", resource="on-call"))
+        too_few.add_alarm_action(cloudwatch_actions.SnsAction(on_call))
         cdk.CfnOutput(self, "Session", value=trainers.session_command)
 
 

@@ -10,6 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import accept_bucket_grant
 from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.node.storage import checkpoint_environment
@@ -56,6 +57,7 @@ class ReachedCheckpoints:
         """
         bucket = s3.Bucket.from_bucket_name(reader, "Checkpoints", self.bucket_name)
         grants = {"bucket": bucket.grant_read_write(role)}
+        accept_bucket_grant(role, bucket, write=True)
         if self.key_arn is not None:
             key = kms.Key.from_key_arn(reader, "CheckpointKey", self.key_arn)
             grants["key"] = key.grant_encrypt_decrypt(role)

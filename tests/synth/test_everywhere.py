@@ -8,99 +8,14 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
-from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
 
-from cdk_gpu_clusters import (
-    Capacity,
-    CapacityReservation,
-    CapacityReservationGroup,
-    ClusterNetwork,
-    ClusterPlacementGroup,
-    EfaSecurityGroup,
-    Egress,
-    Feature,
-    GpuFleet,
-    InterfacePolicy,
-    NodeImage,
-    PlacementStrategy,
-    RootVolume,
-    UpdatePolicy,
-    UserPart,
-)
+from everything import ENVIRONMENTS, define_training
 from sites import of_type, readable
-
-# Where each environment stands: its Region and a zone of it; None is env-agnostic.
-ENVIRONMENTS: dict[str, tuple[cdk.Environment | None, str]] = {
-    "agnostic": (None, "us-east-1a"),
-    "commercial": (cdk.Environment(account="123456789012", region="us-east-1"), "us-east-1a"),
-    "gov": (cdk.Environment(account="123456789012", region="us-gov-west-1"), "us-gov-west-1a"),
-    "china": (cdk.Environment(account="123456789012", region="cn-north-1"), "cn-north-1a"),
-}
 
 
 def everything_on(app: cdk.App, env: cdk.Environment | None, zone: str) -> dict[str, Any]:
-    """Every construct with every option, in one stack."""
-    stack = cdk.Stack(app, "Everything", env=env)
-    network = ClusterNetwork(
-        stack, "Network", availability_zone=zone, egress=Egress.CLOSED, features=list(Feature)
-    )
-    place = {
-        "vpc": network.vpc,
-        "vpc_subnets": ec2.SubnetSelection(subnets=[network.fleet_subnet]),
-    }
-    fabric = EfaSecurityGroup(stack, "Fabric", vpc=network.vpc, allow_all_outbound=False)
-    group = ClusterPlacementGroup(stack, "Placement")
-    reservation = CapacityReservation(
-        stack,
-        "Reservation",
-        instance_type="p4d.24xlarge",
-        instance_count=4,
-        availability_zone=zone,
-        placement_group=group,
-        ends_at="2027-01-31T00:00Z",
-    )
-    CapacityReservationGroup(stack, "Pool", name="pool", reservations=[reservation])
-    GpuFleet(
-        stack,
-        "Reserved",
-        **place,  # type: ignore[arg-type]
-        instance_type="p4d.24xlarge",
-        node_count=4,
-        capacity=Capacity.reservation(reservation),
-        fabric=fabric,
-        image=NodeImage.latest("ubuntu-24.04"),
-        root_volume=RootVolume(size_gib=500, iops=6000, throughput_mib_per_s=1000),
-        environment={"NCCL_DEBUG": "WARN", "TEAM": "vision"},
-        user_data_parts=[UserPart(content_type="text/x-shellscript", body="#!/bin/sh\nexit 0\n")],
-        update_policy=UpdatePolicy.ROLLING,
-        ready_timeout=cdk.Duration.minutes(40),
-        drain_timeout=cdk.Duration.minutes(15),
-    )
-    GpuFleet(
-        stack,
-        "Block",
-        **place,  # type: ignore[arg-type]
-        instance_type="p5.48xlarge",
-        node_count=16,
-        capacity=Capacity.capacity_block(
-            "cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z"
-        ),
-        interface_policy=InterfacePolicy.MAXIMUM_ENA_BANDWIDTH,
-    )
-    GpuFleet(
-        stack,
-        "Spare",
-        **place,  # type: ignore[arg-type]
-        instance_type="g6.12xlarge",
-        min_node_count=0,
-        max_node_count=4,
-        capacity=Capacity.spot(max_price_usd_per_hour=3.5),
-        placement=PlacementStrategy.PARTITION,
-        efa=False,
-        image=NodeImage.from_id("ami-0123456789abcdef0"),
-    )
-    return dict(Template.from_stack(stack).to_json())
+    return dict(Template.from_stack(define_training(app, env, zone)).to_json())
 
 
 @pytest.fixture(scope="module")

@@ -194,7 +194,7 @@ def test_nodes_may_complete_only_the_hooks_of_their_own_group(site: Site) -> Non
     (group_id,) = of_type(resources, GROUP)
     statements = [
         statement
-        for policy in of_type(resources, "AWS::IAM::Policy").values()
+        for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
     ]
     (hooks,) = [s for s in statements if "autoscaling:CompleteLifecycleAction" in s["Action"]]
@@ -260,7 +260,7 @@ def test_fleets_may_share_a_role_of_the_users_own(site: Site) -> None:
     for name, other in (("Second", role), ("Third", given)):
         GpuFleet(site.stack, name, vpc=site.vpc, instance_type="g6.xlarge", node_count=1, role=other)
     resources = site.resources()
-    attached = [p["Properties"]["Roles"] for p in of_type(resources, "AWS::IAM::Policy").values()]
+    attached = [p["Properties"]["Roles"] for p in of_type(resources, "AWS::IAM::ManagedPolicy").values()]
     (role_id,) = of_type(resources, "AWS::IAM::Role")
     assert sorted(map(str, attached)) == sorted(map(str, [[{"Ref": role_id}], [{"Ref": role_id}], ["nodes"]]))
 

@@ -114,10 +114,11 @@ def test_access_logs_go_to_a_bucket_that_only_their_service_fills(site: Site) ->
     (bucket_id,) = of_type(resources, "AWS::S3::Bucket")
     bucket = resources[bucket_id]
     assert bucket["DeletionPolicy"] == bucket["UpdateReplacePolicy"] == "Retain"
-    (document,) = [
-        policy["Properties"]["PolicyDocument"]["Statement"]
-        for policy in of_type(resources, "AWS::S3::BucketPolicy").values()
-    ]
+    (policy,) = of_type(resources, "AWS::S3::BucketPolicy").values()
+    assert policy["DeletionPolicy"] == "Retain", (
+        "a bucket that stays without its policy takes requests in the clear"
+    )
+    document = policy["Properties"]["PolicyDocument"]["Statement"]
     (write,) = [statement for statement in document if statement["Action"] == "s3:PutObject"]
     assert write["Principal"] == {"Service": "logdelivery.elasticloadbalancing.amazonaws.com"}
     assert any(s["Effect"] == "Deny" and "aws:SecureTransport" in json.dumps(s) for s in document)

@@ -12,6 +12,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_resourcegroups as resourcegroups
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import SILENT_ALARM
 from cdk_gpu_clusters._cdk import errors_at, known, report
 from cdk_gpu_clusters.capacity.placement_group import placement_group_arn, strategy_of
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
@@ -167,7 +168,7 @@ class CapacityReservation(Construct):
     def _alarm_when_unused(self, minutes: int) -> cloudwatch.Alarm:
         # Periods under an hour look back one day at most.
         period = 5 if minutes <= 24 * 60 else 60
-        return cloudwatch.Alarm(
+        alarm = cloudwatch.Alarm(
             self,
             "Unused",
             metric=self.metric(
@@ -179,6 +180,8 @@ class CapacityReservation(Construct):
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
             alarm_description=f"Reserved {self.instance_type} instances stood unused for {minutes} minutes",
         )
+        SILENT_ALARM.at(alarm)
+        return alarm
 
 
 class CapacityReservationGroup(Construct):

@@ -10,10 +10,18 @@ import aws_cdk as cdk
 from aws_cdk import aws_autoscaling as autoscaling
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import AcceptedFinding
+
 READY_HOOK = "node-ready"
 DRAIN_HOOK = "node-drain"
 
 _Group = autoscaling.CfnAutoScalingGroup
+
+_TOLD_BY_EVENTS = AcceptedFinding(
+    cause="`GpuFleet`: Auto Scaling group",
+    reason="EC2 Auto Scaling sends every launch and termination to EventBridge; whom a rule tells is the user's word.",
+    aws_solutions=("AS3",),
+)
 
 
 class UpdatePolicy(str, Enum):
@@ -98,6 +106,7 @@ def auto_scaling_group(
             else None
         ),
     )
+    _TOLD_BY_EVENTS.at(group)
     if parts.update_policy is UpdatePolicy.ROLLING:
         group.cfn_options.update_policy = _rolling(parts)
     return group

@@ -14,7 +14,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import acknowledge
+from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.rules.capacity import BlockWindow, block_window
 
@@ -24,6 +24,18 @@ _EXPIRES = ["Capacity Block Reservation Expiration Warning", "Capacity Block Exp
 _NOW = "$$.State.EnteredTime"
 _EARLY = timedelta(minutes=5)
 _LATE = timedelta(days=1)
+
+_RESIZING = AcceptedFinding(
+    cause="`CapacityBlockLifecycle`: policy that lets the state machine size its group",
+    reason="DescribeAutoScalingGroups has no resource level, and the ARN of the group holds an id that only EC2 knows.",
+    aws_solutions=("IAM5",),
+)
+_STATE_MACHINE = AcceptedFinding(
+    cause="`CapacityBlockLifecycle`: what CDK adds to the roles of the state machine and of its rules",
+    reason="Log delivery and tracing have no resource level; CDK attaches what each role needs to the role itself.",
+    aws_solutions=("IAM5",),
+    nist_hipaa_pci=("IAMNoInlinePolicy",),
+)
 
 
 class CapacityBlockLifecycle(Construct):
@@ -96,6 +108,7 @@ class CapacityBlockLifecycle(Construct):
             logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL),
             timeout=cdk.Duration.hours(1),
         )
+        _STATE_MACHINE.at(self.state_machine, "Resource::*")
         self._allow_resizing(group)
         self._start_on_creation(group)
         self._start_on_events(group, reservation_id)
@@ -108,21 +121,17 @@ class CapacityBlockLifecycle(Construct):
             resource=f"autoScalingGroup:*:autoScalingGroupName/{group.ref}",
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
-        policy = iam.Policy(
+        # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
+        policy = iam.ManagedPolicy(
             self,
-            "ResizeGroup",
+            "ResizePermissions",
             roles=[self.state_machine.role],
             statements=[
                 iam.PolicyStatement(actions=["autoscaling:SetDesiredCapacity"], resources=[group_arn]),
                 iam.PolicyStatement(actions=["autoscaling:DescribeAutoScalingGroups"], resources=["*"]),
             ],
         )
-        for resource in ("Resource::*", f"Resource::{_nag_arn(group)}"):
-            acknowledge(
-                policy,
-                f"AwsSolutions::AwsSolutions-IAM5[{resource}]",
-                "DescribeAutoScalingGroups has no resource level; the group's ARN holds an id that only EC2 knows",
-            )
+        _RESIZING.at(policy, "Resource::*", named_resource(policy, group_arn))
 
     def _start_on_creation(self, group: autoscaling.CfnAutoScalingGroup) -> None:
         rule = events.Rule(
@@ -176,14 +185,6 @@ class CapacityBlockLifecycle(Construct):
             self.state_machine,
             input=events.RuleTargetInput.from_object({"action": action, "group": group_name}),
         )
-
-
-def _nag_arn(group: autoscaling.CfnAutoScalingGroup) -> str:
-    logical_id = cdk.Stack.of(group).get_logical_id(group)
-    return (
-        "arn:<AWS::Partition>:autoscaling:<AWS::Region>:<AWS::AccountId>:"
-        f"autoScalingGroup:*:autoScalingGroupName/<{logical_id}>"
-    )
 
 
 def _yearly(moment: datetime) -> events.Schedule:

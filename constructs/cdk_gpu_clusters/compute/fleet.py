@@ -13,6 +13,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
 from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
@@ -35,6 +36,12 @@ from cdk_gpu_clusters.node.software import NodeSoftware
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
+
+_BOOT_EVENTS = AcceptedFinding(
+    cause="`GpuFleet`: log group of the nodes",
+    reason="CloudWatch Logs encrypts every log group; this one holds boot events and block sizes, no data.",
+    nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
+)
 
 
 class GpuFleet(Construct, FleetMetrics):
@@ -126,7 +133,7 @@ class GpuFleet(Construct, FleetMetrics):
             placement_group: An existing placement group to use; excludes `placement`.
             image: Image; the newest recommended one of the type if left out, for nodes that start after a deploy.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
-            role: Role of the nodes; a new `NodeRole` if left out. Gets the fleet's own policy.
+            role: Role of the nodes; a new `NodeRole` if left out. Gets the fleet's own managed policy.
             mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out. Excludes EFA.
             fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
             mounts: FSx for Lustre file systems by mount point, such as `{"/fsx": store}`. A `LustreStore` lets the
@@ -179,6 +186,7 @@ class GpuFleet(Construct, FleetMetrics):
         self.log_group: logs.ILogGroup = logs.LogGroup(
             self, "Logs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
         )
+        _BOOT_EVENTS.at(self.log_group)
         self.role: iam.IRole = role or NodeRole(self, "Role")
         if root_volume is not None and root_volume.encryption_key is not None:
             allow_auto_scaling(root_volume.encryption_key)
@@ -246,10 +254,12 @@ class GpuFleet(Construct, FleetMetrics):
 
     def grant_read(self, bucket: s3.IBucket) -> iam.Grant:
         """Let the nodes read a bucket."""
+        accept_bucket_grant(self.role, bucket)
         return bucket.grant_read(self.role)
 
     def grant_read_write(self, bucket: s3.IBucket) -> iam.Grant:
         """Let the nodes read and write a bucket, such as one for checkpoints."""
+        accept_bucket_grant(self.role, bucket, write=True)
         return bucket.grant_read_write(self.role)
 
     def _join_fabric(self, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None) -> ec2.ISecurityGroup | None:

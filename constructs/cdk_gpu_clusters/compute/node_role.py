@@ -7,9 +7,21 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import acknowledge
+from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 
 _SESSION_POLICY = "AmazonSSMManagedInstanceCore"
+
+_SESSIONS = AcceptedFinding(
+    cause="`NodeRole`: the AWS managed policy `AmazonSSMManagedInstanceCore`",
+    reason="AWS keeps the permissions of Systems Manager sessions, which replace SSH, in this policy.",
+    aws_solutions=("IAM4",),
+)
+_PEERS = AcceptedFinding(
+    cause="`GpuFleet`: policy of the nodes",
+    reason="The describe actions that find a node's peers have no resource level, and the ARN of the fleet's own "
+    "group holds an id that only EC2 knows.",
+    aws_solutions=("IAM5",),
+)
 
 
 class NodeRole(iam.Role):
@@ -34,16 +46,12 @@ class NodeRole(iam.Role):
             assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
             managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_POLICY)],
         )
-        acknowledge(
-            self,
-            f"AwsSolutions::AwsSolutions-IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}]",
-            "AWS's own policy for Systems Manager sessions, which replace SSH",
-        )
+        _SESSIONS.at(self, f"Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}")
 
 
 def allow_fleet(
     scope: Construct, role: iam.IRole, *, group_name: str, log_group: logs.ILogGroup
-) -> iam.Policy:
+) -> iam.ManagedPolicy:
     """Let the nodes of a fleet complete the hooks of their own group, find their peers, and log their boot.
 
     Args:
@@ -63,9 +71,10 @@ def allow_fleet(
         "autoscaling:DescribeAutoScalingGroups",
         "ec2:DescribeInstances",
     ]
-    policy = iam.Policy(
+    # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
+    policy = iam.ManagedPolicy(
         scope,
-        "NodePolicy",
+        "NodePermissions",
         roles=[role],
         statements=[
             iam.PolicyStatement(actions=["autoscaling:CompleteLifecycleAction"], resources=[group_arn]),
@@ -75,9 +84,5 @@ def allow_fleet(
             ),
         ],
     )
-    acknowledge(
-        policy,
-        "AwsSolutions::AwsSolutions-IAM5[Resource::*]",
-        "the describe actions that find a node's peers have no resource level",
-    )
+    _PEERS.at(policy, "Resource::*", named_resource(policy, group_arn))
     return policy

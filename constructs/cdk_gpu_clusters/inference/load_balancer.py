@@ -12,7 +12,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import acknowledge, known, report
+from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import known, report
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.haproxy import NODE_HEALTH_PATH
 from cdk_gpu_clusters.rules.inference import (
@@ -28,6 +29,33 @@ from cdk_gpu_clusters.rules.zones import is_zone_id
 # Elastic Load Balancing guide, "Access logs for your Application Load Balancer": the service that delivers them.
 _LOG_SERVICE = "logdelivery.elasticloadbalancing.amazonaws.com"
 _LOG_DAYS = 90
+
+_LOGS = AcceptedFinding(
+    cause="`InferenceLoadBalancer`: bucket of the access logs",
+    reason="Records that expire, encrypted by S3: the log service writes under no KMS key, and logs of logs never end.",
+    aws_solutions=("S1",),
+    nist_hipaa_pci=(
+        "S3BucketLoggingEnabled",
+        "S3BucketReplicationEnabled",
+        "S3BucketVersioningEnabled",
+        "S3DefaultEncryptionKMS",
+    ),
+)
+_NO_WEB_ACL = AcceptedFinding(
+    cause="`InferenceLoadBalancer`",
+    reason="Which web ACL to use is the user's word: associate one with load_balancer.load_balancer_arn.",
+    nist_pci=("ALBWAFEnabled",),
+)
+_MAY_BE_DELETED = AcceptedFinding(
+    cause="`InferenceLoadBalancer` without `deletion_protection`",
+    reason="It holds no data, and protection keeps its stack from being deleted; deletion_protection=True asks for it.",
+    nist_hipaa=("ELBDeletionProtectionEnabled",),
+)
+_PLAIN_HTTP = AcceptedFinding(
+    cause="`InferenceLoadBalancer` with `plain_http`: listener",
+    reason="The user asked for a listener without TLS, which is refused unless the load balancer is internal.",
+    nist_hipaa_pci=("ALBHttpToHttpsRedirection", "ELBv2ACMCertificateRequired"),
+)
 
 
 class InferenceLoadBalancer(Construct):
@@ -116,6 +144,9 @@ class InferenceLoadBalancer(Construct):
             drop_invalid_header_fields=True,
             deletion_protection=deletion_protection,
         )
+        _NO_WEB_ACL.at(self.load_balancer)
+        if not deletion_protection:
+            _MAY_BE_DELETED.at(self.load_balancer)
         self.access_logs: s3.IBucket = access_logs or self._log_bucket()
         self._log_to(self.access_logs)
         self.target_group: elbv2.ApplicationTargetGroup = elbv2.ApplicationTargetGroup(
@@ -149,6 +180,8 @@ class InferenceLoadBalancer(Construct):
             open=False,
             default_target_groups=[self.target_group],
         )
+        if certificate is None:
+            _PLAIN_HTTP.at(self.listener)
         self.connections: ec2.Connections = self.listener.connections
         for client in clients:
             self.connections.allow_default_port_from(client, "clients of the models")
@@ -170,9 +203,9 @@ class InferenceLoadBalancer(Construct):
             lifecycle_rules=[s3.LifecycleRule(expiration=cdk.Duration.days(_LOG_DAYS))],
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )
-        acknowledge(
-            bucket, "AwsSolutions::AwsSolutions-S1", "a bucket of access logs; logging it too would never end"
-        )
+        if bucket.policy is not None:
+            bucket.policy.apply_removal_policy(cdk.RemovalPolicy.RETAIN)  # as long as the bucket stays
+        _LOGS.at(bucket)
         return bucket
 
     def _log_to(self, bucket: s3.IBucket) -> None:

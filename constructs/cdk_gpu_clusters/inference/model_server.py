@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_ssm as ssm
 
+from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
 from cdk_gpu_clusters._cdk import known
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.inference import check_counts
@@ -22,6 +23,13 @@ from cdk_gpu_clusters.rules.server_image import (
     check_secret_arn,
     check_variables,
     check_weights,
+)
+
+_IMAGES_AND_SECRETS = AcceptedFinding(
+    cause="`InferenceFleet`: what images and secrets add to the role of the nodes",
+    reason="A login to ECR has no resource level; CDK attaches what the role needs to the role itself.",
+    aws_solutions=("IAM5",),
+    nist_hipaa_pci=("IAMNoInlinePolicy",),
 )
 
 
@@ -132,7 +140,9 @@ class ModelWeights:
     def grant_read(self, role: iam.IRole) -> None:
         """Let a role read what it copies."""
         if self.bucket is not None:
-            self.bucket.grant_read(role, f"{self.prefix}/*" if self.prefix else "*")
+            keys = f"{self.prefix}/*" if self.prefix else "*"
+            self.bucket.grant_read(role, keys)
+            accept_bucket_grant(role, self.bucket, keys=keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,6 +218,9 @@ class ModelServer:
         """Let a role pull the image, and read the secrets and the weights."""
         if not isinstance(self.image, str):
             self.image.grant_pull(role)
+            _IMAGES_AND_SECRETS.at(role, "Resource::*")
+        elif self.secrets or self.registry_login is not None:
+            _IMAGES_AND_SECRETS.at(role)
         for secret in self.secrets.values():
             secret.grant_read(role)
         if self.registry_login is not None:

@@ -11,13 +11,13 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct, DependencyGroup, IDependable
 
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import known, report
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.endpoints import Feature, endpoints_for
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget, usable_addresses
 
 from .cluster_subnets import ClusterSubnets, cidr_of
-from .compliance_packs import acknowledge_in_packs
 from .egress import Egress, NatEgress
 from .endpoints import VpcEndpoints
 from .flow_logs import VpcFlowLogs
@@ -26,6 +26,18 @@ from .subnets import LARGEST_VPC_PREFIX, check_subnets, plan_subnets
 
 # Where the VPC's block is known at deploy time only, it is divided as this one: only the size matters.
 _STAND_IN = f"10.0.0.0/{LARGEST_VPC_PREFIX}"
+
+_DEFAULT_GROUP = AcceptedFinding(
+    cause="`ClusterNetwork`: default security group of the VPC",
+    reason="CloudFormation cannot change the default security group; no interface of this library joins it.",
+    nist_hipaa_pci=("VPCDefaultSecurityGroupClosed",),
+)
+_NOT_RECORDED = AcceptedFinding(
+    cause="`ClusterNetwork` with `flow_logs=False`",
+    reason="The user switched flow logs off; with them, their default, nothing is found.",
+    aws_solutions=("VPC7",),
+    nist_hipaa_pci=("VPCFlowLogsEnabled",),
+)
 
 
 class ClusterNetwork(Construct):
@@ -165,7 +177,9 @@ class ClusterNetwork(Construct):
             endpoint_subnets=self.control_subnets,
         )
         self.flow_logs: VpcFlowLogs | None = None
-        if flow_logs:
+        if not flow_logs:
+            _NOT_RECORDED.at(self.cfn_vpc)
+        else:
             self.flow_logs = VpcFlowLogs(
                 self,
                 "FlowLogs",
@@ -259,9 +273,5 @@ class ClusterNetwork(Construct):
             enable_dns_support=True,
             tags=[CfnTag(key="Name", value=self.node.path)],
         )
-        acknowledge_in_packs(
-            vpc,
-            "VPCDefaultSecurityGroupClosed",
-            "CloudFormation cannot change the default security group; no interface of this library joins it.",
-        )
+        _DEFAULT_GROUP.at(vpc)
         return vpc

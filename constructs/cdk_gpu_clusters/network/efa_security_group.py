@@ -5,11 +5,18 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
 _ALL_TRAFFIC = "-1"
+
+_WITHIN_THE_GROUP = AcceptedFinding(
+    cause="`EfaSecurityGroup`, `EfaSelfRules`: ingress rule",
+    reason="EFA needs all traffic within the group; the only peer of the rule is the group itself, no address.",
+    nist_hipaa_pci=("EC2RestrictedCommonPorts",),
+)
 
 
 class EfaSelfRules(Construct):
@@ -43,6 +50,7 @@ class EfaSelfRules(Construct):
             ip_protocol=_ALL_TRAFFIC,
             description="EFA: all traffic from this group",
         )
+        _WITHIN_THE_GROUP.at(self.ingress)
         self.egress: ec2.CfnSecurityGroupEgress = ec2.CfnSecurityGroupEgress(
             self,
             "Egress",

@@ -9,10 +9,17 @@ from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from .compliance_packs import acknowledge_in_packs
+from cdk_gpu_clusters._accepted import AcceptedFinding
+
 from .network_subnet import NetworkSubnet
 
 EVERYWHERE = "0.0.0.0/0"
+
+_PUBLIC_ROUTE = AcceptedFinding(
+    cause="`ClusterNetwork`: route of the public subnet to the internet gateway",
+    reason="The public subnet holds nothing but the NAT gateway, which takes no connections from outside.",
+    nist_hipaa_pci=("VPCNoUnrestrictedRouteToIGW",),
+)
 
 
 class Egress(StrEnum):
@@ -69,11 +76,7 @@ class NatEgress(Construct):
             gateway_id=self.internet_gateway.ref,
         )
         internet.node.add_dependency(attachment)
-        acknowledge_in_packs(
-            internet,
-            "VPCNoUnrestrictedRouteToIGW",
-            "The public subnet holds nothing but the NAT gateway, which takes no connections from outside.",
-        )
+        _PUBLIC_ROUTE.at(internet)
         self.public: NetworkSubnet = NetworkSubnet(
             self,
             "Public",

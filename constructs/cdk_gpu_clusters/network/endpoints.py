@@ -8,11 +8,17 @@ from types import MappingProxyType
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import acknowledge, known
-
-from .compliance_packs import acknowledge_in_packs
+from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import known
 
 _HTTPS = 443
+
+_BLOCK_IS_A_TOKEN = AcceptedFinding(
+    cause="`ClusterNetwork`: security group of the endpoints, where `cidr` is a token",
+    reason="The only rule is HTTPS from the VPC's own block, which the packs cannot read from a token.",
+    aws_solutions=("EC23",),
+    nist_hipaa_pci=("EC2RestrictedCommonPorts", "EC2RestrictedSSH"),
+)
 
 
 class VpcEndpoints(Construct):
@@ -99,10 +105,5 @@ class VpcEndpoints(Construct):
         )
         group.add_ingress_rule(ec2.Peer.ipv4(self._cidr_block), ec2.Port.tcp(_HTTPS), "HTTPS from the VPC")
         if known(self._cidr_block) is None:
-            reason = (
-                "The only rule is HTTPS from the VPC's own block, which the pack cannot read from a token."
-            )
-            acknowledge(group, "AwsSolutions::AwsSolutions-EC23", reason)
-            acknowledge_in_packs(group, "EC2RestrictedCommonPorts", reason)
-            acknowledge_in_packs(group, "EC2RestrictedSSH", reason)
+            _BLOCK_IS_A_TOKEN.at(group)
         return group

@@ -9,7 +9,13 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from .compliance_packs import acknowledge_in_packs
+from cdk_gpu_clusters._accepted import AcceptedFinding
+
+_OWN_KEY = AcceptedFinding(
+    cause="`ClusterNetwork`: log group of the flow logs, without `flow_log_encryption_key`",
+    reason="CloudWatch Logs encrypts every log group; flow_log_encryption_key gives it a customer key.",
+    nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
+)
 
 
 class VpcFlowLogs(Construct):
@@ -49,11 +55,7 @@ class VpcFlowLogs(Construct):
             self, "Group", retention=retention, encryption_key=encryption_key
         )
         if encryption_key is None:
-            acknowledge_in_packs(
-                self.log_group,
-                "CloudWatchLogGroupEncrypted",
-                "CloudWatch Logs encrypts every log group; flow_log_encryption_key gives it a customer key.",
-            )
+            _OWN_KEY.at(self.log_group)
         self.role: iam.Role = iam.Role(self, "Role", assumed_by=self._flow_logs_principal())
         # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
         write = iam.ManagedPolicy(

@@ -9,10 +9,17 @@ from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import acknowledge, known
+from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import known
 
 # Zone ids: use1-az4, and use1-dfw2-az1 in a Local Zone. Zone names never end in "-az<number>".
 _ZONE_ID = re.compile(r".+-az\d+")
+
+_NAMED_ZONE = AcceptedFinding(
+    cause="`ClusterNetwork`: subnets in a zone that is given by name",
+    reason="The zone is the user's word: accelerated capacity is bought or reserved in one zone.",
+    cloudformation=("W3010",),
+)
 
 
 class NetworkSubnet(Construct):
@@ -59,11 +66,7 @@ class NetworkSubnet(Construct):
             ],
         )
         if known(availability_zone) and not by_id:
-            acknowledge(
-                self.cfn_subnet,
-                "CloudFormation-Validate::W3010",
-                "The zone is the user's word: accelerated capacity is bought or reserved in one zone.",
-            )
+            _NAMED_ZONE.at(self.cfn_subnet)
         self.cidr_block: str = cidr_block
         self.association: ec2.CfnSubnetRouteTableAssociation = ec2.CfnSubnetRouteTableAssociation(
             self, "Routes", subnet_id=self.cfn_subnet.ref, route_table_id=route_table.ref

@@ -10,10 +10,27 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import acknowledge, report
-from cdk_gpu_clusters.network.compliance_packs import acknowledge_in_packs
+from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
+from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.rules.checkpoints import check_days
 from cdk_gpu_clusters.storage.express_bucket import ExpressBucket
+
+_ONE_COPY = AcceptedFinding(
+    cause="`CheckpointStore`: bucket",
+    reason="Checkpoints are made again from the last good one; a copy in another Region would double their cost.",
+    nist_hipaa_pci=("S3BucketReplicationEnabled",),
+)
+_NOT_LOGGED = AcceptedFinding(
+    cause="`CheckpointStore`: bucket without `access_logs_bucket`",
+    reason="Requests are logged where access_logs_bucket says; CloudTrail data events are an alternative.",
+    aws_solutions=("S1",),
+    nist_hipaa_pci=("S3BucketLoggingEnabled",),
+)
+_NOT_VERSIONED = AcceptedFinding(
+    cause="`CheckpointStore`: bucket with `versioned=False`",
+    reason="The user switched versioning off: deleted checkpoints are large, and are paid for while they stay.",
+    nist_hipaa_pci=("S3BucketVersioningEnabled",),
+)
 
 
 class HasRole(Protocol):
@@ -128,7 +145,11 @@ class CheckpointStore(Construct):
                 cdk.RemovalPolicy.RETAIN
             )  # TLS only, as long as the bucket is
         self.node.default_child = self.bucket
-        _accept_findings(self.bucket, logged=access_logs_bucket is not None, versioned=versioned)
+        _ONE_COPY.at(self.bucket)
+        if access_logs_bucket is None:
+            _NOT_LOGGED.at(self.bucket)
+        if not versioned:
+            _NOT_VERSIONED.at(self.bucket)
         self.express: ExpressBucket | None = None
         if express_zone_id is not None:
             self.express = ExpressBucket(
@@ -159,6 +180,7 @@ class CheckpointStore(Construct):
         """
         who = _grantee(grantee)
         grant = self.bucket.grant_read_write(who)
+        accept_bucket_grant(who, self.bucket, write=True)
         return grant if self.express is None else grant.combine(self.express.grant_read_write(who))
 
     def mountpoint_command(self, path: str, *, express: bool = False) -> str:
@@ -221,19 +243,3 @@ def _lifecycle(
         )
         rules.append(s3.LifecycleRule(id="archive", transitions=[archive]))
     return rules
-
-
-def _accept_findings(bucket: s3.Bucket, *, logged: bool, versioned: bool) -> None:
-    replication = (
-        "Checkpoints are made again from the last good one; a copy in another Region would double their cost."
-    )
-    acknowledge_in_packs(bucket, "S3BucketReplicationEnabled", replication)
-    if not logged:
-        reason = (
-            "Requests are logged where access_logs_bucket says; CloudTrail data events are an alternative."
-        )
-        acknowledge(bucket, "AwsSolutions::AwsSolutions-S1", reason)
-        acknowledge_in_packs(bucket, "S3BucketLoggingEnabled", reason)
-    if not versioned:
-        reason = "The user switched versioning off: deleted checkpoints are large, and are paid for while they stay."
-        acknowledge_in_packs(bucket, "S3BucketVersioningEnabled", reason)

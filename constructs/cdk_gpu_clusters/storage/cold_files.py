@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import acknowledge
+from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters.storage.lustre_store_base import LustreStoreBase
+
+_TASKS = AcceptedFinding(
+    cause="`ColdFileRelease`: policy of the schedule",
+    reason="FSx makes the id of a task when it is created, so that no policy can name it before.",
+    aws_solutions=("IAM5",),
+)
 
 
 class ColdFileRelease(Construct):
@@ -66,11 +70,7 @@ class ColdFileRelease(Construct):
             self, "Policy", roles=[self.role], statements=[store.data_repository_task_statement()]
         )
         tasks = stack.format_arn(service="fsx", resource="task", resource_name="*")
-        acknowledge(
-            policy,
-            f"AwsSolutions::AwsSolutions-IAM5[Resource::{_as_cdk_nag_writes(stack.resolve(tasks))}]",
-            "FSx makes the id of a task when it is created, so that no policy can name it before.",
-        )
+        _TASKS.at(policy, named_resource(policy, tasks))
         released = path.strip("/")
         call = {
             "FileSystemId": store.file_system_id,
@@ -95,10 +95,3 @@ class ColdFileRelease(Construct):
             ),
         )
         self.cfn_schedule.node.add_dependency(policy)
-
-
-def _as_cdk_nag_writes(arn: Any) -> str:
-    """An ARN as cdk-nag names it in its findings: references in angle brackets."""
-    if isinstance(arn, str):
-        return arn
-    return "".join(part if isinstance(part, str) else f"<{part['Ref']}>" for part in arn["Fn::Join"][1])

@@ -9,13 +9,19 @@ from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import known
-from cdk_gpu_clusters.network.compliance_packs import acknowledge_in_packs
 from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode
 
 # A size at which every tier is valid, with and without EFA; it stands in for one that only a deployment knows.
 _ANY_CAPACITY = 38_400
 _ANY_THROUGHPUT = 1000
+
+_NO_DATA = AcceptedFinding(
+    cause="`LustreStore`: log group of the links to S3",
+    reason="CloudWatch Logs encrypts every log group; this one holds errors of S3 links, no data.",
+    nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
+)
 
 
 def sizing_to_check(sizing: LustreSizing) -> LustreSizing:
@@ -80,11 +86,7 @@ def log_group(scope: Construct, retention: logs.RetentionDays) -> logs.LogGroup:
         retention=retention,
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
-    acknowledge_in_packs(
-        group,
-        "CloudWatchLogGroupEncrypted",
-        "CloudWatch Logs encrypts every log group; this one holds errors of S3 links, no data.",
-    )
+    _NO_DATA.at(group)
     return group
 
 

@@ -12,10 +12,10 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 
+from cdk_gpu_clusters._accepted import SILENT_ALARM
 from cdk_gpu_clusters._cdk import errors_at, known, report
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import ConfigError, Finding
-from cdk_gpu_clusters.network.compliance_packs import acknowledge_in_packs
 from cdk_gpu_clusters.rules.data_repository import (
     PATH_FORM,
     DataRepository,
@@ -252,11 +252,7 @@ class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
             treat_missing_data=cloudwatch.TreatMissingData.IGNORE,
             alarm_description=f"Less than {threshold_percent:g} % of {self.node.path} is free",
         )
-        acknowledge_in_packs(
-            alarm,
-            "CloudWatchAlarmAction",
-            "Whom it tells is the user's word: free_space_alarm.add_alarm_action(...).",
-        )
+        SILENT_ALARM.at(alarm)
         return alarm
 
 

@@ -6,10 +6,16 @@ from aws_cdk import CfnResource, RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
-from cdk_gpu_clusters.network.compliance_packs import acknowledge_in_packs
 
 _ALL_TRAFFIC = "-1"
+
+_BETWEEN_TWO_GROUPS = AcceptedFinding(
+    cause="`LustreTraffic`: rules for file systems with EFA",
+    reason="EFA traffic needs all traffic between two groups; no address is let in.",
+    nist_hipaa_pci=("EC2RestrictedCommonPorts",),
+)
 
 
 class LustreTraffic(Construct):
@@ -77,11 +83,7 @@ class LustreTraffic(Construct):
                 description=f"{what} from {name}",
             )
             if efa:
-                acknowledge_in_packs(
-                    ingress,
-                    "EC2RestrictedCommonPorts",
-                    "EFA traffic needs all traffic between two groups; no address is let in.",
-                )
+                _BETWEEN_TWO_GROUPS.at(ingress)
             ec2.CfnSecurityGroupEgress(
                 self,
                 f"{key}Out{suffix}",

@@ -1,0 +1,123 @@
+"""Findings of policy packs that are right where they arise: defined once, accepted at their cause."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from constructs import IConstruct
+
+# Rules whose findings are accepted one by one: cdk-nag ignores an acknowledgement of the rule as a whole.
+_DETAILED = ("IAM4", "IAM5")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedFinding:
+    """What policy packs find at one kind of construct, and why it is right there.
+
+    Define it as a constant of the module whose construct causes it: `docs/security.md` lists these constants, and the
+    tests refuse one that suppresses nothing.
+
+    Attributes:
+        cause: Construct and part of it, in a reader's words.
+        reason: Why it is right there.
+        aws_solutions: Rules of cdk-nag's AwsSolutions pack, such as `EC23`.
+        nist_hipaa_pci: Rules that its packs NIST 800-53 r5, HIPAA and PCI DSS share, such as `IAMNoInlinePolicy`.
+        nist_hipaa: Rules that NIST 800-53 r5 and HIPAA share.
+        nist_pci: Rules that NIST 800-53 r5 and PCI DSS share.
+        cloudformation: Rules of CloudFormation Validate, which CDK runs by itself.
+    """
+
+    cause: str
+    reason: str
+    aws_solutions: tuple[str, ...] = ()
+    nist_hipaa_pci: tuple[str, ...] = ()
+    nist_hipaa: tuple[str, ...] = ()
+    nist_pci: tuple[str, ...] = ()
+    cloudformation: tuple[str, ...] = ()
+
+    def at(self, scope: IConstruct, *details: str) -> None:
+        """Accept the findings at a construct and below it.
+
+        Args:
+            scope: The construct that causes them.
+            details: What IAM4 and IAM5 name one by one, such as `Resource::*`; they are not accepted without.
+        """
+        accepted = [cdk.Acknowledgment(id=rule, reason=self.reason) for rule in self._ids(details)]
+        cdk.Validations.of(scope).acknowledge(*accepted)
+
+    def _ids(self, details: tuple[str, ...]) -> Iterator[str]:
+        for rule in self.aws_solutions:
+            names = [f"[{detail}]" for detail in details] if rule in _DETAILED else [""]
+            yield from (f"AwsSolutions::AwsSolutions-{rule}{name}" for name in names)
+        for pack, rules in (
+            ("NIST.800.53.R5", self.nist_hipaa_pci + self.nist_hipaa + self.nist_pci),
+            ("HIPAA.Security", self.nist_hipaa_pci + self.nist_hipaa),
+            ("PCI.DSS.321", self.nist_hipaa_pci + self.nist_pci),
+        ):
+            yield from (f"{pack}::{pack}-{rule}" for rule in rules)
+        yield from (f"CloudFormation-Validate::{rule}" for rule in self.cloudformation)
+
+
+SILENT_ALARM = AcceptedFinding(
+    cause="`CapacityReservation`, `LustreStore`: alarms",
+    reason="Whom an alarm tells is the user's word: add_alarm_action(...) of the alarm.",
+    nist_hipaa=("CloudWatchAlarmAction",),
+)
+
+GRANTS_ON_BUCKETS = AcceptedFinding(
+    cause="Roles: what `grant_read` and `grant_read_write` of fleets and stores add",
+    reason="CDK's grants name the actions on one bucket and its key by their first letters, and stand with the role.",
+    aws_solutions=("IAM5",),
+    nist_hipaa_pci=("IAMNoInlinePolicy",),
+)
+
+# What CDK 2.275 writes for s3.Bucket.grant_read and grant_read_write, and for the key of the bucket.
+_READ = ("s3:GetObject*", "s3:GetBucket*", "s3:List*")
+_WRITE = ("s3:DeleteObject*", "s3:Abort*", "kms:ReEncrypt*", "kms:GenerateDataKey*")
+
+
+def accept_bucket_grant(
+    grantee: iam.IGrantable, bucket: s3.IBucket, *, write: bool = False, keys: str = "*"
+) -> None:
+    """Accept what packs find in a grant of CDK on a bucket.
+
+    Args:
+        grantee: Who got it; a role or user, whose policy is meant.
+        bucket: The bucket.
+        write: Whether it may be written, too.
+        keys: The keys of the objects.
+    """
+    holder = grantee.grant_principal
+    if not isinstance(holder, cdk.Resource):  # a service or an account holds no policy of its own
+        return
+    actions = (*_READ, *_WRITE) if write else _READ
+    GRANTS_ON_BUCKETS.at(
+        holder,
+        *(f"Action::{action}" for action in actions),
+        named_resource(holder, bucket.arn_for_objects(keys)),
+    )
+
+
+def named_resource(scope: IConstruct, arn: str) -> str:
+    """A resource of a policy as cdk-nag names it in its findings, such as `Resource::<Bucket.Arn>/*`."""
+    return f"Resource::{_flat(cdk.Stack.of(scope).resolve(arn))}"
+
+
+def _flat(value: Any) -> str:
+    """Source: cdk-nag 3.0.2, src/utils/flatten-cfn-reference.ts."""
+    match value:
+        case str():
+            return value.replace("${", "<").replace("}", ">")
+        case {"Fn::Join": [delimiter, parts]}:
+            return str(delimiter).join(_flat(part) for part in parts)
+        case {"Fn::GetAtt": [resource, attribute]}:
+            return f"<{resource}.{attribute}>"
+        case {"Ref": name}:
+            return f"<{name}>"
+    return json.dumps(value, separators=(",", ":"))

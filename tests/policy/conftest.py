@@ -1,0 +1,77 @@
+"""Every app of the policy tests, synthesized once with all packs: every example, and everything on."""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+
+import everything
+from assemblies import REPORT_ONLY, Assembly, Packs
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.spec.load import load_cluster
+from store_edits import CLUSTER
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+Define = Callable[[cdk.App], object]
+
+
+@pytest.fixture(scope="session")
+def packs() -> Packs:
+    """The packs, started once."""
+    return Packs()
+
+
+@pytest.fixture(scope="session")
+def assemblies(
+    packs: Packs, app_factory: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Assembly]:
+    """Every app by name."""
+    stores = tmp_path_factory.mktemp("stores") / "cluster.yaml"
+    stores.write_text(CLUSTER, encoding="utf-8")
+    made = {}
+    for name, define in {**clusters(), "every-store": cluster(stores), **python_apps(), **stacks()}.items():
+        made[name] = packs.assemble(
+            name, app_factory(context=REPORT_ONLY, flags="without flags" not in name), define
+        )
+    return made
+
+
+def clusters() -> dict[str, Define]:
+    """The examples that are cluster files."""
+    return {file.name: cluster(file) for file in sorted(EXAMPLES.glob("*.yaml"))}
+
+
+def cluster(file: Path) -> Define:
+    """The app of a cluster file."""
+    return lambda app: build_cluster(app, load_cluster(file))
+
+
+def python_apps() -> dict[str, Define]:
+    """The examples that are CDK apps; each makes its own `cdk.App()`, and gets ours."""
+
+    def run(file: Path) -> Define:
+        def define(app: cdk.App) -> None:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(cdk, "App", lambda: app)
+                runpy.run_path(str(file))
+
+        return define
+
+    return {file.parent.name: run(file) for file in sorted(EXAMPLES.glob("*/app.py"))}
+
+
+def stacks() -> dict[str, Define]:
+    """The stacks with everything on, where only a deployment knows the Region, and where it is known."""
+    parts = ("training", "storage", "inference", "variants")
+    places = ("agnostic", "commercial", "commercial without flags")
+
+    def stack(part: str, place: str) -> Define:
+        env, zone = everything.ENVIRONMENTS[place.partition(" ")[0]]
+        return lambda app: getattr(everything, f"define_{part}")(app, env, zone)
+
+    return {f"{part} {place}": stack(part, place) for part in parts for place in places}
