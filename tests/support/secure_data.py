@@ -1,0 +1,189 @@
+"""What must hold for data, keys and permissions, beyond what policy packs see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from secure_checks import Check, Json
+
+_NO_RESOURCE_LEVEL = {
+    "autoscaling:DescribeAutoScalingGroups",
+    "autoscaling:DescribeAutoScalingInstances",
+    "ec2:DescribeInstances",
+    "ecr:GetAuthorizationToken",
+    # What a state machine needs to log and trace (Step Functions guide, "Using CloudWatch Logs").
+    "logs:CreateLogDelivery",
+    "logs:DeleteLogDelivery",
+    "logs:DescribeLogGroups",
+    "logs:DescribeResourcePolicies",
+    "logs:GetLogDelivery",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "logs:UpdateLogDelivery",
+    "xray:GetSamplingRules",
+    "xray:GetSamplingTargets",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
+}
+_RULE = "Properties.BucketEncryption.ServerSideEncryptionConfiguration.0"
+_ADMIN = {"Effect": "Allow", "Action": "s3:*", "Resource": "*", "Principal": {"AWS": "*"}}
+
+
+def _retained(resource: Json) -> bool:
+    return resource.get("DeletionPolicy") == resource.get("UpdateReplacePolicy") == "Retain"
+
+
+def _file_system(resource: Json) -> bool:
+    properties = resource["Properties"]
+    lustre = properties["LustreConfiguration"]
+    scratch = lustre["DeploymentType"].startswith("SCRATCH")  # encrypted by a key of FSx, and takes no other
+    logged = lustre["LogConfiguration"]["Level"] == "WARN_ERROR"
+    return _retained(resource) and (scratch or ("KmsKeyId" in properties and logged))
+
+
+def _bucket(resource: Json) -> bool:
+    properties = resource["Properties"]
+    closed = properties["PublicAccessBlockConfiguration"]
+    owner = properties["OwnershipControls"]["Rules"][0]["ObjectOwnership"]
+    return (
+        _retained(resource)
+        and len(closed) == 4
+        and all(closed.values())
+        and owner == "BucketOwnerEnforced"
+        and bool(properties["BucketEncryption"]["ServerSideEncryptionConfiguration"])
+    )
+
+
+def _directory_bucket(resource: Json) -> bool:
+    (rule,) = resource["Properties"]["BucketEncryption"]["ServerSideEncryptionConfiguration"]
+    default = rule["ServerSideEncryptionByDefault"]
+    return _retained(resource) and default["SSEAlgorithm"] == "aws:kms" and bool(default["KMSMasterKeyID"])
+
+
+def _statements(document: Json) -> Iterator[Json]:
+    found = document["Statement"]
+    yield from found if isinstance(found, list) else [found]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _resource_policy(document: Json) -> bool:
+    """Nobody may do anything without a condition."""
+    return all(
+        one["Effect"] == "Deny" or "Condition" in one or "*" not in str(one["Principal"])
+        for one in _statements(document)
+    )
+
+
+def _tls_only(resource: Json) -> bool:
+    document = resource["Properties"]["PolicyDocument"]
+    return _resource_policy(document) and any(
+        one["Effect"] == "Deny" and one["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+        for one in _statements(document)
+    )
+
+
+def _least_privilege(resource: Json) -> bool:
+    for one in _statements(resource["Properties"]["PolicyDocument"]):
+        actions = _list(one["Action"])
+        if any(action == "*" or action.endswith(":*") for action in actions):
+            return False
+        if "*" in _list(one["Resource"]) and not set(actions) <= _NO_RESOURCE_LEVEL:
+            return False
+    return True
+
+
+def _trusted(resource: Json) -> bool:
+    statements = _statements(resource["Properties"]["AssumeRolePolicyDocument"])
+    return all(list(one["Principal"]) == ["Service"] for one in statements)
+
+
+DATA = (
+    Check(
+        "file systems have a customer key and a log, and stay",
+        "AWS::FSx::FileSystem",
+        _file_system,
+        (
+            ("DeletionPolicy", "Delete"),
+            ("UpdateReplacePolicy", "Snapshot"),
+            ("Properties.LustreConfiguration.LogConfiguration.Level", "DISABLED"),
+        ),
+    ),
+    Check(
+        "buckets are encrypted, closed to the public, and stay",
+        "AWS::S3::Bucket",
+        _bucket,
+        (
+            ("DeletionPolicy", "Delete"),
+            ("Properties.PublicAccessBlockConfiguration.BlockPublicAcls", False),
+            ("Properties.PublicAccessBlockConfiguration", {}),
+            ("Properties.OwnershipControls.Rules.0.ObjectOwnership", "ObjectWriter"),
+            ("Properties.BucketEncryption.ServerSideEncryptionConfiguration", []),
+        ),
+    ),
+    Check(
+        "bucket policies ask for TLS, and let in nobody without a condition",
+        "AWS::S3::BucketPolicy",
+        _tls_only,
+        (
+            ("Properties.PolicyDocument.Statement", [_ADMIN]),
+            ("Properties.PolicyDocument.Statement.0.Effect", "Allow"),
+        ),
+    ),
+    Check(
+        "directory buckets have a customer key, and stay",
+        "AWS::S3Express::DirectoryBucket",
+        _directory_bucket,
+        (
+            ("DeletionPolicy", "Delete"),
+            (
+                f"{_RULE}.ServerSideEncryptionByDefault.SSEAlgorithm",
+                "AES256",
+            ),
+        ),
+    ),
+    Check(
+        "directory bucket policies ask for TLS",
+        "AWS::S3Express::BucketPolicy",
+        _tls_only,
+        (("Properties.PolicyDocument.Statement", []),),
+    ),
+    Check(
+        "keys rotate, stay, and serve nobody without a condition",
+        "AWS::KMS::Key",
+        lambda resource: (
+            _retained(resource)
+            and resource["Properties"]["EnableKeyRotation"] is True
+            and _resource_policy(resource["Properties"]["KeyPolicy"])
+        ),
+        (
+            ("Properties.EnableKeyRotation", False),
+            ("DeletionPolicy", "Delete"),
+            ("Properties.KeyPolicy.Statement", [_ADMIN]),
+        ),
+    ),
+    Check(
+        "managed policies name their actions, and resources where there are some",
+        "AWS::IAM::ManagedPolicy",
+        _least_privilege,
+        (
+            ("Properties.PolicyDocument.Statement", [_ADMIN]),
+            ("Properties.PolicyDocument.Statement.0.Resource", "*"),
+        ),
+    ),
+    Check(
+        "inline policies do, too",
+        "AWS::IAM::Policy",
+        _least_privilege,
+        (("Properties.PolicyDocument.Statement", [{**_ADMIN, "Action": "s3:GetObject"}]),),
+    ),
+    Check(
+        "only services assume roles",
+        "AWS::IAM::Role",
+        _trusted,
+        (("Properties.AssumeRolePolicyDocument.Statement.0.Principal", {"AWS": "*"}),),
+    ),
+)
