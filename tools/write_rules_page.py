@@ -8,17 +8,14 @@ The rules are read from the sources, not by importing them: modules with constru
 
 from __future__ import annotations
 
-import argparse
-import ast
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from _pages import ROOT, cell, constants_made_by, write_or_check
+
 PAGE = ROOT / "docs" / "rules.md"
-SOURCE_ROOTS = ("constructs", "stacks")
 
 AREAS = {
     "AMI": "Machine images",
@@ -68,18 +65,10 @@ class Row:
         return self.id.split("-")[1]
 
 
-def rules_in(file: Path) -> Iterator[Row]:
-    """The rules that a module defines at its top level."""
-    constants: dict[str, ast.expr] = {}
-    for statement in ast.parse(file.read_text(encoding="utf-8")).body:
-        if not isinstance(statement, ast.Assign):
-            continue
-        value = statement.value
-        if isinstance(value, ast.Call) and ast.unparse(value.func) == "define_rule":
-            rule_id, title = (_text(argument, constants) for argument in value.args)
-            (source,) = (_text(keyword.value, constants) for keyword in value.keywords)
-            yield Row(rule_id, title, source, file.relative_to(ROOT).as_posix())
-        constants |= {ast.unparse(target): value for target in statement.targets}
+def rules() -> Iterator[Row]:
+    """The rules that the modules define at their top level."""
+    for rule in constants_made_by("define_rule"):
+        yield Row(rule.argument(0), rule.argument(1), rule.keyword("source"), rule.file)
 
 
 def every_rule() -> list[Row]:
@@ -88,8 +77,7 @@ def every_rule() -> list[Row]:
     Raises:
         ValueError: If two rules have the same id, or an area has no title here.
     """
-    files = [file for root in SOURCE_ROOTS for file in sorted((ROOT / root).rglob("*.py"))]
-    rows = sorted(row for file in files for row in rules_in(file))
+    rows = sorted(rules())
     ids = [row.id for row in rows]
     if twice := sorted({rule_id for rule_id in ids if ids.count(rule_id) > 1}):
         raise ValueError(f"defined twice: {', '.join(twice)}")
@@ -107,46 +95,9 @@ def page() -> str:
             "| Id | Rule | Source | Defined in |",
             "| --- | --- | --- | --- |",
         ]
-        parts += [f"| `{row.id}` | {_cell(row.title)} | {_cell(row.source)} | `{row.file}` |" for row in rows]
+        parts += [f"| `{row.id}` | {cell(row.title)} | {cell(row.source)} | `{row.file}` |" for row in rows]
     return "\n".join(parts) + "\n"
 
 
-def main() -> int:
-    """Write or check."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if the page is not current"
-    )
-    text = page()
-    if not parser.parse_args().check:
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(text, encoding="utf-8")
-        return 0
-    if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{PAGE} is not current: run python tools/write_rules_page.py", file=sys.stderr)
-    return 1
-
-
-def _text(node: ast.expr, constants: Mapping[str, ast.expr]) -> str:
-    """The value of a string, an f-string of constants, or a constant's name."""
-    match node:
-        case ast.Constant(value=value):
-            return str(value)
-        case ast.Name(id=name) if name in constants:
-            return _text(constants[name], constants)
-        case ast.JoinedStr(values=values):
-            return "".join(_text(value, constants) for value in values)
-        case ast.FormattedValue(value=value):
-            return _text(value, constants)
-    raise ValueError(f"line {node.lineno}: not a string of constants: {ast.unparse(node)}")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(write_or_check(__doc__, PAGE, page()))

@@ -6,29 +6,8 @@ python tools/write_schema.py --check    exit 1 if it is not current
 
 from __future__ import annotations
 
-import argparse
-import sys
-
+from _pages import write_or_check
 from cdk_gpu_clusters_stacks.spec.schema import SCHEMA_FILE, schema_text
 
-
-def main() -> int:
-    """Write or check."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if the file is not current"
-    )
-    text = schema_text()
-    if not parser.parse_args().check:
-        SCHEMA_FILE.write_text(text, encoding="utf-8")
-        return 0
-    if SCHEMA_FILE.exists() and SCHEMA_FILE.read_text(encoding="utf-8") == text:
-        return 0
-    print(f"{SCHEMA_FILE} is not current: run python tools/write_schema.py", file=sys.stderr)
-    return 1
-
-
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(write_or_check(__doc__, SCHEMA_FILE, schema_text()))

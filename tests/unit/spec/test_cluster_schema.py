@@ -29,6 +29,7 @@ def test_the_tool_says_when_it_is_not(tmp_path: Path, monkeypatch: pytest.Monkey
     stale = tmp_path / "stale.json"
     stale.write_text("{}\n")
     monkeypatch.setattr(schema, "SCHEMA_FILE", stale)
+    monkeypatch.syspath_prepend(ROOT / "tools")
 
     def write_schema(*arguments: str) -> object:
         monkeypatch.setattr(sys, "argv", ["write_schema.py", *arguments])
