@@ -62,8 +62,9 @@ class Packs:
     """The packs of cdk-nag and CloudFormation Validate, made once: each of them takes seconds to start."""
 
     def __init__(self) -> None:
+        self.cloudformation = cdk.CloudFormationValidatePlugin()
         self._plugins = [
-            cdk.CloudFormationValidatePlugin(),
+            self.cloudformation,
             cdk_nag.AwsSolutionsChecks(),
             cdk_nag.NIST80053R5Checks(),
             cdk_nag.HIPAASecurityChecks(),
