@@ -68,7 +68,7 @@ format: env ## rewrite the code in the house style
 	@$(BIN)/ruff format .
 	@$(if $(SHELL_SCRIPTS),$(BIN)/shfmt -w $(SHELL_SCRIPTS))
 
-snapshots: env ## rewrite the recorded templates; review the diff
+snapshots: env ## rewrite the recorded templates and public API; review the diff
 	@CDK_VALIDATION=false $(BIN)/python -m pytest $(wildcard tests/synth tests/snapshots) --snapshot-update $(ARGS)
 
 pages: env ## rewrite the generated pages and schemas

@@ -13,13 +13,19 @@ from constructs import Construct
 from cdk_gpu_clusters import (
     Capacity,
     CapacityReservation,
+    CheckpointStore,
     ClusterNetwork,
     ClusterPlacementGroup,
     ConfigError,
     EfaSecurityGroup,
     Finding,
     GpuFleet,
+    InferenceFleet,
     InterfacePolicy,
+    LustreStore,
+    MigLayout,
+    ModelServer,
+    ServerSlots,
 )
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, plan_interfaces
@@ -62,6 +68,37 @@ class Training(cdk.Stack):
             node_count=4,
             capacity=Capacity.reservation(reservation),
         )
+
+
+class Serving(cdk.Stack):
+    """Model servers on slices of GPUs, and stores for what they read and write."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, vpc: ec2.IVpc) -> None:
+        super().__init__(scope, construct_id)
+        corpus = LustreStore(
+            self,
+            "Corpus",
+            vpc=vpc,
+            subnet=vpc.private_subnets[0],
+            storage_capacity_gib=4800,
+            throughput_mb_per_s_per_tib=250,
+        )
+        chat = InferenceFleet(
+            self,
+            "Chat",
+            vpc=vpc,
+            instance_type="p4d.24xlarge",
+            min_node_count=1,
+            max_node_count=2,
+            mig=MigLayout(["1g.5gb"] * 7),
+            slots=ServerSlots.per_mig_slice(56),
+            server=ModelServer(image="vllm/vllm-openai:v0.11.0"),
+            mounts={"/fsx": corpus},
+            clients=[ec2.Peer.ipv4("10.0.0.0/16")],
+            plain_http=True,
+        )
+        assert_type(chat.fleet, GpuFleet)
+        assert_type(CheckpointStore(self, "Checkpoints").grant_read_write(chat.fleet), iam.Grant)
 
 
 def explain(name: str) -> list[Finding]:
