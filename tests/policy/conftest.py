@@ -10,10 +10,13 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-import everything
 from assemblies import REPORT_ONLY, Assembly, Packs
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
+from everything import ENVIRONMENTS, define_training
+from everything_serving import define_serving
+from everything_stores import define_stores
+from everything_variants import define_variants
 from store_edits import CLUSTER
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -67,11 +70,16 @@ def python_apps() -> dict[str, Define]:
 
 def stacks() -> dict[str, Define]:
     """The stacks with everything on, where only a deployment knows the Region, and where it is known."""
-    parts = ("training", "storage", "inference", "variants")
+    parts = {
+        "training": define_training,
+        "stores": define_stores,
+        "serving": define_serving,
+        "variants": define_variants,
+    }
     places = ("agnostic", "commercial", "commercial without flags")
 
     def stack(part: str, place: str) -> Define:
-        env, zone = everything.ENVIRONMENTS[place.partition(" ")[0]]
-        return lambda app: getattr(everything, f"define_{part}")(app, env, zone)
+        env, zone = ENVIRONMENTS[place.partition(" ")[0]]
+        return lambda app: parts[part](app, env, zone)
 
     return {f"{part} {place}": stack(part, place) for part in parts for place in places}

@@ -21,7 +21,6 @@ OURS = ("cdk_gpu_clusters", "cdk_gpu_clusters_stacks")
 PACKAGES = (
     "cdk_gpu_clusters",
     "cdk_gpu_clusters.catalogue",
-    "cdk_gpu_clusters.inference",
     "cdk_gpu_clusters.testing",
     "cdk_gpu_clusters_stacks.spec",
 )
