@@ -41,11 +41,7 @@ def stack(app_factory: Any) -> Stack:
     """A training stack; options go to the fleet."""
 
     def make(*, starts_at: str | None = START, **options: Any) -> dict[str, Any]:
-        made = cdk.Stack(
-            app_factory(),
-            "Training",
-            synthesizer=cdk.DefaultStackSynthesizer(generate_bootstrap_version_rule=False),
-        )
+        made = cdk.Stack(app_factory(), "Training")
         network = ClusterNetwork(made, "Network", availability_zone="us-east-1a")
         GpuFleet(
             made,
@@ -57,9 +53,7 @@ def stack(app_factory: Any) -> Stack:
             capacity=Capacity.capacity_block(BLOCK, starts_at=starts_at, ends_at=END),
             **options,
         )
-        template = dict(Template.from_stack(made).to_json())
-        template["Parameters"].pop("BootstrapVersion", None)
-        return template
+        return dict(Template.from_stack(made).to_json())
 
     return make
 

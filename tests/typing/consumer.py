@@ -8,6 +8,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
 from constructs import Construct
 
 from cdk_gpu_clusters import (
@@ -29,6 +30,7 @@ from cdk_gpu_clusters import (
 )
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, plan_interfaces
+from cdk_gpu_clusters.testing import assert_efa_ready, assert_no_public_access
 
 
 class Training(cdk.Stack):
@@ -114,3 +116,10 @@ def explain(name: str) -> list[Finding]:
 def network(scope: Construct) -> ec2.IVpc:
     """A network's VPC goes wherever CDK takes one."""
     return ClusterNetwork(scope, "Network", availability_zone="us-east-1a").vpc
+
+
+def test_own_template(stack: cdk.Stack) -> None:
+    """Assertions take CDK's template, or a dictionary."""
+    template = Template.from_stack(stack)
+    assert_efa_ready(template)
+    assert_no_public_access(template.to_json())

@@ -96,7 +96,8 @@ class EmulatedAccount(ABC):
         """Create a stack, or update it where it exists.
 
         Args:
-            template: The template, such as `aws_cdk.assertions.Template.to_json()` gives.
+            template: The template, such as `aws_cdk.assertions.Template.to_json()` gives. CDK's check that the
+                account is bootstrapped is left out: nothing is uploaded here.
             stack_name: Name of the stack.
             parameters: Values for the template's parameters; a default in the template is used for the rest.
 
@@ -109,7 +110,7 @@ class EmulatedAccount(ABC):
         cloudformation = self.client("cloudformation")
         arguments = {
             "StackName": stack_name,
-            "TemplateBody": json.dumps(template),
+            "TemplateBody": json.dumps(_without_bootstrap_check(template)),
             "Capabilities": ["CAPABILITY_NAMED_IAM"],
             "Parameters": [
                 {"ParameterKey": key, "ParameterValue": value} for key, value in (parameters or {}).items()
@@ -170,3 +171,14 @@ class EmulatedAccount(ABC):
             if event["PhysicalResourceId"] == stack_id and event["ResourceStatus"] in _STARTS:
                 break
         return reasons
+
+
+def _without_bootstrap_check(template: Mapping[str, Any]) -> Json:
+    """A template without what CDK's `DefaultStackSynthesizer` adds to it."""
+    added = {"Parameters": "BootstrapVersion", "Rules": "CheckBootstrapVersion"}
+    return {
+        part: {name: one for name, one in content.items() if name != added[part]}
+        if part in added
+        else content
+        for part, content in template.items()
+    }
