@@ -11,7 +11,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
-from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret
+from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret, grant_pull
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.rules.server_image import read_ecr_image
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
@@ -114,7 +114,7 @@ class InferenceStack(cdk.Stack):
         repository = ecr.Repository.from_repository_attributes(
             self, "Image", repository_arn=arn, repository_name=found.repository
         )
-        repository.grant_pull(self.service.role)
+        grant_pull(repository, self.service.role)
 
 
 def _server(scope: Construct, server: ServerSpec) -> ModelServer:

@@ -17,6 +17,7 @@ from everything import ENVIRONMENTS, define_training
 from everything_serving import define_serving
 from everything_stores import define_stores
 from everything_variants import define_variants
+from inference_clusters import EVERYTHING
 from store_edits import CLUSTER
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -34,14 +35,17 @@ def assemblies(
     packs: Packs, app_factory: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, Assembly]:
     """Every app by name."""
-    stores = tmp_path_factory.mktemp("stores") / "cluster.yaml"
-    stores.write_text(CLUSTER, encoding="utf-8")
-    made = {}
-    for name, define in {**clusters(), "every-store": cluster(stores), **python_apps(), **stacks()}.items():
-        made[name] = packs.assemble(
+    written = {}
+    for name, text in {"every store": CLUSTER, "every key of inference": EVERYTHING}.items():
+        file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
+        file.write_text(text, encoding="utf-8")
+        written[name] = cluster(file)
+    return {
+        name: packs.assemble(
             name, app_factory(context=REPORT_ONLY, flags="without flags" not in name), define
         )
-    return made
+        for name, define in {**clusters(), **written, **python_apps(), **stacks()}.items()
+    }
 
 
 def clusters() -> dict[str, Define]:

@@ -43,7 +43,7 @@ def written(annotation: Any) -> str:
 
 
 def parameter(given: inspect.Parameter) -> str:
-    stars = {given.VAR_POSITIONAL: "*", given.VAR_KEYWORD: "**"}.get(given.kind, "")
+    stars = "*" * (given.kind is given.VAR_POSITIONAL) + "**" * (given.kind is given.VAR_KEYWORD)
     kind = "" if given.annotation is given.empty else f": {written(given.annotation)}"
     if given.default is given.empty:
         return f"{stars}{given.name}{kind}"

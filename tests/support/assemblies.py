@@ -63,7 +63,7 @@ class Packs:
 
     def __init__(self) -> None:
         self.cloudformation = cdk.CloudFormationValidatePlugin()
-        self._plugins = [
+        self._plugins: list[cdk.IPolicyValidationPlugin] = [
             self.cloudformation,
             cdk_nag.AwsSolutionsChecks(),
             cdk_nag.NIST80053R5Checks(),

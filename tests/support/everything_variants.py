@@ -15,6 +15,7 @@ from cdk_gpu_clusters import (
     InferenceFleet,
     ModelServer,
     NodeRole,
+    NodeSoftware,
     Orchestrator,
     ServerSecret,
 )
@@ -55,6 +56,7 @@ def define_variants(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
             node_count=1,
             role=role,
             fabric=fabric,
+            node_software=NodeSoftware.ASSET,
         )
     arn = stack.format_arn(service="ssm", resource="parameter", resource_name="hub-token")
     InferenceFleet(

@@ -15,13 +15,11 @@ def _template(resource: Json) -> Json:
 
 def _imds(resource: Json) -> bool:
     options = _template(resource)["MetadataOptions"]
-    # Pods of managed EKS groups, whose templates name no profile, are one hop away.
-    hops = 1 if "IamInstanceProfile" in _template(resource) or "ImageId" in _template(resource) else 2
-    return (
-        options["HttpTokens"] == "required"
-        and options["HttpPutResponseHopLimit"] <= hops
-        and options.get("InstanceMetadataTags", "disabled") == "disabled"
-    )
+    # Pods are one hop away; the templates of managed EKS groups leave image and profile to EKS.
+    hops = 1 if {"IamInstanceProfile", "ImageId"} & _template(resource).keys() else 2
+    tags = options.get("InstanceMetadataTags", "disabled")
+    allowed: bool = options["HttpPutResponseHopLimit"] <= hops and tags == "disabled"
+    return allowed and options["HttpTokens"] == "required"
 
 
 def _interfaces(resource: Json) -> bool:

@@ -30,7 +30,7 @@ from sites import Resources, Site, SiteFactory, of_type, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
-POLICY = "AWS::IAM::Policy"
+POLICY = "AWS::IAM::ManagedPolicy"
 BUCKET = {"Fn::Sub": "cdk-hnb659fds-assets-${AWS::AccountId}-${AWS::Region}"}
 SEVENTHS = MigLayout(["1g.5gb"] * 7)
 

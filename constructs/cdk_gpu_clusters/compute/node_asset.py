@@ -75,7 +75,7 @@ class NodeAsset(Construct):
                 iam.PolicyStatement(actions=["kms:Decrypt"], resources=[bucket.encryption_key.key_arn])
             )
         # Here and not under the role, which several fleets may share.
-        iam.Policy(self, "Read", roles=[role], statements=statements)
+        iam.ManagedPolicy(self, "Read", roles=[role], statements=statements)
 
     def _asset(self, content: bytes, file_extension: str) -> s3_assets.Asset:
         stage = cdk.Stage.of(self)

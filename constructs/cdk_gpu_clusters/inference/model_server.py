@@ -217,8 +217,7 @@ class ModelServer:
     def grant_use(self, role: iam.IRole) -> None:
         """Let a role pull the image, and read the secrets and the weights."""
         if not isinstance(self.image, str):
-            self.image.grant_pull(role)
-            _IMAGES_AND_SECRETS.at(role, "Resource::*")
+            grant_pull(self.image, role)
         elif self.secrets or self.registry_login is not None:
             _IMAGES_AND_SECRETS.at(role)
         for secret in self.secrets.values():
@@ -227,3 +226,9 @@ class ModelServer:
             self.registry_login.grant_read(role)
         if self.weights is not None:
             self.weights.grant_read(role)
+
+
+def grant_pull(repository: ecr.IRepository, role: iam.IRole) -> None:
+    """Let a role pull the images of a repository."""
+    repository.grant_pull(role)
+    _IMAGES_AND_SECRETS.at(role, "Resource::*")
