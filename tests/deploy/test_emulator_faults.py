@@ -13,6 +13,7 @@ from cdk_gpu_clusters.testing.emulator import provisioning
 from cdk_gpu_clusters.testing.emulator.models import creation_faults, deletion_faults
 from cdk_gpu_clusters.testing.emulator.seeds import plant
 from cdk_gpu_clusters.testing.emulator.world import World
+from mutations import drop, put
 
 Json = dict[str, Any]
 
@@ -116,63 +117,39 @@ def odcr() -> Json:
     }
 
 
-def _put(path: str, value: Any) -> Callable[[Json], None]:
-    """Set one value; the path is dotted, a number is a position in a list."""
-
-    def mutate(properties: Json) -> None:
-        *parents, last = path.split(".")
-        node: Any = properties
-        for step in parents:
-            node = node[int(step)] if step.isdigit() else node.setdefault(step, {})
-        node[int(last) if last.isdigit() else last] = value
-
-    return mutate
-
-
-def _drop(path: str) -> Callable[[Json], None]:
-    def mutate(properties: Json) -> None:
-        *parents, last = path.split(".")
-        node: Any = properties
-        for step in parents:
-            node = node[step]
-        del node[last]
-
-    return mutate
-
-
 DATA = "LaunchTemplateData"
 NICS = f"{DATA}.NetworkInterfaces"
 EBS = f"{DATA}.BlockDeviceMappings"
 
 
 def _volume(**ebs: Any) -> Callable[[Json], None]:
-    return _put(EBS, [{"DeviceName": "/dev/xvda", "Ebs": ebs}])
+    return put(EBS, [{"DeviceName": "/dev/xvda", "Ebs": ebs}])
 
 
 TEMPLATE_FAULTS: list[tuple[Callable[[], Json], Callable[[Json], None], str]] = [
-    (reserved, _put(f"{DATA}.InstanceType", "p7.48xlarge"), "there is no instance type 'p7.48xlarge'"),
-    (reserved, _put(f"{DATA}.InstanceType", "p5en.48xlarge"), "reserves p5.48xlarge, the template launches p5en.48xlarge"),
-    (reserved, _put(f"{NICS}.0.InterfaceType", "efa-only"), "the primary interface needs an IP address"),
-    (reserved, _put(f"{NICS}.2.NetworkCardIndex", 32), "p5.48xlarge has no network card 32"),
-    (reserved, _put(f"{NICS}.2.NetworkCardIndex", 3), "more than one EFA interface"),
-    (reserved, _put(f"{NICS}.0.InterfaceType", "efa"), "more than one EFA interface"),
-    (reserved, _put(f"{NICS}.5.InterfaceType", "efa-onlyy"), "'efa-onlyy' is no interface type"),
-    (reserved, _put(f"{NICS}.0.AssociatePublicIpAddress", True), "cannot be given a public address at launch"),
-    (reserved, _put(f"{NICS}.4.Ipv6AddressCount", 1), "an efa-only interface has no IP device"),
-    (reserved, _put(f"{DATA}.SecurityGroupIds", ["sg-0123456789abcdef0"]), "may not be given at the top level too"),
-    (reserved, _put(f"{DATA}.CapacityReservationSpecification", _target("cr-0aaaaaaaaaaaaaaaa")), "'cr-0aaaaaaaaaaaaaaaa' does not exist"),
-    (reserved, _put(f"{DATA}.InstanceMarketOptions", {"MarketType": "capacity-block"}), "is an On-Demand Capacity Reservation, not a Capacity Block"),
-    (reserved, _put(f"{DATA}.InstanceMarketOptions", {"MarketType": "spot"}), "Spot instances cannot use a reservation"),
-    (reserved, _drop(f"{DATA}.Placement"), "was made in the placement group 'rack'; the template names ''"),
-    (reserved, _put(f"{DATA}.Placement.GroupName", "gone"), "the placement group 'gone' does not exist"),
-    (reserved, _put(f"{DATA}.Placement.AvailabilityZone", "us-east-1b"), "is in us-east-1a, the template launches in us-east-1b"),
-    (reserved, _put(f"{DATA}.CapacityReservationSpecification.CapacityReservationPreference", "none"), "preference none cannot stand beside a target"),
-    (reserved, _put(f"{DATA}.CapacityReservationSpecification.CapacityReservationTarget", {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:123456789012:group/gone"}), "group/gone' does not exist"),
-    (block, _drop(f"{DATA}.CapacityReservationSpecification"), "market type capacity-block needs the reservation"),
-    (block, _drop(f"{DATA}.InstanceMarketOptions"), "is a Capacity Block: the market type must be capacity-block"),
-    (block, _put(f"{DATA}.Placement", {"GroupName": "rack"}), "Capacity Blocks do not support placement groups"),
-    (reserved, _put(f"{DATA}.UserData", base64.b64encode(b"#" * 16_385).decode()), "user data has 16,385 bytes raw; the limit is 16,384"),
-    (reserved, _put(f"{DATA}.UserData", "#!/bin/bash"), "user data is not base64"),
+    (reserved, put(f"{DATA}.InstanceType", "p7.48xlarge"), "there is no instance type 'p7.48xlarge'"),
+    (reserved, put(f"{DATA}.InstanceType", "p5en.48xlarge"), "reserves p5.48xlarge, the template launches p5en.48xlarge"),
+    (reserved, put(f"{NICS}.0.InterfaceType", "efa-only"), "the primary interface needs an IP address"),
+    (reserved, put(f"{NICS}.2.NetworkCardIndex", 32), "p5.48xlarge has no network card 32"),
+    (reserved, put(f"{NICS}.2.NetworkCardIndex", 3), "more than one EFA interface"),
+    (reserved, put(f"{NICS}.0.InterfaceType", "efa"), "more than one EFA interface"),
+    (reserved, put(f"{NICS}.5.InterfaceType", "efa-onlyy"), "'efa-onlyy' is no interface type"),
+    (reserved, put(f"{NICS}.0.AssociatePublicIpAddress", True), "cannot be given a public address at launch"),
+    (reserved, put(f"{NICS}.4.Ipv6AddressCount", 1), "an efa-only interface has no IP device"),
+    (reserved, put(f"{DATA}.SecurityGroupIds", ["sg-0123456789abcdef0"]), "may not be given at the top level too"),
+    (reserved, put(f"{DATA}.CapacityReservationSpecification", _target("cr-0aaaaaaaaaaaaaaaa")), "'cr-0aaaaaaaaaaaaaaaa' does not exist"),
+    (reserved, put(f"{DATA}.InstanceMarketOptions", {"MarketType": "capacity-block"}), "is an On-Demand Capacity Reservation, not a Capacity Block"),
+    (reserved, put(f"{DATA}.InstanceMarketOptions", {"MarketType": "spot"}), "Spot instances cannot use a reservation"),
+    (reserved, drop(f"{DATA}.Placement"), "was made in the placement group 'rack'; the template names ''"),
+    (reserved, put(f"{DATA}.Placement.GroupName", "gone"), "the placement group 'gone' does not exist"),
+    (reserved, put(f"{DATA}.Placement.AvailabilityZone", "us-east-1b"), "is in us-east-1a, the template launches in us-east-1b"),
+    (reserved, put(f"{DATA}.CapacityReservationSpecification.CapacityReservationPreference", "none"), "preference none cannot stand beside a target"),
+    (reserved, put(f"{DATA}.CapacityReservationSpecification.CapacityReservationTarget", {"CapacityReservationResourceGroupArn": "arn:aws:resource-groups:us-east-1:123456789012:group/gone"}), "group/gone' does not exist"),
+    (block, drop(f"{DATA}.CapacityReservationSpecification"), "market type capacity-block needs the reservation"),
+    (block, drop(f"{DATA}.InstanceMarketOptions"), "is a Capacity Block: the market type must be capacity-block"),
+    (block, put(f"{DATA}.Placement", {"GroupName": "rack"}), "Capacity Blocks do not support placement groups"),
+    (reserved, put(f"{DATA}.UserData", base64.b64encode(b"#" * 16_385).decode()), "user data has 16,385 bytes raw; the limit is 16,384"),
+    (reserved, put(f"{DATA}.UserData", "#!/bin/bash"), "user data is not base64"),
     (reserved, _volume(VolumeType="gp3", VolumeSize=200, Iops=80_001), "gp3 volumes have 3,000 to 80,000 IOPS, got 80,001"),
     (reserved, _volume(VolumeType="gp3", VolumeSize=200, Iops=9_000, Throughput=2_001), "gp3 volumes have 125 to 2,000 MiB/s, got 2,001"),
     (reserved, _volume(VolumeType="gp3", VolumeSize=200, Throughput=1_000), "at most 0.25 MiB/s per IOPS, got 1000 MiB/s for 3,000 IOPS"),

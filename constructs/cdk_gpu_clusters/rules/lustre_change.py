@@ -20,6 +20,13 @@ RATE_WITH_EFA = define_rule(
     "the throughput tier of an EFA file system never changes",
     source='FSx for Lustre user guide, "Working with EFA-enabled file systems" (stored copy of 2026)',
 )
+REPLACES_BY_TEMPLATE = define_rule(
+    "GPU-LUS-033",
+    "a template changes neither the throughput tier nor the Lustre version of a file system that holds data",
+    source='CloudFormation template reference, AWS::FSx::FileSystem ("Update requires: Replacement" of'
+    " PerUnitStorageThroughput and FileSystemTypeVersion), as in the specification inside CDK CLI 2.1148;"
+    f" {_UPDATE} could change both",
+)
 
 _NEW_STORE = (
     "keep the old value; or define a second file system beside it, copy the data, and remove the first"
@@ -29,8 +36,8 @@ _NEW_STORE = (
 def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Finding]:
     """Find what cannot be changed on a file system that is deployed.
 
-    CloudFormation does not refuse all of these by itself: `EfaEnabled`, the deployment type and the storage class are
-    not create-only in its schema, and fail or replace only during the deployment.
+    CloudFormation does not refuse all of these by itself: `EfaEnabled`, the deployment type, the storage class and the
+    throughput tier are not create-only in its schema, and fail or replace only during the deployment.
 
     Args:
         before: What is deployed.
@@ -42,13 +49,16 @@ def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Findi
         >>> [finding.id for finding in check_lustre_change(before, after)]
         ['GPU-LUS-030']
     """
-    findings = [
+    settled = [
         _replaces(name, getattr(before, name), getattr(after, name))
         for name in ("deployment_type", "storage_type", "efa")
         if getattr(before, name) != getattr(after, name)
     ]
+    findings = [*settled]
     if _number(after.version) < _number(before.version):
         findings.append(_replaces("an older version", before.version, after.version))
+    elif _number(after.version) > _number(before.version):
+        findings.append(_replaces_by_template("lustre_version", before.version, after.version))
     had = before.effective_metadata_mode is not MetadataMode.NONE
     if had != (after.effective_metadata_mode is not MetadataMode.NONE):
         findings.append(
@@ -58,17 +68,23 @@ def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Findi
         old, new = getattr(before, name), getattr(after, name)
         if old is not None and new is not None and new < old:
             findings.append(_shrinks(name.removeprefix("effective_"), old, new))
-    rates = (before.throughput_mb_per_s_per_tib, after.throughput_mb_per_s_per_tib)
-    if before.efa and after.efa and rates[0] != rates[1]:
-        findings.append(
-            RATE_WITH_EFA.finding(
-                cause="the throughput tier of a file system with EFA cannot change",
-                got=f"{rates[1]} MB/s/TiB",
-                allowed=f"{rates[0]} MB/s/TiB",
-                fix="grow the storage instead: throughput grows with it",
-            )
+    return findings if settled else findings + _check_rate(before, after)
+
+
+def _check_rate(before: LustreSizing, after: LustreSizing) -> list[Finding]:
+    old, new = before.throughput_mb_per_s_per_tib, after.throughput_mb_per_s_per_tib
+    if old == new:
+        return []
+    if not before.efa:
+        return [_replaces_by_template("throughput_mb_per_s_per_tib", old, new)]
+    return [
+        RATE_WITH_EFA.finding(
+            cause="the throughput tier of a file system with EFA cannot change",
+            got=f"{new} MB/s/TiB",
+            allowed=f"{old} MB/s/TiB",
+            fix="grow the storage instead: throughput grows with it",
         )
-    return findings
+    ]
 
 
 def _number(version: object) -> tuple[int, ...]:
@@ -79,6 +95,15 @@ def _number(version: object) -> tuple[int, ...]:
 def _replaces(name: str, before: object, after: object) -> Finding:
     return REPLACES.finding(
         cause=f"{name} would replace the file system: it is settled at its creation",
+        got=str(getattr(after, "value", after)),
+        allowed=str(getattr(before, "value", before)),
+        fix=_NEW_STORE,
+    )
+
+
+def _replaces_by_template(name: str, before: object, after: object) -> Finding:
+    return REPLACES_BY_TEMPLATE.finding(
+        cause=f"{name} would replace the file system: CloudFormation makes a new one for it",
         got=str(getattr(after, "value", after)),
         allowed=str(getattr(before, "value", before)),
         fix=_NEW_STORE,

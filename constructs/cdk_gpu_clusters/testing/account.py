@@ -82,6 +82,39 @@ class EmulatedAccount(ABC):
         deliveries: list[Json] = self._control("POST", "events", event)
         return deliveries
 
+    def make_nodes_ready(self) -> list[str]:
+        """Let every node that waits in a launching hook say that it is ready; the ids of those nodes.
+
+        Nothing boots in the emulator: what a node's own program would do, this does.
+        """
+        scaling = self.client("autoscaling")
+        ready = []
+        for group in scaling.describe_auto_scaling_groups()["AutoScalingGroups"]:
+            name = {"AutoScalingGroupName": group["AutoScalingGroupName"]}
+            hooks = [
+                hook["LifecycleHookName"]
+                for hook in scaling.describe_lifecycle_hooks(**name)["LifecycleHooks"]
+                if hook["LifecycleTransition"] == "autoscaling:EC2_INSTANCE_LAUNCHING"
+            ]
+            for node in group["Instances"]:
+                for hook in hooks if node["LifecycleState"] == "Pending:Wait" else ():
+                    scaling.complete_lifecycle_action(
+                        **name,
+                        LifecycleHookName=hook,
+                        InstanceId=node["InstanceId"],
+                        LifecycleActionResult="CONTINUE",
+                    )
+                    ready.append(str(node["InstanceId"]))
+        return list(dict.fromkeys(ready))
+
+    def set_answering(self, instance_id: str, *, answers: bool) -> None:
+        """Let the health checks of load balancers fail at a node, or succeed again.
+
+        Raises:
+            ValueError: If there is no such node.
+        """
+        self._control("POST", "health", {"instance_id": instance_id, "answers": answers})
+
     def reset(self) -> None:
         """Forget every resource, seed and event."""
         self._control("POST", "reset")
@@ -92,6 +125,7 @@ class EmulatedAccount(ABC):
         *,
         stack_name: str = "stack",
         parameters: Mapping[str, str] | None = None,
+        termination_protection: bool = False,
     ) -> dict[str, str]:
         """Create a stack, or update it where it exists.
 
@@ -100,6 +134,7 @@ class EmulatedAccount(ABC):
                 account is bootstrapped is left out: nothing is uploaded here.
             stack_name: Name of the stack.
             parameters: Values for the template's parameters; a default in the template is used for the rest.
+            termination_protection: Whether the stack refuses to be deleted.
 
         Returns:
             The outputs.
@@ -120,6 +155,9 @@ class EmulatedAccount(ABC):
             stack_id = cloudformation.create_stack(**arguments)["StackId"]
         else:
             stack_id = cloudformation.update_stack(**arguments)["StackId"]
+        cloudformation.update_termination_protection(
+            StackName=stack_name, EnableTerminationProtection=termination_protection
+        )
         stack = self._settled(stack_id)
         return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
 
@@ -127,12 +165,16 @@ class EmulatedAccount(ABC):
         """Delete a stack.
 
         Raises:
-            DeployFailed: If a resource may not be deleted.
+            DeployFailed: If the stack is protected, or a resource may not be deleted.
         """
         stack = self._stack(stack_name)
-        if stack is not None:
+        if stack is None:
+            return
+        try:
             self.client("cloudformation").delete_stack(StackName=stack_name)
-            self._settled(stack["StackId"])
+        except optional_module("botocore.exceptions").ClientError as error:
+            raise DeployFailed(stack_name, stack["StackStatus"], [str(error)]) from error
+        self._settled(stack["StackId"])
 
     def _stack(self, name: str) -> Json | None:
         botocore = optional_module("botocore.exceptions")

@@ -13,8 +13,10 @@ from typing import Any
 from .._extra import optional_module
 from . import events, provisioning
 from .engine_corrections import by_schema, with_functions, with_public_parameters, without_docker
+from .engine_types import put_right
 from .faults import Refused
-from .models import creation_faults, deletion_faults
+from .lazy_handlers import Handler, LazyHandlers
+from .models import change_faults, creation_faults, deletion_faults
 from .schemas import resource_schema
 from .world import AUTO_SCALING_GROUP, Json, Resource, World
 
@@ -32,7 +34,6 @@ _RULE_SIDES = {
     "AWS::EC2::SecurityGroupEgress": "IpPermissionsEgress",
 }
 _CLOUDFORMATION_PARTS = ("engine", "changesets", "handlers", "stacks")
-Handler = dict[str, Any]
 
 
 class Engine:
@@ -45,6 +46,7 @@ class Engine:
         self._app = optional_module("ministack.app")
         self._ec2 = optional_module("ministack.services.ec2")
         self._responses = optional_module("ministack.core.responses")
+        self._templates: dict[str, Json] = {}
         self._own: Mapping[str, Handler] = dict(self._provisioners._RESOURCE_HANDLERS)
         self._install()
 
@@ -63,9 +65,10 @@ class Engine:
         with without_docker():
             self._app._reset_all_state()
         self.world = World()
+        self._templates.clear()
 
     def _install(self) -> None:
-        handlers = _Handlers(self)
+        handlers = LazyHandlers(self.handler)
         self._provisioners._RESOURCE_HANDLERS = handlers
         parts = [
             optional_module(f"ministack.services.cloudformation.{name}") for name in _CLOUDFORMATION_PARTS
@@ -75,8 +78,11 @@ class Engine:
         stacks._property_recreation = by_schema(stacks._property_recreation)
         stacks._add_event = self._reporting(stacks._add_event)
         evaluate = with_functions(cloudformation._evaluate_conditions, cloudformation._resolve_refs)
+        deploy = self._remembering(stacks._deploy_stack_async)
         for part in parts:
             part._evaluate_conditions = evaluate
+            if hasattr(part, "_deploy_stack_async"):
+                part._deploy_stack_async = deploy
         # The engine adds stack tags to a group without PropagateAtLaunch, which the schema requires.
         self._provisioners._STACK_TAG_PROPERTY.pop(AUTO_SCALING_GROUP, None)
         ssm = optional_module("ministack.services.ssm")
@@ -85,6 +91,7 @@ class Engine:
     def handler(self, type_name: str) -> Handler | None:
         """The handler of a resource type; None for what has no schema and no handler."""
         own = self._own.get(type_name)
+        own = own and put_right(type_name, own)
         if own is not None and resource_schema(type_name) is None:
             return own
         if own is not None and type_name not in provisioning.MODELLED_TYPES:
@@ -129,8 +136,11 @@ class Engine:
         """A handler of this library's models."""
 
         def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
-            properties = self._accepted(type_name, logical_id, given)
-            resource = provisioning.create(self.world, type_name, logical_id, properties, stack_name)
+            policy = self._update_policy(stack_name, logical_id)
+            properties = self._accepted(type_name, logical_id, given, policy)
+            resource = provisioning.create(
+                self.world, type_name, logical_id, properties, stack_name, update_policy=policy
+            )
             self._apply_rule(resource.type, resource.properties)
             return resource.physical_id, resource.attributes
 
@@ -138,14 +148,19 @@ class Engine:
             physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
         ) -> tuple[str, Json]:
             name = logical_id or physical_id
-            properties = self._accepted(type_name, name, new)
             resource = self.world.find(type_name, physical_id)
             if resource is None or provisioning.replaces(type_name, old, new):
                 created = create(name, new, stack_name)
                 self._provisioners._delete_predecessor(delete, physical_id, old)
                 return created
+            policy = self._update_policy(stack_name, name)
+            with self.world.without(resource):
+                properties = self._accepted(type_name, name, new, policy)
+            faults = change_faults(type_name, physical_id, resource.properties, properties, self.world)
+            if faults:
+                raise Refused(f"{type_name} {name}", faults)
             self._withdraw_rule(type_name, resource.properties)
-            provisioning.update(self.world, resource, properties)
+            provisioning.update(self.world, resource, properties, update_policy=policy)
             self._apply_rule(type_name, properties)
             return physical_id, resource.attributes
 
@@ -158,7 +173,21 @@ class Engine:
 
         return {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
 
-    def _accepted(self, type_name: str, logical_id: str, given: Json) -> Json:
+    def _update_policy(self, stack_name: str, logical_id: str) -> Json:
+        definition = self._templates.get(stack_name, {}).get("Resources", {}).get(logical_id, {})
+        policy: Json = definition.get("UpdatePolicy", {})
+        return policy
+
+    def _remembering(self, deploy: Callable[..., Any]) -> Callable[..., Any]:
+        """A stack's deploy that notes the template first: handlers get properties only."""
+
+        def remembered(stack_name: str, stack_id: str, template: Json, *rest: Any, **more: Any) -> Any:
+            self._templates[stack_name] = template
+            return deploy(stack_name, stack_id, template, *rest, **more)
+
+        return remembered
+
+    def _accepted(self, type_name: str, logical_id: str, given: Json, policy: Json | None = None) -> Json:
         """The properties as the schema types them.
 
         Raises:
@@ -167,7 +196,7 @@ class Engine:
         self.world.account, self.world.region = self._responses.get_account_id(), self._responses.get_region()
         schema = resource_schema(type_name, self.world.region)
         properties = schema.coerce(given) if schema is not None else given
-        faults = creation_faults(type_name, properties, self.world)
+        faults = creation_faults(type_name, properties, self.world, update_policy=policy or {})
         if faults:
             raise Refused(f"{type_name} {logical_id}", faults)
         return properties
@@ -250,31 +279,6 @@ class Engine:
             events.emit(self.world, event)
 
         return report
-
-
-class _Handlers(dict[str, Handler]):
-    """Handlers by type, made when first asked for."""
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__()
-        self._engine = engine
-
-    def __contains__(self, type_name: object) -> bool:
-        return isinstance(type_name, str) and self.get(type_name) is not None
-
-    def __missing__(self, type_name: str) -> Handler:
-        found: Handler | None = self.get(type_name)
-        if found is None:
-            raise KeyError(type_name)
-        return found
-
-    def get(self, type_name: str, default: Any = None) -> Any:
-        if not dict.__contains__(self, type_name):
-            made = self._engine.handler(type_name)
-            if made is None:
-                return default
-            self[type_name] = made
-        return dict.__getitem__(self, type_name)
 
 
 @cache

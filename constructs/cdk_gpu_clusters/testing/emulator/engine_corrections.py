@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from .._extra import optional_module
+from .provisioning import may_replace
 from .schemas import resource_schema
 from .world import Json
 
@@ -54,6 +55,8 @@ def by_schema(recreation: Callable[[str, str], str]) -> Callable[[str, str], str
         schema = resource_schema(type_name)
         if schema is None or name in schema.conditional_create_only_names:
             return recreation(type_name, name)
+        if may_replace(type_name, name):
+            return "Conditionally"
         return "Always" if name in schema.create_only_names else "Never"
 
     return recreates

@@ -1,20 +1,16 @@
-"""Auto Scaling at run time: sizes change, instances are launched or refused, hooks hold them.
-
-An emulated launch succeeds when the reservation that the launch template targets accepts launches now and has room;
-nothing else (quota, insufficient capacity, boot) is modelled.
-"""
+"""Auto Scaling groups at run time: sizes change, and instances come and go to meet them."""
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import timedelta
 
-from .clock import format_time
+from . import lifecycle
 from .faults import ApiError
-from .groups import Group, Instance
-from .reservations import Reservation
-from .world import AUTO_SCALING_GROUP, LIFECYCLE_HOOK, Json, Resource, World, template_specification
-
-_LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
+from .groups import IN_SERVICE, Group, Instance
+from .launches import launch
+from .rolling_updates import roll
+from .targets import is_unhealthy
+from .world import AUTO_SCALING_GROUP, Json, Resource, World
 
 
 def create_group(world: World, resource: Resource) -> None:
@@ -36,6 +32,7 @@ def update_group(world: World, resource: Resource) -> None:
     group.minimum, group.maximum = int(given["MinSize"]), int(given["MaxSize"])
     desired = int(given.get("DesiredCapacity", group.desired))
     group.desired = min(max(desired, group.minimum), group.maximum)
+    roll(world, resource, group)
     settle(world)
 
 
@@ -94,144 +91,90 @@ def resize(world: World, name: str, changes: Json) -> None:
     settle(world)
 
 
+def complete_lifecycle_action(world: World, name: str, instance_id: str, hook: str, result: str) -> None:
+    """End a hook's hold: a launching instance goes into service (CONTINUE) or ends (ABANDON), a leaving one ends.
+
+    Raises:
+        ApiError: `ValidationError` where the hook holds no such instance.
+    """
+    lifecycle.complete(world, group_named(world, name), instance_id, hook, result)
+    settle(world)
+
+
+def set_health(world: World, instance_id: str, status: str, *, respect_grace: bool) -> None:
+    """Mark an instance, as SetInstanceHealth does.
+
+    Raises:
+        ApiError: `ValidationError` where there is no such instance.
+    """
+    for group in world.groups.values():
+        for one in group.instances:
+            if one.id == instance_id:
+                if not (respect_grace and _in_grace(world, group, one)):
+                    one.is_healthy = status == "Healthy"
+                settle(world)
+                return
+    raise ApiError("ValidationError", f"Instance Id not found - No managed instance found: {instance_id}")
+
+
+def set_answering(world: World, instance_id: str, *, answers: bool) -> Json:
+    """Let the health checks of load balancers fail at an instance, or succeed again.
+
+    Raises:
+        ValueError: If there is no such instance.
+    """
+    if not any(one.id == instance_id for group in world.groups.values() for one in group.instances):
+        raise ValueError(f"there is no instance {instance_id}")
+    if answers:
+        world.failing_instances.discard(instance_id)
+    else:
+        world.failing_instances.add(instance_id)
+    settle(world)
+    return {}
+
+
 def settle(world: World) -> None:
     """Bring every group to its desired capacity, as far as launches are possible now."""
     for group in world.groups.values():
         _end_lost_instances(world, group)
-        if len(group.instances) > group.desired:
-            _terminate(world, group, len(group.instances) - group.desired)
-        elif len(group.instances) < group.desired and "Launch" not in group.suspended:
-            _launch(world, group, group.desired - len(group.instances))
-
-
-def _target(world: World, group: Group) -> tuple[list[Reservation], bool]:
-    data = world.data_of_group(group.name) or {}
-    target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
-    if "CapacityReservationId" in target:
-        found = world.reservations().get(target["CapacityReservationId"])
-        return ([found] if found else []), True
-    if "CapacityReservationResourceGroupArn" in target:
-        return world.reservations_in_group(target["CapacityReservationResourceGroupArn"]) or [], True
-    return [], False
-
-
-def _used(world: World, reservation_id: str) -> int:
-    return sum(
-        one.reservation_id == reservation_id for group in world.groups.values() for one in group.instances
-    )
+        lifecycle.end_waits(world, group)
+        _end_unhealthy_instances(world, group)
+        surplus = len(group.staying) - group.desired
+        if surplus > 0:
+            for one in group.staying[-surplus:]:
+                lifecycle.leave(world, group, one, "the desired capacity fell")
+        elif surplus < 0 and "Launch" not in group.suspended:
+            launch(world, group, -surplus)
 
 
 def _end_lost_instances(world: World, group: Group) -> None:
     """EC2 ends the instances of a Capacity Block from 30 minutes before its end."""
     known, now = world.reservations(), world.clock.now()
-    lost = [
-        one
-        for one in group.instances
-        if one.reservation_id in known
-        and known[one.reservation_id].is_block
-        and not known[one.reservation_id].accepts_launches(now)
-    ]
-    for one in lost:
-        group.instances.remove(one)
-        _note(
-            world, group, "Successful", f"Terminating EC2 instance: {one.id}", "the Capacity Block is ending"
-        )
+    for one in list(group.instances):
+        reservation = known.get(one.reservation_id)
+        if reservation is not None and reservation.is_block and not reservation.accepts_launches(now):
+            group.instances.remove(one)
+            reason = "the Capacity Block is ending"
+            group.note(world, "Successful", f"Terminating EC2 instance: {one.id}", reason)
 
 
-def _terminate(world: World, group: Group, count: int) -> None:
-    for one in group.instances[-count:]:
-        _note(world, group, "Successful", f"Terminating EC2 instance: {one.id}", "the desired capacity fell")
-    del group.instances[-count:]
-
-
-def _launch(world: World, group: Group, count: int) -> None:
-    reservations, targeted = _target(world, group)
-    now = world.clock.now()
-    for _ in range(count):
-        usable = [
-            one for one in reservations if one.accepts_launches(now) and _used(world, one.id) < one.count
-        ]
-        if targeted and not usable:
-            states = (
-                ", ".join(f"{one.id} is {one.state(now)}" for one in reservations) or "its target is gone"
-            )
-            _note(world, group, "Failed", "Launching a new EC2 instance", f"no reserved capacity: {states}")
-            return
-        instance = _new_instance(world, group, usable[0] if usable else None)
-        group.instances.append(instance)
-        _note(world, group, "Successful", f"Launching a new EC2 instance: {instance.id}", "")
-
-
-def _new_instance(world: World, group: Group, reservation: Reservation | None) -> Instance:
-    resource = world.find(AUTO_SCALING_GROUP, group.name)
-    given: Json = resource.properties if resource else {}
-    specification = template_specification(given) or {}
-    data = world.data_of_group(group.name) or {}
-    subnets = given.get("VPCZoneIdentifier", [])
-    return Instance(
-        id=world.new_id("i-", group.name),
-        instance_type=data.get("InstanceType", ""),
-        availability_zone=(world.zone_of_subnet(subnets[0]) or "") if subnets else "",
-        template_version=str(specification.get("Version", "$Default")),
-        reservation_id=reservation.id if reservation else "",
-        lifecycle_state="Pending:Wait" if _launching_hooks(world, group.name) else "InService",
-    )
-
-
-def _launching_hooks(world: World, name: str) -> bool:
-    return any(hook["LifecycleTransition"] == _LAUNCHING for hook in hooks_of(world, name))
-
-
-def hooks_of(world: World, name: str) -> list[Json]:
-    """Every lifecycle hook of a group: those inside it and those of their own, in `DescribeLifecycleHooks` form."""
-    resource = world.find(AUTO_SCALING_GROUP, name)
-    inside = resource.properties.get("LifecycleHookSpecificationList", []) if resource else []
-    own = [
-        {"LifecycleHookName": hook.physical_id.split("|")[-1], **hook.properties}
-        for hook in world.of_type(LIFECYCLE_HOOK)
-        if hook.properties.get("AutoScalingGroupName") == name
-    ]
-    defaults: Json = {"HeartbeatTimeout": 3600, "DefaultResult": "ABANDON", "AutoScalingGroupName": name}
-    return [{**defaults, **hook, "GlobalTimeout": 172_800} for hook in [*inside, *own]]
-
-
-def complete_lifecycle_action(world: World, name: str, instance_id: str, result: str) -> None:
-    """Let an instance that waits in a launching hook go into service (CONTINUE) or end (ABANDON).
-
-    Raises:
-        ApiError: `ValidationError` where no such instance waits.
-    """
-    group = group_named(world, name)
-    waiting = [
-        one for one in group.instances if one.id == instance_id and one.lifecycle_state == "Pending:Wait"
-    ]
-    if not waiting:
-        raise ApiError("ValidationError", f"No active Lifecycle Action found with instance ID {instance_id}")
-    if result == "CONTINUE":
-        waiting[0].lifecycle_state = "InService"
+def _end_unhealthy_instances(world: World, group: Group) -> None:
+    """Auto Scaling replaces what is marked unhealthy, and what a load balancer finds so after the grace period."""
+    if {"HealthCheck", "ReplaceUnhealthy"} & group.suspended:
         return
-    group.instances.remove(waiting[0])
-    _note(
-        world,
-        group,
-        "Cancelled",
-        f"Launching a new EC2 instance: {instance_id}",
-        "a lifecycle hook abandoned it",
-    )
-    settle(world)
+    by_balancer = "ELB" in str(_properties(world, group).get("HealthCheckType", "EC2"))
+    for one in group.staying:
+        lost = by_balancer and is_unhealthy(world, group, one) and not _in_grace(world, group, one)
+        if one.lifecycle_state == IN_SERVICE and (lost or not one.is_healthy):
+            reason = "an ELB health check failed" if lost else "it was marked unhealthy"
+            lifecycle.leave(world, group, one, reason)
 
 
-def _note(world: World, group: Group, status: str, description: str, message: str) -> None:
-    now = world.clock.now()
-    activity: dict[str, Any] = {
-        "ActivityId": world.new_id("", f"{group.name} activity", 32),
-        "AutoScalingGroupName": group.name,
-        "Description": description,
-        "Cause": f"At {format_time(now)} the group had a desired capacity of {group.desired}.",
-        "StartTime": now,
-        "EndTime": now,
-        "StatusCode": status,
-        "StatusMessage": message,
-        "Progress": 100,
-    }
-    group.activities.insert(0, activity)
+def _in_grace(world: World, group: Group, instance: Instance) -> bool:
+    seconds = int(_properties(world, group).get("HealthCheckGracePeriod", 0))
+    return world.clock.now() < instance.since + timedelta(seconds=seconds)
+
+
+def _properties(world: World, group: Group) -> Json:
+    resource = world.find(AUTO_SCALING_GROUP, group.name)
+    return resource.properties if resource else {}

@@ -8,8 +8,8 @@ import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
-from . import events
-from .api import OPERATIONS, answer
+from . import events, fleets
+from .api import SIGNED_NAMES, answer
 from .clock import format_time, parse_time
 from .engine import Engine
 from .seeds import plant
@@ -39,17 +39,17 @@ class Front:
             await _respond(send, status, "application/json", json.dumps(document, default=str))
             return
         key, region, service = _signed_for(scope)
-        if service not in OPERATIONS:
+        if service not in SIGNED_NAMES:
             await self._engine.asgi(scope, receive, send)
             return
         body = await _body(receive)
         self._engine.world.region = region
         self._engine.world.account = key if re.fullmatch(r"\d{12}", key) else self._engine.world.account
-        answered = answer(self._engine.world, service, body.decode())
+        answered = answer(self._engine.world, service, _header(scope, b"x-amz-target"), body)
         if answered is None:
             await self._engine.asgi(scope, _replay(body, receive), send)
         else:
-            await _respond(send, answered[0], "text/xml", answered[1])
+            await _respond(send, answered.status, answered.content_type, answered.text)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -79,6 +79,8 @@ class Front:
                 return 200, move_clock(world, parse_time(document["to"]))
             if action == "POST events":
                 return 200, events.emit(world, document)
+            if action == "POST health":
+                return 200, fleets.set_answering(world, document["instance_id"], answers=document["answers"])
             if action == "POST seed":
                 plant(world, document)
                 return 200, {}
@@ -92,12 +94,12 @@ class Front:
 
 def _signed_for(scope: Scope) -> tuple[str, str, str]:
     """Access key, Region and service of the request's signature."""
-    for name, value in scope.get("headers", ()):
-        if name == b"authorization":
-            found = _CREDENTIAL.search(value.decode("latin-1"))
-            if found:
-                return found[1], found[2], found[3]
-    return "", "", ""
+    found = _CREDENTIAL.search(_header(scope, b"authorization"))
+    return (found[1], found[2], found[3]) if found else ("", "", "")
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    return next((value.decode("latin-1") for key, value in scope.get("headers", ()) if key == name), "")
 
 
 async def _body(receive: Receive) -> bytes:

@@ -10,22 +10,42 @@ import re
 from collections.abc import Callable, Mapping
 
 from . import fleets
+from .attributes import Birth, special_attributes
 from .clock import format_time
 from .faults import Fault, Refused
+from .models.file_systems import REPLACING, configuration
+from .models.load_balancers import settings_after
 from .schemas import ResourceSchema, resource_schema
-from .world import AUTO_SCALING_GROUP, CAPACITY_RESERVATION, LAUNCH_TEMPLATE, Json, Resource, World
+from .world import (
+    AUTO_SCALING_GROUP,
+    CAPACITY_RESERVATION,
+    FILE_SYSTEM,
+    LAUNCH_TEMPLATE,
+    LISTENER,
+    LISTENER_RULE,
+    LOAD_BALANCER,
+    SCALING_POLICY,
+    TARGET_GROUP,
+    Json,
+    Resource,
+    World,
+)
 
 MODELLED_TYPES = frozenset(
     {
         LAUNCH_TEMPLATE,
         CAPACITY_RESERVATION,
         AUTO_SCALING_GROUP,
+        LISTENER,
+        LISTENER_RULE,
+        LOAD_BALANCER,
+        SCALING_POLICY,
+        TARGET_GROUP,
         "AWS::EC2::PlacementGroup",
         "AWS::EC2::SecurityGroupIngress",
         "AWS::EC2::SecurityGroupEgress",
         "AWS::AutoScaling::LifecycleHook",
         "AWS::AutoScaling::ScheduledAction",
-        "AWS::AutoScaling::ScalingPolicy",
         "AWS::AutoScaling::WarmPool",
     }
 )
@@ -43,7 +63,15 @@ _PREFIXES: Mapping[str, str] = {
 _REF: Mapping[str, str] = {"AWS::EC2::EIP": "PublicIp"}
 
 
-def create(world: World, type_name: str, logical_id: str, properties: Json, stack_name: str) -> Resource:
+def create(
+    world: World,
+    type_name: str,
+    logical_id: str,
+    properties: Json,
+    stack_name: str,
+    *,
+    update_policy: Json | None = None,
+) -> Resource:
     """Make a resource and record it; the checks have run."""
     schema = resource_schema(type_name, world.region)
     if schema is None:
@@ -59,6 +87,7 @@ def create(world: World, type_name: str, logical_id: str, properties: Json, stac
         properties=properties,
         attributes=attributes,
         answered_by="model",
+        update_policy=update_policy or {},
     )
     if world.find(type_name, physical_id) is not None:
         raise Refused(type_name, [Fault(check="exists", message=f"{physical_id!r} already exists")])
@@ -78,6 +107,7 @@ def replaces(type_name: str, old: Json, new: Json) -> bool:
     if schema is None:
         return False
     changed = [name for name in schema.create_only_names if old.get(name) != new.get(name)]
+    changed += _changed_inside(type_name, old, new)
     kept = [name for name in schema.primary_identifier if name in old and old.get(name) == new.get(name)]
     if changed and kept and len(kept) == len(schema.primary_identifier):
         raise Refused(
@@ -93,9 +123,22 @@ def replaces(type_name: str, old: Json, new: Json) -> bool:
     return bool(changed)
 
 
-def update(world: World, resource: Resource, properties: Json) -> None:
+def may_replace(type_name: str, name: str) -> bool:
+    """Whether a change of a property replaces the resource under conditions that its schema does not name."""
+    return type_name == FILE_SYSTEM and name in ("LustreConfiguration", *REPLACING)
+
+
+def _changed_inside(type_name: str, old: Json, new: Json) -> list[str]:
+    """Changed properties that replace the resource though its schema does not name them."""
+    if type_name != FILE_SYSTEM:
+        return []
+    before, after = {**old, **configuration(old)}, {**new, **configuration(new)}
+    return sorted(name for name in REPLACING if before.get(name) != after.get(name))
+
+
+def update(world: World, resource: Resource, properties: Json, *, update_policy: Json | None = None) -> None:
     """Change a resource in place; the checks have run."""
-    resource.properties = properties
+    resource.properties, resource.update_policy = properties, update_policy or {}
     _UPDATED.get(resource.type, _nothing)(world, resource)
 
 
@@ -128,7 +171,10 @@ def _attributes(world: World, schema: ResourceSchema, logical_id: str, given: Js
     for path in schema.primary_identifier:  # a name that the template leaves to CloudFormation
         if path not in attributes:
             attributes[path] = given.get(path) or _made_up(path, identifier, name, arn)
-    return attributes
+    birth = Birth(
+        world=world, stack_name=stack_name, logical_id=logical_id, identifier=identifier, given=given
+    )
+    return attributes | special_attributes(schema.type_name, birth)
 
 
 def _place(attributes: Json, path: str, value: object) -> None:
@@ -137,7 +183,9 @@ def _place(attributes: Json, path: str, value: object) -> None:
         return
     attributes[path] = value  # GetAtt on a nested attribute uses the dotted form
     for parent in parents:
-        attributes = attributes.setdefault(parent, {})
+        if not isinstance(attributes.get(parent), dict):  # it was named before what is inside it
+            attributes[parent] = {}
+        attributes = attributes[parent]
     attributes[leaf] = value
 
 
@@ -219,14 +267,23 @@ def _create_auto_scaling_group(world: World, resource: Resource) -> None:
     resource.attributes |= {"AutoScalingGroupARN": arn}
 
 
+def _settle_attributes(_world: World, resource: Resource) -> None:
+    name = f"{resource.type.rsplit('::', 1)[-1]}Attributes"
+    resource.settings = settings_after(resource.settings, resource.properties.get(name, []))
+
+
 _CREATED: Mapping[str, Callable[[World, Resource], None]] = {
     LAUNCH_TEMPLATE: _create_launch_template,
     CAPACITY_RESERVATION: _create_capacity_reservation,
     AUTO_SCALING_GROUP: _create_auto_scaling_group,
+    LOAD_BALANCER: _settle_attributes,
+    TARGET_GROUP: _settle_attributes,
 }
 _STARTED: Mapping[str, Callable[[World, Resource], None]] = {AUTO_SCALING_GROUP: fleets.create_group}
 _UPDATED: Mapping[str, Callable[[World, Resource], None]] = {
     LAUNCH_TEMPLATE: _update_launch_template,
     CAPACITY_RESERVATION: _update_capacity_reservation,
     AUTO_SCALING_GROUP: fleets.update_group,
+    LOAD_BALANCER: _settle_attributes,
+    TARGET_GROUP: _settle_attributes,
 }

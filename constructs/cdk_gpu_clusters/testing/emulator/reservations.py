@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from .clock import parse_time
+from .zones import zone_name
 
 if TYPE_CHECKING:
     from .world import Resource
@@ -27,6 +28,7 @@ class Reservation:
 
     Attributes:
         id: Such as `cr-0123456789abcdef0`.
+        availability_zone: The zone's name.
         kind: `default` (On-Demand Capacity Reservation) or `capacity-block`.
         count: Instances reserved.
         fixed_state: A state that time does not change, such as `payment-failed`; empty to follow the clock.
@@ -83,6 +85,7 @@ def seeded_reservation(document: Mapping[str, Any]) -> Reservation:
         if values.get(name) is not None:
             values[name] = parse_time(values[name])
     values["fixed_state"] = values.pop("state", "") or ""
+    values["availability_zone"] = zone_name(values["availability_zone"])
     return Reservation(**values)
 
 
@@ -92,7 +95,7 @@ def reservation_of(resource: Resource) -> Reservation:
     return Reservation(
         id=resource.physical_id,
         instance_type=given["InstanceType"],
-        availability_zone=given.get("AvailabilityZone") or given.get("AvailabilityZoneId") or "",
+        availability_zone=zone_name(given.get("AvailabilityZone") or given.get("AvailabilityZoneId") or ""),
         count=int(given["InstanceCount"]),
         ends_at=parse_time(given["EndDate"]) if given.get("EndDate") else None,
         placement_group=str(given.get("PlacementGroupArn", "")).rsplit("/", 1)[-1],

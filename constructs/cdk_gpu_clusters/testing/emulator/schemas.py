@@ -130,16 +130,17 @@ def _readable(schema: Any) -> Any:
     made: Json = {}
     for key, value in schema.items():
         if key == "pattern" and isinstance(value, str):
-            if (expression := _expression(value)) is not None:
+            if (expression := readable_expression(value)) is not None:
                 made[key] = expression
         elif key == "patternProperties":
-            made[key] = {_expression(name) or "": _readable(item) for name, item in value.items()}
+            made[key] = {readable_expression(name) or "": _readable(item) for name, item in value.items()}
         else:
             made[key] = _readable(value)
     return made
 
 
-def _expression(text: str) -> str | None:
+def readable_expression(text: str) -> str | None:
+    """An AWS pattern as Python reads it; None where it cannot."""
     for theirs, ours in _UNICODE_CLASSES.items():
         text = text.replace(theirs, ours)
     text = _IMPOSSIBLE_ANCHOR.sub("", text)

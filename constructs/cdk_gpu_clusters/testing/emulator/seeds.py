@@ -1,16 +1,19 @@
 """What stands in the account before the first deploy, as JSON.
 
-No CloudFormation type buys a Capacity Block, and a cluster file may name reservations, subnets and security groups
-that exist already: those are seeded.
+No CloudFormation type buys a Capacity Block, and a cluster file may name reservations, subnets, security groups,
+buckets and certificates that exist already: those are seeded.
 
 Example:
     {"reservations": [{"id": "cr-0123456789abcdef0", "instance_type": "p5.48xlarge", "availability_zone": "us-east-1a",
                        "count": 16, "kind": "capacity-block",
                        "starts_at": "2026-12-01T11:30Z", "ends_at": "2026-12-15T11:30Z"}],
      "reservation_groups": {"ultraservers": ["cr-0123456789abcdef0"]},
+     "vpcs": ["vpc-0123456789abcdef0"],
      "subnets": {"subnet-0123456789abcdef0": "us-east-1a"},
      "security_groups": ["sg-0123456789abcdef0"],
      "placement_groups": {"rack": "cluster"},
+     "buckets": {"my-corpus": "us-east-1"},
+     "certificates": ["arn:aws:acm:us-east-1:123456789012:certificate/c-1"],
      "now": "2026-11-21T08:00Z"}
 """
 
@@ -26,9 +29,12 @@ from .world import World
 _KEYS = {
     "reservations",
     "reservation_groups",
+    "vpcs",
     "subnets",
     "security_groups",
     "placement_groups",
+    "buckets",
+    "certificates",
     "now",
     "block_event_names",
 }
@@ -48,9 +54,12 @@ def plant(world: World, seed: Mapping[str, Any]) -> None:
         world.seeded_reservations[reservation.id] = reservation
     for name, members in seed.get("reservation_groups", {}).items():
         world.seeded_reservation_groups[name] = tuple(members)
+    world.seeded_vpcs |= set(seed.get("vpcs", ()))
     world.seeded_subnets |= seed.get("subnets", {})
     world.seeded_security_groups |= set(seed.get("security_groups", ()))
     world.seeded_placement_groups |= seed.get("placement_groups", {})
+    world.seeded_buckets |= seed.get("buckets", {})
+    world.seeded_certificates |= set(seed.get("certificates", ()))
     if "block_event_names" in seed:
         delivered, warning = seed["block_event_names"]
         world.block_event_names = (delivered, warning)

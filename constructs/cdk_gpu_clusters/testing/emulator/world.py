@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from .clock import Clock
 from .groups import Group
 from .reservations import Reservation, reservation_of
+from .zones import zone_name
 
 Json = dict[str, Any]
 
@@ -22,8 +24,18 @@ SUBNET = "AWS::EC2::Subnet"
 AUTO_SCALING_GROUP = "AWS::AutoScaling::AutoScalingGroup"
 LIFECYCLE_HOOK = "AWS::AutoScaling::LifecycleHook"
 SCHEDULED_ACTION = "AWS::AutoScaling::ScheduledAction"
+SCALING_POLICY = "AWS::AutoScaling::ScalingPolicy"
 EVENTS_RULE = "AWS::Events::Rule"
 STATE_MACHINE = "AWS::StepFunctions::StateMachine"
+FILE_SYSTEM = "AWS::FSx::FileSystem"
+DATA_REPOSITORY = "AWS::FSx::DataRepositoryAssociation"
+LOAD_BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
+LISTENER = "AWS::ElasticLoadBalancingV2::Listener"
+LISTENER_RULE = "AWS::ElasticLoadBalancingV2::ListenerRule"
+TARGET_GROUP = "AWS::ElasticLoadBalancingV2::TargetGroup"
+BUCKET = "AWS::S3::Bucket"
+DIRECTORY_BUCKET = "AWS::S3Express::DirectoryBucket"
+CERTIFICATE = "AWS::CertificateManager::Certificate"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,6 +49,8 @@ class Resource:
         attributes: What `Fn::GetAtt` gives.
         answered_by: `emulator` where the engine made it, `model` where this library's model did.
         versions: Earlier and present `LaunchTemplateData`, oldest first; launch templates only.
+        settings: Attributes of a load balancer or target group, with those that an earlier template set.
+        update_policy: The template's `UpdatePolicy`, where it has one.
     """
 
     type: str
@@ -48,6 +62,8 @@ class Resource:
     attributes: Json
     answered_by: str
     versions: list[Json] = field(default_factory=list)
+    settings: dict[str, str] = field(default_factory=dict)
+    update_policy: Json = field(default_factory=dict)
 
     def document(self) -> Json:
         """The resource as JSON."""
@@ -76,6 +92,10 @@ class World:
         self.seeded_security_groups: set[str] = set()
         self.seeded_placement_groups: dict[str, str] = {}
         self.seeded_reservation_groups: dict[str, tuple[str, ...]] = {}
+        self.seeded_vpcs: set[str] = set()
+        self.seeded_buckets: dict[str, str] = {}
+        self.seeded_certificates: set[str] = set()
+        self.failing_instances: set[str] = set()
         self.groups: dict[str, Group] = {}
         self.events: list[Json] = []
         self.deliveries: list[Json] = []
@@ -108,6 +128,22 @@ class World:
         """Forget a resource."""
         self.resources.pop(f"{type_name} {physical_id}", None)
 
+    @contextmanager
+    def without(self, resource: Resource) -> Iterator[None]:
+        """The world as it is beside one resource, for the checks of an update of it."""
+        everything = self.resources
+        key = f"{resource.type} {resource.physical_id}"
+        self.resources = {name: one for name, one in everything.items() if name != key}
+        try:
+            yield
+        finally:
+            self.resources = everything
+
+    @property
+    def url_suffix(self) -> str:
+        """Domain of the Region's addresses."""
+        return "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
+
     def arn(self, service: str, path: str, region: str | None = None) -> str:
         """An ARN in this account."""
         region = region or self.region
@@ -132,15 +168,32 @@ class World:
         return None
 
     def zone_of_subnet(self, subnet_id: str) -> str | None:
-        """The Availability Zone of a subnet; None where it is not known, `""` where AWS would choose."""
+        """The name of a subnet's zone; None where there is no such subnet, `""` where AWS would choose."""
         if subnet_id in self.seeded_subnets:
-            return self.seeded_subnets[subnet_id]
+            return zone_name(self.seeded_subnets[subnet_id])
         subnet = self.find(SUBNET, subnet_id)
         if subnet is None:
             return None
-        return str(
-            subnet.properties.get("AvailabilityZone") or subnet.attributes.get("AvailabilityZone") or ""
-        )
+        given = subnet.properties.get("AvailabilityZone") or subnet.properties.get("AvailabilityZoneId")
+        return zone_name(str(given or subnet.attributes.get("AvailabilityZone") or ""))
+
+    def vpc_of_subnet(self, subnet_id: str) -> str | None:
+        """The VPC of a subnet that a stack made; None for others."""
+        subnet = self.find(SUBNET, subnet_id)
+        return None if subnet is None else str(subnet.properties["VpcId"])
+
+    def has_vpc(self, vpc_id: str) -> bool:
+        """Whether a VPC exists."""
+        return vpc_id in self.seeded_vpcs or self.find("AWS::EC2::VPC", vpc_id) is not None
+
+    def region_of_bucket(self, name: str) -> str | None:
+        """The Region of a bucket; None where there is none of that name."""
+        bucket = self.find(BUCKET, name)
+        return bucket.region if bucket else self.seeded_buckets.get(name)
+
+    def has_certificate(self, arn: str) -> bool:
+        """Whether a certificate exists."""
+        return arn in self.seeded_certificates or self.find(CERTIFICATE, arn) is not None
 
     def has_security_group(self, group_id: str) -> bool:
         """Whether a security group exists; a VPC's default group counts."""

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from .. import fleets
+from .. import fleets, lifecycle
 from ..groups import Group, Instance
-from ..world import SCHEDULED_ACTION, Json, World, template_specification
+from ..world import SCALING_POLICY, SCHEDULED_ACTION, Json, World
 
 
-def _instance(world: World, group: Group, instance: Instance) -> Json:
-    resource = world.find("AWS::AutoScaling::AutoScalingGroup", group.name)
-    specification = template_specification(resource.properties) if resource else None
+def _instance(instance: Instance) -> Json:
     return {
         "InstanceId": instance.id,
         "InstanceType": instance.instance_type,
         "AvailabilityZone": instance.availability_zone,
         "LifecycleState": instance.lifecycle_state,
-        "HealthStatus": "Healthy",
+        "HealthStatus": "Healthy" if instance.is_healthy else "Unhealthy",
         "ProtectedFromScaleIn": False,
-        "LaunchTemplate": {
-            "LaunchTemplateId": (specification or {}).get("LaunchTemplateId", ""),
-            "Version": instance.template_version,
-        },
+        "LaunchTemplate": {"LaunchTemplateId": instance.template_id, "Version": instance.template_version},
     }
 
 
@@ -44,7 +39,7 @@ def _document(world: World, group: Group) -> Json:
         "AvailabilityZones": sorted({world.zone_of_subnet(subnet) or "" for subnet in subnets} - {""}),
         "HealthCheckGracePeriod": int(given.get("HealthCheckGracePeriod", 0)),
         "CreatedTime": group.created_at,
-        "Instances": [_instance(world, group, instance) for instance in group.instances],
+        "Instances": [_instance(instance) for instance in group.instances],
         "SuspendedProcesses": [{"ProcessName": name} for name in sorted(group.suspended)],
         "EnabledMetrics": [
             {"Metric": metric, "Granularity": collection.get("Granularity", "1Minute")}
@@ -68,7 +63,7 @@ def describe_auto_scaling_instances(world: World, params: Json) -> Json:
     wanted = params.get("InstanceIds")
     return {
         "AutoScalingInstances": [
-            {"AutoScalingGroupName": group.name, **_instance(world, group, instance)}
+            {"AutoScalingGroupName": group.name, **_instance(instance)}
             for group in world.groups.values()
             for instance in group.instances
             if not wanted or instance.id in wanted
@@ -77,7 +72,7 @@ def describe_auto_scaling_instances(world: World, params: Json) -> Json:
 
 
 def describe_lifecycle_hooks(world: World, params: Json) -> Json:
-    return {"LifecycleHooks": fleets.hooks_of(world, params["AutoScalingGroupName"])}
+    return {"LifecycleHooks": lifecycle.hooks_of(world, params["AutoScalingGroupName"])}
 
 
 def describe_scaling_activities(world: World, params: Json) -> Json:
@@ -122,9 +117,46 @@ def resume_processes(world: World, params: Json) -> Json:
 
 def complete_lifecycle_action(world: World, params: Json) -> Json:
     fleets.complete_lifecycle_action(
-        world, params["AutoScalingGroupName"], params["InstanceId"], params["LifecycleActionResult"]
+        world,
+        params["AutoScalingGroupName"],
+        params["InstanceId"],
+        params["LifecycleHookName"],
+        params["LifecycleActionResult"],
     )
     return {}
+
+
+def record_lifecycle_action_heartbeat(world: World, params: Json) -> Json:
+    group = fleets.group_named(world, params["AutoScalingGroupName"])
+    lifecycle.extend(world, group, params["InstanceId"], params["LifecycleHookName"])
+    return {}
+
+
+def set_instance_health(world: World, params: Json) -> Json:
+    fleets.set_health(
+        world,
+        params["InstanceId"],
+        params["HealthStatus"],
+        respect_grace=params.get("ShouldRespectGracePeriod", True),
+    )
+    return {}
+
+
+def describe_policies(world: World, params: Json) -> Json:
+    name = params.get("AutoScalingGroupName")
+    return {
+        "ScalingPolicies": [
+            {
+                "PolicyType": "SimpleScaling",
+                **found.properties,
+                "PolicyARN": found.physical_id,
+                "PolicyName": found.attributes["PolicyName"],
+                "Enabled": True,
+            }
+            for found in world.of_type(SCALING_POLICY)
+            if name in (None, found.properties["AutoScalingGroupName"])
+        ]
+    }
 
 
 # EC2 Auto Scaling user guide, "Suspend and resume Amazon EC2 Auto Scaling processes"
@@ -145,10 +177,13 @@ OPERATIONS: Mapping[str, Callable[[World, Json], Json]] = {
     "DescribeAutoScalingGroups": describe_auto_scaling_groups,
     "DescribeAutoScalingInstances": describe_auto_scaling_instances,
     "DescribeLifecycleHooks": describe_lifecycle_hooks,
+    "DescribePolicies": describe_policies,
     "DescribeScalingActivities": describe_scaling_activities,
     "DescribeScheduledActions": describe_scheduled_actions,
+    "RecordLifecycleActionHeartbeat": record_lifecycle_action_heartbeat,
     "ResumeProcesses": resume_processes,
     "SetDesiredCapacity": set_desired_capacity,
+    "SetInstanceHealth": set_instance_health,
     "SuspendProcesses": suspend_processes,
     "UpdateAutoScalingGroup": update_auto_scaling_group,
 }

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import cache
 from typing import Any
 from xml.sax.saxutils import escape
 
-from ..._extra import optional_module
 from ..clock import format_time
+from ..service_shapes import service_model
 
 Json = dict[str, Any]
-
-
-@cache
-def _service(name: str) -> Any:
-    session = optional_module("botocore.session").get_session()
-    return session.get_service_model(name)
 
 
 def _input_name(shape: Any, default: str, ec2: bool) -> str:
@@ -33,7 +26,7 @@ def _input_name(shape: Any, default: str, ec2: bool) -> str:
 
 def read_request(service: str, operation: str, form: Mapping[str, str]) -> Json:
     """Rebuild the parameters of a call from its flat form."""
-    model = _service(service)
+    model = service_model(service)
     shape = model.operation_model(operation).input_shape
     ec2 = model.metadata["protocol"] == "ec2"
     read: Json = _read(shape, "", form, ec2) if shape is not None else {}
@@ -64,7 +57,7 @@ def _read(shape: Any, prefix: str, form: Mapping[str, str], ec2: bool) -> Any:
 
 def response_xml(service: str, operation: str, result: Json) -> str:
     """Write a result; members that the API model does not know are left out."""
-    model = _service(service)
+    model = service_model(service)
     shape = model.operation_model(operation).output_shape
     body = "".join(_members(shape, result)) if shape is not None else ""
     space = escape(str(model.metadata.get("xmlNamespace", f"http://{service}.amazonaws.com/doc/")))
@@ -79,7 +72,7 @@ def response_xml(service: str, operation: str, result: Json) -> str:
 def error_xml(service: str, code: str, message: str) -> str:
     """Write an error."""
     inner = f"<Code>{escape(code)}</Code><Message>{escape(message)}</Message>"
-    if _service(service).metadata["protocol"] == "ec2":
+    if service_model(service).metadata["protocol"] == "ec2":
         return f"<Response><Errors><Error>{inner}</Error></Errors><RequestID>emulated</RequestID></Response>"
     return f"<ErrorResponse><Error><Type>Sender</Type>{inner}</Error><RequestId>emulated</RequestId></ErrorResponse>"
 

@@ -1,7 +1,7 @@
-"""What EC2 and Auto Scaling refuse beyond the resource schemas: functions (properties, world) -> faults."""
+"""What services refuse beyond the resource schemas: functions (properties, world) -> faults."""
 
 from __future__ import annotations
 
-from .registry import creation_faults, deletion_faults
+from .registry import change_faults, creation_faults, deletion_faults
 
-__all__ = ["creation_faults", "deletion_faults"]
+__all__ = ["change_faults", "creation_faults", "deletion_faults"]

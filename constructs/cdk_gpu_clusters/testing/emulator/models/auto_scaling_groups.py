@@ -2,7 +2,9 @@
 
 Sources: EC2 Auto Scaling user guide, "Use Capacity Blocks for machine learning workloads" (no mixed instances policy,
 no warm pool, a subnet in the block's Availability Zone) and "Instance maintenance policy" (minimum 0 to 100, maximum
-100 to 200, difference at most 100, both required); API, CreateAutoScalingGroup. Stored copies of 2026.
+100 to 200, difference at most 100, both required) and "Attach an Elastic Load Balancing load balancer" (target type
+instance, same VPC); API, CreateAutoScalingGroup; CloudFormation user guide, "UpdatePolicy attribute"
+(MinInstancesInService is below MaxSize). Stored copies of 2026.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..faults import Fault
-from ..world import template_specification
+from ..world import TARGET_GROUP, template_specification
+from .network_interfaces import subnet_faults
 from .scaling_schedules import timeout_faults
 
 if TYPE_CHECKING:
@@ -24,8 +27,26 @@ def group_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
     yield from _maintenance_faults(properties.get("InstanceMaintenancePolicy"))
     for hook in properties.get("LifecycleHookSpecificationList", []):
         yield from timeout_faults(hook)
-    yield from _subnet_faults(properties, world)
+    yield from subnet_faults(properties.get("VPCZoneIdentifier", []), world, "VPCZoneIdentifier")
+    yield from _target_group_faults(properties, world)
     yield from _template_faults(properties, world)
+
+
+def update_policy_faults(policy: dict[str, Any], properties: dict[str, Any]) -> Iterator[Fault]:
+    """Faults of the `UpdatePolicy` beside a group."""
+    if "AutoScalingReplacingUpdate" in policy:
+        message = "AutoScalingReplacingUpdate is not emulated"
+        yield Fault(check="update-policy", message=message, path="UpdatePolicy")
+    rolling = policy.get("AutoScalingRollingUpdate")
+    if rolling is None:
+        return
+    least, most = int(rolling.get("MinInstancesInService", 0)), int(properties["MaxSize"])
+    if least >= most:
+        yield Fault(
+            check="rolling-update",
+            message=f"MinInstancesInService must be less than the group's MaxSize, got {least} and {most}",
+            path="UpdatePolicy",
+        )
 
 
 def _size_faults(properties: dict[str, Any]) -> Iterator[Fault]:
@@ -60,14 +81,19 @@ def _maintenance_faults(policy: dict[str, Any] | None) -> Iterator[Fault]:
         yield Fault(check="maintenance-policy", message=message, path="InstanceMaintenancePolicy")
 
 
-def _subnet_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
-    for subnet in properties.get("VPCZoneIdentifier", []):
-        if world.zone_of_subnet(subnet) is None:
-            yield Fault(
-                check="subnet-missing",
-                message=f"the subnet {subnet!r} does not exist",
-                path="VPCZoneIdentifier",
-            )
+def _target_group_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
+    vpcs = {world.vpc_of_subnet(subnet) for subnet in properties.get("VPCZoneIdentifier", [])} - {None}
+    for arn in properties.get("TargetGroupARNs", []):
+        group = world.find(TARGET_GROUP, arn)
+        message = ""
+        if group is None:
+            message = f"one or more target groups not found: {arn}"
+        elif group.properties.get("TargetType", "instance") != "instance":
+            message = f"{arn} has targets of type {group.properties['TargetType']}, not instance"
+        elif vpcs and group.properties.get("VpcId") not in vpcs:
+            message = f"{arn} is in another VPC than the group's subnets"
+        if message:
+            yield Fault(check="group-targets", message=message, path="TargetGroupARNs")
 
 
 def _template_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:

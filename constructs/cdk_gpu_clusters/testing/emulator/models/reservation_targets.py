@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..faults import Fault
+from ..zones import zone_name
 
 if TYPE_CHECKING:
     from ..reservations import Reservation
@@ -84,7 +85,7 @@ def _match_faults(data: dict[str, Any], market: str, reservation: Reservation) -
             path="LaunchTemplateData/InstanceType",
         )
     zone = data.get("Placement", {}).get("AvailabilityZone")
-    if zone and zone != reservation.availability_zone:
+    if zone and zone_name(zone) != reservation.availability_zone:
         yield Fault(
             check="reservation-zone",
             message=f"{reservation.id} is in {reservation.availability_zone}, the template launches in {zone}",

@@ -1,0 +1,95 @@
+"""FSx's description of Lustre file systems and of their links to S3."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..faults import ApiError
+from ..models.file_systems import configuration, deployment_type, lustre_version, sizing_of
+from ..world import DATA_REPOSITORY, FILE_SYSTEM, Json, Resource, World
+
+_WITH_DEFAULTS = {"DataCompressionType": "NONE", "EfaEnabled": False, "AutomaticBackupRetentionDays": 0}
+
+
+def _lustre(found: Resource) -> Json:
+    given, sizing = configuration(found.properties), sizing_of(found.properties)
+    document = {
+        **_WITH_DEFAULTS,
+        **given,
+        "DeploymentType": deployment_type(found.properties),
+        "MountName": found.attributes["LustreMountName"],
+    }
+    if sizing is not None and "MetadataConfiguration" in given:
+        document["MetadataConfiguration"] = {
+            **given["MetadataConfiguration"],
+            "Iops": sizing.effective_metadata_iops,
+        }
+    return document
+
+
+def _file_system(world: World, found: Resource) -> Json:
+    given = found.properties
+    document: Json = {
+        "OwnerId": world.account,
+        "FileSystemId": found.physical_id,
+        "FileSystemType": given["FileSystemType"],
+        "Lifecycle": "AVAILABLE",
+        "StorageType": given.get("StorageType", "SSD"),
+        "SubnetIds": given["SubnetIds"],
+        "DNSName": found.attributes["DNSName"],
+        "ResourceARN": found.attributes["ResourceARN"],
+        "Tags": given.get("Tags", []),
+    }
+    document |= {key: given[key] for key in ("StorageCapacity", "KmsKeyId") if key in given}
+    vpc = world.vpc_of_subnet(given["SubnetIds"][0])
+    document |= {"VpcId": vpc} if vpc else {}
+    if given["FileSystemType"] == "LUSTRE":
+        document |= {"FileSystemTypeVersion": lustre_version(given), "LustreConfiguration": _lustre(found)}
+    return document
+
+
+def describe_file_systems(world: World, params: Json) -> Json:
+    wanted = params.get("FileSystemIds", [])
+    known = {one.physical_id: one for one in world.of_type(FILE_SYSTEM)}
+    for identifier in wanted:
+        if identifier not in known:
+            raise ApiError("FileSystemNotFound", f"File system '{identifier}' does not exist.")
+    return {
+        "FileSystems": [_file_system(world, one) for key, one in known.items() if not wanted or key in wanted]
+    }
+
+
+def _association(found: Resource) -> Json:
+    given = found.properties
+    return {
+        "BatchImportMetaDataOnCreate": False,
+        "ImportedFileChunkSize": 1024,
+        **given,
+        "AssociationId": found.physical_id,
+        "ResourceARN": found.attributes["ResourceARN"],
+        "Lifecycle": "AVAILABLE",
+    }
+
+
+def describe_data_repository_associations(world: World, params: Json) -> Json:
+    wanted = params.get("AssociationIds", [])
+    systems = [
+        value
+        for one in params.get("Filters", [])
+        if one["Name"] == "file-system-id"
+        for value in one["Values"]
+    ]
+    return {
+        "Associations": [
+            _association(one)
+            for one in world.of_type(DATA_REPOSITORY)
+            if (not wanted or one.physical_id in wanted)
+            and (not systems or one.properties["FileSystemId"] in systems)
+        ]
+    }
+
+
+OPERATIONS: Mapping[str, Callable[[World, Json], Json]] = {
+    "DescribeDataRepositoryAssociations": describe_data_repository_associations,
+    "DescribeFileSystems": describe_file_systems,
+}
