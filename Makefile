@@ -34,7 +34,7 @@ help: ## list the targets
 env: ## make or refresh .venv and .tools from the lock files
 	@PATH='$(CALLER_PATH)' $(PYTHON) tools/setup.py
 
-demo: env ## synthesize every example and deploy one to an AWS emulator on loopback
+demo: env ## synthesize every example; deploy, edit and destroy three clusters in an AWS emulator on loopback
 	@$(BIN)/python tools/demo.py
 
 test: env ## every test that needs no root (TESTS=folders or files, ARGS=options of pytest)

@@ -10,22 +10,41 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
+from _demo_services import service_lines
+from _demo_stores import store_lines
 from cdk_gpu_clusters.testing import EmulatedAccount
 
 Json = dict[str, Any]
 
 
 def lines(account: EmulatedAccount) -> Iterator[str]:
-    """Every fleet with its hooks, interfaces, fabric, placement and reservation."""
+    """Stacks, stores, and every fleet with its hooks, interfaces, placement, reservation and load balancer."""
     yield from _stacks(account)
+    yield from _apart(store_lines(account))
     for group in account.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]:
-        yield ""
-        yield from fleet_lines(account, group)
+        yield from _apart(fleet_lines(account, group))
+    yield from _apart(service_lines(account))
+
+
+def _apart(part: Iterator[str]) -> Iterator[str]:
+    """Lines below an empty one; nothing where there are none."""
+    for number, line in enumerate(part):
+        if number == 0:
+            yield ""
+        yield line
 
 
 def brief_lines(account: EmulatedAccount) -> Iterator[str]:
-    """Only what time changes: sizes, nodes, reservations, the last activity."""
-    kept = ("fleet ", "  reservation [", "  last activity ")
+    """Only what time and edits change: sizes, nodes, versions, reservations, stores, targets."""
+    kept = (
+        "file system",
+        "fleet ",
+        "  launch template",
+        "  reservation [",
+        "service ",
+        "  targets",
+        "  scaling",
+    )
     return (line for line in lines(account) if line.startswith(kept))
 
 
@@ -43,6 +62,8 @@ def fleet_lines(account: EmulatedAccount, group: Json) -> Iterator[str]:
     template = group["LaunchTemplate"]
     states = Counter(one["LifecycleState"] for one in group["Instances"])
     nodes = ", ".join(f"{number} {state}" for state, number in states.items()) or "none"
+    versions = sorted({one["LaunchTemplate"]["Version"] for one in group["Instances"]})
+    nodes += f" of template version {' and '.join(versions)}" if versions else ""
     yield (
         f"fleet {name} [model]: minimum {group['MinSize']}, maximum {group['MaxSize']}, "
         f"desired {group['DesiredCapacity']}; nodes: {nodes}; zone {', '.join(group['AvailabilityZones']) or '-'}"

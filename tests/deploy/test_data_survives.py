@@ -23,7 +23,7 @@ Deploy = Callable[[str], list[str]]
 
 @pytest.fixture
 def account() -> Iterator[InProcessEmulator]:
-    with InProcessEmulator() as made:
+    with InProcessEmulator(seed={"buckets": {"my-corpus": "us-east-1", "my-results": "us-east-1"}}) as made:
         yield made
 
 
@@ -41,7 +41,11 @@ def deploy(account: InProcessEmulator, app_factory: Any, tmp_path: Path) -> Depl
         for stack in app.synth().stacks:
             template = json.loads(Path(stack.template_full_path).read_text())
             if deployed.get(stack.stack_name) != template:
-                account.deploy(template, stack_name=stack.stack_name)
+                account.deploy(
+                    template,
+                    stack_name=stack.stack_name,
+                    termination_protection=bool(stack.termination_protection),
+                )
             deployed[stack.stack_name] = template
             names.append(stack.stack_name)
         return names
@@ -68,9 +72,8 @@ def test_data_survive_the_destruction_of_everything_else(account: InProcessEmula
     assert len(others) == 8
     for name in others:
         account.destroy(name)
-    stays = (*HOLDS_DATA, "AWS::S3::BucketPolicy")  # a bucket keeps its TLS-only policy
-    left = {one["stack"] for one in account.resources() if one["type"] not in stays}
-    assert left <= {*names} - {*others}
+    left = [one["type"] for one in account.resources() if one["stack"] in others]
+    assert sorted(left) == [BUCKET, "AWS::S3::BucketPolicy"], "the access logs, over TLS only"
     assert held(account) == before
 
 
@@ -87,9 +90,12 @@ def test_the_network_of_a_file_system_cannot_be_deleted(account: InProcessEmulat
 def test_data_survive_their_own_stacks(account: InProcessEmulator, deploy: Deploy) -> None:
     names = deploy(CLUSTER)
     before = held(account)
-    for name in names:
-        if "-data-" in name:  # termination protection taken off first, as a person would have to
+    cloudformation = account.client("cloudformation")
+    for name in [name for name in names if "-data-" in name]:
+        with pytest.raises(DeployFailed, match="TerminationProtection is enabled"):
             account.destroy(name)
+        cloudformation.update_termination_protection(StackName=name, EnableTerminationProtection=False)
+        account.destroy(name)
     assert held(account) == before
 
 
@@ -97,11 +103,20 @@ def test_updates_keep_every_store(account: InProcessEmulator, deploy: Deploy) ->
     deploy(CLUSTER)
     before = held(account)
     text = CLUSTER
-    for name in ("more storage", "tags", "checkpoints kept longer", "fleet removed"):
-        text = text.replace(*HARMLESS[name], 1)
-        assert text != CLUSTER
-        deploy(text)
+    for name in (
+        "more storage",
+        "more storage with EFA",
+        "more elastic throughput",
+        "association added",
+        "tags",
+        "checkpoints kept longer",
+        "fleet removed",
+    ):
+        changed = text.replace(*HARMLESS[name], 1)
+        assert changed != text, name
+        deploy(changed)
         assert held(account) == before, name
+        text = changed
 
 
 def test_a_store_removed_from_the_file_stays(account: InProcessEmulator, deploy: Deploy) -> None:

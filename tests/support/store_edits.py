@@ -54,8 +54,6 @@ HARMLESS = {
     "inference fleet added": (_SERVING, _SERVING + _MORE_SERVING),
     "another model server": ("v0.11.0", "v0.11.1"),
     "tags": ("region: us-east-1\n", "region: us-east-1\ntags: { project: llama }\n"),
-    "throughput": (_CORPUS, _CORPUS.replace("500", "1000")),
-    "less throughput without EFA": (_CORPUS, _CORPUS.replace("500", "250")),
     "more storage": (_CORPUS, _CORPUS.replace("9600", "12000")),
     "more storage with EFA": (_FAST, _FAST.replace("38400", "57600")),
     "more metadata operations": (_CORPUS, _CORPUS.replace("6000", "12000")),
@@ -76,6 +74,8 @@ HARMFUL = {
     "EFA switched on": (_CORPUS, f"{_CORPUS}, efa: true", "7:103 GPU-LUS-030"),
     "EFA switched off": (", efa: true }", ", efa: false }", "11:83 GPU-LUS-030"),
     "smaller": (_CORPUS, _CORPUS.replace("9600", "4800"), "7:37 GPU-LUS-031"),
+    "throughput": (_CORPUS, _CORPUS.replace("500", "1000"), "7:72 GPU-LUS-033"),
+    "less throughput": (_CORPUS, _CORPUS.replace("500", "250"), "7:72 GPU-LUS-033"),
     "throughput with EFA": (_FAST, _FAST.replace("250", "500"), "11:73 GPU-LUS-032"),
     "fewer metadata operations": (_CORPUS, _CORPUS.replace("6000", "3000"), "7:92 GPU-LUS-031"),
     "less elastic throughput": (

@@ -96,8 +96,8 @@ TIERING = LustreSizing(
         (BASE, {}, []),
         (BASE, {"storage_capacity_gib": 7200}, []),
         (BASE, {"storage_capacity_gib": 2400}, ["GPU-LUS-031"]),
-        (BASE, {"throughput_mb_per_s_per_tib": 1000}, []),
-        (BASE, {"throughput_mb_per_s_per_tib": 125}, []),
+        (BASE, {"throughput_mb_per_s_per_tib": 1000}, ["GPU-LUS-033"]),
+        (BASE, {"throughput_mb_per_s_per_tib": 125}, ["GPU-LUS-033"]),
         (BASE, {"metadata_iops": 12_000}, []),
         (BASE, {"metadata_iops": 3000}, ["GPU-LUS-031"]),
         (BASE, {"metadata_iops": None}, []),  # automatic gives 6000 at 4800 GiB, as many as now
@@ -114,7 +114,7 @@ TIERING = LustreSizing(
         (
             replace(BASE, version="2.12", metadata_mode=MetadataMode.NONE, metadata_iops=None),
             {"version": "2.15"},
-            [],
+            ["GPU-LUS-033"],
         ),
         (
             replace(BASE, metadata_mode=MetadataMode.NONE, metadata_iops=None),
