@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import aws_cdk as cdk
+import jsii
 from constructs import Construct
 
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, raise_for
@@ -52,3 +53,27 @@ def report(scope: Construct, findings: list[Finding]) -> None:
             annotations.add_warning_v2(f"cdk_gpu_clusters:{finding.id}", str(finding))
         else:
             annotations.add_info_v2(f"cdk_gpu_clusters:{finding.id}", str(finding))
+
+
+def tag_specifications(tags: cdk.TagManager, resource_types: Sequence[str]) -> cdk.IResolvable:
+    """Tags as EC2 takes them for what it makes: the same ones for each kind of resource, as they stand in the end.
+
+    Args:
+        tags: Filled by `Tags.of(scope).add(...)` until synthesis.
+        resource_types: Such as `instance` and `volume`.
+    """
+    return cdk.Lazy.any(_TagSpecifications(tags, resource_types))
+
+
+@jsii.implements(cdk.IStableAnyProducer)
+class _TagSpecifications:
+    def __init__(self, tags: cdk.TagManager, resource_types: Sequence[str]) -> None:
+        self._tags = tags
+        self._resource_types = resource_types
+
+    def produce(self) -> Any:
+        rendered = self._tags.render_tags()
+        if not rendered:
+            return None
+        tags = [{"key": tag["Key"], "value": tag["Value"]} for tag in rendered]
+        return [{"resourceType": kind, "tags": tags} for kind in self._resource_types]

@@ -62,6 +62,8 @@ class CapacityStack(cdk.Stack):
             instance_match_criteria=InstanceMatchCriteria(wish.match),
             placement_group=group,
         )
+        for key, value in fleet.tags.items():
+            cdk.Tags.of(self).add(key, value)
         publish(self, "ReservationId", reservation.reservation_id, description="Reservation of the fleet")
         self._placed = group is not None
         if group is not None:

@@ -126,3 +126,20 @@ def test_tags_reach_every_taggable_resource(tmp_path: Path, synthesize: Synthesi
         for logical_id, resource in json.loads(text)["Resources"].items():
             if resource["Type"] in ("AWS::EC2::LaunchTemplate", "AWS::EC2::SecurityGroup", "AWS::IAM::Role"):
                 assert "llama" in json.dumps(resource), f"{name}: {logical_id}"
+
+
+def test_a_reservation_has_the_tags_and_its_placement_group_has_none(
+    tmp_path: Path, synthesize: Synthesize
+) -> None:
+    """CloudFormation replaces a placement group whose tags change, and with it the reservation made in it."""
+    path = write_cluster(tmp_path / "tagged", ["reserved"])
+    text = path.read_text().replace("region:", "tags: { project: llama }\nregion:")
+    path.write_text(text.replace("nodes: 4,", "nodes: 4, tags: { team: vision },"))
+    resources = json.loads(synthesize(path)["lab-capacity-reserved.template.json"])["Resources"].values()
+    (group,) = [each for each in resources if each["Type"] == "AWS::EC2::PlacementGroup"]
+    assert group["Properties"] == {"Strategy": "cluster"}
+    (reservation,) = [each for each in resources if each["Type"] == "AWS::EC2::CapacityReservation"]
+    (specification,) = reservation["Properties"]["TagSpecifications"]
+    assert specification["ResourceType"] == "capacity-reservation"
+    tags = {tag["Key"]: tag["Value"] for tag in specification["Tags"]}
+    assert tags == {"gpu-cluster": "lab", "project": "llama", "team": "vision"}

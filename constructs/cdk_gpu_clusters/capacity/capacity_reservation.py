@@ -7,13 +7,14 @@ from datetime import datetime
 from enum import Enum
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_resourcegroups as resourcegroups
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import SILENT_ALARM
-from cdk_gpu_clusters._cdk import errors_at, known, report
+from cdk_gpu_clusters._cdk import errors_at, known, report, tag_specifications
 from cdk_gpu_clusters.capacity.placement_group import placement_group_arn, strategy_of
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.rules.capacity import parse_instant
@@ -30,6 +31,7 @@ class InstanceMatchCriteria(str, Enum):
     OPEN = "open"
 
 
+@jsii.implements(cdk.ITaggable)
 class CapacityReservation(Construct):
     """An On-Demand Capacity Reservation: instances of one type, in one zone, billed whether used or not.
 
@@ -104,6 +106,7 @@ class CapacityReservation(Construct):
         report(self, findings)
         zone = None if zone_name is None else read_zone(zone_name)
         by_id = zone is not None and zone.is_id
+        self._tags = cdk.TagManager(cdk.TagType.KEY_VALUE, "AWS::EC2::CapacityReservation")
         self._resource = ec2.CfnCapacityReservation(
             self,
             "Resource",
@@ -118,6 +121,7 @@ class CapacityReservation(Construct):
             placement_group_arn=None
             if placement_group is None
             else placement_group_arn(self, placement_group),
+            tag_specifications=tag_specifications(self._tags, ["capacity-reservation"]),
         )
         self.reservation_id: str = self._resource.attr_id
         self.instance_type: str = instance_type
@@ -127,6 +131,12 @@ class CapacityReservation(Construct):
         self.unused_alarm: cloudwatch.Alarm | None = None
         if unused_alarm:
             self.unused_alarm = self._alarm_when_unused(after)
+
+    @property
+    @jsii.member(jsii_name="tags")
+    def tags(self) -> cdk.TagManager:
+        """Tags of the reservation, which is billed whether used or not; filled by `Tags.of(scope).add(...)`."""
+        return self._tags
 
     @property
     def reservation_arn(self) -> str:

@@ -22,7 +22,11 @@ class ClusterPlacementGroup(ec2.PlacementGroup):
     Makes one `AWS::EC2::PlacementGroup`. CloudFormation chooses its name: the resource type has no name property.
     It is an ordinary `ec2.PlacementGroup`; an existing one comes in by `ec2.PlacementGroup.from_placement_group_name`.
 
-    Source: AWS EC2 user guide, "Placement groups"; limits in `cdk_gpu_clusters.rules.placement`.
+    It takes no tags: CloudFormation replaces a placement group whose tags change, and with it a reservation that was
+    made in it.
+
+    Source: AWS EC2 user guide, "Placement groups"; CloudFormation schema of 2026-10-20 (Tags are create-only). Limits
+    stand in `cdk_gpu_clusters.rules.placement`.
 
     Example:
         >>> group = ClusterPlacementGroup(stack, "Placement")
@@ -55,6 +59,9 @@ class ClusterPlacementGroup(ec2.PlacementGroup):
         if partition_count is not None:
             report(self, check_partition_count(partition_count))
         self.placement_strategy: PlacementStrategy = strategy
+        resource = self.node.default_child
+        if isinstance(resource, ec2.CfnPlacementGroup):
+            resource.add_property_deletion_override("Tags")
 
 
 def strategy_of(placement_group: ec2.IPlacementGroup) -> PlacementStrategy:

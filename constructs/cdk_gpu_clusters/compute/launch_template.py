@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import aws_cdk as cdk
 import jsii
@@ -11,7 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import errors_at, known, report
+from cdk_gpu_clusters._cdk import errors_at, known, report, tag_specifications
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import strategy_of
 from cdk_gpu_clusters.catalogue import InstanceType
@@ -161,7 +160,7 @@ class GpuLaunchTemplate(Construct):
             or (_EKS_HOP_LIMIT if orchestrator is Orchestrator.EKS_MANAGED else 1),
         )
         data = launch_template_data(parts)
-        data["tagSpecifications"] = cdk.Lazy.any(_TagSpecifications(self._tags))
+        data["tagSpecifications"] = tag_specifications(self._tags, _TAGGED)
         self.cfn_launch_template: ec2.CfnLaunchTemplate = ec2.CfnLaunchTemplate(
             self, "Resource", launch_template_data=data
         )
@@ -241,18 +240,3 @@ def _check_purchase(
         placement=None if placement_group is None else strategy_of(placement_group),
         has_reservation_group=capacity.placement_group is placement_group,
     )
-
-
-@jsii.implements(cdk.IStableAnyProducer)
-class _TagSpecifications:
-    """The tags as they stand at synthesis, once for each kind of thing that a launch makes."""
-
-    def __init__(self, tags: cdk.TagManager) -> None:
-        self._tags = tags
-
-    def produce(self) -> Any:
-        rendered = self._tags.render_tags()
-        if not rendered:
-            return None
-        tags = [{"key": tag["Key"], "value": tag["Value"]} for tag in rendered]
-        return [{"resourceType": kind, "tags": tags} for kind in _TAGGED]
