@@ -22,6 +22,7 @@ from cdk_gpu_clusters import (
     ConfigError,
     EfaSecurityGroup,
     GpuFleet,
+    GpuLaunchTemplate,
     PlacementStrategy,
     RootVolume,
     UpdatePolicy,
@@ -502,3 +503,12 @@ def test_a_spread_group_cannot_hold_a_reservation(site: Site) -> None:
 def test_partitions_are_counted(site: Site) -> None:
     with pytest.raises(ConfigError, match="GPU-PLC-002"):
         ClusterPlacementGroup(site.stack, "Many", strategy=PlacementStrategy.PARTITION, partition_count=8)
+
+
+def test_efa_that_the_type_does_not_have_is_refused(site: Site) -> None:
+    with pytest.raises(ConfigError) as caught:
+        fleet(site, instance_type="g6.xlarge", efa=True)
+    (finding,) = caught.value.findings
+    assert (finding.id, finding.got) == ("GPU-EFA-025", "efa: true")
+    with pytest.raises(ConfigError, match="GPU-EFA-025"):
+        GpuLaunchTemplate(site.stack, "Template", instance_type="g6.xlarge", efa=True)

@@ -25,7 +25,7 @@ from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, PlacementUse, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.fleet import check_drain_of_block, check_public_subnet, check_size, check_timeout
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, plan_interfaces
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
@@ -141,6 +141,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
             *check_timeout("ready_timeout", plan.ready_timeout_seconds),
             *check_timeout("drain_timeout", plan.drain_timeout_seconds),
             *check_drain_of_block(decision, plan.drain_timeout_seconds),
+            *check_efa_wish(record, wish.efa),
             *check_mig_with_efa(record, wish.mig, efa=plan.efa),
             *(() if mig is None else mig.findings),
             *image_findings,

@@ -22,7 +22,7 @@ from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
 
 EFA_WITHOUT_GROUP = define_rule(
@@ -131,6 +131,7 @@ class GpuLaunchTemplate(Construct):
         report(
             self,
             [
+                *check_efa_wish(self.catalogue_type, efa),
                 *errors_in(_check_purchase(self, capacity, self.catalogue_type, placement_group)),
                 *self._check(fabric, security_groups, subnet, user_data),
             ],

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from cdk_gpu_clusters.rules.efa_choice import check_efa_wish
+
 from ._check_user_data import check_environment, check_script
 from ._document import Key
 from ._fault import Fault, faults_at
 from ._fleet_view import FleetView
 from ._parts import SpecParts
-from ._rules import NO_EFA
 from ._stores import check_store_name
 from .data import CheckpointsSpec, ExistingCheckpointsSpec
 from .fleet import FleetSpec
@@ -32,19 +33,7 @@ def check_training_nodes(view: FleetView, spec: FleetSpec) -> list[Fault]:
     """Find what is wrong with a training fleet of its type."""
     faults: list[Fault] = []
     if "efa" not in view.broken:
-        faults += _check_efa(view, spec)
+        faults += faults_at((*view.key, "efa"), check_efa_wish(view.type, spec.efa))
         if "interface_policy" not in view.broken:
             faults += faults_at((*view.key, "interface_policy"), view.plan_findings)
     return faults
-
-
-def _check_efa(view: FleetView, spec: FleetSpec) -> list[Fault]:
-    if not spec.efa or view.type.network.efa is not None:
-        return []
-    finding = NO_EFA.finding(
-        cause=f"{view.type.name} has no EFA",
-        got="efa: true",
-        allowed="efa: false, or a type with EFA",
-        fix="remove efa, or choose a larger size of the family",
-    )
-    return faults_at((*view.key, "efa"), [finding])

@@ -39,11 +39,6 @@ TAGS = define_rule(
 SUBNET_RANGE = define_rule(
     "GPU-SPEC-015", "an address range describes the subnet that the fleets use", source=_FORMAT
 )
-NO_EFA = define_rule(
-    "GPU-SPEC-017",
-    "EFA is asked for only where the instance type has it",
-    source="EC2 DescribeInstanceTypes, NetworkInfo.EfaSupported",
-)
 FIXED_SIZE = define_rule(
     "GPU-SPEC-018",
     "a fleet on a block has a fixed number of nodes",

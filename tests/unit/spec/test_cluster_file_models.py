@@ -320,7 +320,7 @@ def test_a_cluster_made_in_python_is_checked_by_the_same_rules() -> None:
         training=TrainingSpec(fleets={"a": fleet}),
     )
     found = check_cluster(cluster)
-    assert [(finding.id, finding.path) for finding in found] == [("GPU-SPEC-017", "training.fleets.a.efa")]
+    assert [(finding.id, finding.path) for finding in found] == [("GPU-EFA-025", "training.fleets.a.efa")]
 
 
 def test_a_warning_does_not_stop(tmp_path: Path) -> None:

@@ -316,7 +316,7 @@ WRONG_CLUSTERS = (
         "7:47 GPU-SPEC-012",
     ),
     Wrong(
-        "EFA where there is none", fleet("instance_type: g6.xlarge, nodes: 1, efa: true"), "7:51 GPU-SPEC-017"
+        "EFA where there is none", fleet("instance_type: g6.xlarge, nodes: 1, efa: true"), "7:51 GPU-EFA-025"
     ),
     Wrong(
         "block with a placement group",
