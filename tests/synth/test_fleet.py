@@ -512,3 +512,18 @@ def test_efa_that_the_type_does_not_have_is_refused(site: Site) -> None:
     assert (finding.id, finding.got) == ("GPU-EFA-025", "efa: true")
     with pytest.raises(ConfigError, match="GPU-EFA-025"):
         GpuLaunchTemplate(site.stack, "Template", instance_type="g6.xlarge", efa=True)
+
+
+def test_cluster_placement_is_that_of_the_reservation(make_site: SiteFactory) -> None:
+    """A reservation's own group is a cluster group: to ask for one is to ask for that one, and never for a second."""
+    site = make_site()
+    group = ec2.PlacementGroup.from_placement_group_name(site.stack, "Given", "training")
+    capacity = Capacity.from_reservation_id("cr-0123456789abcdef0", placement_group=group)
+    fleet(site, capacity=capacity, placement=PlacementStrategy.CLUSTER)
+    resources = site.resources()
+    assert only(resources, TEMPLATE)["LaunchTemplateData"]["Placement"] == {"GroupName": "training"}
+    assert not of_type(resources, PLACEMENT)
+    site = make_site()
+    alone = Capacity.from_reservation_id("cr-0123456789abcdef0")
+    with pytest.raises(ConfigError, match="GPU-CAP-016"):
+        fleet(site, capacity=alone, placement=PlacementStrategy.CLUSTER)
