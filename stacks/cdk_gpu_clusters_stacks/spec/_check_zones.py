@@ -65,6 +65,8 @@ def _named(network: NewNetwork | ExistingNetwork) -> Iterator[tuple[Key, str, bo
 
 def _check_type(fleet: FleetView, region: str | None, wrong: set[str]) -> list[Fault]:
     """Ask for each zone of the fleet; where only the deployment knows them, for the Region as a whole."""
+    if fleet.place_is_unsound:
+        return []
     zones = fleet.zones or (() if region is None else (f"{region}a",))
     findings = [
         finding

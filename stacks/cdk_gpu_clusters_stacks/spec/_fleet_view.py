@@ -141,9 +141,14 @@ class FleetView:
         return isinstance(self.spec, InferenceFleetSpec) and not self.spec.is_reserved
 
     @property
+    def place_is_unsound(self) -> bool:
+        """Whether a fault of the capacity hides in which of the network's subnets its nodes stand."""
+        return isinstance(self.spec, InferenceFleetSpec) and "capacity" in self.broken
+
+    @property
     def zones(self) -> tuple[str, ...]:
         """Zones that its nodes may stand in, as far as their names are known."""
-        if self.network is None or "capacity" in self.broken:
+        if self.network is None or self.place_is_unsound:
             return ()
         if not self.is_in_service_subnets:
             return (self.network.availability_zone,)

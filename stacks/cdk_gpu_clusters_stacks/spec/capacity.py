@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    BaseModel,
     BeforeValidator,
     Discriminator,
     Field,
@@ -225,11 +227,15 @@ CAPACITY_FORMS = {
 
 
 def _form(value: object) -> str | None:
+    """The form by its leading key; `reservation` leads only where it does not say more about an UltraServer block."""
     if isinstance(value, str):
         return CAPACITY_FORMS[value] if value in ("on_demand", "spot") else None
     if isinstance(value, OnDemand):
         return CAPACITY_FORMS["on_demand"]
-    return form_of(value, {key: tag for key, tag in CAPACITY_FORMS.items() if key != "on_demand"})
+    keys = type(value).model_fields if isinstance(value, BaseModel) else value
+    is_ultraserver = isinstance(keys, Mapping) and "ultraserver_block" in keys
+    others = {"on_demand", *(["reservation"] if is_ultraserver else [])}
+    return form_of(value, {key: tag for key, tag in CAPACITY_FORMS.items() if key not in others})
 
 
 CapacitySpec = Annotated[

@@ -111,6 +111,18 @@ def test_an_ultraserver_block_gives_its_terms(tmp_path: Path) -> None:
     assert (terms.kind, terms.reservation_group_arn) == (CapacityKind.ULTRASERVER_BLOCK, arn)
 
 
+def test_an_ultraserver_block_may_have_an_id_to_follow_its_events(tmp_path: Path) -> None:
+    arn, block = "arn:aws:resource-groups:us-east-1:111122223333:group/rack", "cr-0123456789abcdef0"
+    text = (
+        "instance_type: p6e-gb200.36xlarge, nodes: 18, "
+        f"capacity: {{ ultraserver_block: '{arn}', reservation: {block}, ends_at: 2026-12-15T11:30Z }}"
+    )
+    fleet = one(tmp_path, text, head=HEAD.replace("us-east-1a", "us-east-1-dfw-2a"))
+    terms = capacity_terms(fleet.capacity)
+    assert (terms.reservation_group_arn, terms.reservation_id) == (arn, block)
+    assert type(fleet).model_validate(fleet.model_dump()) == fleet
+
+
 TIMES = (
     "2026-12-15T11:30Z",
     "2026-12-15 11:30Z",

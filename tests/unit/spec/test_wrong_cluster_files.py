@@ -169,6 +169,12 @@ WRONG_SHAPES = (
         "7:56 GPU-SPEC-009",
     ),
     Wrong(
+        "capacity: a fault of the block makes no place wrong",
+        FLEETS.replace("us-east-1a", "us-east-1-dfw-2a")
+        + f"    a: {{ instance_type: p6e-gb200.36xlarge, nodes: 9, capacity: {{ {RACK}, nope: 1 }} }}\n",
+        "7:55 GPU-CAP-001, 7:145 GPU-SPEC-005",
+    ),
+    Wrong(
         "capacity: two forms",
         fleet(
             "instance_type: g6.xlarge, nodes: 1, capacity: { spot: {}, reservation: cr-0123456789abcdef0 }"
