@@ -129,7 +129,8 @@ class GpuFleet(Construct, FleetMetrics):
             interface_policy: Layout of the interfaces; full EFA bandwidth for one IP address if left out.
             fabric: Security group of the EFA fabric, to share with other fleets; a new `EfaSecurityGroup` if left out.
             security_groups: Further groups of the interfaces that have an IP address.
-            placement: Strategy of a placement group to make, or `NONE`; decided by the capacity if left out.
+            placement: Strategy of a placement group to make, or `NONE`; decided by the capacity if left out. `CLUSTER`
+                takes the group of a reservation that was made in one.
             placement_group: An existing placement group to use; excludes `placement`.
             image: Image; the newest recommended one of the type if left out, for nodes that start after a deploy.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.

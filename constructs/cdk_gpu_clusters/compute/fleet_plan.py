@@ -112,6 +112,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
         interfaces = plan_interfaces(record, policy=wish.interface_policy, efa=uses_efa(record, wish.efa))
         mig = None if wish.mig is None else plan_mig(record, wish.mig)
     capacity = _capacity(wish)
+    wish = _settle_placement(wish, capacity)
     decision = decide_capacity(capacity.terms, efa=interfaces.efa_count > 0)
     minimum = known(wish.node_count if wish.min_node_count is None else wish.min_node_count)
     maximum = known(wish.node_count if wish.max_node_count is None else wish.max_node_count)
@@ -170,6 +171,14 @@ def _capacity(wish: FleetWish) -> Capacity:
     if wish.placement is PlacementStrategy.NONE:
         return replace(capacity, placement_group=None)
     return capacity
+
+
+def _settle_placement(wish: FleetWish, capacity: Capacity) -> FleetWish:
+    """A reservation's own group is a cluster group, the only kind that can hold one: `CLUSTER` asks for no other."""
+    has_group = capacity.placement_group is not None
+    if wish.placement is PlacementStrategy.CLUSTER and wish.placement_group is None and has_group:
+        return replace(wish, placement=None)
+    return wish
 
 
 def _new_placement(wish: FleetWish, decision: CapacityDecision) -> PlacementStrategy | None:

@@ -103,8 +103,7 @@ def _ending_in_one_newline(body: str) -> str:
 def choose_software(settings: NodeSettings) -> NodeSoftware:
     """Decide how the static files of a node travel: in the user data as long as all of it fits.
 
-    That needs no bucket and no network. What counts is the size at deployment, with one length for the values of all
-    tokens: how long a token is as it is written depends on what else is in the app.
+    That needs no bucket and no network.
 
     Args:
         settings: What the node is and what it has to do.
@@ -113,14 +112,16 @@ def choose_software(settings: NodeSettings) -> NodeSoftware:
         >>> choose_software(NodeSettings(fleet_name="preprocessing")).value
         'inline'
     """
-    deployed = _TOKEN.sub("x" * _TOKEN_BYTES, render_user_data(settings))
-    fits = user_data_size_bytes(deployed) <= USER_DATA_LIMIT_BYTES
+    fits = user_data_size_bytes(render_user_data(settings)) <= USER_DATA_LIMIT_BYTES
     return NodeSoftware.INLINE if fits else NodeSoftware.ASSET
 
 
 def user_data_size_bytes(text: str) -> int:
-    """Bytes that count against EC2's limit. A token counts as it is written; its value may be longer or shorter."""
-    return len(text.encode())
+    """Bytes that count against EC2's limit, with one length for all tokens, since only a deployment knows their values.
+
+    How long a token is as it is written says nothing, and depends on what else is in the app.
+    """
+    return len(_TOKEN.sub("x" * _TOKEN_BYTES, text).encode())
 
 
 def check_user_data(text: str) -> list[Finding]:

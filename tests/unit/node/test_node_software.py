@@ -93,8 +93,10 @@ def test_what_counts_is_the_size_at_deployment_not_that_of_tokens(token: str) ->
     close = padded(16_300, log_group_name="/gpu/trainers")
     assert choose_software(close) is NodeSoftware.INLINE
     unknown = replace(close, log_group_name=token)
-    assert user_data_size_bytes(render_user_data(unknown)) < USER_DATA_LIMIT_BYTES
+    document = render_user_data(unknown)
+    assert len(document) < USER_DATA_LIMIT_BYTES
     assert choose_software(unknown) is NodeSoftware.ASSET
+    assert [finding.id for finding in check_user_data(document)] == ["GPU-UD-001"]
 
 
 def test_the_largest_node_fits_with_its_files_in_s3() -> None:
