@@ -11,7 +11,7 @@ SHELL_SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
 # Tools that write a page or a schema from the code; with --check they only compare.
 WRITERS = $(wildcard tools/write_*.py)
 # From the cheapest to the dearest, so that a wrong rule is known within seconds.
-TESTS = $(wildcard $(addprefix tests/,unit synth snapshots policy deploy packaging typing))
+TESTS = $(wildcard $(addprefix tests/,unit synth snapshots policy matrix deploy packaging typing))
 
 # A caller's virtual environment or Node must not leak in.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV

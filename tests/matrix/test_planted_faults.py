@@ -1,0 +1,70 @@
+"""Every invariant sees its fault, planted in a rule or a construct, and no other invariant takes it for its own."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import matrix.invariant
+from matrix.cluster_files import ClusterFile
+from matrix.clusters import judge
+from matrix.invariant import invariants
+from matrix.planted import FAULTS, Data, Fault
+
+LUSTRE = {"lustre": {"storage_capacity_gib": 1200, "throughput_mb_per_s_per_tib": 125}}
+
+
+def cluster(fleet: Data) -> ClusterFile:
+    """A cluster of one fleet in an existing network."""
+    network = {
+        "vpc_id": "vpc-0123456789abcdef0",
+        "subnet_ids": ["subnet-0123456789abcdef0"],
+        "availability_zone": "us-east-1a",
+    }
+    data: Data = {
+        "version": 1,
+        "name": "lab",
+        "region": "us-east-1",
+        "tags": {"team": "vision"},
+        "network": network,
+    }
+    stores = {"data": {"corpus": LUSTRE}} if "mounts" in fleet else {}
+    return ClusterFile({**data, **stores, "training": {"fleets": {"a": fleet}}})
+
+
+def broken(fleet: Data) -> set[str]:
+    """The invariants that the fleet's templates break."""
+    judgement = judge(cluster(fleet))
+    assert judgement.refusals == ()
+    return {violation.id for _, violation in judgement.violations}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.invariant for fault in FAULTS])
+def test_a_planted_fault_breaks_its_invariant_alone(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
+    fault.plant(monkeypatch)
+    assert broken(fault.fleet) == {fault.invariant}
+
+
+SOUND = {str(fault.fleet): fault.fleet for fault in FAULTS if not fault.invariant.startswith("mig-")}
+
+
+@pytest.mark.parametrize("fleet", SOUND.values(), ids=[f"fleet{index}" for index in range(len(SOUND))])
+def test_without_a_fault_nothing_is_broken(fleet: Data) -> None:
+    assert broken(fleet) == set()
+
+
+def test_invariants_know_nothing_of_the_library() -> None:
+    """They are read from the published rules; what they import is their own."""
+    folder = Path(matrix.invariant.__file__).parent
+    readers = ["asked", "cloud", "hardware", "invariant", "nodes", "published"]
+    files = [*folder.glob("of_*.py"), *(folder / f"{name}.py" for name in readers)]
+    assert len(files) > len(readers)
+    pattern = r"^\s*(from|import) (cdk_gpu_clusters|aws_cdk)"
+    assert [file.name for file in files if re.search(pattern, file.read_text(), re.MULTILINE)] == []
+
+
+def test_every_invariant_has_its_fault(tally: list[str]) -> None:
+    assert sorted(fault.invariant for fault in FAULTS) == sorted(invariants())
+    tally.append(f"planted faults: {len(FAULTS)}, one for each invariant")

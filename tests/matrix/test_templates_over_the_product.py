@@ -1,0 +1,73 @@
+"""Every accepted combination as synthesized JSON, held against the invariants."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from matrix.batches import Result, refusals, synthesize
+from matrix.coverage import Coverage, class_of, cover
+from matrix.invariant import invariants
+from matrix.outcome import outcome_of
+
+#: What was synthesized when the axes were last changed: an axis never shrinks.
+ACCEPTED, FLEETS, TEMPLATES, REFUSED = 253_000, 1_050, 4_500, 510
+
+
+@pytest.fixture(scope="module")
+def coverage() -> Coverage:
+    """What there is to synthesize."""
+    return cover()
+
+
+@pytest.fixture(scope="module")
+def results(coverage: Coverage) -> list[Result]:
+    """What came of it, from a process on each core."""
+    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        return [result for results in pool.map(synthesize, coverage.work) for result in results]
+
+
+def test_every_invariant_holds_in_every_template(
+    coverage: Coverage, results: list[Result], tally: list[str]
+) -> None:
+    broken = [f"{result.combination}: {what}" for result in results for what in result.violations]
+    assert broken[:20] == []
+    assert [result.combination for result in results] == [*coverage.fleets, *coverage.templates]
+    fleets, templates = len(coverage.fleets), len(coverage.templates)
+    others = coverage.accepted - coverage.named
+    tally.append(f"templates: {fleets + templates:,} synthesized, {fleets:,} of them as whole fleets")
+    tally.append(f"  each held against {len(invariants())} invariants")
+    tally.append(
+        f"  they are those of {coverage.named:,} accepted combinations; the other {others:,} accepted ones"
+    )
+    tally.append("  differ from one of them in the value of InstanceType alone, user data apart")
+    assert coverage.accepted >= ACCEPTED
+    assert fleets >= FLEETS
+    assert templates >= TEMPLATES
+
+
+def test_combinations_of_one_class_differ_in_the_name_of_the_type_alone(
+    results: list[Result], tally: list[str]
+) -> None:
+    """What is left out is left out rightly: wherever two of a class were synthesized, they are the same."""
+    digests: dict[object, Counter[str]] = {}
+    for result in results:
+        if result.digest:
+            key = class_of(result.combination, outcome_of(result.combination))
+            digests.setdefault(key, Counter())[result.digest] += 1
+    assert [(key, counts) for key, counts in digests.items() if len(counts) > 1] == []
+    compared = sum(counts.total() for counts in digests.values() if counts.total() > 1)
+    tally.append(f"  (compared among {compared:,} templates that are not alone in their class)")
+    assert compared > 2_000
+
+
+def test_constructs_refuse_what_the_rules_refuse(coverage: Coverage, tally: list[str]) -> None:
+    """Each type with each reason to refuse it, once: a fleet says the same as the rules."""
+    said = dict(refusals(list(coverage.refused.values())))
+    assert said == {combination: {rule} for (_, rule), combination in coverage.refused.items()}
+    tally.append(f"  {len(said):,} refused ones were given to the fleet, which names the same rule")
+    assert len(said) >= REFUSED

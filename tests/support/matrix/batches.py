@@ -1,0 +1,257 @@
+"""Combinations as synthesized templates: many in one app, and checked where they are made."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+
+from cdk_gpu_clusters import (
+    Capacity,
+    CapacityReservation,
+    ClusterPlacementGroup,
+    EfaSecurityGroup,
+    GpuFleet,
+    GpuLaunchTemplate,
+    NodeImage,
+)
+from cdk_gpu_clusters.errors import ConfigError
+from matrix.axes import PLACEMENT_GROUP
+from matrix.cloud import Cloud, Place
+from matrix.combinations import SUBNET, ZONE, Combination
+from matrix.invariant import violations
+from matrix.nodes import Nodes
+from matrix.outcome import outcome_of
+
+_CDK_JSON = Path(__file__).parents[3] / "cdk.json"
+
+#: A stack holds 500 resources and its template 1 MB (AWS CloudFormation quotas): so many fit in any case.
+FLEETS_PER_STACK, TEMPLATES_PER_STACK = 20, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Accepted combinations for one app, as whole fleets or as launch templates alone."""
+
+    combinations: tuple[Combination, ...]
+    as_fleets: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one combination.
+
+    Attributes:
+        combination: The combination.
+        violations: Each as the invariant's id and what is wrong.
+        digest: Digest of the launch template without the type's name and logical ids; two combinations of one class
+            have the same. Empty for a fleet, whose user data counts the type's hardware.
+    """
+
+    combination: Combination
+    violations: tuple[str, ...]
+    digest: str
+
+
+def synthesize(batch: Batch) -> list[Result]:
+    """Synthesize a batch in one app, and check each combination in the templates that come out."""
+    with TemporaryDirectory() as directory:
+        cloud = _synthesize(batch, directory)
+    return [
+        _result(cloud, place, combination, batch.as_fleets) for place, combination in _places(batch, cloud)
+    ]
+
+
+def refusals(combinations: Sequence[Combination]) -> Iterator[tuple[Combination, set[str]]]:
+    """The ids of the findings with which a fleet refuses each combination; none for one that it takes."""
+    with TemporaryDirectory() as directory:
+        bench = Bench(new_app(directory), "Refused")
+        for index, combination in enumerate(combinations):
+            try:
+                bench.make(combination, f"C{index}", as_fleet=True)
+            except ConfigError as refusal:
+                yield combination, {finding.id for finding in refusal.findings}
+            else:
+                yield combination, set()
+
+
+def templates_of(batch: Batch) -> Iterator[Nodes]:
+    """The nodes of a batch, to look at in their templates."""
+    with TemporaryDirectory() as directory:
+        cloud = _synthesize(batch, directory)
+    for place, combination in _places(batch, cloud):
+        yield Nodes(cloud, place, combination.asked)
+
+
+def new_app(directory: str) -> cdk.App:
+    """An app as the CDK CLI would make it, with the flags of cdk.json."""
+    context = json.loads(_CDK_JSON.read_text(encoding="utf-8"))["context"]
+    return cdk.App(analytics_reporting=False, context=context, outdir=directory)
+
+
+def _synthesize(batch: Batch, directory: str) -> Cloud:
+    app = new_app(directory)
+    cdk.Tags.of(app).add("team", "matrix")
+    per_stack = FLEETS_PER_STACK if batch.as_fleets else TEMPLATES_PER_STACK
+    for number, chunk in enumerate(_chunks(batch.combinations, per_stack)):
+        bench = Bench(app, f"Stack{number}")
+        for index, combination in enumerate(chunk):
+            bench.make(combination, name_of(index), as_fleet=batch.as_fleets)
+    _acknowledge(app, {finding.id for each in batch.combinations for finding in outcome_of(each).findings})
+    app.synth()
+    return Cloud.read(directory)
+
+
+def _acknowledge(app: cdk.App, rule_ids: set[str]) -> None:
+    """Advice about a combination would be printed at each synthesis."""
+    for rule_id in sorted(rule_ids):
+        cdk.Annotations.of(app).acknowledge_warning(f"cdk_gpu_clusters:{rule_id}")
+
+
+def name_of(index: int) -> str:
+    """Construct id of a combination in its stack, and so the beginning of its logical ids."""
+    return f"C{index:03}"
+
+
+def _places(batch: Batch, cloud: Cloud) -> Iterator[tuple[Place, Combination]]:
+    per_stack = FLEETS_PER_STACK if batch.as_fleets else TEMPLATES_PER_STACK
+    templates = cloud.of_type("AWS::EC2::LaunchTemplate")
+    by_name = {(place.stack, place.logical_id[: len(name_of(0))]): place for place in templates}
+    for index, combination in enumerate(batch.combinations):
+        number, within = divmod(index, per_stack)
+        yield by_name[f"Stack{number}", name_of(within)], combination
+
+
+def _result(cloud: Cloud, place: Place, combination: Combination, as_fleets: bool) -> Result:
+    nodes = Nodes(cloud, place, combination.asked)
+    found = tuple(f"{each.id}: {each.what}" for each in violations(nodes))
+    return Result(combination, found, "" if as_fleets else _digest(nodes))
+
+
+def _digest(nodes: Nodes) -> str:
+    data = {key: value for key, value in nodes.data.items() if key != "InstanceType"}
+    text = re.sub(r'"C\d{3}\w+"', '"own"', json.dumps(data, sort_keys=True))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class Bench:
+    """A stack in an existing network, with what its launch templates share."""
+
+    def __init__(self, app: cdk.App, name: str) -> None:
+        self.stack = cdk.Stack(app, name, suppress_template_indentation=True)
+        self.vpc = ec2.Vpc.from_vpc_attributes(
+            self.stack,
+            "Vpc",
+            vpc_id="vpc-0123456789abcdef0",
+            availability_zones=[ZONE],
+            private_subnet_ids=[SUBNET],
+            private_subnet_route_table_ids=["rtb-0123456789abcdef0"],
+        )
+        self._shared: tuple[EfaSecurityGroup, ec2.SecurityGroup, iam.IInstanceProfile] | None = None
+
+    def make(self, combination: Combination, name: str, *, as_fleet: bool) -> None:
+        """Make the fleet, or the launch template, of a combination."""
+        image = _image(combination)
+        if not as_fleet:
+            self._template(combination, name, image)
+            return
+        GpuFleet(
+            self.stack,
+            name,
+            vpc=self.vpc,
+            instance_type=combination.instance_type,
+            node_count=combination.nodes,
+            capacity=self._capacity(combination, name),
+            efa=combination.efa,
+            interface_policy=combination.policy,
+            image=image,
+        )
+
+    def _template(self, combination: Combination, name: str, image: NodeImage | None) -> None:
+        plan = outcome_of(combination).interfaces
+        fabric, host, profile = self._common()
+        GpuLaunchTemplate(
+            self.stack,
+            name,
+            instance_type=combination.instance_type,
+            capacity=self._capacity(combination, name),
+            orchestrator=combination.profile.orchestrator,
+            interface_policy=combination.policy,
+            efa=combination.efa,
+            fabric=fabric if plan is not None and plan.efa_count else None,
+            security_groups=[host],
+            instance_profile=profile,
+            image=image,
+        )
+
+    def _common(self) -> tuple[EfaSecurityGroup, ec2.SecurityGroup, iam.IInstanceProfile]:
+        if self._shared is None:
+            profile = iam.InstanceProfile.from_instance_profile_arn(
+                self.stack, "Profile", "arn:aws:iam::111122223333:instance-profile/nodes"
+            )
+            fabric = EfaSecurityGroup(self.stack, "Fabric", vpc=self.vpc)
+            self._shared = (fabric, ec2.SecurityGroup(self.stack, "Host", vpc=self.vpc), profile)
+        return self._shared
+
+    def _capacity(self, combination: Combination, name: str) -> Capacity:
+        asked = combination.asked.purchase
+        group: ec2.IPlacementGroup | None = None
+        if asked.is_in_group and asked.is_made_here:
+            group = ClusterPlacementGroup(self.stack, f"{name}Group")
+        elif asked.is_in_group:
+            group = ec2.PlacementGroup.from_placement_group_name(self.stack, f"{name}Group", PLACEMENT_GROUP)
+        if asked.kind == "on-demand":
+            return Capacity.on_demand(uses_open_reservations=asked.uses_open)
+        if asked.kind == "spot":
+            return Capacity.spot(max_price_usd_per_hour=asked.max_price)
+        if asked.is_made_here:
+            reservation = CapacityReservation(
+                self.stack,
+                f"{name}Reservation",
+                instance_type=combination.instance_type,
+                instance_count=combination.nodes,
+                availability_zone=ZONE,
+                unlimited=True,
+                unused_alarm=False,
+                placement_group=group,
+            )
+            return Capacity.reservation(reservation)
+        return _existing(combination, group)
+
+
+def _existing(combination: Combination, group: ec2.IPlacementGroup | None) -> Capacity:
+    asked = combination.asked.purchase
+    target = asked.target or ""
+    if asked.ends_at is None:
+        by_arn = target.startswith("arn:")
+        make = Capacity.from_reservation_group_arn if by_arn else Capacity.from_reservation_id
+        return make(target, placement_group=group)
+    if asked.kind == "capacity-block":
+        return Capacity.capacity_block(target, starts_at=asked.starts_at, ends_at=asked.ends_at)
+    return Capacity.ultraserver_block(
+        target, reservation_id=asked.block_id, starts_at=asked.starts_at, ends_at=asked.ends_at
+    )
+
+
+def _image(combination: Combination) -> NodeImage | None:
+    image = combination.image
+    if image.image_id is not None:
+        return NodeImage.from_id(image.image_id, operating_system=image.system or "al2023")
+    return None if image.system is None else NodeImage.latest(image.system)
+
+
+def batches(combinations: Sequence[Combination], *, as_fleets: bool, size: int) -> list[Batch]:
+    """Combinations in apps of a size."""
+    return [Batch(tuple(chunk), as_fleets) for chunk in _chunks(combinations, size)]
+
+
+def _chunks(combinations: Sequence[Combination], size: int) -> Iterator[Sequence[Combination]]:
+    return (combinations[start : start + size] for start in range(0, len(combinations), size))

@@ -1,0 +1,105 @@
+"""Which combinations are synthesized, and which of the others have the same template.
+
+What a launch template says is decided by the profile, the interfaces, the purchase and the image; the type's name is
+written into it as it is. Combinations that agree in all of these are one class: their templates differ in `InstanceType`
+alone. Every class is synthesized, and every type with every purchase where the profile has a fleet. For types with
+accelerators these are whole fleets, since user data counts the type's hardware: with every purchase, and every layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+from cdk_gpu_clusters.errors import errors_in
+from matrix.batches import Batch, batches
+from matrix.combinations import Combination, product_of_axes
+from matrix.outcome import Outcome, outcome_of
+
+#: A fleet has about ten resources and a template one: so many take a process a few seconds.
+FLEETS_PER_APP, TEMPLATES_PER_APP = 60, 240
+
+
+@dataclass(slots=True)
+class Coverage:
+    """What is synthesized.
+
+    Attributes:
+        accepted: Number of combinations that the rules accept.
+        named: Of these, combinations of which the very template is synthesized.
+        fleets: Combinations to synthesize as whole fleets.
+        templates: Combinations to synthesize as launch templates alone.
+        refused: Combinations that a fleet has to refuse, by type and by the one rule that says so.
+    """
+
+    accepted: int = 0
+    named: int = 0
+    fleets: list[Combination] = field(default_factory=list)
+    templates: list[Combination] = field(default_factory=list)
+    refused: dict[tuple[str, str], Combination] = field(default_factory=dict)
+
+    @property
+    def work(self) -> list[Batch]:
+        """All of it, in apps of a size."""
+        return [
+            *batches(self.fleets, as_fleets=True, size=FLEETS_PER_APP),
+            *batches(self.templates, as_fleets=False, size=TEMPLATES_PER_APP),
+        ]
+
+
+def class_of(combination: Combination, outcome: Outcome) -> tuple[Hashable, ...]:
+    """What decides the launch template but for the type's name."""
+    interfaces = outcome.interfaces.interfaces if outcome.interfaces else ()
+    image = outcome.image.parameter if outcome.image else combination.image.name
+    return (combination.profile.name, interfaces, combination.purchase, image)
+
+
+def cover() -> Coverage:
+    """Choose what to synthesize, so that every class and every type is among it."""
+    coverage = Coverage()
+    accepted = list(_accepted(coverage))
+    coverage.accepted = len(accepted)
+    seen: set[Hashable] = set()
+    chosen: set[Hashable] = set()
+    for combination, key in accepted:
+        sights = _sights_of_fleet(combination, key)
+        if combination.profile.has_fleet and not sights <= seen:
+            coverage.fleets.append(combination)
+            chosen.add((key, combination.instance_type))
+            seen |= {*sights, *_sights_of_template(combination, key)}
+    for combination, key in accepted:
+        sights = _sights_of_template(combination, key)
+        if not sights <= seen:
+            coverage.templates.append(combination)
+            chosen.add((key, combination.instance_type))
+            seen |= sights
+    coverage.named = sum((key, combination.instance_type) in chosen for combination, key in accepted)
+    return coverage
+
+
+def _accepted(coverage: Coverage) -> Iterator[tuple[Combination, tuple[Hashable, ...]]]:
+    """The accepted combinations with their classes; of the refused ones, one for a type and a rule is kept."""
+    for combination in product_of_axes():
+        outcome = outcome_of(combination)
+        errors = {finding.id for finding in errors_in(outcome.findings)}
+        if not errors:
+            yield combination, class_of(combination, outcome)
+        elif len(errors) == 1 and combination.profile.has_fleet:
+            (rule,) = errors
+            coverage.refused.setdefault((combination.instance_type, rule), combination)
+
+
+def _sights_of_fleet(combination: Combination, key: tuple[Hashable, ...]) -> set[Hashable]:
+    """What a fleet shows: its type with its interfaces and, where it has accelerators, with its purchase."""
+    name = combination.instance_type
+    _, interfaces, purchase, _ = key
+    return {
+        ("fleet", name, interfaces),
+        ("fleet", name, purchase if combination.asked.hardware.accelerator else ""),
+    }
+
+
+def _sights_of_template(combination: Combination, key: Hashable) -> set[Hashable]:
+    """What a launch template shows: its class, and its type with its purchase where a construct makes the group."""
+    purchase = combination.purchase if combination.profile.has_fleet else ""
+    return {key, (combination.profile.name, combination.instance_type, purchase)}

@@ -1,0 +1,117 @@
+"""What the rules say about a combination: a plan, or findings. No CDK takes part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue.images import ImageParameter
+from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms, decide_capacity
+from cdk_gpu_clusters.rules.capacity_checks import check_capacity
+from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
+from cdk_gpu_clusters.rules.images import check_image, choose_image
+from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
+from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
+from matrix.axes import PURCHASES
+from matrix.combinations import Combination
+
+_KINDS = {
+    "on-demand": CapacityKind.ON_DEMAND,
+    "spot": CapacityKind.SPOT,
+    "odcr": CapacityKind.RESERVATION,
+    "capacity-block": CapacityKind.CAPACITY_BLOCK,
+    "ultraserver-block": CapacityKind.ULTRASERVER_BLOCK,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the rules decide: interfaces, capacity and image, each None where they refuse; and every finding."""
+
+    interfaces: InterfacePlan | None
+    decision: CapacityDecision | None
+    image: ImageParameter | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_accepted(self) -> bool:
+        """Whether there is no error among the findings."""
+        return not errors_in(self.findings)
+
+
+def outcome_of(combination: Combination) -> Outcome:
+    """Ask every rule that depends on the axes.
+
+    Each rule sees only its own arguments, so that its answer is kept for the next combination with the same ones.
+    """
+    efa, about_efa = _efa(combination.instance_type, combination.efa)
+    plan, about_plan = _plan(
+        combination.instance_type, combination.policy, combination.profile.orchestrator, efa
+    )
+    image, about_image = _image(
+        combination.instance_type,
+        combination.image.system,
+        is_chosen_here=combination.image.image_id is None and combination.profile.has_fleet,
+    )
+    decision, about_purchase = _purchase(
+        combination.instance_type, combination.purchase, combination.nodes, efa
+    )
+    return Outcome(plan, decision, image, about_efa + about_plan + about_image + about_purchase)
+
+
+@cache
+def _efa(name: str, wish: bool | None) -> tuple[bool, tuple[Finding, ...]]:
+    return uses_efa(name, wish), tuple(check_efa_wish(instance_type(name), wish))
+
+
+@cache
+def _plan(
+    name: str, policy: InterfacePolicy | None, orchestrator: Orchestrator, efa: bool
+) -> tuple[InterfacePlan | None, tuple[Finding, ...]]:
+    try:
+        plan = plan_interfaces(name, policy=policy, orchestrator=orchestrator, efa=efa)
+    except ConfigError as refusal:
+        return None, refusal.findings
+    return plan, plan.findings
+
+
+@cache
+def _image(
+    name: str, system: str | None, *, is_chosen_here: bool
+) -> tuple[ImageParameter | None, tuple[Finding, ...]]:
+    if not is_chosen_here:
+        return None, ()
+    try:
+        row = choose_image(name, operating_system=system)
+    except ConfigError as refusal:
+        return None, refusal.findings
+    return row, tuple(check_image(name, row))
+
+
+@cache
+def _purchase(
+    name: str, purchase: str, nodes: int, efa: bool
+) -> tuple[CapacityDecision, tuple[Finding, ...]]:
+    terms, record = terms_of(purchase), instance_type(name)
+    decision = decide_capacity(terms, efa=efa)
+    findings = check_capacity(terms, record, node_count=nodes)
+    if decision.placement.value == "own":
+        findings += check_placement(record, PlacementStrategy.CLUSTER, node_count=nodes, efa=efa)
+    return decision, tuple(findings)
+
+
+def terms_of(name: str) -> CapacityTerms:
+    """A purchase as the rules take it."""
+    purchase = PURCHASES[name]
+    by_arn = purchase.target is not None and purchase.target.startswith("arn:")
+    return CapacityTerms(
+        kind=_KINDS[purchase.kind],
+        reservation_id=purchase.block_id if by_arn else purchase.target,
+        reservation_group_arn=purchase.target if by_arn else None,
+        starts_at=purchase.starts_at,
+        ends_at=purchase.ends_at,
+        uses_open_reservations=purchase.uses_open,
+        max_price_usd_per_hour=purchase.max_price,
+    )

@@ -1,0 +1,51 @@
+"""Which combinations the published rules refuse, read apart from the library's rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from matrix.asked import Asked
+from matrix.hardware import CARDS_FOR_IP_BANDWIDTH, ULTRASERVERS, Hardware
+
+
+def reasons_to_refuse(asked: Asked) -> list[str]:
+    """Why the type cannot be had like this, or has no published layout; empty if nothing speaks against it."""
+    hardware, kind = asked.hardware, asked.purchase.kind
+    reasons = []
+    if (hardware.name in ULTRASERVERS) is not (kind == "ultraserver-block"):
+        reasons.append("UltraServers come as UltraServer blocks, and nothing else does")
+    if kind == "capacity-block" and "capacity-block" not in hardware.usage_classes:
+        reasons.append("the type is not sold as Capacity Blocks")
+    if kind == "spot" and "spot" not in hardware.usage_classes:
+        reasons.append("the type is not offered as spot")
+    if asked.efa and not hardware.most_efa:
+        reasons.append("the type has no EFA")
+    several = len(hardware.cards) > 1
+    has_cards = asked.wants_efa and hardware.name in CARDS_FOR_IP_BANDWIDTH
+    if asked.layout == "maximum-ena-bandwidth" and several and not has_cards:
+        reasons.append("no page says which cards raise IP bandwidth")
+    return reasons
+
+
+def images_that_list(hardware: Hardware, system: str | None) -> Sequence[str]:
+    """Parameters of EC2 images whose documentation lists the type's family; for a plain CPU type, those of its kind."""
+    return [
+        row["parameter"]
+        for row in _image_rows()
+        if row["purpose"] == "ec2"
+        and row.get("accelerator") == hardware.accelerator
+        and row["architecture"] == hardware.architecture
+        and system in (None, row["operating_system"])
+        and (hardware.accelerator is None or hardware.family in row.get("families", ()))
+    ]
+
+
+@cache
+def _image_rows() -> Sequence[dict[str, Any]]:
+    file = files("cdk_gpu_clusters") / "catalogue" / "data" / "images.json"
+    rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))["parameters"]
+    return rows
