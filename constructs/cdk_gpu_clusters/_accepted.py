@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_s3 as s3
 from constructs import IConstruct
+
+from cdk_gpu_clusters._cdk import stack_of
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_s3 as s3
 
 # Rules whose findings are accepted one by one: cdk-nag ignores an acknowledgement of the rule as a whole.
 _DETAILED = ("IAM4", "IAM5")
@@ -106,7 +110,7 @@ def accept_bucket_grant(
 
 def named_resource(scope: IConstruct, arn: str) -> str:
     """A resource of a policy as cdk-nag names it in its findings, such as `Resource::<Bucket.Arn>/*`."""
-    return f"Resource::{_flat(cdk.Stack.of(scope).resolve(arn))}"
+    return f"Resource::{_flat(stack_of(scope).resolve(arn))}"
 
 
 def _flat(value: Any) -> str:

@@ -1,32 +1,122 @@
-"""Small helpers where CDK meets the rules: rules never see a token, and errors name the construct."""
+"""Small helpers where CDK meets the rules: rules never see a token, and errors name the construct.
+
+CDK runs in a Node process, and every question to it costs a message: a fifth of a millisecond, hundreds of times a
+cluster. So what Python can tell by itself is not asked, and what never changes is asked once.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import wraps
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
-import jsii
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, raise_for
 
 T = TypeVar("T")
+K = TypeVar("K")
 
-
+# How CDK writes a token into a text, and near which numbers it puts those that stand for tokens
+# (aws-cdk-lib 2.275, core/lib/private/encoding).
+_TOKEN_IN_TEXT = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+]}")
+_LARGEST_PLAIN_NUMBER = 1e200
 # What CDK puts where a context lookup is still to be made; the CLI then looks it up and synthesizes again.
 _LOOKED_UP_LATER = re.compile(r"dummy1[a-z]|dummy-value-for-.*|1\.2\.3\.4/5")
 
 
 def known(value: T | None) -> T | None:
     """The value if it is known at synthesis, None if it is absent, a token, or still to be looked up."""
-    if value is None or cdk.Token.is_unresolved(value):
+    if value is None or _is_token(value):
         return None
     if isinstance(value, str) and _LOOKED_UP_LATER.fullmatch(value):
         return None
     return value
+
+
+def _is_token(value: object) -> bool:
+    """Whether CDK resolves the value later; CDK is asked only about what may be a token."""
+    if isinstance(value, str):
+        return _TOKEN_IN_TEXT.search(value) is not None
+    if isinstance(value, int | float) and abs(value) < _LARGEST_PLAIN_NUMBER:
+        return False
+    return cdk.Token.is_unresolved(value)
+
+
+def asked_once(question: Callable[[K], T]) -> Callable[[K], T]:
+    """Make a function of a CDK object remember its answer as long as the object lives.
+
+    Args:
+        question: Its answer never changes, and does not hold the object itself.
+    """
+    answers: WeakKeyDictionary[K, T] = WeakKeyDictionary()
+
+    @wraps(question)
+    def ask(subject: K) -> T:
+        if subject not in answers:
+            answers[subject] = question(subject)
+        return answers[subject]
+
+    return ask
+
+
+class ClusterConstruct(Construct):
+    """A construct that takes its stack and its path from its scope instead of asking for them."""
+
+    def __init__(self, scope: Construct, construct_id: str) -> None:
+        super().__init__(scope, construct_id)
+        self._stack = stack_of(scope)
+        # As constructs 10 joins and cleans them.
+        self._path = "/".join(filter(None, (path_of(scope), construct_id.replace("/", "--"))))
+
+
+def path_of(construct: IConstruct) -> str:
+    """The construct's path in the app."""
+    return construct._path if isinstance(construct, ClusterConstruct) else _asked_path(construct)
+
+
+def stack_of(construct: IConstruct) -> cdk.Stack:
+    """The stack that a construct is in."""
+    if isinstance(construct, cdk.Stack):
+        return construct
+    return construct._stack if isinstance(construct, ClusterConstruct) else _asked_stack(construct)
+
+
+@asked_once
+def region_of(stack: cdk.Stack) -> str:
+    """The Region of a stack, or a token for it."""
+    return stack.region
+
+
+def arn_of(scope: IConstruct, service: str, resource: str) -> str:
+    """The ARN of a resource in the scope's partition, Region and account.
+
+    Args:
+        scope: Any construct of the stack that refers to it.
+        service: Such as `ec2`.
+        resource: Everything after the account, such as `placement-group/name`; may hold tokens.
+    """
+    partition, region, account = _asked_place(stack_of(scope))
+    return f"arn:{partition}:{service}:{region}:{account}:{resource}"
+
+
+@asked_once
+def _asked_place(stack: cdk.Stack) -> tuple[str, str, str]:
+    return stack.partition, region_of(stack), stack.account
+
+
+@asked_once
+def _asked_path(construct: IConstruct) -> str:
+    return construct.node.path
+
+
+@asked_once
+def _asked_stack(construct: IConstruct) -> cdk.Stack:
+    return cdk.Stack.of(construct)
 
 
 @contextmanager
@@ -35,7 +125,7 @@ def errors_at(scope: Construct) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        raise ConfigError(finding.at(scope.node.path) for finding in error.findings) from None
+        raise ConfigError(finding.at(path_of(scope)) for finding in error.findings) from None
 
 
 def report(scope: Construct, findings: list[Finding]) -> None:
@@ -46,7 +136,9 @@ def report(scope: Construct, findings: list[Finding]) -> None:
     Raises:
         ConfigError: If any finding is an error.
     """
-    raise_for(findings, path=scope.node.path)
+    if not findings:
+        return
+    raise_for(findings, path=path_of(scope))
     annotations = cdk.Annotations.of(scope)
     for finding in findings:
         if finding.severity is Severity.WARNING:
@@ -56,24 +148,11 @@ def report(scope: Construct, findings: list[Finding]) -> None:
 
 
 def tag_specifications(tags: cdk.TagManager, resource_types: Sequence[str]) -> cdk.IResolvable:
-    """Tags as EC2 takes them for what it makes: the same ones for each kind of resource, as they stand in the end.
+    """Tags as EC2 takes them for what it makes, as they stand at synthesis: the same ones for each kind of resource.
 
     Args:
-        tags: Filled by `Tags.of(scope).add(...)` until synthesis.
+        tags: Filled by `Tags.of(scope).add(...)` until synthesis; there is one at least, such as `Name`.
         resource_types: Such as `instance` and `volume`.
     """
-    return cdk.Lazy.any(_TagSpecifications(tags, resource_types))
-
-
-@jsii.implements(cdk.IStableAnyProducer)
-class _TagSpecifications:
-    def __init__(self, tags: cdk.TagManager, resource_types: Sequence[str]) -> None:
-        self._tags = tags
-        self._resource_types = resource_types
-
-    def produce(self) -> Any:
-        rendered = self._tags.render_tags()
-        if not rendered:
-            return None
-        tags = [{"key": tag["Key"], "value": tag["Value"]} for tag in rendered]
-        return [{"resourceType": kind, "tags": tags} for kind in self._resource_types]
+    rendered = tags.rendered_tags
+    return cdk.Token.as_any([{"resourceType": kind, "tags": rendered} for kind in resource_types])

@@ -10,6 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Iterator
 from enum import Enum
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -95,6 +96,8 @@ def members(made: type) -> Iterator[str]:
             yield f".{name}: {value}"
         elif isinstance(value, property) and value.fget is not None:
             yield f".{name}: {written(inspect.signature(value.fget).return_annotation)}"
+        elif isinstance(value, cached_property):
+            yield f".{name}: {written(inspect.signature(value.func).return_annotation)}"
         elif isinstance(value, (staticmethod, classmethod)):
             yield function(f"static .{name}", value.__func__)
         elif inspect.isfunction(value):

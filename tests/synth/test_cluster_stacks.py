@@ -142,4 +142,9 @@ def test_a_reservation_has_the_tags_and_its_placement_group_has_none(
     (specification,) = reservation["Properties"]["TagSpecifications"]
     assert specification["ResourceType"] == "capacity-reservation"
     tags = {tag["Key"]: tag["Value"] for tag in specification["Tags"]}
-    assert tags == {"gpu-cluster": "lab", "project": "llama", "team": "vision"}
+    assert tags == {
+        "Name": "lab-capacity-reserved/Reservation",
+        "gpu-cluster": "lab",
+        "project": "llama",
+        "team": "vision",
+    }

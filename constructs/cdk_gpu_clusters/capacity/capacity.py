@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from aws_cdk import aws_ec2 as ec2
 
 from cdk_gpu_clusters._cdk import known
-from cdk_gpu_clusters.capacity.capacity_reservation import CapacityReservation
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms, parse_instant
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.capacity.capacity_reservation import CapacityReservation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
+from functools import cache
 
 import aws_cdk as cdk
 import jsii
@@ -14,7 +15,17 @@ from aws_cdk import aws_resourcegroups as resourcegroups
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import SILENT_ALARM
-from cdk_gpu_clusters._cdk import errors_at, known, report, tag_specifications
+from cdk_gpu_clusters._cdk import (
+    ClusterConstruct,
+    arn_of,
+    errors_at,
+    known,
+    path_of,
+    region_of,
+    report,
+    stack_of,
+    tag_specifications,
+)
 from cdk_gpu_clusters.capacity.placement_group import placement_group_arn, strategy_of
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.rules.capacity import parse_instant
@@ -22,6 +33,11 @@ from cdk_gpu_clusters.rules.reservations import check_new_reservation, check_unu
 from cdk_gpu_clusters.rules.zones import check_zone, read_zone
 
 _NAMESPACE = "AWS/EC2CapacityReservations"
+
+
+@cache
+def _minutes(minutes: int) -> cdk.Duration:
+    return cdk.Duration.minutes(minutes)
 
 
 class InstanceMatchCriteria(str, Enum):
@@ -32,7 +48,7 @@ class InstanceMatchCriteria(str, Enum):
 
 
 @jsii.implements(cdk.ITaggable)
-class CapacityReservation(Construct):
+class CapacityReservation(ClusterConstruct):
     """An On-Demand Capacity Reservation: instances of one type, in one zone, billed whether used or not.
 
     Makes one `AWS::EC2::CapacityReservation` and an alarm for reserved instances that stand unused. A reservation for
@@ -95,18 +111,22 @@ class CapacityReservation(Construct):
             record = catalogue_type(instance_type)
             end = None if ends_at is None else parse_instant(ends_at, name="ends_at")
         strategy = None if placement_group is None else strategy_of(placement_group)
-        after = int((unused_alarm_after or cdk.Duration.hours(1)).to_minutes())
+        after = 60 if unused_alarm_after is None else int(unused_alarm_after.to_minutes())
         findings = check_new_reservation(
             instance_count=known(instance_count) or 0, ends_at=end, unlimited=unlimited, placement=strategy
         )
         findings += check_unused_alarm(after)
         zone_name = known(availability_zone)
         if zone_name is not None:
-            findings += check_zone(known(cdk.Stack.of(self).region), zone_name, record)
+            findings += check_zone(known(region_of(stack_of(self))), zone_name, record)
         report(self, findings)
         zone = None if zone_name is None else read_zone(zone_name)
         by_id = zone is not None and zone.is_id
-        self._tags = cdk.TagManager(cdk.TagType.KEY_VALUE, "AWS::EC2::CapacityReservation")
+        self._tags = cdk.TagManager(
+            cdk.TagType.STANDARD,
+            "AWS::EC2::CapacityReservation",
+            [{"key": "Name", "value": path_of(self)}],
+        )
         self._resource = ec2.CfnCapacityReservation(
             self,
             "Resource",
@@ -141,9 +161,7 @@ class CapacityReservation(Construct):
     @property
     def reservation_arn(self) -> str:
         """ARN of the reservation."""
-        return cdk.Stack.of(self).format_arn(
-            service="ec2", resource="capacity-reservation", resource_name=self.reservation_id
-        )
+        return arn_of(self, "ec2", f"capacity-reservation/{self.reservation_id}")
 
     def metric(
         self, metric_name: str, *, statistic: str = "Average", period: cdk.Duration | None = None
@@ -160,7 +178,7 @@ class CapacityReservation(Construct):
             metric_name=metric_name,
             dimensions_map={"CapacityReservationId": self.reservation_id},
             statistic=statistic,
-            period=period or cdk.Duration.minutes(5),
+            period=period or _minutes(5),
         )
 
     def metric_available_instances(self) -> cloudwatch.Metric:
@@ -181,9 +199,7 @@ class CapacityReservation(Construct):
         alarm = cloudwatch.Alarm(
             self,
             "Unused",
-            metric=self.metric(
-                "AvailableInstanceCount", statistic="Minimum", period=cdk.Duration.minutes(period)
-            ),
+            metric=self.metric("AvailableInstanceCount", statistic="Minimum", period=_minutes(period)),
             threshold=0,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             evaluation_periods=minutes // period,

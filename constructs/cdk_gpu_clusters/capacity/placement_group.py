@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters._cdk import arn_of, asked_once, report
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_partition_count
 
 _STRATEGIES = {
@@ -66,14 +65,20 @@ class ClusterPlacementGroup(ec2.PlacementGroup):
 
 def strategy_of(placement_group: ec2.IPlacementGroup) -> PlacementStrategy:
     """The strategy of a placement group; `CLUSTER` for an imported one that does not say."""
+    if isinstance(placement_group, ClusterPlacementGroup):
+        return placement_group.placement_strategy
     for strategy, name in _STRATEGIES.items():
         if placement_group.strategy is name:
             return strategy
     return PlacementStrategy.CLUSTER
 
 
+@asked_once
+def name_of(placement_group: ec2.IPlacementGroup) -> str:
+    """The name of a placement group, known at deployment if it is made here."""
+    return placement_group.placement_group_name
+
+
 def placement_group_arn(scope: Construct, placement_group: ec2.IPlacementGroup) -> str:
     """The ARN of a placement group in the scope's Region and account, which its resource does not return."""
-    return cdk.Stack.of(scope).format_arn(
-        service="ec2", resource="placement-group", resource_name=placement_group.placement_group_name
-    )
+    return arn_of(scope, "ec2", f"placement-group/{name_of(placement_group)}")

@@ -106,13 +106,23 @@ def partition_of(name: str) -> str:
     raise ConfigError([_unknown(name)])
 
 
+@cache
 def region_of_zone(zone: str) -> Region | None:
     """The Region that a zone name or id belongs to by its form, or None if it has the form of none.
 
     Args:
         zone: Availability Zone name (`us-east-1a`) or id (`use1-az1`), or Local Zone (`us-east-1-dfw-2a`).
     """
-    return next((candidate for candidate in _regions().values() if candidate.has_zone(zone)), None)
+    return next(
+        (
+            candidate
+            for candidate in _regions().values()
+            # Patterns are compiled for the few that can match.
+            if zone.startswith((candidate.name, candidate.zone_id_prefix or candidate.name))
+            and candidate.has_zone(zone)
+        ),
+        None,
+    )
 
 
 def _unknown(name: str) -> Finding:

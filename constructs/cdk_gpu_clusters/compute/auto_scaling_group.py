@@ -15,8 +15,6 @@ from cdk_gpu_clusters._accepted import AcceptedFinding
 READY_HOOK = "node-ready"
 DRAIN_HOOK = "node-drain"
 
-_Group = autoscaling.CfnAutoScalingGroup
-
 _TOLD_BY_EVENTS = AcceptedFinding(
     cause="`GpuFleet`: Auto Scaling group",
     reason="EC2 Auto Scaling sends every launch and termination to EventBridge; whom a rule tells is the user's word.",
@@ -36,6 +34,7 @@ class GroupParts:
     """Everything a group says, decided; ids may be tokens.
 
     Attributes:
+        name_tag: Tag `Name` of the group and its nodes, unless the user says another.
         launch_template_id: Template of the nodes.
         launch_template_version: Its newest version.
         subnet_ids: Where the nodes stand.
@@ -49,6 +48,7 @@ class GroupParts:
             that the load balancer finds unhealthy is replaced.
     """
 
+    name_tag: str
     launch_template_id: str
     launch_template_version: str
     subnet_ids: Sequence[str]
@@ -69,42 +69,45 @@ def auto_scaling_group(
     It carries no `DesiredCapacity`: CloudFormation would write it back at every update. Without it a new group starts
     at its minimum, and a live one keeps its size.
     """
-    group = _Group(
+    # Dictionaries in camel case, which CDK passes on as given: a typed one each would cost messages and checks.
+    group = autoscaling.CfnAutoScalingGroup(
         scope,
         construct_id,
         min_size=str(parts.minimum),
         max_size=str(parts.maximum),
         vpc_zone_identifier=list(parts.subnet_ids),
-        launch_template=_Group.LaunchTemplateSpecificationProperty(
-            launch_template_id=parts.launch_template_id, version=parts.launch_template_version
-        ),
+        launch_template={
+            "launchTemplateId": parts.launch_template_id,
+            "version": parts.launch_template_version,
+        },
         health_check_type="ELB" if parts.target_group_arns else "EC2",
         # Counts from the end of the launching hook, so the boot does not use it up (EC2 Auto Scaling guide, "Set the
         # health check grace period").
         health_check_grace_period=300,
         target_group_arns=list(parts.target_group_arns) or None,
         lifecycle_hook_specification_list=[
-            _Group.LifecycleHookSpecificationProperty(
-                lifecycle_hook_name=READY_HOOK,
-                lifecycle_transition="autoscaling:EC2_INSTANCE_LAUNCHING",
-                heartbeat_timeout=parts.ready_timeout_seconds,
-                default_result="ABANDON",
-            ),
-            _Group.LifecycleHookSpecificationProperty(
-                lifecycle_hook_name=DRAIN_HOOK,
-                lifecycle_transition="autoscaling:EC2_INSTANCE_TERMINATING",
-                heartbeat_timeout=parts.drain_timeout_seconds,
-                default_result="CONTINUE",
-            ),
+            {
+                "lifecycleHookName": READY_HOOK,
+                "lifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+                "heartbeatTimeout": parts.ready_timeout_seconds,
+                "defaultResult": "ABANDON",
+            },
+            {
+                "lifecycleHookName": DRAIN_HOOK,
+                "lifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+                "heartbeatTimeout": parts.drain_timeout_seconds,
+                "defaultResult": "CONTINUE",
+            },
         ],
-        metrics_collection=[_Group.MetricsCollectionProperty(granularity="1Minute")],
+        metrics_collection=[{"granularity": "1Minute"}],
         instance_maintenance_policy=(
             # Said in full: an account-wide setting can turn launch-before-terminate on, which a full reservation
             # can never do.
-            _Group.InstanceMaintenancePolicyProperty(min_healthy_percentage=0, max_healthy_percentage=100)
+            {"minHealthyPercentage": 0, "maxHealthyPercentage": 100}
             if parts.terminates_before_launch
             else None
         ),
+        tags=[{"key": "Name", "value": parts.name_tag, "propagateAtLaunch": True}],
     )
     _TOLD_BY_EVENTS.at(group)
     if parts.update_policy is UpdatePolicy.ROLLING:

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
-from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
-from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, region_of, report, stack_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
-from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle, follow_block
 from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, join_stores
 from cdk_gpu_clusters.compute.fleet_node import fleet_node
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
+from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
-from cdk_gpu_clusters.compute.node_asset import NodeAsset
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
@@ -37,6 +36,13 @@ from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
+if TYPE_CHECKING:  # each takes long to load, and few fleets need it
+    from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+    from aws_cdk import aws_s3 as s3
+
+    from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
+    from cdk_gpu_clusters.compute.node_asset import NodeAsset
+
 _BOOT_EVENTS = AcceptedFinding(
     cause="`GpuFleet`: log group of the nodes",
     reason="CloudWatch Logs encrypts every log group; this one holds boot events and block sizes, no data.",
@@ -44,7 +50,7 @@ _BOOT_EVENTS = AcceptedFinding(
 )
 
 
-class GpuFleet(Construct, FleetMetrics):
+class GpuFleet(ClusterConstruct, FleetMetrics):
     """Nodes of one type, launched from one template into one Auto Scaling group.
 
     Makes the launch template, the group with its lifecycle hooks, a role and instance profile, a log group for boot
@@ -220,22 +226,20 @@ class GpuFleet(Construct, FleetMetrics):
             image=image,
             root_volume=root_volume,
             associate_public_ip_address=plan.is_public,
+            name_tag=path_of(self),
             user_data=node.user_data,
-        )
-        self.connections: ec2.Connections = ec2.Connections(
-            security_groups=self.launch_template.security_groups
         )
         join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0])
         self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(
             update_policy, target_groups
         )
-        self.node.default_child = self.cfn_auto_scaling_group
         allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group)
-        self.block_lifecycle: CapacityBlockLifecycle | None = follow_block(
-            self, plan, group=self.cfn_auto_scaling_group, log_group=self.log_group
-        )
-        for named in (self.launch_template, self.cfn_auto_scaling_group):
-            cdk.Tags.of(named).add("Name", self.node.path)
+        self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
+
+    @cached_property
+    def connections(self) -> ec2.Connections:
+        """The security groups of the nodes, to allow traffic with."""
+        return ec2.Connections(security_groups=self.launch_template.security_groups)
 
     @property
     def fleet_name(self) -> str:
@@ -245,7 +249,7 @@ class GpuFleet(Construct, FleetMetrics):
     @property
     def session_command(self) -> str:
         """A shell line that opens a Systems Manager session on the first node."""
-        region = cdk.Stack.of(self).region
+        region = region_of(stack_of(self))
         instance = (
             f"aws autoscaling describe-auto-scaling-groups --region {region} "
             f"--auto-scaling-group-names {self.fleet_name} "
@@ -281,9 +285,10 @@ class GpuFleet(Construct, FleetMetrics):
             self,
             "Resource",
             GroupParts(
+                name_tag=path_of(self),
                 launch_template_id=self.launch_template.launch_template_id,
                 launch_template_version=self.launch_template.latest_version_number,
-                subnet_ids=[subnet.subnet_id for subnet in self.plan.subnets],
+                subnet_ids=[id_of(subnet) for subnet in self.plan.subnets],
                 minimum=self.plan.minimum,
                 maximum=self.plan.maximum,
                 terminates_before_launch=self.plan.decision.terminates_before_launch,
@@ -294,7 +299,14 @@ class GpuFleet(Construct, FleetMetrics):
             ),
         )
         for subnet in self.plan.subnets:  # a node's first boot needs the way out
-            group.node.add_dependency(subnet.internet_connectivity_established)
+            group.node.add_dependency(way_out_of(subnet))
         if self.node_asset is not None:  # and the right to fetch its files
             group.node.add_dependency(self.node_asset)
         return group
+
+    def _follow_block(self) -> CapacityBlockLifecycle | None:
+        if not self.plan.capacity.terms.kind.is_block:
+            return None
+        from cdk_gpu_clusters.compute.block_lifecycle import follow_block
+
+        return follow_block(self, self.plan, group=self.cfn_auto_scaling_group, log_group=self.log_group)

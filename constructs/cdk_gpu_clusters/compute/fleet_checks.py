@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from aws_cdk import aws_ec2 as ec2
 
-from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters._cdk import known, path_of
 from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.compute.fleet_subnets import ipv4_block_of, zones_of
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.rules.fabric import check_efa_group
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
@@ -24,11 +25,6 @@ RESERVATION_ZONE = define_rule(
 RESERVED_ONE_ZONE = define_rule(
     "GPU-FLT-006", "a reserved fleet stands in one zone", source="EC2 Auto Scaling guide, Capacity Blocks"
 )
-
-
-def zones_of(subnets: Sequence[ec2.ISubnet]) -> set[str]:
-    """The zones of subnets, as far as they are known."""
-    return {zone for subnet in subnets if (zone := known(subnet.availability_zone)) is not None}
 
 
 def check_subnets(
@@ -52,7 +48,7 @@ def check_subnets(
             )
         ]
     if efa:
-        paths = [subnet.node.path for subnet in subnets]
+        paths = [path_of(subnet) for subnet in subnets]
         return check_efa_group([instance_type], zones=zones_of(subnets), subnets=paths)
     if one_zone and len(zones_of(subnets)) > 1:
         return [
@@ -99,10 +95,7 @@ def check_addresses_left(subnets: Sequence[ec2.ISubnet], demand: IpDemand) -> li
     """
     if len(subnets) != 1 or demand.nodes < 1:
         return []
-    try:
-        cidr = known(subnets[0].ipv4_cidr_block)
-    except RuntimeError:  # CDK's way to say that an imported subnet came without its block
-        return []
+    cidr = ipv4_block_of(subnets[0])
     return [] if cidr is None else check_ip_budget(cidr, [demand])
 
 

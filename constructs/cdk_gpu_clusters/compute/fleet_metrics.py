@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import aws_cdk as cdk
-from aws_cdk import aws_cloudwatch as cloudwatch
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
 
 
 class FleetMetrics:
@@ -41,6 +45,8 @@ class FleetMetrics:
     def _metric(
         self, namespace: str, name: str, statistic: str, period: cdk.Duration | None
     ) -> cloudwatch.Metric:
+        from aws_cdk import aws_cloudwatch as cloudwatch  # takes long to load
+
         return cloudwatch.Metric(
             namespace=namespace,
             metric_name=name,

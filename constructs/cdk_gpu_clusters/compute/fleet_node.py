@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters._cdk import path_of, report
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, lustre_mounts
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
-from cdk_gpu_clusters.compute.node_asset import NodeAsset
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
@@ -21,6 +21,9 @@ from cdk_gpu_clusters.node.software import NodeSoftware, SoftwareObject, softwar
 from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings
 from cdk_gpu_clusters.node.user_data import choose_software, render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.compute.node_asset import NodeAsset
 
 # Time that a failed boot needs to say why before its hook runs out.
 _LAST_WORDS_SECONDS = 300
@@ -80,7 +83,7 @@ def fleet_node(
     """
     settings = _node_settings(
         plan,
-        fleet_name=scope.node.path,
+        fleet_name=path_of(scope),
         log_group_name=log_group.log_group_name,
         environment=environment or {},
         user_parts=tuple(user_parts),
@@ -93,6 +96,8 @@ def fleet_node(
     report(scope, check_settings(settings))
     if (software or choose_software(settings)) is NodeSoftware.INLINE:
         return FleetNode(user_data=render_user_data(settings), asset=None)
+    from cdk_gpu_clusters.compute.node_asset import NodeAsset  # its modules take long to load
+
     asset = NodeAsset(scope, "Software", content=software_archive(settings), file_extension=".tar", role=role)
     place = SoftwareObject(bucket_name=asset.bucket_name, object_key=asset.object_key, sha256=asset.sha256)
     return FleetNode(user_data=render_user_data(settings, place), asset=asset)

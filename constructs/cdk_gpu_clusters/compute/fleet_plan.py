@@ -9,7 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import errors_at, known, report
+from cdk_gpu_clusters._cdk import errors_at, known, path_of, region_of, report, stack_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import strategy_of
 from cdk_gpu_clusters.catalogue import InstanceType
@@ -19,8 +19,8 @@ from cdk_gpu_clusters.compute.fleet_checks import (
     check_addresses_left,
     check_reservation_zone,
     check_subnets,
-    zones_of,
 )
+from cdk_gpu_clusters.compute.fleet_subnets import select_subnets, zones_of
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, PlacementUse, decide_capacity
@@ -116,7 +116,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
     decision = decide_capacity(capacity.terms, efa=interfaces.efa_count > 0)
     minimum = known(wish.node_count if wish.min_node_count is None else wish.min_node_count)
     maximum = known(wish.node_count if wish.max_node_count is None else wish.max_node_count)
-    selected = _select(wish.vpc, wish.vpc_subnets)
+    selected = select_subnets(wish.vpc, wish.vpc_subnets)
     system, kernel, image_findings = _check_image(wish.image or NodeImage.latest(), record, mig)
     plan = FleetPlan(
         instance_type=record,
@@ -124,7 +124,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
         decision=decision,
         interfaces=interfaces,
         subnets=selected.subnets,
-        is_public=_has_public(wish.vpc, selected.subnets),
+        is_public=selected.is_public,
         minimum=0 if decision.size_changes_after_deploy else minimum or 0,
         maximum=maximum or 0,
         new_placement=_new_placement(wish, decision),
@@ -132,8 +132,8 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
         mig=mig,
         operating_system=system,
         kernel=kernel,
-        ready_timeout_seconds=_seconds(wish.ready_timeout, cdk.Duration.minutes(30)),
-        drain_timeout_seconds=_seconds(wish.drain_timeout, cdk.Duration.minutes(5)),
+        ready_timeout_seconds=_seconds(wish.ready_timeout, default=30 * 60),
+        drain_timeout_seconds=_seconds(wish.drain_timeout, default=5 * 60),
     )
     report(
         scope,
@@ -213,7 +213,7 @@ def _check_purchase(scope: Construct, wish: FleetWish, plan: FleetPlan) -> list[
         plan.capacity.known_terms,
         plan.instance_type,
         node_count=plan.maximum,
-        region=known(cdk.Stack.of(scope).region),
+        region=known(region_of(stack_of(scope))),
         placement=strategy,
         has_reservation_group=wish.placement is None
         and plan.capacity.placement_group is wish.placement_group,
@@ -239,7 +239,7 @@ def _check_place(scope: Construct, plan: FleetPlan) -> list[Finding]:
     demand = IpDemand(
         nodes=plan.maximum,
         addresses_per_node=plan.interfaces.ip_addresses_per_node,
-        name=scope.node.path,
+        name=path_of(scope),
     )
     return [
         *check_subnets(
@@ -266,23 +266,5 @@ def _check_reservation(plan: FleetPlan) -> list[Finding]:
     )
 
 
-def _seconds(given: cdk.Duration | None, default: cdk.Duration) -> int:
-    return int((given or default).to_seconds())
-
-
-def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> ec2.SelectedSubnets:
-    if wish is None:
-        return vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
-    return vpc.select_subnets(
-        availability_zones=wish.availability_zones,
-        one_per_az=wish.one_per_az,
-        subnet_filters=wish.subnet_filters,
-        subnet_group_name=wish.subnet_group_name,
-        subnets=wish.subnets,
-        subnet_type=wish.subnet_type,
-    )
-
-
-def _has_public(vpc: ec2.IVpc, subnets: Sequence[ec2.ISubnet]) -> bool:
-    public = {subnet.node.path for subnet in vpc.public_subnets}
-    return any(subnet.node.path in public for subnet in subnets)
+def _seconds(given: cdk.Duration | None, *, default: int) -> int:
+    return default if given is None else int(given.to_seconds())

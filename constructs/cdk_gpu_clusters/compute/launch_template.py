@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 import jsii
@@ -10,12 +11,26 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import errors_at, known, report, tag_specifications
+from cdk_gpu_clusters._cdk import (
+    ClusterConstruct,
+    asked_once,
+    errors_at,
+    known,
+    path_of,
+    region_of,
+    report,
+    stack_of,
+    tag_specifications,
+)
 from cdk_gpu_clusters.capacity.capacity import Capacity
-from cdk_gpu_clusters.capacity.placement_group import strategy_of
+from cdk_gpu_clusters.capacity.placement_group import name_of, strategy_of
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
-from cdk_gpu_clusters.compute.launch_template_data import TemplateParts, launch_template_data
+from cdk_gpu_clusters.compute.launch_template_data import (
+    LaunchTemplateData,
+    TemplateParts,
+    launch_template_data,
+)
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
@@ -39,12 +54,13 @@ SUBNET_IN_TEMPLATE = define_rule(
     source="Amazon EKS CreateNodegroup reference; EC2 Auto Scaling VPCZoneIdentifier",
 )
 
+_SHARED_INTERFACES: WeakKeyDictionary[cdk.Stack, dict[str, cdk.IResolvable]] = WeakKeyDictionary()
 _TAGGED = ("instance", "volume", "network-interface")
 _EKS_HOP_LIMIT = 2
 
 
 @jsii.implements(cdk.ITaggable)
-class GpuLaunchTemplate(Construct):
+class GpuLaunchTemplate(ClusterConstruct):
     """A launch template with every network interface of the type, ready for one orchestrator.
 
     Makes one `AWS::EC2::LaunchTemplate`: the interface plan of the type, market options and reservation target from
@@ -84,6 +100,7 @@ class GpuLaunchTemplate(Construct):
         subnet: ec2.ISubnet | None = None,
         metadata_hop_limit: int | None = None,
         associate_public_ip_address: bool = False,
+        name_tag: str | None = None,
     ) -> None:
         """Define the template.
 
@@ -105,9 +122,10 @@ class GpuLaunchTemplate(Construct):
             user_data: Text that the node runs at boot (not base64), at most 16,384 bytes; none if left out.
             subnet: Subnet of every interface; only AWS PCS takes it here.
             metadata_hop_limit: Hops that an IMDSv2 answer may take; 1, and 2 for EKS, whose pods are one hop away.
-
             associate_public_ip_address: Whether nodes with one interface get a public address, as nodes in a public
                 subnet need to reach anything.
+            name_tag: Tag `Name` of instances, volumes and interfaces, unless `Tags` says another; the
+                construct's path if left out.
 
         Raises:
             ConfigError: Faults of type, interfaces and image; then those of capacity, groups and user data at once.
@@ -139,21 +157,23 @@ class GpuLaunchTemplate(Construct):
         self.capacity: Capacity = capacity
         self.placement_group: ec2.IPlacementGroup | None = placement_group or capacity.placement_group
         self.security_groups: list[ec2.ISecurityGroup] = [*([fabric] if fabric else []), *security_groups]
-        self._tags = cdk.TagManager(cdk.TagType.KEY_VALUE, "AWS::EC2::LaunchTemplate")
+        self._tags = cdk.TagManager(
+            cdk.TagType.STANDARD,
+            "AWS::EC2::LaunchTemplate",
+            [{"key": "Name", "value": name_tag or path_of(self)}],
+        )
         parts = TemplateParts(
             instance_type=name,
             plan=self.interface_plan,
             terms=capacity.terms,
             decision=self.capacity_decision,
-            fabric_group_ids=[fabric.security_group_id] if fabric else [],
-            host_group_ids=[group.security_group_id for group in security_groups],
+            fabric_group_ids=[_id_of(fabric)] if fabric else [],
+            host_group_ids=[_id_of(group) for group in security_groups],
             root_volume=root_volume or RootVolume(),
             root_device_name="/dev/xvda" if resolved is None else resolved.root_device_name,
             image_id=None if resolved is None else resolved.image_id,
             instance_profile_arn=self._profile_arn(instance_profile),
-            placement_group_name=None
-            if self.placement_group is None
-            else self.placement_group.placement_group_name,
+            placement_group_name=None if self.placement_group is None else name_of(self.placement_group),
             subnet_id=None if subnet is None else subnet.subnet_id,
             user_data=None if user_data is None else cdk.Fn.base64(user_data),
             public_ip=associate_public_ip_address,
@@ -161,11 +181,11 @@ class GpuLaunchTemplate(Construct):
             or (_EKS_HOP_LIMIT if orchestrator is Orchestrator.EKS_MANAGED else 1),
         )
         data = launch_template_data(parts)
+        data["networkInterfaces"] = _shared_interfaces(self, data["networkInterfaces"])
         data["tagSpecifications"] = tag_specifications(self._tags, _TAGGED)
         self.cfn_launch_template: ec2.CfnLaunchTemplate = ec2.CfnLaunchTemplate(
             self, "Resource", launch_template_data=data
         )
-        self.node.default_child = self.cfn_launch_template
 
     @property
     @jsii.member(jsii_name="tags")
@@ -237,7 +257,21 @@ def _check_purchase(
     return check_capacity(
         capacity.known_terms,
         instance_type,
-        region=known(cdk.Stack.of(scope).region),
+        region=known(region_of(stack_of(scope))),
         placement=None if placement_group is None else strategy_of(placement_group),
         has_reservation_group=capacity.placement_group is placement_group,
     )
+
+
+@asked_once
+def _id_of(group: ec2.ISecurityGroup) -> str:
+    return group.security_group_id
+
+
+def _shared_interfaces(scope: Construct, interfaces: list[LaunchTemplateData]) -> cdk.IResolvable:
+    """The interfaces, sent to CDK once for all templates of a stack that have the same: up to 33 of six fields."""
+    shared = _SHARED_INTERFACES.setdefault(stack_of(scope), {})
+    key = repr(interfaces)
+    if key not in shared:
+        shared[key] = cdk.Token.as_any(interfaces)
+    return shared[key]

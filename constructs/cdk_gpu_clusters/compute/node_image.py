@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters._cdk import known, region_of, stack_of
 from cdk_gpu_clusters.catalogue.images import ImageParameter, OperatingSystem
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.errors import ConfigError
@@ -21,6 +22,8 @@ _ROOT_DEVICES = {
     OperatingSystem.UBUNTU_24_04: "/dev/sda1",
     OperatingSystem.UBUNTU_22_04: "/dev/sda1",
 }
+# Values of the parameters of each stack by name: its fleets share them.
+_PARAMETERS: WeakKeyDictionary[cdk.Stack, dict[str, str]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,13 +133,17 @@ def _system(name: str | None) -> OperatingSystem | None:
 
 
 def _from_parameter(scope: Construct, parameter: str) -> str:
-    return ssm.StringParameter.value_for_typed_string_parameter_v2(
-        scope, parameter, ssm.ParameterValueType.AWS_EC2_IMAGE_ID
-    )
+    stack = stack_of(scope)
+    made = _PARAMETERS.setdefault(stack, {})
+    if parameter not in made:
+        made[parameter] = ssm.StringParameter.value_for_typed_string_parameter_v2(
+            stack, parameter, ssm.ParameterValueType.AWS_EC2_IMAGE_ID
+        )
+    return made[parameter]
 
 
 def _pinned(scope: Construct, parameter: str) -> str:
-    region = known(cdk.Stack.of(scope).region)
+    region = known(region_of(stack_of(scope)))
     image_id = None if region is None else scope.node.try_get_context(image_context_key(region, parameter))
     if image_id is None:
         raise ConfigError([not_pinned(region, parameter)])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
+from functools import cache
+from typing import Any
+
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
+from cdk_gpu_clusters._cdk import arn_of
 
 _SESSION_POLICY = "AmazonSSMManagedInstanceCore"
 
@@ -43,10 +46,20 @@ class NodeRole(iam.Role):
         super().__init__(
             scope,
             construct_id,
-            assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
-            managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_POLICY)],
+            assumed_by=_ec2(),
+            managed_policies=[_session_policy()],
         )
         _SESSIONS.at(self, f"Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}")
+
+
+@cache
+def _ec2() -> iam.IPrincipal:
+    return iam.ServicePrincipal("ec2.amazonaws.com")
+
+
+@cache
+def _session_policy() -> iam.IManagedPolicy:
+    return iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_POLICY)
 
 
 def allow_fleet(
@@ -61,28 +74,27 @@ def allow_fleet(
         group_name: Name of the Auto Scaling group.
         log_group: Log group of the fleet.
     """
-    group_arn = cdk.Stack.of(scope).format_arn(
-        service="autoscaling",
-        resource=f"autoScalingGroup:*:autoScalingGroupName/{group_name}",
-        arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
-    )
+    group_arn = arn_of(scope, "autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group_name}")
     peers = [
         "autoscaling:DescribeAutoScalingInstances",
         "autoscaling:DescribeAutoScalingGroups",
         "ec2:DescribeInstances",
     ]
-    # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
-    policy = iam.ManagedPolicy(
-        scope,
-        "NodePermissions",
-        roles=[role],
-        statements=[
-            iam.PolicyStatement(actions=["autoscaling:CompleteLifecycleAction"], resources=[group_arn]),
-            iam.PolicyStatement(actions=peers, resources=["*"]),
-            iam.PolicyStatement(
-                actions=["logs:CreateLogStream", "logs:PutLogEvents"], resources=[log_group.log_group_arn]
-            ),
-        ],
+    # As one document: statements would cost a message each.
+    document = iam.PolicyDocument.from_json(
+        {
+            "Statement": [
+                _allow(group_arn, "autoscaling:CompleteLifecycleAction"),
+                _allow("*", *peers),
+                _allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents"),
+            ]
+        }
     )
-    _PEERS.at(policy, "Resource::*", named_resource(policy, group_arn))
+    # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
+    policy = iam.ManagedPolicy(scope, "NodePermissions", roles=[role], document=document)
+    _PEERS.at(policy, "Resource::*", named_resource(scope, group_arn))
     return policy
+
+
+def _allow(resource: str, *actions: str) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": list(actions), "Resource": resource}

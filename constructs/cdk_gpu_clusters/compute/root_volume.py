@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_kms as kms
 
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.root_volume import (
@@ -15,6 +15,9 @@ from cdk_gpu_clusters.rules.root_volume import (
     DEFAULT_THROUGHPUT_MIB_PER_S,
     check_root_volume,
 )
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_kms as kms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations
 from pathlib import PurePosixPath
 
@@ -153,6 +154,7 @@ def check_storage(
     return findings
 
 
+@cache
 def _is_inside(path: str, directory: str) -> bool:
     return PurePosixPath(path).is_relative_to(directory)
 

@@ -33,13 +33,15 @@ SECRET = define_rule(
 )
 
 #: What a secret looks like. The last is a guess by the name, so it only warns; a value that names a secret instead of
-#: being one (a variable, an ARN, a path or parameter name) passes.
-_SECRETS: tuple[tuple[str, Severity, str], ...] = (
-    ("an AWS access key id", Severity.ERROR, r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    ("a private key", Severity.ERROR, r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+#: being one (a variable, an ARN, a path or parameter name) passes. The words before each pattern, one of which is in
+#: every match, are found a hundred times faster.
+_SECRETS: tuple[tuple[str, Severity, tuple[str, ...], str], ...] = (
+    ("an AWS access key id", Severity.ERROR, ("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    ("a private key", Severity.ERROR, ("PRIVATE KEY",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
     (
         "a password, secret or token",
         Severity.WARNING,
+        ("password", "passwd", "secret", "apikey", "api_key", "_token"),
         (
             # Not the ":secret:" of an ARN, which follows the account or its token.
             r"(?i)(?<![0-9}]:)\b[\w-]*(?:password|passwd|secret(?:_access)?(?:_key)?|api_?key|(?:auth|access|hf)_token)"
@@ -165,6 +167,7 @@ def check_secrets(text: str) -> list[Finding]:
     Args:
         text: The user data, or a script or setting that goes into it.
     """
+    searched = text + text.lower()
     return [
         SECRET.finding(
             cause=f"this looks like {what}, and user data is readable by all who may see the instance",
@@ -172,7 +175,8 @@ def check_secrets(text: str) -> list[Finding]:
             fix="keep it in Secrets Manager or Parameter Store, and fetch it on the node with the instance role",
             severity=severity,
         )
-        for what, severity, pattern in _SECRETS
+        for what, severity, words, pattern in _SECRETS
+        if any(word in searched for word in words)
         for match in re.finditer(pattern, text)
     ]
 

@@ -1,0 +1,97 @@
+"""Where the nodes of a fleet stand: its subnets, and what CDK knows about them, asked for once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from aws_cdk import aws_ec2 as ec2
+from constructs import IDependable
+
+from cdk_gpu_clusters._cdk import asked_once, known, path_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSubnets:
+    """The subnets of a fleet.
+
+    Attributes:
+        subnets: Where the nodes stand.
+        is_public: Whether one of them is a public one.
+        is_pending_lookup: Whether the CLI still has to look the network up; nothing is known until then.
+    """
+
+    subnets: Sequence[ec2.ISubnet]
+    is_public: bool
+    is_pending_lookup: bool
+
+
+_Selections = list[tuple[ec2.SubnetSelection | None, FleetSubnets]]
+_SELECTED: WeakKeyDictionary[ec2.IVpc, _Selections] = WeakKeyDictionary()
+
+
+def select_subnets(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> FleetSubnets:
+    """The subnets that a user means; a selection that many fleets share is made once.
+
+    Args:
+        vpc: The network.
+        wish: The user's selection; the private subnets if left out.
+    """
+    earlier = _SELECTED.setdefault(vpc, [])
+    found = next((subnets for selection, subnets in earlier if selection == wish), None)
+    if found is None:
+        found = _select(vpc, wish)
+        earlier.append((wish, found))
+    return found
+
+
+def zones_of(subnets: Sequence[ec2.ISubnet]) -> set[str]:
+    """The zones of subnets, as far as they are known."""
+    return {zone for subnet in subnets if (zone := known(_zone(subnet))) is not None}
+
+
+@asked_once
+def ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
+    """The IPv4 block of a subnet, None where CDK does not know it."""
+    try:
+        return known(subnet.ipv4_cidr_block)
+    except RuntimeError:  # CDK's way to say that an imported subnet came without its block
+        return None
+
+
+@asked_once
+def id_of(subnet: ec2.ISubnet) -> str:
+    """The id of a subnet, or a token for it."""
+    return subnet.subnet_id
+
+
+@asked_once
+def way_out_of(subnet: ec2.ISubnet) -> IDependable:
+    """What makes a subnet's way out."""
+    return subnet.internet_connectivity_established
+
+
+def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> FleetSubnets:
+    if wish is None:
+        selected = vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
+    else:
+        selected = vpc.select_subnets(
+            availability_zones=wish.availability_zones,
+            one_per_az=wish.one_per_az,
+            subnet_filters=wish.subnet_filters,
+            subnet_group_name=wish.subnet_group_name,
+            subnets=wish.subnets,
+            subnet_type=wish.subnet_type,
+        )
+    public = {path_of(subnet) for subnet in vpc.public_subnets}
+    return FleetSubnets(
+        subnets=selected.subnets,
+        is_public=any(path_of(subnet) in public for subnet in selected.subnets),
+        is_pending_lookup=bool(selected.is_pending_lookup),
+    )
+
+
+@asked_once
+def _zone(subnet: ec2.ISubnet) -> str:
+    return subnet.availability_zone
