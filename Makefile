@@ -26,7 +26,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help demo test test-node lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel lock clean distclean
+.PHONY: env help demo test test-node lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel bench lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -79,6 +79,9 @@ wheel: env ## build and check the sdist and the wheel in dist/
 	@$(BIN)/python -m hatchling build
 	@$(BIN)/twine check --strict dist/*
 
+bench: env ## measure synthesis, imports and memory against baselines; write docs/performance.md (ARGS="--rounds 3")
+	@$(BIN)/python benchmarks/run.py --write $(ARGS)
+
 UV_COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate --quiet $(UPGRADE)
 lock: env ## resolve the lock files again (UPGRADE=--upgrade for newer versions)
@@ -89,7 +92,7 @@ lock: env ## resolve the lock files again (UPGRADE=--upgrade for newer versions)
 
 clean: ## remove what builds and tests leave behind
 	@rm -rf build dist cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
-	@find constructs stacks tests tools -name __pycache__ -prune -exec rm -rf {} +
+	@find benchmarks constructs stacks tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove the environment
 	@rm -rf .venv .tools

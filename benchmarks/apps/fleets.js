@@ -1,0 +1,235 @@
+// The template of fleets.py in CDK's own language, as one would write it there, nothing decided or checked:
+// `node fleets.js COUNT RECIPE`. Of the recipe it takes the texts only (user data, image parameter).
+"use strict";
+
+const { readFileSync } = require("node:fs");
+const cdk = require("aws-cdk-lib");
+const autoscaling = require("aws-cdk-lib/aws-autoscaling");
+const cloudwatch = require("aws-cdk-lib/aws-cloudwatch");
+const ec2 = require("aws-cdk-lib/aws-ec2");
+const iam = require("aws-cdk-lib/aws-iam");
+const logs = require("aws-cdk-lib/aws-logs");
+const { Construct } = require("constructs");
+
+const TYPE = "p5.48xlarge";
+const ZONE = "us-east-1a";
+const SUBNET = "subnet-0123456789abcdef0";
+const NODES = 16;
+
+class Fabric extends ec2.SecurityGroup {
+  constructor(scope, id, vpc) {
+    super(scope, id, { vpc, description: "EFA fabric: members exchange all traffic" });
+    const rules = new Construct(this, "SelfRules");
+    const groupId = this.securityGroupId;
+    new ec2.CfnSecurityGroupIngress(rules, "Ingress", {
+      groupId,
+      sourceSecurityGroupId: groupId,
+      ipProtocol: "-1",
+      description: "EFA: all traffic from this group",
+    });
+    new ec2.CfnSecurityGroupEgress(rules, "Egress", {
+      groupId,
+      destinationSecurityGroupId: groupId,
+      ipProtocol: "-1",
+      description: "EFA: all traffic to this group",
+    });
+  }
+}
+
+class Reservation extends Construct {
+  constructor(scope, id, placementGroup) {
+    super(scope, id);
+    const reservation = new ec2.CfnCapacityReservation(this, "Resource", {
+      instanceType: TYPE,
+      instanceCount: NODES,
+      instancePlatform: "Linux/UNIX",
+      availabilityZone: ZONE,
+      endDateType: "unlimited",
+      instanceMatchCriteria: "targeted",
+      placementGroupArn: cdk.Stack.of(this).formatArn({
+        service: "ec2",
+        resource: "placement-group",
+        resourceName: placementGroup.placementGroupName,
+      }),
+      tagSpecifications: [{ resourceType: "capacity-reservation", tags: [{ key: "Name", value: this.node.path }] }],
+    });
+    this.reservationId = reservation.attrId;
+    new cloudwatch.Alarm(this, "Unused", {
+      metric: new cloudwatch.Metric({
+        namespace: "AWS/EC2CapacityReservations",
+        metricName: "AvailableInstanceCount",
+        dimensionsMap: { CapacityReservationId: this.reservationId },
+        statistic: "Minimum",
+        period: cdk.Duration.minutes(5),
+      }),
+      threshold: 0,
+      comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
+      evaluationPeriods: 12,
+      treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
+      alarmDescription: `Reserved ${TYPE} instances stood unused for 60 minutes`,
+    });
+  }
+}
+
+class Fleet extends Construct {
+  constructor(scope, id, { fabric, placementGroup, reservation, texts }) {
+    super(scope, id);
+    const logGroup = new logs.LogGroup(this, "Logs", {
+      retention: logs.RetentionDays.ONE_MONTH,
+      removalPolicy: cdk.RemovalPolicy.DESTROY,
+    });
+    const role = new iam.Role(this, "Role", {
+      assumedBy: new iam.ServicePrincipal("ec2.amazonaws.com"),
+      managedPolicies: [iam.ManagedPolicy.fromAwsManagedPolicyName("AmazonSSMManagedInstanceCore")],
+    });
+    const template = this.#launchTemplate({ fabric, placementGroup, reservation, role, logGroup, texts });
+    const group = this.#group(template);
+    this.#allow(role, group, logGroup);
+  }
+
+  #launchTemplate({ fabric, placementGroup, reservation, role, logGroup, texts }) {
+    const profile = new iam.InstanceProfile(this, "InstanceProfile", { role });
+    const tags = [{ key: "Name", value: this.node.path }];
+    return new ec2.CfnLaunchTemplate(new Construct(this, "LaunchTemplate"), "Resource", {
+      launchTemplateData: {
+        instanceType: TYPE,
+        imageId: texts.imageId,
+        iamInstanceProfile: { arn: profile.instanceProfileArn },
+        capacityReservationSpecification: {
+          capacityReservationTarget: { capacityReservationId: reservation.reservationId },
+        },
+        placement: { groupName: placementGroup.placementGroupName },
+        userData: cdk.Fn.base64(texts.userData(this.node.path, logGroup.logGroupName)),
+        networkInterfaces: Array.from({ length: 33 }, (_, index) => ({
+          networkCardIndex: Math.max(0, index - 1),
+          deviceIndex: index === 1 ? 1 : 0,
+          interfaceType: index === 0 ? "interface" : "efa-only",
+          groups: [fabric.securityGroupId],
+          deleteOnTermination: true,
+        })),
+        blockDeviceMappings: [
+          {
+            deviceName: "/dev/xvda",
+            ebs: {
+              volumeType: "gp3",
+              volumeSize: 200,
+              iops: 3000,
+              throughput: 250,
+              encrypted: true,
+              deleteOnTermination: true,
+            },
+          },
+        ],
+        metadataOptions: { httpEndpoint: "enabled", httpTokens: "required", httpPutResponseHopLimit: 1 },
+        monitoring: { enabled: true },
+        tagSpecifications: ["instance", "volume", "network-interface"].map((resourceType) => ({
+          resourceType,
+          tags,
+        })),
+      },
+    });
+  }
+
+  #group(template) {
+    const group = new autoscaling.CfnAutoScalingGroup(this, "Resource", {
+      minSize: String(NODES),
+      maxSize: String(NODES),
+      vpcZoneIdentifier: [SUBNET],
+      launchTemplate: { launchTemplateId: template.ref, version: template.attrLatestVersionNumber },
+      healthCheckType: "EC2",
+      healthCheckGracePeriod: 300,
+      lifecycleHookSpecificationList: [
+        {
+          lifecycleHookName: "node-ready",
+          lifecycleTransition: "autoscaling:EC2_INSTANCE_LAUNCHING",
+          heartbeatTimeout: 1800,
+          defaultResult: "ABANDON",
+        },
+        {
+          lifecycleHookName: "node-drain",
+          lifecycleTransition: "autoscaling:EC2_INSTANCE_TERMINATING",
+          heartbeatTimeout: 300,
+          defaultResult: "CONTINUE",
+        },
+      ],
+      metricsCollection: [{ granularity: "1Minute" }],
+      instanceMaintenancePolicy: { minHealthyPercentage: 0, maxHealthyPercentage: 100 },
+    });
+    cdk.Tags.of(group).add("Name", this.node.path);
+    return group;
+  }
+
+  #allow(role, group, logGroup) {
+    const groupArn = cdk.Stack.of(this).formatArn({
+      service: "autoscaling",
+      resource: `autoScalingGroup:*:autoScalingGroupName/${group.ref}`,
+      arnFormat: cdk.ArnFormat.COLON_RESOURCE_NAME,
+    });
+    const peers = [
+      "autoscaling:DescribeAutoScalingInstances",
+      "autoscaling:DescribeAutoScalingGroups",
+      "ec2:DescribeInstances",
+    ];
+    new iam.ManagedPolicy(this, "NodePermissions", {
+      roles: [role],
+      statements: [
+        new iam.PolicyStatement({
+          actions: ["autoscaling:CompleteLifecycleAction"],
+          resources: [groupArn],
+        }),
+        new iam.PolicyStatement({ actions: peers, resources: ["*"] }),
+        new iam.PolicyStatement({
+          actions: ["logs:CreateLogStream", "logs:PutLogEvents"],
+          resources: [logGroup.logGroupArn],
+        }),
+      ],
+    });
+  }
+}
+
+// The texts of the one launch template in the recipe, for any fleet.
+function textsOf(recipe) {
+  const fleet = Object.values(JSON.parse(recipe.fleet));
+  const data = fleet.find((resource) => resource.Type === "AWS::EC2::LaunchTemplate").Properties.LaunchTemplateData;
+  const source = data.UserData["Fn::Base64"];
+  const parts = typeof source === "string" ? [source] : source["Fn::Join"][1];
+  return (stack) => ({
+    imageId: cdk.Fn.ref(data.ImageId.Ref),
+    userData: (path, logGroupName) =>
+      parts
+        .map((part) => {
+          if (typeof part === "string") return part.replace("Fleets@stack@/Fleet@fleet@", path);
+          if (part.Ref?.endsWith("Logs")) return logGroupName;
+          return cdk.Token.asString(part);
+        })
+        .join(""),
+  });
+}
+
+function main() {
+  const count = Number(process.argv[2]);
+  const recipe = JSON.parse(readFileSync(process.argv[3], "utf8"));
+  const texts = textsOf(recipe);
+  const app = new cdk.App();
+  for (let first = 0; first < count; first += recipe.fleets_per_stack) {
+    const number = String(first / recipe.fleets_per_stack).padStart(4, "0");
+    const env = { account: "123456789012", region: "us-east-1" };
+    const stack = new cdk.Stack(app, `Fleets${number}`, { env });
+    const vpc = ec2.Vpc.fromVpcAttributes(stack, "Vpc", { vpcId: "vpc-0123456789abcdef0", availabilityZones: [ZONE] });
+    for (const [name, parameter] of Object.entries(recipe.parameters)) {
+      new cdk.CfnParameter(stack, name, { type: parameter.Type, default: parameter.Default });
+    }
+    const fabric = new Fabric(stack, "Fabric", vpc);
+    for (let index = first; index < Math.min(count, first + recipe.fleets_per_stack); index += 1) {
+      const suffix = String(index).padStart(4, "0");
+      const placementGroup = new ec2.PlacementGroup(stack, `Placement${suffix}`, {
+        strategy: ec2.PlacementGroupStrategy.CLUSTER,
+      });
+      const reservation = new Reservation(stack, `Reservation${suffix}`, placementGroup);
+      new Fleet(stack, `Fleet${suffix}`, { fabric, placementGroup, reservation, texts: texts(stack) });
+    }
+  }
+  app.synth();
+}
+
+main();

@@ -1,0 +1,75 @@
+"""The benchmark compares like with like: the baselines synthesize the same templates as the library."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from baseline import canonical, differences, templates
+from subjects import FLEETS_PER_STACK, check_same, javascript, ours, prepare, raw
+
+# One more than a stack takes, so that there are two stacks.
+COUNT = FLEETS_PER_STACK + 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prepared() -> None:
+    prepare()
+
+
+def test_baselines_synthesize_the_same_templates() -> None:
+    resources = check_same(COUNT)
+    fleet = [
+        "AWS::AutoScaling::AutoScalingGroup",
+        "AWS::CloudWatch::Alarm",
+        "AWS::EC2::CapacityReservation",
+        "AWS::EC2::LaunchTemplate",
+        "AWS::EC2::PlacementGroup",
+        "AWS::IAM::InstanceProfile",
+        "AWS::IAM::ManagedPolicy",
+        "AWS::IAM::Role",
+        "AWS::Logs::LogGroup",
+    ]
+    for subject in (ours(COUNT), raw(COUNT), javascript(COUNT)):
+        first, second = templates(subject.assembly).values()
+        types = [one["Type"] for template in (first, second) for one in template["Resources"].values()]
+        assert {name: types.count(name) for name in fleet} == dict.fromkeys(fleet, COUNT)
+        assert len(types) == resources
+        interfaces = [
+            len(one["Properties"]["LaunchTemplateData"]["NetworkInterfaces"])
+            for one in second["Resources"].values()
+            if one["Type"] == "AWS::EC2::LaunchTemplate"
+        ]
+        assert interfaces == [33]
+
+
+def assembly(folder: Path, template: dict[str, Any]) -> Path:
+    folder.mkdir()
+    (folder / "Stack.template.json").write_text(json.dumps(template), encoding="utf-8")
+    return folder
+
+
+def template(role: str, **more: Any) -> dict[str, Any]:
+    profile = {"Type": "AWS::IAM::InstanceProfile", "Properties": {"Roles": [{"Ref": role}]}}
+    return {"Resources": {role: {"Type": "AWS::IAM::Role", "Properties": {}, **more}, "Profile": profile}}
+
+
+def test_only_hashes_and_metadata_may_differ(tmp_path: Path) -> None:
+    plain = assembly(tmp_path / "plain", template("Role"))
+    hashed = assembly(tmp_path / "hashed", template("Role0A1B2C3D", Metadata={"aws:cdk:path": "Stack/Role"}))
+    retained = assembly(tmp_path / "retained", template("Role", DeletionPolicy="Retain"))
+    renamed = assembly(tmp_path / "renamed", template("Other"))
+    assert differences(plain, hashed) == []
+    assert differences(plain, retained) == ["Stack"]
+    assert differences(plain, renamed) == ["Stack"]
+    (tmp_path / "empty").mkdir()
+    assert differences(plain, tmp_path / "empty") == ["Stack"]
+
+
+def test_ids_that_differ_in_their_hash_only_are_refused() -> None:
+    both = {"Role0A1B2C3D": {"Type": "AWS::IAM::Role"}, "Role0A1B2C3E": {"Type": "AWS::IAM::Role"}}
+    with pytest.raises(ValueError, match="differ in their hash only"):
+        canonical({"Resources": both})
