@@ -131,11 +131,10 @@ def image_of(name: str, system: str | None) -> ImageParameter | None:
     try:
         row = choose_image(name, operating_system=system)
     except ConfigError as refusal:
-        row, ids = None, {finding.id for finding in refusal.findings}
+        about = {finding.id for finding in refusal.findings}
     else:
         ids = {finding.id for finding in check_image(name, row)} - {"GPU-AMI-007"}
-    if row is None:
-        assert ids <= set(ABOUT_IMAGES)
-    else:
         assert ids == ({"GPU-AMI-004"} if row.families is None and row.accelerator else set())
-    return row
+        return row
+    assert about <= set(ABOUT_IMAGES)
+    return None

@@ -168,7 +168,7 @@ def _efa_only_first(layout: list[NetworkInterface]) -> list[NetworkInterface]:
 
 
 def _wildcard(patch: pytest.MonkeyPatch) -> None:
-    def faulty(*args: Any, **options: Any) -> iam.Policy:
+    def faulty(*args: Any, **options: Any) -> iam.ManagedPolicy:
         policy = allow_fleet(*args, **options)
         policy.add_statements(iam.PolicyStatement(actions=["ec2:TerminateInstances"], resources=["*"]))
         return policy
