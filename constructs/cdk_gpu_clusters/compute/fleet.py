@@ -14,10 +14,11 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
-from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, region_of, report, stack_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, region_of, stack_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
+from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
 from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, join_stores
 from cdk_gpu_clusters.compute.fleet_node import fleet_node
@@ -27,7 +28,6 @@ from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
-from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import UserPart
@@ -161,8 +161,7 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
             log_retention: How long boot events are kept; one month if left out.
 
         Raises:
-            ConfigError: GPU-FLT-001 to -007, GPU-MNT-001 to -003, and the faults of type, capacity, placement,
-                interfaces, MIG and image.
+            ConfigError: GPU-FLT-001 to -007, GPU-MNT-001 to -003; faults of type, capacity, interfaces, MIG, image.
         """
         super().__init__(scope, construct_id)
         plan = plan_fleet(
@@ -186,7 +185,7 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
             ),
         )
         self.plan: FleetPlan = plan
-        self.fabric: ec2.ISecurityGroup | None = self._join_fabric(vpc, fabric)
+        self.fabric: ec2.ISecurityGroup | None = join_fabric(self, plan, vpc=vpc, fabric=fabric)
         self.placement_group: ec2.IPlacementGroup | None = plan.placement_group
         if plan.new_placement is not None:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
@@ -220,7 +219,7 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
             interface_policy=interface_policy,
             efa=plan.efa,
             fabric=self.fabric,
-            security_groups=security_groups or self._own_groups(vpc),
+            security_groups=security_groups or host_groups(self, vpc=vpc, fabric=self.fabric),
             placement_group=self.placement_group,
             instance_profile=iam.InstanceProfile(self, "InstanceProfile", role=self.role),
             image=image,
@@ -266,17 +265,6 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
         """Let the nodes read and write a bucket, such as one for checkpoints."""
         accept_bucket_grant(self.role, bucket, write=True)
         return bucket.grant_read_write(self.role)
-
-    def _join_fabric(self, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None) -> ec2.ISecurityGroup | None:
-        joined = fabric or (EfaSecurityGroup(self, "Fabric", vpc=vpc) if self.plan.efa else None)
-        if isinstance(joined, EfaSecurityGroup):
-            report(self, joined.admit(self.plan.instance_type))
-        return joined
-
-    def _own_groups(self, vpc: ec2.IVpc) -> list[ec2.ISecurityGroup]:
-        if self.fabric is not None:
-            return []
-        return [ec2.SecurityGroup(self, "Host", vpc=vpc, description="GPU nodes: no way in")]
 
     def _group(
         self, update_policy: UpdatePolicy, target_groups: Sequence[elbv2.ITargetGroup]
