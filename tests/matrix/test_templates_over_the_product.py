@@ -26,8 +26,8 @@ def coverage() -> Coverage:
 
 @pytest.fixture(scope="module")
 def results(coverage: Coverage) -> list[Result]:
-    """What came of it, from a process on each core."""
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+    """What came of it, from a process on each core; each needs half a gigabyte."""
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, 8), mp_context=get_context("spawn")) as pool:
         return [result for results in pool.map(synthesize, coverage.work) for result in results]
 
 

@@ -144,10 +144,11 @@ class Nodes:
 
     def statements(self, role: Place) -> Iterator[tuple[str, Mapping[str, Json]]]:
         """The statements of a role's policies, each with its stack."""
-        for place, policy in self.cloud.of_type("AWS::IAM::Policy").items():
-            if any(self.cloud.find(place.stack, name) == role for name in policy.get("Roles", ())):
-                for statement in policy["PolicyDocument"]["Statement"]:
-                    yield place.stack, statement
+        for kind in ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy"):
+            for place, policy in self.cloud.of_type(kind).items():
+                if any(self.cloud.find(place.stack, name) == role for name in policy.get("Roles", ())):
+                    for statement in policy["PolicyDocument"]["Statement"]:
+                        yield place.stack, statement
 
     def mentions(self, stack: str, value: Json, wanted: Place) -> bool:
         """Whether a value refers to a resource somewhere inside."""
