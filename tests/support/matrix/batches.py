@@ -52,7 +52,8 @@ class Result:
     Attributes:
         combination: The combination.
         violations: Each as the invariant's id and what is wrong.
-        digest: Digest of the launch template without the type's name and logical ids; two combinations of one class
+        digest: Digest of the launch template without the type's name, logical ids and its path; two combinations of
+            one class
             have the same. Empty for a fleet, whose user data counts the type's hardware.
     """
 
@@ -138,7 +139,7 @@ def _result(cloud: Cloud, place: Place, combination: Combination, as_fleets: boo
 
 def _digest(nodes: Nodes) -> str:
     data = {key: value for key, value in nodes.data.items() if key != "InstanceType"}
-    text = re.sub(r'"C\d{3}\w+"', '"own"', json.dumps(data, sort_keys=True))
+    text = re.sub(r'"(Stack\d+/)?C\d{3}[\w/]*"', '"own"', json.dumps(data, sort_keys=True))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
