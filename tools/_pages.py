@@ -73,7 +73,7 @@ def constants_made_by(function: str) -> Iterator[Constant]:
 
 def cell(text: str) -> str:
     """A text for a cell of a table."""
-    return text.replace("|", "\\|")
+    return text.replace("|", "\\|").replace("<", "&lt;")  # or <hex> would be taken for a tag
 
 
 def write_or_check(description: str | None, file: Path, text: str) -> int:
