@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdk_gpu_clusters.testing import InProcessEmulator, assert_fleet_size
+from pages import REPOSITORY, blocks
 
-PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+PAGE = REPOSITORY / "docs" / "testing.md"
 SHOWN = ("test_the_template_keeps_its_promises", "test_the_fleet_fills_and_drains_with_its_block")
 
 
 @pytest.fixture(scope="module")
 def shown() -> dict[str, Any]:
-    (code,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    (code,) = blocks(PAGE, "python")
     names: dict[str, Any] = {"__name__": "shown"}
     exec(code, names)  # noqa: S102
     assert {name for name in names if name.startswith("test_")} == set(SHOWN)

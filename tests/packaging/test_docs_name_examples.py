@@ -7,31 +7,27 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from pages import PAGES, README, REPOSITORY, name_of
+
 EXAMPLES = {
-    path.relative_to(ROOT / "examples").as_posix()
+    path.relative_to(REPOSITORY / "examples").as_posix()
     for pattern in ("*.yaml", "*/app.py")
-    for path in (ROOT / "examples").glob(pattern)
+    for path in (REPOSITORY / "examples").glob(pattern)
 }
 
 
 def test_the_readme_has_a_row_for_each_example() -> None:
-    rows = re.findall(
-        r"^\| `(\S+\.(?:yaml|py))` \| \S.* \|$", (ROOT / "README.md").read_text("utf-8"), re.MULTILINE
-    )
+    rows = re.findall(r"^\| `(\S+\.(?:yaml|py))` \| \S.* \|$", README.read_text("utf-8"), re.MULTILINE)
     assert sorted(rows) == sorted(EXAMPLES)
 
 
 def test_the_cookbook_says_how_to_use_each_example() -> None:
-    links = re.findall(
-        r"\(\.\./examples/(\S+\.(?:yaml|py))\)", (ROOT / "docs" / "cookbook.md").read_text("utf-8")
-    )
+    cookbook = (REPOSITORY / "docs" / "cookbook.md").read_text("utf-8")
+    links = re.findall(r"\(\.\./examples/(\S+\.(?:yaml|py))\)", cookbook)
     assert set(links) == EXAMPLES
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda path: path.name
-)
+@pytest.mark.parametrize("page", sorted({*PAGES, *REPOSITORY.glob("*.md")}), ids=name_of)
 def test_links_to_files_of_the_repository_lead_somewhere(page: Path) -> None:
     targets = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8"))
     files = [target for target in targets if "://" not in target]

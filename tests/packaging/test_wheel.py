@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from pages import README, blocks
 
 if TYPE_CHECKING:
     from tests.packaging.conftest import CleanEnvironment
@@ -20,10 +21,7 @@ ROOTS = {"constructs": "cdk_gpu_clusters", "stacks": "cdk_gpu_clusters_stacks"}
 
 def example(language: str) -> str:
     """The first block of that language in the README."""
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    block = re.search(rf"^```{language}\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
-    assert block, f"README.md has no ```{language} block"
-    return block[1]
+    return blocks(README, language)[0]
 
 
 def types_in(assembly: Path) -> set[str]:

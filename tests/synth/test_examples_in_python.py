@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 
 import cdk_gpu_clusters
+from pages import README, blocks
 
 REPOSITORY = Path(__file__).parents[2]
 #: Example -> what its one template holds besides other things.
@@ -58,8 +58,7 @@ def test_every_example_of_an_own_app_is_run() -> None:
 
 
 def test_what_the_readme_says_of_existing_things_runs(app_factory: Any) -> None:
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    _, existing = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
+    _, existing = blocks(README, "python")
     env = cdk.Environment(account="123456789012", region="us-east-1")
     names: dict[str, Any] = {
         **{name: getattr(cdk_gpu_clusters, name) for name in cdk_gpu_clusters.__all__},

@@ -1,4 +1,4 @@
-"""The page about the cluster file names every key and every id, and its example is right."""
+"""The page about the cluster file names every key and every id, and the cluster files of all pages are right."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.errors import defined_rules
-from cdk_gpu_clusters_stacks.spec import load_cluster, read_cluster
+from cdk_gpu_clusters_stacks.spec import read_cluster
 from cdk_gpu_clusters_stacks.spec.schema import cluster_schema
+from pages import PAGES, REPOSITORY, blocks, name_of
 
-DOCS = Path(__file__).parents[3] / "docs"
-PAGE = (DOCS / "cluster-file.md").read_text(encoding="utf-8")
+PAGE = (REPOSITORY / "docs" / "cluster-file.md").read_text(encoding="utf-8")
+BLOCKS = [(name_of(page), block) for page in PAGES for block in blocks(page, "yaml")]
+WHOLE = [(page, block) for page, block in BLOCKS if re.search(r"^version: 1$", block, re.MULTILINE)]
 HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
 
 
@@ -28,22 +30,16 @@ def test_every_id_is_on_the_page() -> None:
     assert ids == set(re.findall(r"\| (GPU-SPEC-\d{3}) \|", PAGE))
 
 
-def test_the_example_is_right(tmp_path: Path) -> None:
-    example = re.search(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    assert example
+@pytest.mark.parametrize(("page", "text"), WHOLE)
+def test_whole_cluster_files_are_right(page: str, text: str, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(example[1], encoding="utf-8")
-    assert load_cluster(file).name == "llama-train"
+    file.write_text(text, encoding="utf-8")
+    assert [one for one in read_cluster(file).findings if one.severity.value != "info"] == []
 
 
 def parts_that_start_with(key: str) -> list[tuple[str, str]]:
     """YAML examples on the pages that hold this part of a cluster file, with the name of their page."""
-    return [
-        (page.name, part)
-        for page in sorted(DOCS.glob("*.md"))
-        for part in re.findall(r"```yaml\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-        if part.startswith(f"{key}:")
-    ]
+    return [(page, block) for page, block in BLOCKS if block.startswith(f"{key}:")]
 
 
 @pytest.mark.parametrize(("page", "part"), parts_that_start_with("inference"))
@@ -63,5 +59,12 @@ def test_examples_of_layouts_are_right(page: str, part: str, tmp_path: Path) -> 
 
 
 def test_the_pages_have_such_examples() -> None:
-    assert {page for page, _ in parts_that_start_with("inference")} >= {"cluster-file.md", "inference.md"}
+    inference = parts_that_start_with("inference")
+    assert {page for page, _ in WHOLE} >= {"README.md", "docs/cluster-file.md"}
+    assert {page for page, _ in inference} >= {"docs/cluster-file.md", "docs/inference.md"}
     assert len(parts_that_start_with("mig")) == 2
+
+
+def test_every_example_is_looked_at() -> None:
+    looked_at = [*WHOLE, *parts_that_start_with("inference"), *parts_that_start_with("mig")]
+    assert [one for one in BLOCKS if one not in looked_at] == []
