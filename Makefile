@@ -26,13 +26,16 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help demo test test-node lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel bench lock clean distclean
+.PHONY: env help docs demo test test-node lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel bench lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: ## make or refresh .venv and .tools from the lock files
 	@PATH='$(CALLER_PATH)' $(PYTHON) tools/setup.py
+
+docs: env ## build the documentation site in build/docs/site
+	@$(BIN)/python tools/docs_site.py
 
 demo: env ## synthesize every example; deploy, edit and destroy three clusters in an AWS emulator on loopback
 	@$(BIN)/python tools/demo.py

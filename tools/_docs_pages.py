@@ -1,0 +1,122 @@
+"""Which files of the repository are pages of the documentation site, where they stand there, and in which order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TypeAlias
+
+from _pages import ROOT
+
+#: Section -> its pages in order, or its own sections. A pattern takes the files that no section names; what is not
+#: there is left out, and so is a section without pages.
+Sections: TypeAlias = "Mapping[str, tuple[str, ...] | Sections]"
+NAVIGATION: Sections = {
+    "Start": ("README.md", "docs/concepts.md", "docs/cookbook.md"),
+    "Guides": (
+        "docs/cluster-file.md",
+        "docs/capacity.md",
+        "docs/storage.md",
+        "docs/inference.md",
+        "docs/mig.md",
+        "docs/node.md",
+        "docs/testing.md",
+        "docs/emulator.md",
+        "docs/*.md",
+    ),
+    "Reference": {
+        "Network": ("docs/reference/network/*.md",),
+        "Capacity": ("docs/reference/capacity/*.md",),
+        "Nodes": ("docs/reference/nodes/*.md",),
+        "Storage": ("docs/reference/storage/*.md",),
+        "Inference": ("docs/reference/inference/*.md",),
+        "Without CDK": ("docs/reference/without-cdk/*.md",),
+    },
+    "Examples": ("examples/README.md", "examples/*.yaml", "examples/*/app.py"),
+    "Evidence": ("docs/rules.md", "docs/security.md", "docs/reliability.md", "docs/performance.md"),
+    "Decisions": ("docs/decisions/*.md",),
+    "Project": ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
+}
+TITLES = {"README.md": "Quick start", "SECURITY.md": "Report a vulnerability", "LICENSE": "Licence"}
+LANGUAGES = {".yaml": "yaml", ".py": "python", "": "text"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """One page of the site.
+
+    Attributes:
+        source: The file, from the root of the repository.
+        target: The page, from the root of the site.
+        title: What the navigation calls it.
+    """
+
+    source: str
+    target: str
+    title: str
+
+    def text(self) -> str:
+        """Its Markdown, as it stands in the repository; a file in another language is shown whole."""
+        content = (ROOT / self.source).read_text(encoding="utf-8")
+        suffix = PurePosixPath(self.source).suffix
+        return content if suffix == ".md" else f"# {self.title}\n\n```{LANGUAGES[suffix]}\n{content}```\n"
+
+
+def every_page(sections: Sections = NAVIGATION) -> Iterator[Page]:
+    """All pages, in the order of the navigation."""
+    for pages in sections.values():
+        if isinstance(pages, Mapping):
+            yield from every_page(pages)
+        else:
+            yield from (_page(source) for pattern in pages for source in _files(pattern))
+
+
+def navigation(sections: Sections = NAVIGATION, indent: str = "") -> Iterator[str]:
+    """The lines of the Markdown list that Zensical takes its navigation from."""
+    for section, pages in sections.items():
+        deeper = f"{indent}    "
+        if isinstance(pages, Mapping):
+            inner = list(navigation(pages, deeper))
+        else:
+            inner = [f"{deeper}* [{page.title}]({page.target})" for page in every_page({section: pages})]
+        if inner:
+            yield from (f"{indent}* {section}", *inner)
+
+
+def _files(pattern: str) -> list[str]:
+    """The files that a pattern takes, by name."""
+    found = sorted(ROOT.glob(pattern), key=lambda path: path.with_suffix(""))
+    named = set(_patterns(NAVIGATION)) - {pattern}
+    return [source for path in found if (source := path.relative_to(ROOT).as_posix()) not in named]
+
+
+def _patterns(sections: Sections) -> Iterator[str]:
+    for pages in sections.values():
+        yield from _patterns(pages) if isinstance(pages, Mapping) else pages
+
+
+def _page(source: str) -> Page:
+    path = PurePosixPath(source)
+    return Page(source=source, target=str(_target(path)), title=TITLES.get(source) or _title(path))
+
+
+def _target(source: PurePosixPath) -> PurePosixPath:
+    match source.parts:
+        case (*_, "README.md"):
+            return source.with_name("index.md")
+        case ("docs", *_):
+            return source.relative_to("docs")
+        case ("examples", name, "app.py"):
+            return PurePosixPath("examples", f"{name}.md")
+        case ("examples", _):
+            return source.with_suffix(".md")
+    return PurePosixPath("project", f"{source.stem.lower()}.md")
+
+
+def _title(source: PurePosixPath) -> str:
+    if source.suffix == ".md":
+        heading = re.search(r"^# (.+)$", (ROOT / source).read_text(encoding="utf-8"), re.MULTILINE)
+        return heading[1] if heading else source.stem
+    return source.parent.name if source.name == "app.py" else source.stem
