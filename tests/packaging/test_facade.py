@@ -51,6 +51,23 @@ def test_the_probe_sees_node() -> None:
     assert "node" in seen
 
 
+# Modules of CDK that take long to load, and that a fleet needs for some of its properties only.
+RARELY_NEEDED = ("aws_events", "aws_kms", "aws_lambda", "aws_s3", "aws_stepfunctions", "custom_resources")
+
+
+def loaded(program: str) -> set[str]:
+    """The modules of CDK that a program loads."""
+    show = f"import sys; {program}; print(*(name for name in sys.modules if name.startswith('aws_cdk.')))"
+    done = subprocess.run([sys.executable, "-c", show], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_a_fleet_loads_no_module_that_few_fleets_need() -> None:
+    modules = loaded("from cdk_gpu_clusters import Capacity, EfaSecurityGroup, GpuFleet")
+    assert "aws_cdk.aws_ec2" in modules
+    assert modules.isdisjoint(f"aws_cdk.{name}" for name in RARELY_NEEDED)
+
+
 def exports() -> dict[str, str]:
     """Public name -> module, as the running program resolves it (type checkers do not see the table)."""
     table: dict[str, str] = vars(cdk_gpu_clusters)["_EXPORTS"]

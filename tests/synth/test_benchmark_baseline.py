@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from baseline import canonical, differences, templates
+from run import round_trips
 from subjects import FLEETS_PER_STACK, check_same, javascript, ours, prepare, raw
 
 # One more than a stack takes, so that there are two stacks.
 COUNT = FLEETS_PER_STACK + 1
+# Between Python and Node, for one more fleet; a raw one takes 10. Raise it only for something that is worth 2 % a piece.
+MOST_MESSAGES = 45
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,6 +47,15 @@ def test_baselines_synthesize_the_same_templates() -> None:
             if one["Type"] == "AWS::EC2::LaunchTemplate"
         ]
         assert interfaces == [33]
+
+
+def test_one_more_fleet_costs_few_messages() -> None:
+    """Their number decides how long synthesis takes, and is the same on every machine.
+
+    `python benchmarks/round_trips.py benchmarks/apps/fleets.py 10 25` shows what is asked, and could be asked once.
+    """
+    one, eleven = (round_trips(ours(count)) for count in (1, 11))
+    assert 0 < eleven - one <= 10 * MOST_MESSAGES
 
 
 def assembly(folder: Path, template: dict[str, Any]) -> Path:
