@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 
+from cdk_gpu_clusters._cdk import asked_once
+
 
 def publish(stack: cdk.Stack, name: str, value: str, *, description: str) -> None:
-    """Publish a value as an output of a stack under a fixed name."""
-    cdk.CfnOutput(stack, name, value=value, description=description).override_logical_id(name)
+    """Publish a value as an output of a stack under a fixed name, which is the id of what stands directly in it."""
+    cdk.CfnOutput(stack, name, value=value, description=description)
 
 
 def read(reader: cdk.Stack, publisher: cdk.Stack, name: str) -> str:
     """Read a published value of another stack, which is deployed first."""
     reader.add_stack_dependency(publisher)
-    return cdk.Fn.get_stack_output(publisher.stack_name, name)
+    return cdk.Fn.get_stack_output(_name_of(publisher), name)
+
+
+@asked_once
+def _name_of(stack: cdk.Stack) -> str:
+    return stack.stack_name
