@@ -1,0 +1,1 @@
+"""The boot of a node: stages in their order, then the launch is completed."""

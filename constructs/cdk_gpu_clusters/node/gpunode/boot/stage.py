@@ -1,0 +1,108 @@
+"""A stage of the boot: something that must hold before the node takes work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from .. import paths
+from ..events import Events
+from ..node import Node
+
+_FIRST_PAUSE_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 10.0
+
+
+class State(Enum):
+    """How a stage stands."""
+
+    OK = "ok"
+    #: Not yet: the world may be late.
+    WAITING = "waiting"
+    #: Never will be: waiting does not help.
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a look at a stage found.
+
+    Attributes:
+        state: How it stands.
+        reason: Why, in a sentence.
+        fix: What a person can do about it; empty where nothing is wrong.
+    """
+
+    state: State
+    reason: str
+    fix: str = ""
+
+    @classmethod
+    def ok(cls, reason: str) -> Verdict:
+        """It holds."""
+        return cls(State.OK, reason)
+
+    @classmethod
+    def waiting(cls, reason: str, fix: str = "") -> Verdict:
+        """It does not hold yet."""
+        return cls(State.WAITING, reason, fix)
+
+    @classmethod
+    def failed(cls, reason: str, fix: str = "") -> Verdict:
+        """It cannot hold any more."""
+        return cls(State.FAILED, reason, fix)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage.
+
+    Attributes:
+        name: Its name in events and results.
+        look: Looks whether it holds; quick, and harmless when repeated.
+        deadline_seconds: How long it may wait by itself; None: as long as the boot.
+    """
+
+    name: str
+    look: Callable[[Node], Verdict]
+    deadline_seconds: float | None = None
+
+
+def pass_stage(stage: Stage, node: Node, events: Events, *, until_uptime_seconds: float) -> Verdict:
+    """Look at a stage again and again until it holds, cannot hold, or its time is up.
+
+    Args:
+        stage: The stage.
+        node: This node.
+        events: Where it is told.
+        until_uptime_seconds: The boot's deadline.
+
+    Returns:
+        The last verdict; `OK` or `FAILED`.
+    """
+    begin, pause, last = time.monotonic(), _FIRST_PAUSE_SECONDS, ""
+    events.write(stage.name, "started")
+    while True:
+        verdict = _look(stage, node)
+        spent = time.monotonic() - begin
+        late = paths.uptime_seconds() >= until_uptime_seconds
+        late = late or (stage.deadline_seconds is not None and spent >= stage.deadline_seconds)
+        if verdict.state is State.WAITING and late:
+            verdict = Verdict.failed(verdict.reason, verdict.fix)
+        if verdict.state is not State.WAITING:
+            events.write(stage.name, verdict.state.value, verdict.reason, seconds=spent)
+            return verdict
+        if verdict.reason != last:
+            events.write(stage.name, "waiting", verdict.reason, seconds=spent)
+        last = verdict.reason
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+def _look(stage: Stage, node: Node) -> Verdict:
+    try:
+        return stage.look(node)
+    except Exception as fault:  # noqa: BLE001 - a broken check fails its node with a reason, never without one
+        return Verdict.waiting(f"the check itself failed: {type(fault).__name__}: {fault}")

@@ -1,0 +1,105 @@
+"""Runs other programs with a deadline that also holds for a child that cannot be killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_POLL_SECONDS = 0.02
+_KILL_SECONDS = 0.5
+
+#: Exit statuses that stand for what was no exit, as coreutils' `timeout` and shells number them; STUCK is our own.
+NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT, STUCK = 127, 126, 124, 125
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a program did.
+
+    Attributes:
+        status: Exit status; NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT or STUCK where there was none.
+        output: Standard output and error together, undecodable bytes replaced.
+    """
+
+    status: int
+    output: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended with status 0."""
+        return self.status == 0
+
+    @property
+    def hung(self) -> bool:
+        """Whether it had to be given up."""
+        return self.status in (TIMED_OUT, STUCK)
+
+    @property
+    def words(self) -> str:
+        """The output as one line of at most 400 characters, for a reason."""
+        return " ".join(self.output.split())[:400]
+
+
+def run(
+    *arguments: str, timeout_seconds: float = 20, environment: Mapping[str, str] | None = None
+) -> Outcome:
+    """Run a program to its end, or to the deadline.
+
+    A child in uninterruptible sleep survives SIGKILL, and `subprocess.run(timeout=...)` waits for it for ever: here
+    it is polled and then left alone.
+
+    Args:
+        arguments: The program and its arguments.
+        timeout_seconds: Deadline.
+        environment: Variables over and above this process's own.
+    """
+    # A file, not a pipe: a grandchild that keeps a pipe open would hold the reader.
+    with tempfile.TemporaryFile() as captured:
+        try:
+            child = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=captured,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            return Outcome(NOT_FOUND, f"not found: {arguments[0]}")
+        except OSError as fault:
+            return Outcome(NOT_EXECUTABLE, f"{arguments[0]}: {fault.strerror}")
+        status = _wait(child, timeout_seconds)
+        captured.seek(0)
+        output = captured.read().decode("utf-8", "replace")
+    if status == TIMED_OUT:
+        return Outcome(status, f"{arguments[0]} did not end within {timeout_seconds:g} s {output}")
+    if status == STUCK:
+        return Outcome(status, f"{arguments[0]} is stuck in the kernel and cannot be killed {output}")
+    return Outcome(status, output)
+
+
+def _wait(child: subprocess.Popen[bytes], timeout_seconds: float) -> int:
+    if _ended(child, timeout_seconds):
+        return child.returncode
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    if _ended(child, _KILL_SECONDS):
+        return TIMED_OUT
+    child.returncode = STUCK  # or its destructor would warn of it, and wait
+    return STUCK
+
+
+def _ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while child.poll() is None:
+        if time.monotonic() >= end:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True

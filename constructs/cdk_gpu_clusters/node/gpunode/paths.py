@@ -1,0 +1,63 @@
+"""Where things are on a node. GPU_CLUSTER_ROOT puts all of it below another folder."""
+
+from __future__ import annotations
+
+import os
+import time
+from functools import lru_cache
+from pathlib import Path
+from typing import Tuple
+
+
+def root() -> Path:
+    """The root of the node's files."""
+    return Path(os.environ.get("GPU_CLUSTER_ROOT") or "/")
+
+
+def below(path: str) -> Path:
+    """An absolute path of the node."""
+    return root() / path.lstrip("/")
+
+
+def settings_file() -> Path:
+    """The settings that the user data wrote, one NAME=value line each."""
+    return below("/etc/gpu-cluster/node.env")
+
+
+def state_folder() -> Path:
+    """What the node remembers over reboots; made if it is not there."""
+    folder = below("/var/lib/gpu-cluster")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def boot_id() -> str:
+    """Id of this boot of the kernel; empty where there is none."""
+    return read_text(below("/proc/sys/kernel/random/boot_id")).strip()
+
+
+def uptime_seconds() -> float:
+    """Seconds since the kernel started, so that a slow start counts against a boot's deadline."""
+    uptime, moment = _start()
+    return uptime + time.monotonic() - moment
+
+
+@lru_cache(maxsize=None)
+def _start() -> Tuple[float, float]:
+    words = read_text(below("/proc/uptime")).split()
+    return float(words[0]) if words else 0.0, time.monotonic()
+
+
+def read_text(path: Path, default: str = "") -> str:
+    """The text of a file that may not be there, or not be readable."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return default
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Replace a file as a whole: nobody ever reads half of it."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(path)
