@@ -1,4 +1,4 @@
-"""AWS through the command-line interface of the image: the newest botocore needs a newer Python than some images have."""
+"""AWS through the command-line interface of the image; the newest botocore asks for a newer Python than images have."""
 
 from __future__ import annotations
 
@@ -52,7 +52,10 @@ class Aws:
             raise AwsError(f"aws {service} {operation} answered no JSON: {outcome.words}") from fault
 
     def _run(self, *arguments: str, timeout_seconds: float) -> Outcome:
-        environment = {**_ENVIRONMENT, "AWS_DEFAULT_REGION": self.region or os.environ.get("AWS_DEFAULT_REGION", "")}
+        environment = {
+            **_ENVIRONMENT,
+            "AWS_DEFAULT_REGION": self.region or os.environ.get("AWS_DEFAULT_REGION", ""),
+        }
         return run(
             "aws", *arguments, "--output", "json", timeout_seconds=timeout_seconds, environment=environment
         )

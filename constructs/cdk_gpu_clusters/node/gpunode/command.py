@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -86,10 +87,8 @@ def run(
 def _wait(child: subprocess.Popen[bytes], timeout_seconds: float) -> int:
     if _ended(child, timeout_seconds):
         return child.returncode
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     if _ended(child, _KILL_SECONDS):
         return TIMED_OUT
     child.returncode = STUCK  # or its destructor would warn of it, and wait

@@ -60,7 +60,9 @@ def complete_hook(
         try:
             found = membership(node)
             if found.group and found.state not in (phase, f"{phase}:Wait"):
-                events.write("hook", "skipped", f"nothing to complete: {found.group} has this node {found.state}")
+                events.write(
+                    "hook", "skipped", f"nothing to complete: {found.group} has this node {found.state}"
+                )
                 return True
             if found.group:
                 _complete(node, hook, found.group, result)

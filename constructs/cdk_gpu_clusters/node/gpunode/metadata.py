@@ -5,29 +5,26 @@ from __future__ import annotations
 import http.client
 import os
 import time
-import urllib.error
-import urllib.request
-from typing import Optional
+from urllib.parse import urlsplit
 
 _TOKEN_SECONDS = 300
 _TIMEOUT_SECONDS = 2
-# No proxy of the environment may see the node's credentials.
-_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Metadata:
-    """Reads instance metadata; a token is kept as long as it is good."""
+    """Reads instance metadata, past every proxy; a token is kept as long as it is good."""
 
     def __init__(self) -> None:
-        self._address = os.environ.get("GPU_CLUSTER_IMDS", "http://169.254.169.254").rstrip("/")
+        address = urlsplit(os.environ.get("GPU_CLUSTER_IMDS", "http://169.254.169.254"))
+        self._host, self._port = address.hostname or "", address.port or 80
         self._token = ""
         self._until = 0.0
 
-    def get(self, path: str) -> Optional[str]:
+    def get(self, path: str) -> str | None:
         """One value, such as `placement/region`; None where it does not exist or the service does not answer."""
         try:
             return self._request("GET", f"meta-data/{path}", {"X-aws-ec2-metadata-token": self._get_token()})
-        except (OSError, http.client.HTTPException):  # HTTP and URL errors are OSErrors
+        except (OSError, http.client.HTTPException):
             self._until = 0.0
             return None
 
@@ -44,12 +41,20 @@ class Metadata:
     def _get_token(self) -> str:
         if time.monotonic() >= self._until:
             headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_SECONDS)}
-            self._token = self._request("PUT", "api/token", headers)
+            self._token = self._request("PUT", "api/token", headers) or ""
             self._until = time.monotonic() + _TOKEN_SECONDS - 10
         return self._token
 
-    def _request(self, method: str, path: str, headers: dict[str, str]) -> str:
-        request = urllib.request.Request(f"{self._address}/latest/{path}", method=method, headers=headers)
-        with _OPENER.open(request, timeout=_TIMEOUT_SECONDS) as answer:
-            body: bytes = answer.read()
-        return body.decode("utf-8", "replace")
+    def _request(self, method: str, path: str, headers: dict[str, str]) -> str | None:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_SECONDS)
+        try:
+            connection.request(method, f"/latest/{path}", headers=headers)
+            answer = connection.getresponse()
+            body = answer.read().decode("utf-8", "replace")
+        finally:
+            connection.close()
+        if answer.status == http.client.NOT_FOUND:
+            return None
+        if answer.status != http.client.OK:
+            raise http.client.HTTPException(f"{path}: {answer.status}")
+        return body

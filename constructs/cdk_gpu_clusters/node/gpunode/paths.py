@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
-from typing import Tuple
 
 
 def root() -> Path:
@@ -42,8 +41,8 @@ def uptime_seconds() -> float:
     return uptime + time.monotonic() - moment
 
 
-@lru_cache(maxsize=None)
-def _start() -> Tuple[float, float]:
+@cache
+def _start() -> tuple[float, float]:
     words = read_text(below("/proc/uptime")).split()
     return float(words[0]) if words else 0.0, time.monotonic()
 

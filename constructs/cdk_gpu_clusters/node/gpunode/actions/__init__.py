@@ -1,0 +1,1 @@
+"""What is done about a node that is not well, by orchestrator."""

@@ -1,0 +1,1 @@
+"""The watchdog: looks every few seconds, acts once, and leaves evidence."""
