@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 _POLL_SECONDS = 0.02
+# A program that is asked to end gets so long before it is made to.
+_TERMINATE_SECONDS = 3
 _KILL_SECONDS = 0.5
 
 #: Exit statuses that stand for what was no exit, as coreutils' `timeout` and shells number them; STUCK is our own.
@@ -86,11 +88,12 @@ def run(
 
 def _wait(child: subprocess.Popen[bytes], timeout_seconds: float) -> int:
     if _ended(child, timeout_seconds):
-        return child.returncode
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    if _ended(child, _KILL_SECONDS):
-        return TIMED_OUT
+        return int(child.returncode)
+    for signal_number, seconds in ((signal.SIGTERM, _TERMINATE_SECONDS), (signal.SIGKILL, _KILL_SECONDS)):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal_number)
+        if _ended(child, seconds):
+            return TIMED_OUT
     child.returncode = STUCK  # or its destructor would warn of it, and wait
     return STUCK
 

@@ -1,0 +1,95 @@
+"""A bundle of what is known about a node that is not well, kept in S3 before the node goes."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from . import paths
+from .command import run
+from .node import Node
+
+_TIMEOUT_SECONDS = 20
+_UPLOAD_SECONDS = 120
+_LONGEST_PART_BYTES = 2 * 1024 * 1024
+
+#: File of the bundle -> the program whose output it holds.
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "nvidia-smi.txt": ("nvidia-smi",),
+    "nvidia-smi-q.txt": ("nvidia-smi", "-q"),
+    "nvidia-smi-topology.txt": ("nvidia-smi", "topo", "-m"),
+    "neuron-ls.txt": ("neuron-ls",),
+    "fi_info.txt": ("fi_info", "-p", "efa"),
+    "pci.txt": ("lspci", "-vv"),
+    "kernel.txt": ("dmesg", "--ctime"),
+    "journal.txt": ("journalctl", "-b", "-o", "short-iso", "--no-pager", "-n", "5000"),
+    "units.txt": ("systemctl", "list-units", "--no-pager", "--all"),
+    "failed.txt": ("systemctl", "--failed", "--no-pager"),
+    "mounts.txt": ("findmnt", "--output-all"),
+    "disks.txt": ("lsblk", "--output-all"),
+    "memory.txt": ("free", "-m"),
+    "processes.txt": ("ps", "-eo", "pid,stat,wchan:30,etimes,args"),
+}
+#: Files of the node that go in as they are. The user data may hold what its owner took for no secret: left out.
+_FILES = (
+    "/var/log/cloud-init-output.log",
+    "/var/lib/gpu-cluster/boot.json",
+    "/var/lib/gpu-cluster/mig.json",
+    "/var/lib/gpu-cluster/lustre.json",
+    "/var/lib/gpu-cluster/scratch.json",
+    "/etc/gpu-cluster/node.env",
+    "/etc/os-release",
+)
+
+
+def collect(node: Node, reason: str) -> Path:
+    """Write the bundle to the node's disk; the newest replaces the one before.
+
+    Args:
+        node: This node.
+        reason: Why it is collected.
+    """
+    parts = {
+        "reason.json": json.dumps({"instance_id": node.instance_id, "reason": reason, "time": time.time()})
+    }
+    for name, arguments in _PROGRAMS.items():
+        parts[name] = run(*arguments, timeout_seconds=_TIMEOUT_SECONDS).output
+    for path in _FILES:
+        parts[path.rsplit("/", 1)[-1]] = paths.read_text(paths.below(path))
+    bundle = paths.state_folder() / "evidence.tar.gz"
+    with tarfile.open(bundle, "w:gz") as archive:
+        for name, text in parts.items():
+            _add(archive, name, text)
+    return bundle
+
+
+def keep(node: Node, bundle: Path) -> str:
+    """Copy a bundle to the fleet's bucket.
+
+    Args:
+        node: This node.
+        bundle: The file.
+
+    Returns:
+        Its `s3://` address; empty where the fleet has no bucket for it.
+
+    Raises:
+        AwsError: If S3 does not take it.
+    """
+    place = node.settings.text("evidence_uri").rstrip("/")
+    if not place:
+        return ""
+    address = f"{place}/{node.instance_id}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
+    node.aws.call("s3", "cp", "--only-show-errors", str(bundle), address, timeout_seconds=_UPLOAD_SECONDS)
+    return address
+
+
+def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
+    body = text.encode()[-_LONGEST_PART_BYTES:]
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mtime = len(body), int(time.time())
+    archive.addfile(entry, io.BytesIO(body))
