@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 from .boot.boot import boot
 from .boot.stages import stages_of
+from .checks.report import as_json, as_table
+from .checks.verify import checks_of, verify, worst
 from .events import Events
 from .node import this_node
+
+# sysexits.h; argparse's own 2 would read as a severity.
+_MISUSE = 64
+
+_VERIFY_HELP = "check this node: GPUs, memory, links, EFA, Lustre"
+_VERIFY_TEXT = """\
+Check this node, and tell what is found, what should be there and what to do.
+
+The exit status is the worst of the findings: 0 all is well, 1 something cannot be told here, 2 watch it, 3 reset the
+GPU, 4 reboot the node, 5 replace the node. 64 is a wrong command line.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        super().exit(_MISUSE if status == 2 else status, message)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,9 +37,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         Exit status; each command says what its own means.
     """
-    parser = argparse.ArgumentParser(prog="gpunode", description="Software of a GPU cluster node.")
+    parser = _Parser(prog="gpunode", description="Software of a GPU cluster node.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     commands.add_parser("boot", help="check this boot stage by stage, then complete the launch")
+    command = commands.add_parser(
+        "verify",
+        help=_VERIFY_HELP,
+        description=_VERIFY_TEXT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     given = parser.parse_args(arguments)
     return _COMMANDS[given.command](given)
 
@@ -30,4 +57,17 @@ def _boot(_: argparse.Namespace) -> int:
     return boot(node, events, stages_of(node), tell=lambda: None, collect=lambda _: None)
 
 
-_COMMANDS = {"boot": _boot}
+def _verify(given: argparse.Namespace) -> int:
+    node = this_node()
+    checks = checks_of(node)
+    if not checks:
+        sys.stderr.write("nothing to check: /etc/gpu-cluster/node.env names no accelerators, EFA or mounts\n")
+    results = verify(node, checks)
+    severity = worst(results)
+    sys.stdout.write(
+        (as_json(results, severity, node.instance_id) if given.json else as_table(results)) + "\n"
+    )
+    return int(severity)
+
+
+_COMMANDS = {"boot": _boot, "verify": _verify}

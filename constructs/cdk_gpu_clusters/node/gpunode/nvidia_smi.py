@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,10 @@ from .command import Outcome, run
 _TIMEOUT_SECONDS = 60
 # Cells of a GPU that no longer answers, seen with nvidia-smi 535 on NVIDIA's mock library.
 _LOST = re.compile(r"is lost|unable to determine|unknown error", re.IGNORECASE)
+# An index, or a PCI address such as 00000000:1B:00.0.
+_KEY = re.compile(r"[0-9]+|[0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f.]+")
+# Seen with nvidia-smi 535 and 550, with exit status 2.
+_REFUSED = re.compile(r'Field "([^"]+)" is not a valid field to query')
 _ABSENT = re.compile(r"\[?(N/A|Not Supported|Requested functionality .*)\]?", re.IGNORECASE)
 
 
@@ -33,26 +36,44 @@ class Answer:
 def query(fields: Sequence[str], *, what: str = "gpu", timeout_seconds: float = _TIMEOUT_SECONDS) -> Answer:
     """Ask about every GPU.
 
+    A driver that does not know a field refuses the whole query. Such a field is left out with its section (what
+    stands before its last dot), and its cells say so, as for a GPU that has no such thing.
+
     Args:
-        fields: Fields as `nvidia-smi --help-query-gpu` lists them; `index` is always among the answer's.
-        what: What is asked about: `gpu`, or another `--query-...` of the program.
-        timeout_seconds: Deadline.
+        fields: Fields as `nvidia-smi --help-query-...` lists them.
+        what: What is asked about: `gpu`, or another `--query-...` with a row for each GPU, such as `remapped-rows`.
+        timeout_seconds: Deadline of each of at most as many tries as there are sections.
     """
-    names = ["index", *(field for field in fields if field != "index")]
-    outcome = run(
-        "nvidia-smi",
-        f"--query-{what}={','.join(names)}",
-        "--format=csv,noheader,nounits",
-        timeout_seconds=timeout_seconds,
-    )
+    key = "index" if what == "gpu" else "gpu_bus_id"
+    asked = [key, *(field for field in fields if field != key)]
+    while True:
+        outcome = run(
+            "nvidia-smi",
+            f"--query-{what}={','.join(asked)}",
+            "--format=csv,noheader,nounits",
+            timeout_seconds=timeout_seconds,
+        )
+        refused = _REFUSED.search(outcome.output)
+        if refused is None or refused[1] not in asked[1:]:
+            return _read(outcome, asked, fields)
+        asked = [asked[0], *(field for field in asked[1:] if _section(field) != _section(refused[1]))]
+
+
+def _section(field: str) -> str:
+    return field.rpartition(".")[0] or field
+
+
+def _read(outcome: Outcome, asked: Sequence[str], fields: Sequence[str]) -> Answer:
+    absent = {field: "[N/A]" for field in fields if field not in asked}
     rows: list[dict[str, str]] = []
     lost: list[str] = []
     for line in outcome.output.splitlines():
-        cells = [cell.strip() for cell in next(csv.reader([line]), [])]
+        # Not the csv module: nvidia-smi quotes nothing, and that module ends at a NUL of a broken output.
+        cells = [cell.strip() for cell in line.split(",")]
         if _LOST.search(line):
             lost.append(line.strip())
-        elif len(cells) == len(names) and cells[0].isdigit():
-            rows.append(dict(zip(names, cells)))
+        elif len(cells) == len(asked) and _KEY.fullmatch(cells[0]):
+            rows.append({**absent, **dict(zip(asked, cells))})
     return Answer(rows, lost, outcome)
 
 

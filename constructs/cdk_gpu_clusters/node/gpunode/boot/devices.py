@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
-from .. import efa, nvidia_smi
-from ..command import NOT_FOUND, run
+from .. import efa, neuron, nvidia_smi
+from ..command import NOT_FOUND
 from ..node import Node
 from .stage import Verdict
 from .units import unit_look
-
-_TIMEOUT_SECONDS = 60
 
 
 def look_at_gpus(node: Node) -> Verdict:
@@ -31,12 +27,8 @@ def look_at_gpus(node: Node) -> Verdict:
 def look_at_neuron(node: Node) -> Verdict:
     """Whether the driver answers for every Neuron device."""
     wanted = node.settings.number("accelerator_count")
-    outcome = run("neuron-ls", "--json-output", timeout_seconds=_TIMEOUT_SECONDS)
-    try:
-        listed = json.loads(outcome.output) if outcome.ok else None
-    except ValueError:
-        listed = None
-    if not isinstance(listed, list):
+    listed, outcome = neuron.list_devices()
+    if listed is None:
         return Verdict.waiting(f"neuron-ls: {outcome.words}", "is the image one with the Neuron driver?")
     words = f"{len(listed)} of {wanted} Neuron devices answer"
     return Verdict.ok(words) if len(listed) >= wanted else Verdict.waiting(words)
@@ -58,7 +50,7 @@ def look_at_efa(node: Node) -> Verdict:
     words = f"{seen} of {wanted} EFA devices"
     if seen < wanted:
         return Verdict.waiting(words, "are the EFA driver and the interfaces there?")
-    outcome = run("fi_info", "-p", "efa", timeout_seconds=_TIMEOUT_SECONDS)
+    outcome = efa.ask_provider()
     if not outcome.ok and outcome.status != NOT_FOUND:
         return Verdict.waiting(
             "fi_info -p efa finds no provider", "install the EFA software of the image again"

@@ -45,3 +45,7 @@ class Result:
 
 
 Check = Callable[[Node], Iterable[Result]]
+
+
+class Untold(Exception):
+    """It cannot be told: a tool is missing, or does not answer. Counts as `UNKNOWN`, with its text."""

@@ -1,0 +1,141 @@
+"""An `nvidia-smi` for the health of GPUs, with the texts of the real one.
+
+Texts and exit statuses are those of nvidia-smi 535.261.03 and 550.163.01 on a mock of NVIDIA's library with H100s, and
+for `GPU Recovery Action`, which came later, those of published outputs of 580 and 595. `install` puts the program on a
+PATH; its state holds
+
+    gpus        per GPU: cells that differ from CELLS; `lost`: it fell off the bus; `links`: GB/s of each NVLink, 0 down;
+                `sram`, `recovery`: what -q says
+    unknown     sections of fields that this driver does not know, such as `fabric`
+    status      exit status, with `text` instead of any answer: a driver that does not answer, or garbage
+    seconds     how long it takes to answer
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Any
+
+CELLS = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "driver_version": "550.163.01",
+    "memory.total": "81559",
+    "mig.mode.current": "Disabled",
+    "ecc.mode.current": "Enabled",
+    "ecc.errors.uncorrected.volatile.total": "0",
+    "ecc.errors.uncorrected.aggregate.total": "0",
+    "retired_pages.pending": "[N/A]",
+    "reset_status.reset_required": "[N/A]",
+    "reset_status.drain_and_reset_recommended": "[N/A]",
+    "pcie.link.gen.current": "5",
+    "pcie.link.gen.max": "5",
+    "pcie.link.width.current": "16",
+    "pcie.link.width.max": "16",
+    "clocks_event_reasons.gpu_idle": "Not Active",
+    "clocks.sm": "1980",
+    "clocks.max.sm": "1980",
+    "temperature.gpu": "45",
+    "fabric.state": "state  Completed",
+    "fabric.status": "status Success",
+    "remapped_rows.pending": "0",
+    "remapped_rows.failure": "0",
+    **{
+        f"clocks_{word}_reasons.{reason}": "Not Active"
+        for word in ("event", "throttle")
+        for reason in ("hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown", "sw_thermal_slowdown")
+    },
+}
+#: Cells that the driver keeps for a GPU that it has lost.
+KEPT = ("index", "name", "uuid", "gpu_bus_id", "pci.bus_id", "driver_version", "mig.mode.current")
+PROGRAM = """#!{python} -ES
+import sys
+sys.path.insert(0, {folder!r})
+import gpu_health
+sys.exit(gpu_health.main({state!r}, sys.argv[1:]))
+"""
+
+
+def install(tools: Path, state: dict[str, Any]) -> None:
+    """Put the program with its state into a folder of the PATH."""
+    from pathlib import Path
+
+    file = tools / "nvidia-smi.json"
+    file.write_text(json.dumps(state))
+    program = tools / "nvidia-smi"
+    program.write_text(
+        PROGRAM.format(python=sys.executable, folder=str(Path(__file__).parent), state=str(file))
+    )
+    program.chmod(0o755)
+
+
+def address(index: int) -> str:
+    """PCI address of a GPU, as nvidia-smi prints it."""
+    return f"00000000:{0x1A + index:02X}:00.0"
+
+
+def cells_of(gpu: dict[str, Any], index: int) -> dict[str, str]:
+    """Every cell of one GPU."""
+    own = {"index": str(index), "uuid": f"GPU-{index:08x}", "pci.bus_id": address(index)}
+    own["gpu_bus_id"] = own["pci.bus_id"]
+    return {**CELLS, **own, **gpu}
+
+
+def query(state: dict[str, Any], fields: list[str]) -> tuple[int, str]:
+    """`--query-gpu` and `--query-remapped-rows`."""
+    lines = []
+    for index, gpu in enumerate(state["gpus"]):
+        cells = cells_of(gpu, index)
+        for field in fields:
+            if field not in cells or field.rpartition(".")[0] in state.get("unknown", []):
+                return 2, f'Field "{field}" is not a valid field to query.\n\n'
+        lost = gpu.get("lost", False)
+        row = ["[GPU is lost]" if lost and field not in KEPT else cells[field] for field in fields]
+        lines.append(", ".join(row) + "\n")
+    return 0, "".join(lines)
+
+
+def nvlink(state: dict[str, Any]) -> str:
+    """`nvlink --status`."""
+    text = ""
+    for index, gpu in enumerate(state["gpus"]):
+        cells = cells_of(gpu, index)
+        text += f"GPU {index}: {cells['name']} (UUID: {cells['uuid']})\n"
+        for number, speed in enumerate(gpu.get("links", [26.562] * 18)):
+            text += f"\t Link {number}: " + (f"{speed} GB/s\n" if speed else "<inactive>\n")
+    return text
+
+
+def details(state: dict[str, Any]) -> str:
+    """The lines of `-q` that are looked at."""
+    text = "==============NVSMI LOG==============\n\n"
+    for index, gpu in enumerate(state["gpus"]):
+        text += f"GPU {address(index)}\n"
+        if "recovery" in gpu:
+            text += f"    GPU Recovery Action                   : {gpu['recovery']}\n"
+        text += f"        Aggregate\n            SRAM Threshold Exceeded       : {gpu.get('sram', 'No')}\n"
+    return text
+
+
+def main(state_file: str, arguments: list[str]) -> int:
+    """One call: prints, and gives the exit status."""
+    with open(state_file) as file:  # noqa: PTH123 - pathlib would take most of the time of a call
+        state = json.load(file)
+    time.sleep(state.get("seconds", 0))
+    if "text" in state:
+        sys.stdout.write(state["text"])
+        return int(state["status"])
+    status, text = 2, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n"
+    if arguments[0].startswith("--query-"):
+        status, text = query(state, arguments[0].partition("=")[2].split(","))
+    elif arguments[:2] == ["nvlink", "--status"]:
+        status, text = 0, nvlink(state)
+    elif arguments[0] == "-q":
+        status, text = 0, details(state)
+    sys.stdout.write(text)
+    return status
