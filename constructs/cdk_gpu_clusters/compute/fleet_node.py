@@ -14,6 +14,7 @@ from cdk_gpu_clusters._cdk import path_of, report
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, lustre_mounts
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
+from cdk_gpu_clusters.node.gpu_facts import gpu_facts
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
@@ -130,6 +131,7 @@ def _node_settings(
         log_group_name=log_group_name,
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
+        gpu_facts=gpu_facts(plan.instance_type),
         efa_interface_count=plan.interfaces.efa_count,
         nccl_environment={
             key: value for key, value in environment.items() if key.startswith(COMMUNICATION_VARIABLES)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.node.gpu_facts import GpuFacts
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.node_file import NodeFile, check_files
 from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings, check_storage
@@ -92,6 +93,7 @@ class NodeSettings:
         log_group_name: Log group that gets one stream per instance; None: the events stay on the node.
         accelerator_kind: `gpu`, `neuron`, or None for a node without accelerators.
         accelerator_count: GPUs or Neuron devices that must answer before the node is ready.
+        gpu_facts: What `gpunode verify` compares the GPUs with; None: with their number alone.
         efa_interface_count: EFA devices that must be there before the node is ready; 0 without EFA.
         processes_per_node: What `gpu-peers` gives as slots and NPROC_PER_NODE; None: one per accelerator (with MIG, per
             device), at least 1.
@@ -123,6 +125,7 @@ class NodeSettings:
     log_group_name: str | None = None
     accelerator_kind: str | None = None
     accelerator_count: int = 0
+    gpu_facts: GpuFacts | None = None
     efa_interface_count: int = 0
     processes_per_node: int | None = None
     nccl_environment: Mapping[str, str | None] = field(default_factory=dict)

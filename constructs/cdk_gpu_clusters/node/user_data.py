@@ -247,6 +247,8 @@ def _node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_SLOTS": settings.processes_per_node or max(1, _device_count(settings)),
         "GPU_HUGE_PAGES": settings.huge_pages,
     }
+    if settings.gpu_facts is not None:
+        values |= settings.gpu_facts.environment()
     if settings.mig is not None:
         values["GPU_MIG_COUNT"] = settings.mig.device_count
     if settings.mounts:

@@ -1,0 +1,92 @@
+"""The package `gpunode` as files of a node, run there as it will be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue.xids import xids
+from cdk_gpu_clusters.node import NodeSettings, render_user_data
+from cdk_gpu_clusters.node.gpu_facts import GpuFacts, gpu_facts
+from cdk_gpu_clusters.node.gpunode.checks.check import Severity
+from cdk_gpu_clusters.node.gpunode.xids import read_xids
+from cdk_gpu_clusters.node.gpunode_files import GPUNODE_FOLDER, gpunode_files
+from cdk_gpu_clusters.node.node_file import check_files
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The folder on the module path of a node that has the package."""
+    for file in gpunode_files():
+        path = tmp_path / file.path.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text)
+    return (tmp_path / GPUNODE_FOLDER.lstrip("/")).parent
+
+
+def test_the_files_are_good_and_can_wait_for_the_network() -> None:
+    assert check_files(gpunode_files()) == []
+    assert not any(file.early for file in gpunode_files())
+    names = {file.path.removeprefix(f"{GPUNODE_FOLDER}/") for file in gpunode_files()}
+    assert {"__main__.py", "checks/__init__.py", "checks/verify.py", "xids.json"} <= names
+
+
+def test_it_runs_from_its_files_alone(
+    installed: Path, tmp_path: Path, imds_server: str, imds: dict[str, str]
+) -> None:
+    """Isolated from the machine's packages: a node has none of ours."""
+    (tmp_path / "etc/gpu-cluster").mkdir(parents=True)
+    (tmp_path / "etc/gpu-cluster/mounts").write_text("/fsx fs-0.fsx.us-east-1.amazonaws.com abcd flock\n")
+    (tmp_path / "etc/gpu-cluster/node.env").write_text("GPU_MOUNTS=1\n")
+    start = (
+        f"import sys; sys.path.insert(0, {str(installed)!r}); from gpunode.cli import main; sys.exit(main())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-IS", "-c", start, "verify", "--json"],
+        env={"PATH": os.environ["PATH"], "GPU_CLUSTER_ROOT": str(tmp_path), "GPU_CLUSTER_IMDS": imds_server},
+        check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == int(Severity.MONITOR), done.stderr
+    told = json.loads(done.stdout)
+    assert told["instance_id"] == imds["instance-id"]
+    assert told["results"][0]["found"] == "/fsx is not mounted"
+
+
+def test_the_node_reads_the_catalogues_xids(installed: Path) -> None:
+    table = read_xids(installed / "gpunode/xids.json")
+    assert table.severity(79, "") is Severity.REPLACE
+    for xid in xids().values():
+        if xid.xid_class.value != "message":
+            assert table.severity(xid.code, "").name.lower() == xid.xid_class.value
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("p5.48xlarge", GpuFacts(model="H100", nvlink_gbytes_per_s=900, minimum_driver="525.85.12")),
+        (
+            "p6e-gb200.36xlarge",
+            GpuFacts(model="GB200", nvlink_gbytes_per_s=1800, minimum_driver="570.133.20"),
+        ),
+        ("g5.48xlarge", GpuFacts(model="A10G")),
+        ("trn1.32xlarge", None),
+    ],
+)
+def test_facts_of_a_type(name: str, facts: GpuFacts | None) -> None:
+    assert gpu_facts(instance_type(name)) == facts
+
+
+def test_the_user_data_says_what_the_gpus_are() -> None:
+    kind = {"accelerator_kind": "gpu", "accelerator_count": 8}
+    facts = GpuFacts(model="RTX PRO Server 6000", nvlink_gbytes_per_s=900, minimum_driver="525.85.12")
+    document = render_user_data(NodeSettings(fleet_name="f", gpu_facts=facts, **kind))  # type: ignore[arg-type]
+    assert (
+        "    GPU_MODEL='RTX PRO Server 6000'\n    GPU_NVLINK=900\n    GPU_MIN_DRIVER=525.85.12\n" in document
+    )
+    assert "GPU_MODEL" not in render_user_data(NodeSettings(fleet_name="f", **kind))  # type: ignore[arg-type]
