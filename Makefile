@@ -26,10 +26,10 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-node lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel bench lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel bench lock clean distclean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: ## make or refresh .venv and .tools from the lock files
 	@PATH='$(CALLER_PATH)' $(PYTHON) tools/setup.py
@@ -41,7 +41,14 @@ demo: env ## synthesize every example; deploy, edit and destroy three clusters i
 	@$(BIN)/python tools/demo.py
 
 test: env ## every test that needs no root (TESTS=folders or files, ARGS=options of pytest)
+	@$(if $(filter file,$(origin TESTS)),$(MAKE) test-python39 ARGS=)
 	@CDK_VALIDATION=false $(BIN)/python -m pytest $(TESTS) $(ARGS)
+
+# The oldest Python of a node. The library does not run on it: tests/support/python39_plugin.py chooses the tests.
+test-python39: ## the tests of the node software once more on Python 3.9 (ARGS=options of pytest)
+	@PATH='$(CALLER_PATH)' $(PYTHON) tools/setup.py --python39
+	@PYTHONPATH=.tools/python39/site:tests/support .tools/python39/bin/python3.9 -m pytest -p python39_plugin \
+		-p no:cacheprovider --confcutdir=tests/unit/node tests/unit/node $(ARGS)
 
 test-node: env ## what needs root: node software against real programs, on loopback only (ARGS=options of pytest)
 	@$(BIN)/python -m pytest tests/node $(ARGS)
@@ -52,6 +59,7 @@ lint: env ## style, types, layers, shell scripts, generated pages
 lint-style:
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/vermin --quiet --no-tips --target=3.9- --violations constructs/cdk_gpu_clusters/node/gpunode
 
 lint-layers:
 	@$(BIN)/lint-imports --no-cache --no-logo
@@ -85,12 +93,13 @@ wheel: env ## build and check the sdist and the wheel in dist/
 bench: env ## measure synthesis, imports and memory against baselines; write docs/performance.md (ARGS="--rounds 3")
 	@$(BIN)/python benchmarks/run.py --write $(ARGS)
 
-UV_COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-header --no-annotate --quiet $(UPGRADE)
+UV_COMPILE = $(BIN)/uv pip compile --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet $(UPGRADE)
+EVERYWHERE = --universal --python-version 3.11
 lock: env ## resolve the lock files again (UPGRADE=--upgrade for newer versions)
-	@$(UV_COMPILE) pyproject.toml --extra live --extra nag --extra testing --group dev -o requirements/dev.txt
-	@$(UV_COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
-	@$(UV_COMPILE) requirements/bootstrap.in -o requirements/bootstrap.txt
+	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml --extra live --extra nag --extra testing --group dev -o requirements/dev.txt
+	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
+	@$(UV_COMPILE) $(EVERYWHERE) requirements/bootstrap.in -o requirements/bootstrap.txt
+	@$(UV_COMPILE) --python-version 3.9 requirements/python39.in -o requirements/python39.txt
 	@cd tools/cli && npm install --package-lock-only --omit-lockfile-registry-resolved --no-audit --no-fund
 
 clean: ## remove what builds and tests leave behind

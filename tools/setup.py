@@ -4,7 +4,8 @@ What it makes, all below the repository and all from the lock files:
 
 * ``.venv/``: the Python packages of ``requirements/dev.txt`` and this project, editable;
 * ``.tools/``: the Node programs of ``tools/cli/package-lock.json`` (the CDK CLI, pyright);
-* ``.tools/bin/``: ``node``, ``npm``, ``cdk`` and ``pyright`` on the Node 24 that came with the Python packages.
+* ``.tools/bin/``: ``node``, ``npm``, ``cdk`` and ``pyright`` on the Node 24 that came with the Python packages;
+* ``.tools/python39/``, with ``--python39``: Python 3.9 and pytest, for the tests of the node software.
 
 Each part carries a stamp: a digest of everything it was made from. A part whose stamp differs is made
 again. Runs on any Python 3.11 or newer with pip, needs no root, no Node and no ``python3-venv``.
@@ -21,6 +22,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+import python39
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -157,6 +160,16 @@ def install_node_programs() -> None:
         (commands / name).chmod(0o755)
 
 
+def install_python39() -> None:
+    """Put Python 3.9 into ``.tools/python39``, and into ``site`` there what tests need on it."""
+    folder = TOOLS / "python39"
+    python39.install(folder)
+    # This pip's: Debian's Python 3.9 has none. All are pure Python.
+    options = ("-qq", "--no-deps", "--require-hashes", "--only-binary", ":all:", "--python-version", "3.9")
+    pip = (sys.executable, "-m", "pip")
+    run(*pip, "install", *options, "--target", folder / "site", "-r", REQUIREMENTS / "python39.txt")
+
+
 def main() -> None:
     """Bring every part up to date, one caller at a time."""
     if sys.version_info < OLDEST_PYTHON:
@@ -176,6 +189,11 @@ def main() -> None:
         make("this project, editable", VENV / "project.stamp", project_key, install_project)
         node_key = digest(python_key, CLI / "package.json", CLI / "package-lock.json")
         make("Node programs (.tools)", TOOLS / "node.stamp", node_key, install_node_programs)
+        if "--python39" in sys.argv[1:]:
+            python39_key = digest(
+                script, Path(python39.__file__), python39.LOCK, REQUIREMENTS / "python39.txt"
+            )
+            make("Python 3.9 (.tools/python39)", TOOLS / "python39.stamp", python39_key, install_python39)
 
 
 if __name__ == "__main__":

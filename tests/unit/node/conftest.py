@@ -16,9 +16,6 @@ from typing import Any, ClassVar
 
 import jmespath  # type: ignore[import-untyped]
 import pytest
-from ruamel.yaml import YAML
-
-from cdk_gpu_clusters.node import NodeSettings, render_user_data
 
 INSTANCE = "i-0123456789abcdef0"
 
@@ -151,6 +148,8 @@ def parts_of(document: str) -> list[tuple[str, str]]:
 
 def cloud_config_of(document: str) -> dict[str, Any]:
     """The parsed cloud-config that the library writes."""
+    from ruamel.yaml import YAML
+
     [config] = [body for kind, body in parts_of(document)[:1] if kind == "text/cloud-config"]
     parsed: dict[str, Any] = YAML(typ="safe").load(config)
     return parsed
@@ -216,6 +215,9 @@ class Node:
         )
 
     def install(self, **settings: Any) -> None:
+        # The library itself does not import on Python 3.9, on which the tests of the node software run too.
+        from cdk_gpu_clusters.node import NodeSettings, render_user_data
+
         self.unpack(render_user_data(NodeSettings(fleet_name="trainers", **settings)))
 
     def unpack(self, document: str, root: Path | None = None) -> None:

@@ -1,0 +1,30 @@
+"""Runs the tests of the node software on Python 3.9: `pytest -p python39_plugin`.
+
+The library itself does not import there, so that its two packages above `gpunode` are given without their code. A test
+file belongs to the node software if it imports that package and nothing else of the library.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+_LIBRARY = Path(__file__).resolve().parents[2] / "constructs" / "cdk_gpu_clusters"
+_IMPORT = re.compile(r"^(?:from|import) (cdk_gpu_clusters[\w.]*)", re.MULTILINE)
+_NODE_SOFTWARE = "cdk_gpu_clusters.node.gpunode"
+
+for _name, _folder in (("cdk_gpu_clusters", _LIBRARY), ("cdk_gpu_clusters.node", _LIBRARY / "node")):
+    _package = ModuleType(_name)
+    _package.__path__ = [str(_folder)]
+    sys.modules[_name] = _package
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Leave out tests of the library."""
+    if collection_path.suffix != ".py" or not collection_path.name.startswith("test_"):
+        return None
+    imported = _IMPORT.findall(collection_path.read_text(encoding="utf-8"))
+    ours = [name for name in imported if f"{name}.".startswith(f"{_NODE_SOFTWARE}.")]
+    return None if ours and ours == imported else True
