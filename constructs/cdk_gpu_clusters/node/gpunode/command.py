@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-_POLL_SECONDS = 0.02
+# Most programs end at once; those that do not are asked less often.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
 # A program that is asked to end gets so long before it is made to.
 _TERMINATE_SECONDS = 3
 _KILL_SECONDS = 0.5
+
+# Children that could not be killed, by their command lines. Whoever asks the same again every few seconds would only
+# add to them.
+_stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
 
 #: Exit statuses that stand for what was no exit, as coreutils' `timeout` and shells number them; STUCK is our own.
 NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT, STUCK = 127, 126, 124, 125
@@ -54,15 +58,18 @@ def run(
     """Run a program to its end, or to the deadline.
 
     A child in uninterruptible sleep survives SIGKILL, and `subprocess.run(timeout=...)` waits for it for ever: here
-    it is polled and then left alone.
+    it is polled and then left alone. As long as it is there, the same command line is not run again.
 
     Args:
         arguments: The program and its arguments.
         timeout_seconds: Deadline.
         environment: Variables over and above this process's own.
     """
-    # A file, not a pipe: a grandchild that keeps a pipe open would hold the reader.
-    with tempfile.TemporaryFile() as captured:
+    if _is_stuck(arguments):
+        return Outcome(STUCK, f"{arguments[0]} is still stuck in the kernel")
+    # A file, not a pipe: a grandchild that keeps a pipe open would hold the reader. In memory: the disk may be full, or
+    # read-only.
+    with os.fdopen(os.memfd_create("output"), "w+b") as captured:
         try:
             child = subprocess.Popen(
                 arguments,
@@ -77,6 +84,8 @@ def run(
         except OSError as fault:
             return Outcome(NOT_EXECUTABLE, f"{arguments[0]}: {fault.strerror}")
         status = _wait(child, timeout_seconds)
+        if status == STUCK:
+            _stuck[arguments] = child
         captured.seek(0)
         output = captured.read().decode("utf-8", "replace")
     if status == TIMED_OUT:
@@ -84,6 +93,17 @@ def run(
     if status == STUCK:
         return Outcome(status, f"{arguments[0]} is stuck in the kernel and cannot be killed {output}")
     return Outcome(status, output)
+
+
+def _is_stuck(arguments: tuple[str, ...]) -> bool:
+    child = _stuck.get(arguments)
+    if child is None:
+        return False
+    with suppress(ChildProcessError):
+        if os.waitpid(child.pid, os.WNOHANG)[0] == 0:
+            return True
+    _stuck.pop(arguments, None)
+    return False
 
 
 def _wait(child: subprocess.Popen[bytes], timeout_seconds: float) -> int:
@@ -99,9 +119,10 @@ def _wait(child: subprocess.Popen[bytes], timeout_seconds: float) -> int:
 
 
 def _ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
-    end = time.monotonic() + seconds
+    end, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
     while child.poll() is None:
         if time.monotonic() >= end:
             return False
-        time.sleep(_POLL_SECONDS)
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
     return True

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,9 @@ class Events:
             **more,
         }
         self.written.append(event)
-        sys.stdout.write(json.dumps(event) + "\n")
-        sys.stdout.flush()
+        with suppress(OSError):
+            sys.stdout.write(json.dumps(event) + "\n")
+            sys.stdout.flush()
         spool(self._spool, event)
         return event
 

@@ -30,6 +30,13 @@ def state_folder() -> Path:
     return folder
 
 
+def run_folder() -> Path:
+    """What the node remembers until it reboots, in memory; made if it is not there."""
+    folder = below("/run/gpu-cluster")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
 def boot_id() -> str:
     """Id of this boot of the kernel; empty where there is none."""
     return read_text(below("/proc/sys/kernel/random/boot_id")).strip()
