@@ -1,0 +1,126 @@
+"""Kubernetes, through kubectl: a node condition, a taint, and the node cordoned.
+
+The pods that run stay; who evicts them is the cluster's business. What an operator did stays: a node that is cordoned
+already is left alone.
+
+The identity needs `get`, `list` and `patch` on nodes and `patch` on their status. A kubelet's own identity may not
+set taints (NodeRestriction), and lists no other nodes since Kubernetes 1.32: give another one by GPU_KUBECONFIG.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timezone
+from typing import Any
+
+from ..checks.check import Severity
+from ..command import run
+from ..node import Node
+from .orchestrator import HOUR_SECONDS, ActionError
+
+CONDITION = "GpuHealthy"
+TAINT = "gpu-cluster/unhealthy"
+ENDING_TAINT = "gpu-cluster/ending"
+
+_KUBELET_CONFIG = "/var/lib/kubelet/kubeconfig"
+_REQUEST_SECONDS = 10
+_TIMEOUT_SECONDS = 15
+
+
+class Kubernetes:
+    """Cordons this node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._config = node.settings.text("kubeconfig", _KUBELET_CONFIG)
+        self._selector = node.settings.text("kubernetes_selector")
+
+    def why_out(self) -> str:
+        """A cordon, or a node that is being deleted."""
+        mine = self._mine(self._nodes())
+        name = mine["metadata"]["name"]
+        if mine["metadata"].get("deletionTimestamp"):
+            return f"node {name} is being deleted"
+        return f"node {name} is cordoned" if mine.get("spec", {}).get("unschedulable") else ""
+
+    def taken_out(self) -> set[str]:
+        """Nodes whose condition turned bad within the hour."""
+        nodes = self._nodes()
+        name = self._mine(nodes)["metadata"]["name"]
+        return {node["metadata"]["name"] for node in nodes if _turned_bad(node)} - {name}
+
+    def take_out(self, severity: Severity, reason: str) -> None:
+        """Say why, then keep pods away; the cordon comes last, since it is what `why_out` goes by."""
+        name = self._mine(self._nodes())["metadata"]["name"]
+        word = severity.name.lower()
+        condition = {
+            "type": CONDITION,
+            "status": "False",
+            "reason": word.capitalize(),
+            "message": reason,
+            "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }
+        patch = json.dumps({"status": {"conditions": [condition]}})
+        self._kubectl("patch", "node", name, "--subresource=status", "--type=strategic", f"--patch={patch}")
+        self._taint(name, f"{TAINT}={word}:NoSchedule")
+        self._kubectl("cordon", name)
+
+    def keep_new_work_away(self, reason: str) -> None:
+        """Taint and cordon the node."""
+        name = self._mine(self._nodes())["metadata"]["name"]
+        self._taint(name, f"{ENDING_TAINT}={reason.split(maxsplit=1)[0]}:NoSchedule")
+        self._kubectl("cordon", name)
+
+    def _taint(self, name: str, taint: str) -> None:
+        """Set a taint, where the identity may; the cordon keeps pods away without it."""
+        try:
+            self._kubectl("taint", "node", name, taint, "--overwrite")
+        except ActionError as fault:
+            if "modify taints" not in str(fault):
+                raise
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        options = (f"--selector={self._selector}",) if self._selector else ()
+        text = self._kubectl("get", "nodes", "--output=json", *options)
+        try:
+            items = json.loads(text)["items"]
+            return [item for item in items if item["metadata"]["name"]]
+        except (ValueError, KeyError, TypeError) as fault:
+            raise ActionError(f"kubectl lists no nodes: {text[:200]}") from fault
+
+    def _mine(self, nodes: Iterable[dict[str, Any]]) -> dict[str, Any]:
+        """This node, by the instance that the cloud provider knows it for; never another one."""
+        nodes = list(nodes)
+        for node in nodes:
+            if str(node.get("spec", {}).get("providerID")).endswith(f"/{self._node.instance_id}"):
+                return node
+        raise ActionError(f"none of {len(nodes)} nodes is {self._node.instance_id}")
+
+    def _kubectl(self, *arguments: str) -> str:
+        outcome = run(
+            "kubectl",
+            f"--kubeconfig={self._config}",
+            f"--request-timeout={_REQUEST_SECONDS}s",
+            *arguments,
+            timeout_seconds=_TIMEOUT_SECONDS,
+        )
+        if not outcome.ok:
+            raise ActionError(f"kubectl {arguments[0]}: {outcome.words}")
+        return outcome.output
+
+
+def _turned_bad(node: Mapping[str, Any]) -> bool:
+    for condition in node.get("status", {}).get("conditions") or []:
+        if condition.get("type") == CONDITION and condition.get("status") == "False":
+            return _is_recent(str(condition.get("lastTransitionTime")))
+    return False
+
+
+def _is_recent(moment: str) -> bool:
+    try:
+        start = datetime.strptime(moment, "%Y-%m-%dT%H:%M:%SZ").replace(tzinfo=timezone.utc)
+    except ValueError:
+        return True
+    return time.time() - start.timestamp() < HOUR_SECONDS

@@ -1,0 +1,114 @@
+"""Slurm, through sinfo and scontrol: the node is drained; its running jobs end by themselves.
+
+The state decides, never the reason: Slurm 24.11 keeps the old reason after RESUME, 22.05 clears it. What an operator
+did stays: only a node that takes jobs is drained, and the reason of another drain is never replaced.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from typing import NamedTuple
+
+from ..checks.check import Severity
+from ..command import run
+from ..node import Node
+from .orchestrator import HOUR_SECONDS, SIGNATURE, ActionError
+
+# sinfo manual, "NODE STATE CODES": states of nodes that take jobs, now or when the current one ends.
+_TAKES_JOBS = ("allocated", "completing", "idle", "mixed", "planned", "reserved")
+# The same, "a node state code followed by a character".
+_MARKS = "*~#!%$@^+-"
+_COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
+_TIMEOUT_SECONDS = 15
+
+
+class _Row(NamedTuple):
+    """A node in a partition, as sinfo shows it."""
+
+    name: str
+    host: str
+    address: str
+    partition: str
+    state: str
+    since: str
+    reason: str
+
+
+class Slurm:
+    """Drains this node."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._folder = node.settings.text("slurm_bin").rstrip("/")
+        config = node.settings.text("slurm_conf")
+        self._environment = {"SLURM_CONF": config} if config else {}
+
+    def why_out(self) -> str:
+        """Any state in which it takes no jobs."""
+        mine = self._mine(self._rows())[0]
+        state = mine.state.rstrip(_MARKS)
+        return "" if state in _TAKES_JOBS else f"Slurm has {mine.name} {state}: {mine.reason}"
+
+    def taken_out(self) -> set[str]:
+        """Nodes of the same partitions that were drained by this software within the hour."""
+        rows = self._rows()
+        mine = self._mine(rows)
+        partitions = {row.partition for row in mine}
+        return {
+            row.name
+            for row in rows
+            if row.partition in partitions
+            and row.state.rstrip(_MARKS) not in _TAKES_JOBS
+            and row.reason.startswith(f"{SIGNATURE}:")
+            and _is_recent(row.since)
+        } - {mine[0].name}
+
+    def take_out(self, severity: Severity, reason: str) -> None:
+        """Drain it."""
+        self._drain(f"{severity.name.lower()}: {reason}")
+
+    def keep_new_work_away(self, reason: str) -> None:
+        """Drain it, unless it takes no jobs already."""
+        if not self.why_out():
+            self._drain(reason)
+
+    def _drain(self, reason: str) -> None:
+        name = self._mine(self._rows())[0].name
+        words = f"{SIGNATURE}: {reason}"[:200]
+        self._run("scontrol", "update", f"NodeName={name}", "State=DRAIN", f"Reason={words}")
+
+    def _rows(self) -> list[_Row]:
+        lines = self._run("sinfo", "--noheader", "--Node", f"--format={_COLUMNS}").splitlines()
+        cells = (line.split("|", len(_Row._fields) - 1) for line in lines)
+        return [_Row(*(cell.strip() for cell in row)) for row in cells if len(row) == len(_Row._fields)]
+
+    def _mine(self, rows: list[_Row]) -> list[_Row]:
+        """This node in each of its partitions: by GPU_NODE_NAME, or by its host name or address."""
+        name = self._node.settings.text("node_name")
+        host = socket.gethostname().partition(".")[0]
+        address = self._node.metadata.get("local-ipv4") if not name else None
+        for mine in (
+            [row for row in rows if name and row.name == name],
+            [row for row in rows if not name and host in (row.name, row.host.partition(".")[0])],
+            [row for row in rows if not name and address and row.address == address],
+        ):
+            if mine:
+                return mine
+        raise ActionError(f"sinfo lists no node {name or host}")
+
+    def _run(self, program: str, *arguments: str) -> str:
+        path = f"{self._folder}/{program}" if self._folder else program
+        outcome = run(path, *arguments, timeout_seconds=_TIMEOUT_SECONDS, environment=self._environment)
+        if not outcome.ok:
+            raise ActionError(f"{program}: {outcome.words}")
+        return outcome.output
+
+
+def _is_recent(since: str) -> bool:
+    """Whether a time of sinfo, in the node's own time zone, lies within the last hour."""
+    try:
+        start = time.mktime(time.strptime(since, "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return True
+    return time.time() - start < HOUR_SECONDS

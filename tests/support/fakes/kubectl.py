@@ -1,0 +1,87 @@
+"""A `kubectl` for the few things that a node asks of it, on a file of nodes; the real one is met by booted nodes.
+
+The file holds `nodes`, as `kubectl get nodes --output=json` has them, and `refused`: part of a command line -> what the
+API server says to it. Every command line is added to `asked`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+PROGRAM = """#!{python} -ES
+import sys
+sys.path.insert(0, {folder!r})
+import kubectl
+sys.exit(kubectl.main({state!r}, sys.argv[1:]))
+"""
+
+
+def main(state: str, arguments: list[str]) -> int:
+    cluster = json.loads(Path(state).read_text())
+    arguments = [word for word in arguments if not word.startswith(("--kubeconfig=", "--request-timeout="))]
+    line = " ".join(arguments)
+    cluster["asked"].append(line)
+    status = 0
+    for part, said in cluster["refused"].items():
+        if part in line:
+            sys.stderr.write(f"Error from server: {said}\n")
+            status = 1
+            break
+    else:
+        COMMANDS[arguments[0]](cluster["nodes"], arguments[1:])
+    Path(state).write_text(json.dumps(cluster))
+    return status
+
+
+def _get(nodes: list[Any], arguments: list[str]) -> None:
+    wanted = dict(
+        pair.split("=", 1) for word in arguments if word.startswith("--selector=") for pair in [word[11:]]
+    )
+    found = [node for node in nodes if wanted.items() <= node["metadata"].get("labels", {}).items()]
+    json.dump({"apiVersion": "v1", "kind": "List", "items": found}, sys.stdout)
+
+
+def _patch(nodes: list[Any], arguments: list[str]) -> None:
+    [patch] = [json.loads(word[8:]) for word in arguments if word.startswith("--patch=")]
+    assert "--subresource=status" in arguments
+    conditions = _named(nodes, arguments[1])["status"]["conditions"]
+    for condition in patch["status"]["conditions"]:
+        conditions[:] = [old for old in conditions if old["type"] != condition["type"]] + [condition]
+
+
+def _taint(nodes: list[Any], arguments: list[str]) -> None:
+    key, _, rest = arguments[2].partition("=")
+    value, _, effect = rest.partition(":")
+    taints = _named(nodes, arguments[1])["spec"].setdefault("taints", [])
+    taints[:] = [old for old in taints if old["key"] != key] + [
+        {"key": key, "value": value, "effect": effect}
+    ]
+
+
+def _cordon(nodes: list[Any], arguments: list[str]) -> None:
+    _named(nodes, arguments[0])["spec"]["unschedulable"] = True
+
+
+def _named(nodes: list[Any], name: str) -> Any:
+    return next(node for node in nodes if node["metadata"]["name"] == name)
+
+
+COMMANDS = {"get": _get, "patch": _patch, "taint": _taint, "cordon": _cordon}
+
+
+def install(tools: Path, state: Path, nodes: list[dict[str, Any]]) -> None:
+    """Put the program on a PATH.
+
+    Args:
+        tools: The folder.
+        state: The file of nodes.
+        nodes: What it holds.
+    """
+    state.write_text(json.dumps({"nodes": nodes, "refused": {}, "asked": []}))
+    program = tools / "kubectl"
+    folder = str(Path(__file__).parent)
+    program.write_text(PROGRAM.format(python=sys.executable, folder=folder, state=str(state)))
+    program.chmod(0o755)

@@ -1,0 +1,178 @@
+"""Cordoning a Kubernetes node, with a kubectl that keeps its nodes in a file."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.node.gpunode.actions.kubernetes import Kubernetes
+from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
+from cdk_gpu_clusters.node.gpunode.checks.check import Severity
+from fakes import kubectl
+from watched_node import INSTANCE, WatchedNode
+
+
+def node_object(name: str, instance: str, fleet: str = "trainers") -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {"fleet": fleet}},
+        "spec": {"providerID": f"aws:///us-east-2a/{instance}"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def unhealthy(*, minutes_ago: float) -> dict[str, str]:
+    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 60 * minutes_ago))
+    return {"type": "GpuHealthy", "status": "False", "reason": "Replace", "lastTransitionTime": moment}
+
+
+class Cluster:
+    """The cluster behind the program, and this node in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.watched = WatchedNode(folder)
+        self.state = folder / "cluster.json"
+        nodes = [
+            node_object("mine", INSTANCE),
+            node_object("other", "i-0aaa"),
+            node_object("cpu", "i-0bbb", "cpus"),
+        ]
+        kubectl.install(self.watched.tools, self.state, nodes)
+
+    def change(self, **values: Any) -> None:
+        self.state.write_text(json.dumps({**self.read(), **values}))
+
+    def read(self) -> dict[str, Any]:
+        state: dict[str, Any] = json.loads(self.state.read_text())
+        return state
+
+    def node(self, name: str) -> dict[str, Any]:
+        [node] = [node for node in self.read()["nodes"] if node["metadata"]["name"] == name]
+        found: dict[str, Any] = node
+        return found
+
+    def edit(self, name: str, **spec: Any) -> None:
+        """Change the spec of a node; `conditions` and `metadata` go where they belong."""
+        nodes = self.read()["nodes"]
+        for node in nodes:
+            if node["metadata"]["name"] == name:
+                node["status"]["conditions"] += spec.pop("conditions", [])
+                node["metadata"].update(spec.pop("metadata", {}))
+                node["spec"].update(spec)
+        self.change(nodes=nodes)
+
+    def kubernetes(self, **settings: str) -> Kubernetes:
+        return Kubernetes(self.watched.node(**settings))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster(tmp_path)
+    monkeypatch.setenv("PATH", str(cluster.watched.tools))
+    return cluster
+
+
+def test_node_gets_a_condition_a_taint_and_last_a_cordon(cluster: Cluster) -> None:
+    kubernetes = cluster.kubernetes()
+    assert kubernetes.why_out() == ""
+    kubernetes.take_out(Severity.REBOOT, "Xid 95 on 0000:10:1c")
+    mine = cluster.node("mine")
+    assert mine["spec"]["unschedulable"] is True
+    assert mine["spec"]["taints"] == [
+        {"key": "gpu-cluster/unhealthy", "value": "reboot", "effect": "NoSchedule"}
+    ]
+    condition = mine["status"]["conditions"][-1]
+    assert {name: condition[name] for name in ("type", "status", "reason", "message")} == {
+        "type": "GpuHealthy",
+        "status": "False",
+        "reason": "Reboot",
+        "message": "Xid 95 on 0000:10:1c",
+    }
+    assert [line.split()[0] for line in cluster.read()["asked"]][-3:] == ["patch", "taint", "cordon"]
+    assert kubernetes.why_out() == "node mine is cordoned"
+    assert "unschedulable" not in cluster.node("other")["spec"]
+
+
+def test_operators_own_cordon_is_left_alone(cluster: Cluster) -> None:
+    cluster.edit("mine", unschedulable=True)
+    assert cluster.kubernetes().why_out() == "node mine is cordoned"
+
+
+def test_node_that_is_being_deleted_is_left_alone(cluster: Cluster) -> None:
+    cluster.edit("mine", metadata={"deletionTimestamp": "2026-12-01T11:00:00Z"})
+    assert cluster.kubernetes().why_out() == "node mine is being deleted"
+
+
+def test_nodes_whose_condition_turned_bad_within_the_hour_count(cluster: Cluster) -> None:
+    cluster.edit("mine", conditions=[unhealthy(minutes_ago=1)])
+    cluster.edit("other", conditions=[unhealthy(minutes_ago=59)])
+    cluster.edit("cpu", conditions=[unhealthy(minutes_ago=61)])
+    assert cluster.kubernetes().taken_out() == {"other"}
+    cluster.edit("cpu", conditions=[{**unhealthy(minutes_ago=1), "lastTransitionTime": "once"}])
+    assert cluster.kubernetes().taken_out() == {"other"}
+
+
+def test_condition_without_a_readable_time_counts(cluster: Cluster) -> None:
+    cluster.edit("other", conditions=[{**unhealthy(minutes_ago=1), "lastTransitionTime": "once"}])
+    assert cluster.kubernetes().taken_out() == {"other"}
+
+
+def test_selector_says_which_nodes_are_the_fleet(cluster: Cluster) -> None:
+    cluster.edit("other", conditions=[unhealthy(minutes_ago=1)])
+    cluster.edit("cpu", conditions=[unhealthy(minutes_ago=1)])
+    assert cluster.kubernetes().taken_out() == {"other", "cpu"}
+    assert cluster.kubernetes(kubernetes_selector="fleet=trainers").taken_out() == {"other"}
+
+
+def test_identity_that_may_set_no_taints_still_cordons(cluster: Cluster) -> None:
+    refused = {"taint node": 'nodes "mine" is forbidden: node "mine" is not allowed to modify taints'}
+    cluster.change(refused=refused)
+    cluster.kubernetes().take_out(Severity.REPLACE, "Xid 79")
+    assert cluster.node("mine")["spec"] == {
+        "providerID": f"aws:///us-east-2a/{INSTANCE}",
+        "unschedulable": True,
+    }
+
+
+@pytest.mark.parametrize("command", ["patch", "taint", "cordon"])
+def test_other_refusals_leave_the_node_in_service_to_be_tried_again(cluster: Cluster, command: str) -> None:
+    cluster.change(refused={command: "etcdserver: request timed out"})
+    kubernetes = cluster.kubernetes()
+    with pytest.raises(ActionError, match=f"kubectl {command}: .*request timed out"):
+        kubernetes.take_out(Severity.REPLACE, "Xid 79")
+    cluster.change(refused={})
+    assert kubernetes.why_out() == ""
+    kubernetes.take_out(Severity.REPLACE, "Xid 79")
+    assert kubernetes.why_out() == "node mine is cordoned"
+    assert len(cluster.node("mine")["spec"]["taints"]) == 1
+
+
+def test_identity_that_lists_no_nodes_counts_nothing(cluster: Cluster) -> None:
+    cluster.change(refused={"get nodes": "nodes is forbidden: can only read its own Node"})
+    with pytest.raises(ActionError, match="can only read its own Node"):
+        cluster.kubernetes().taken_out()
+
+
+def test_node_that_is_not_in_the_list_is_an_error_and_no_other_node_is_touched(cluster: Cluster) -> None:
+    with pytest.raises(ActionError, match=f"none of 1 nodes is {INSTANCE}"):
+        cluster.kubernetes(kubernetes_selector="fleet=cpus").take_out(Severity.REPLACE, "Xid 79")
+    assert [line.split()[0] for line in cluster.read()["asked"]] == ["get"]
+
+
+@pytest.mark.parametrize("answer", ["", "{", "[]", '{"items": [{}]}', '{"items": null}'])
+def test_garbage_is_an_error(cluster: Cluster, answer: str) -> None:
+    cluster.watched.tool("kubectl", f"#!/bin/sh\necho '{answer}'\n")
+    with pytest.raises(ActionError):
+        cluster.kubernetes().why_out()
+
+
+def test_interruption_taints_and_cordons(cluster: Cluster) -> None:
+    cluster.kubernetes().keep_new_work_away("spot-interruption 2026-12-01T11:00:00Z")
+    spec = cluster.node("mine")["spec"]
+    assert spec["unschedulable"] is True
+    assert spec["taints"] == [
+        {"key": "gpu-cluster/ending", "value": "spot-interruption", "effect": "NoSchedule"}
+    ]

@@ -1,0 +1,161 @@
+"""Draining a Slurm node, with an sinfo and an scontrol that behave like those of 22.05 and 24.11."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
+from cdk_gpu_clusters.node.gpunode.actions.slurm import Slurm
+from cdk_gpu_clusters.node.gpunode.checks.check import Severity
+from watched_node import WatchedNode
+
+# name|host|address|partition|state|since|reason
+ROWS = """\
+gpu-1|gpu-1|10.0.0.1|train*|mixed|Unknown|none
+gpu-2|gpu-2|10.0.0.2|train*|idle|Unknown|none
+gpu-1|gpu-1|10.0.0.1|all|mixed|Unknown|none
+gpu-2|gpu-2|10.0.0.2|all|idle|Unknown|none
+cpu-1|cpu-1|10.0.0.9|all|idle|Unknown|none
+"""
+
+
+class Cluster:
+    """What sinfo says, and what scontrol was told."""
+
+    def __init__(self, folder: Path) -> None:
+        self.watched = WatchedNode(folder)
+        self.said = folder / "scontrol"
+        self.watched.tool("scontrol", f'#!/bin/sh\nprintf "%s\\n" "$*" >>{self.said}\n')
+        self.rows(ROWS)
+
+    def rows(self, text: str) -> None:
+        self.watched.write("sinfo", text)
+        script = f'#!/bin/sh\nwhile IFS= read -r line; do echo "$line"; done <{self.watched.root}/sinfo\n'
+        self.watched.tool("sinfo", script)
+
+    def state(self, name: str, state: str, reason: str = "none", *, minutes_ago: float = 1) -> None:
+        since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() - 60 * minutes_ago))
+        lines = []
+        for line in (self.watched.root / "sinfo").read_text().splitlines():
+            cells = line.split("|")
+            lines.append("|".join([*cells[:4], state, since, reason]) if cells[0] == name else line)
+        self.rows("\n".join(lines) + "\n")
+
+    def slurm(self, **settings: str) -> Slurm:
+        return Slurm(self.watched.node(node_name="gpu-1", **settings))
+
+    def told(self) -> list[str]:
+        return self.said.read_text().splitlines() if self.said.exists() else []
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    cluster = Cluster(tmp_path)
+    monkeypatch.setenv("PATH", str(cluster.watched.tools))
+    monkeypatch.setenv("GPU_CLUSTER_IMDS", "http://127.0.0.1:9")
+    return cluster
+
+
+def test_node_that_takes_jobs_is_drained_with_the_reason(cluster: Cluster) -> None:
+    slurm = cluster.slurm()
+    assert slurm.why_out() == ""
+    slurm.take_out(Severity.REBOOT, "Xid 95 on 0000:10:1c: uncontained memory error")
+    assert cluster.told() == [
+        "update NodeName=gpu-1 State=DRAIN Reason=gpunode: reboot: Xid 95 on 0000:10:1c: uncontained memory error"
+    ]
+
+
+@pytest.mark.parametrize(
+    "state", ["idle", "idle*", "mixed", "allocated", "allocated+", "completing", "planned", "idle~"]
+)
+def test_node_in_service(cluster: Cluster, state: str) -> None:
+    cluster.state("gpu-1", state)
+    assert cluster.slurm().why_out() == ""
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["drained", "draining", "drained*", "down", "down*", "maint", "fail", "powering_down", "rebooting", "x"],
+)
+def test_operators_own_drain_is_left_alone(cluster: Cluster, state: str) -> None:
+    cluster.state("gpu-1", state, "disk swap, ask Kim")
+    slurm = cluster.slurm()
+    assert slurm.why_out().endswith(f"gpu-1 {state.rstrip('*')}: disk swap, ask Kim")
+    slurm.keep_new_work_away("spot-interruption 2026-12-01T11:00:00Z")
+    assert cluster.told() == []
+
+
+def test_reason_of_an_old_drain_does_not_count_once_the_node_is_back(cluster: Cluster) -> None:
+    cluster.state("gpu-1", "idle", "gpunode: reboot: Xid 95")  # as 24.11 shows it after RESUME
+    cluster.state("gpu-2", "idle", "gpunode: reboot: Xid 95")
+    assert cluster.slurm().why_out() == ""
+    assert cluster.slurm().taken_out() == set()
+
+
+def test_nodes_of_the_same_partitions_that_were_drained_within_the_hour_count(cluster: Cluster) -> None:
+    slurm = cluster.slurm()
+    cluster.state("gpu-2", "draining", "gpunode: replace: Xid 79", minutes_ago=59)
+    assert slurm.taken_out() == {"gpu-2"}
+    cluster.state("gpu-2", "drained", "gpunode: replace: Xid 79", minutes_ago=61)
+    assert slurm.taken_out() == set()
+    cluster.state("gpu-2", "drained", "disk swap, ask Kim")
+    assert slurm.taken_out() == set()
+
+
+def test_nodes_of_other_partitions_do_not_count(cluster: Cluster) -> None:
+    cluster.rows(ROWS.replace("cpu-1|cpu-1|10.0.0.9|all|idle", "cpu-1|cpu-1|10.0.0.9|other|drained"))
+    cluster.state("cpu-1", "drained", "gpunode: replace: Xid 79")
+    assert cluster.slurm().taken_out() == set()
+
+
+def test_node_itself_does_not_count(cluster: Cluster) -> None:
+    cluster.state("gpu-1", "drained", "gpunode: replace: Xid 79")
+    assert cluster.slurm().taken_out() == set()
+
+
+def test_interruption_drains_with_its_reason(cluster: Cluster) -> None:
+    cluster.slurm().keep_new_work_away("spot-interruption 2026-12-01T11:00:00Z")
+    assert cluster.told() == [
+        "update NodeName=gpu-1 State=DRAIN Reason=gpunode: spot-interruption 2026-12-01T11:00:00Z"
+    ]
+
+
+def test_node_is_found_by_its_host_name(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "ip-10-0-0-1.ec2.internal")
+    cluster.rows(ROWS.replace("gpu-1|gpu-1", "gpu-1|ip-10-0-0-1"))
+    slurm = Slurm(cluster.watched.node())
+    slurm.take_out(Severity.REPLACE, "Xid 79")
+    assert cluster.told()[0].startswith("update NodeName=gpu-1 ")
+
+
+def test_node_that_slurm_does_not_know_is_an_error(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
+    with pytest.raises(ActionError, match="sinfo lists no node elsewhere"):
+        Slurm(cluster.watched.node()).why_out()
+
+
+@pytest.mark.parametrize("said", ["", "slurm_load_node: Unable to contact slurm controller\n", "a|b\n"])
+def test_garbage_of_sinfo_is_an_error(cluster: Cluster, said: str) -> None:
+    cluster.rows(said)
+    with pytest.raises(ActionError):
+        cluster.slurm().why_out()
+
+
+def test_controller_that_refuses_is_an_error(cluster: Cluster) -> None:
+    cluster.watched.tool("scontrol", "#!/bin/sh\necho 'slurm_update error: Invalid user id' >&2\nexit 1\n")
+    with pytest.raises(ActionError, match="scontrol: slurm_update error: Invalid user id"):
+        cluster.slurm().take_out(Severity.REPLACE, "Xid 79")
+
+
+def test_slurm_that_is_installed_elsewhere_is_found_with_its_configuration(cluster: Cluster) -> None:
+    folder = cluster.watched.root / "opt/slurm/bin"
+    folder.mkdir(parents=True)
+    (cluster.watched.tools / "sinfo").rename(folder / "sinfo")
+    scontrol = cluster.watched.tool("scontrol", f'#!/bin/sh\necho "$SLURM_CONF" >>{cluster.said}\n')
+    scontrol.rename(folder / "scontrol")
+    slurm = cluster.slurm(slurm_bin=f"{folder}/", slurm_conf="/run/slurm/conf/slurm.conf")
+    slurm.take_out(Severity.REPLACE, "Xid 79")
+    assert cluster.told() == ["/run/slurm/conf/slurm.conf"]
