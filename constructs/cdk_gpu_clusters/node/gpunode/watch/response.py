@@ -1,0 +1,107 @@
+"""What is done about a node that is not well: evidence, then its orchestrator is told, within the fleet's limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from ..actions.orchestrator import Orchestrator
+from ..checks.check import Severity
+from .symptom import Symptom
+
+# A broken node must not stay in service because S3 does not answer.
+_EVIDENCE_TRIES = 3
+
+
+class Outcome(Enum):
+    """How a response ended."""
+
+    #: The orchestrator was told.
+    DONE = "ok"
+    #: It would have been told.
+    DRY_RUN = "dry-run"
+    #: The node is out of service already, whoever decided it.
+    NEEDLESS = "skipped"
+    #: The fleet has lost as many nodes as it may within an hour.
+    HELD = "held"
+    #: It did not work; to be tried again.
+    FAILED = "failed"
+
+
+class Answer(NamedTuple):
+    """What became of a response.
+
+    Attributes:
+        outcome: How it ended.
+        words: Why, in a sentence.
+    """
+
+    outcome: Outcome
+    words: str
+
+
+class Response:
+    """Takes this node out of service, once."""
+
+    def __init__(
+        self,
+        orchestrator: Orchestrator,
+        *,
+        keep_evidence: Callable[[str], str],
+        limit_per_hour: int,
+        dry_run: bool,
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            orchestrator: Who is told.
+            keep_evidence: Keeps the evidence of a reason where it outlives the node, and says where.
+            limit_per_hour: How many nodes of the fleet may be taken out within an hour, this one included. Every
+                node asks the orchestrator, which all of them see; nodes that ask in the same moment may all pass.
+            dry_run: Whether it is only said what would be done.
+        """
+        self._orchestrator, self._keep_evidence = orchestrator, keep_evidence
+        self._limit, self._dry_run = limit_per_hour, dry_run
+        self._evidence: dict[str, str] = {}
+        self._tries = 0
+
+    def respond(self, symptoms: Sequence[Symptom]) -> Answer:
+        """Do it; raises nothing.
+
+        Args:
+            symptoms: What calls for it; the worst one is the reason.
+        """
+        worst = max(symptoms, key=lambda symptom: symptom.severity)
+        try:
+            return self._respond(worst.severity, worst.reason, len(symptoms) - 1)
+        except Exception as fault:  # noqa: BLE001 - whatever it was, the next poll tries again
+            return Answer(Outcome.FAILED, f"{fault or type(fault).__name__}; because of {worst.reason}")
+
+    def _respond(self, severity: Severity, reason: str, more: int) -> Answer:
+        out = self._orchestrator.why_out()
+        if out:
+            return Answer(Outcome.NEEDLESS, f"{out}; seen: {reason}")
+        if self._dry_run:
+            return Answer(Outcome.DRY_RUN, f"would take this node out of service: {reason}")
+        evidence = self._ensure_evidence(reason)
+        others = self._orchestrator.taken_out()
+        if len(others) >= self._limit:
+            names = ", ".join(sorted(others)) or "none"
+            words = f"the fleet may lose {self._limit} nodes an hour, gone are: {names}; because of {reason}"
+            return Answer(Outcome.HELD, words)
+        self._orchestrator.take_out(severity, f"{reason} (and {more} more)" if more else reason)
+        return Answer(Outcome.DONE, f"{reason}; evidence: {evidence}")
+
+    def _ensure_evidence(self, reason: str) -> str:
+        """Keep the evidence of a reason, once."""
+        if reason not in self._evidence:
+            try:
+                kept = self._keep_evidence(reason) or "the fleet keeps none"
+            except Exception as fault:
+                self._tries += 1
+                if self._tries < _EVIDENCE_TRIES:
+                    raise
+                kept = f"none, since {fault}"
+            self._evidence, self._tries = {reason: kept}, 0
+        return self._evidence[reason]

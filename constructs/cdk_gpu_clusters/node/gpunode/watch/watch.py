@@ -1,0 +1,187 @@
+"""The watchdog: looks every few seconds, believes what it sees often enough, and acts once."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from itertools import count
+
+from ..checks.check import Severity
+from ..events import Events
+from ..notify import notify
+from ..xids import XidTable
+from .background import Background
+from .cases import Cases
+from .kernel_log import KernelLog
+from .kernel_messages import symptom_of
+from .memory import recall, remember
+from .response import Answer, Outcome, Response
+from .rounds import PATIENCE_SECONDS, Rounds
+from .symptom import Symptom
+
+KERNEL = "kernel"
+# What lies between two tries to take out a node whose fleet has no room for it, or that is out already.
+_LATER_SECONDS = 60.0
+# A kernel that talks without end must not keep the watchdog from everything else.
+_BREATH_SECONDS = 1.0
+
+
+class Watch:
+    """Watches one node."""
+
+    def __init__(
+        self,
+        *,
+        events: Events,
+        log: KernelLog,
+        xids: XidTable,
+        rounds: Rounds,
+        response: Response | None,
+        acts_from: Severity = Severity.REBOOT,
+        after_action: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Begin where an earlier process of this boot ended.
+
+        Args:
+            events: Where it is told.
+            log: The kernel's log.
+            xids: What Xids ask for.
+            rounds: The looks.
+            response: What is done about a node that is not well; None: it is only told.
+            acts_from: Least severity that calls for the response.
+            after_action: Carries the events to AWS before the node goes; may raise.
+            clock: Seconds that never go back, whatever is done to the time of day.
+            patience_seconds: How long a poll waits for an action; one that takes longer goes on beside the loop.
+        """
+        self._events, self._log, self._xids, self._rounds = events, log, xids, rounds
+        self._response, self._after_action = response, after_action
+        self._clock, self._patience = clock, patience_seconds
+        self._cases = Cases(acts_from=acts_from, tell=self._tell, clock=clock)
+        self._acting: Background[Answer] = Background()
+        self._acting_on: list[str] = []
+        self._not_before = 0.0
+        self._last_words = ""
+        self._polls = count()
+        self._restore()
+
+    def run(self, interval_seconds: float) -> None:
+        """Poll for ever.
+
+        Args:
+            interval_seconds: Time from one poll to the next. The kernel is heard at once in between.
+        """
+        notify("READY=1", "STATUS=watching")
+        while True:
+            until = self._clock() + interval_seconds
+            self.poll()
+            while self._clock() < until:
+                if self._log.wait(until - self._clock()):
+                    self.hear()
+                    time.sleep(min(_BREATH_SECONDS, max(0.0, until - self._clock())))
+
+    def poll(self) -> None:
+        """Look at everything that is due, and act."""
+        self._listen()
+        for look, symptoms in self._rounds.poll(next(self._polls)):
+            self._cases.note(look, symptoms)
+        self._finish()
+
+    def hear(self) -> None:
+        """Take in what the kernel says, and act."""
+        self._listen()
+        self._finish()
+
+    def _finish(self) -> None:
+        # First remembered, then acted on: a process that dies in between must not forget the one message of a fault.
+        self._remember()
+        self._act()
+        self._remember()
+        # This process runs for months; what it wrote stands in the journal and in the spool.
+        self._events.written.clear()
+        notify("WATCHDOG=1")
+
+    def _listen(self) -> None:
+        overwritten = self._log.overwritten
+        try:
+            records = self._log.read()
+        except OSError as fault:
+            self._cases.note("log", [Symptom("log", Severity.UNKNOWN, f"no kernel log: {fault.strerror}")])
+            return
+        self._cases.note("log", [])
+        found = [symptom_of(record, self._xids) for record in records]
+        symptoms = [symptom for symptom in found if symptom]
+        if self._log.overwritten > overwritten:
+            words = "messages of the kernel were overwritten before they were read"
+            symptoms.append(Symptom("log-overwritten", Severity.UNKNOWN, words, lasting=False))
+        self._cases.note(KERNEL, symptoms)
+
+    def _act(self) -> None:
+        self._take_answer(0.0)
+        keys, response = list(self._cases.open), self._response
+        if response is None:
+            self._cases.act_done(keys)
+            return
+        if not keys or self._acting.busy or self._clock() < self._not_before:
+            return
+        symptoms = [self._cases.open[key].symptom for key in keys]
+        try:
+            self._acting.start(lambda: response.respond(symptoms), self._clock())
+        except RuntimeError as fault:
+            self._say("failed", f"no thread: {fault}")
+            return
+        self._acting_on = keys
+        self._take_answer(self._patience)
+
+    def _take_answer(self, seconds: float) -> None:
+        """See whether the response is done, and what became of it."""
+        answer = self._acting.take(seconds)
+        if answer is None:
+            return
+        if answer.outcome in (Outcome.DONE, Outcome.DRY_RUN):
+            self._cases.act_done(self._acting_on)
+        elif answer.outcome is Outcome.NEEDLESS:
+            self._cases.act_needless(self._acting_on)
+        if answer.outcome in (Outcome.NEEDLESS, Outcome.HELD):
+            self._not_before = self._clock() + _LATER_SECONDS
+        self._say(answer.outcome.value, answer.words)
+        if answer.outcome is Outcome.DONE:
+            self._carry_events()
+
+    def _say(self, state: str, words: str) -> None:
+        """Tell what became of an action; the same answer of the next poll is not told again."""
+        if words != self._last_words or state in (Outcome.DONE.value, Outcome.DRY_RUN.value):
+            self._events.write("action", state, words)
+        self._last_words = words
+
+    def _carry_events(self) -> None:
+        def carry() -> Answer:
+            try:
+                self._after_action()
+            except Exception as fault:  # noqa: BLE001 - the events stay in the spool
+                sys.stderr.write(f"events not carried: {fault}\n")
+            return Answer(Outcome.DONE, "")
+
+        try:
+            Background[Answer]().start(carry, self._clock())
+        except RuntimeError as fault:
+            sys.stderr.write(f"events not carried: {fault}\n")
+
+    def _tell(self, state: str, symptom: Symptom) -> None:
+        self._events.write(
+            "watch", state, symptom.reason, symptom=symptom.key, severity=symptom.severity.name.lower()
+        )
+
+    def _remember(self) -> None:
+        try:
+            remember({"sequence": self._log.sequence, **self._cases.dump()})
+        except OSError as fault:
+            sys.stderr.write(f"not remembered: {fault}\n")
+
+    def _restore(self) -> None:
+        try:
+            self._cases.restore(recall())
+        except (KeyError, TypeError, AttributeError) as fault:
+            sys.stderr.write(f"nothing remembered: {fault}\n")

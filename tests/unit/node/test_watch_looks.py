@@ -1,0 +1,173 @@
+"""The watchdog's own looks: the tool, the disk, and the checks of verify at their pace."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Untold
+from cdk_gpu_clusters.node.gpunode.command import STUCK, TIMED_OUT, Outcome
+from cdk_gpu_clusters.node.gpunode.node import Node
+from cdk_gpu_clusters.node.gpunode.watch import memory, tools
+from cdk_gpu_clusters.node.gpunode.watch.conditions import looks_at
+from cdk_gpu_clusters.node.gpunode.watch.disk import look_at_disk
+from cdk_gpu_clusters.node.gpunode.watch.service import looks_of
+from cdk_gpu_clusters.node.gpunode.watch.tools import look_at_nvidia_smi
+from watched_node import WatchedNode
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WatchedNode:
+    watched = WatchedNode(tmp_path)
+    monkeypatch.setenv("GPU_CLUSTER_ROOT", str(watched.root))
+    monkeypatch.setenv("PATH", str(watched.tools))
+    return watched
+
+
+def test_nvidia_smi_that_answers_is_well(watched: WatchedNode) -> None:
+    assert look_at_nvidia_smi() == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "key", "severity"),
+    [
+        (Outcome(STUCK, "nvidia-smi is still stuck in the kernel"), "nvidia-smi-stuck", Severity.REBOOT),
+        (
+            Outcome(
+                9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure"
+            ),
+            "driver-gone",
+            Severity.REBOOT,
+        ),
+        (Outcome(TIMED_OUT, "nvidia-smi did not end within 20 s"), "nvidia-smi", Severity.MONITOR),
+    ],
+)
+def test_tool_that_does_not_come_back(
+    monkeypatch: pytest.MonkeyPatch, outcome: Outcome, key: str, severity: Severity
+) -> None:
+    monkeypatch.setattr(tools, "run", lambda *_, **__: outcome)
+    [symptom] = look_at_nvidia_smi()
+    assert (symptom.key, symptom.severity) == (key, severity)
+    assert symptom.looks == (6 if severity is Severity.REBOOT else 2)
+
+
+@pytest.mark.parametrize(
+    "script", ["#!/bin/sh\necho '\\377 garbage'\n", "#!/bin/sh\nexit 3\n", "#!/bin/sh\n"]
+)
+def test_garbage_of_the_tool_says_nothing_of_the_driver(watched: WatchedNode, script: str) -> None:
+    watched.tool("nvidia-smi", script)
+    assert look_at_nvidia_smi() == []
+
+
+def test_missing_tool_is_only_watched(watched: WatchedNode) -> None:
+    (watched.tools / "nvidia-smi").unlink()
+    [symptom] = look_at_nvidia_smi()
+    assert (symptom.severity, symptom.reason) == (Severity.MONITOR, "not found: nvidia-smi")
+
+
+class _Disk(NamedTuple):
+    f_flag: int
+    f_bavail: int
+    f_frsize: int
+
+
+@pytest.mark.parametrize(
+    ("disk", "key"),
+    [
+        (_Disk(os.ST_RDONLY, 10**9, 4096), "disk-read-only"),
+        (_Disk(0, 16 * 1024 - 1, 4096), "disk-full"),
+        (_Disk(0, 0, 4096), "disk-full"),
+    ],
+)
+def test_disk_that_takes_nothing_is_only_watched(
+    watched: WatchedNode, monkeypatch: pytest.MonkeyPatch, disk: _Disk, key: str
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+    [symptom] = look_at_disk()
+    assert (symptom.key, symptom.severity) == (key, Severity.MONITOR)
+
+
+def test_disk_with_room_is_well_and_one_that_does_not_answer_is_told(
+    watched: WatchedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: _Disk(0, 16 * 1024, 4096))
+    assert look_at_disk() == []
+    monkeypatch.undo()
+    monkeypatch.setenv("GPU_CLUSTER_ROOT", "/proc/nowhere")
+    [symptom] = look_at_disk()
+    assert symptom.reason == "/proc/nowhere/var/lib: No such file or directory"
+
+
+def results(*found: Result) -> Callable[[Node], list[Result]]:
+    return lambda _: list(found)
+
+
+def test_checks_become_symptoms_that_enough_looks_must_agree_on(watched: WatchedNode) -> None:
+    lost = Result("gpus", Severity.REPLACE, "7 GPUs answer", "8 GPUs", "replace the node")
+    well = Result("gpus", Severity.OK, "8 GPUs")
+    [look] = looks_at(watched.node(), {"gpus": results(lost, well)})
+    [symptom] = look.take()
+    assert (symptom.key, symptom.severity, symptom.looks, symptom.lasting) == (
+        "gpus-replace",
+        Severity.REPLACE,
+        6,
+        True,
+    )
+    assert symptom.reason == "7 GPUs answer (expected: 8 GPUs)"
+
+
+def test_check_that_cannot_tell_is_unknown(watched: WatchedNode) -> None:
+    def check(_: Node) -> list[Result]:
+        raise Untold("nvidia-smi: not found")
+
+    [look] = looks_at(watched.node(), {"ecc": check})
+    [symptom] = look.take()
+    assert (symptom.severity, symptom.reason) == (Severity.UNKNOWN, "nvidia-smi: not found")
+
+
+def test_no_condition_is_believed_after_one_look(watched: WatchedNode) -> None:
+    broken = results(Result("any", Severity.REPLACE, "broken"))
+    names = [
+        "gpus",
+        "ecc",
+        "row-remapping",
+        "sram",
+        "recovery",
+        "nvlink",
+        "fabric",
+        "neuron",
+        "neuron-memory",
+        "efa",
+    ]
+    looks = looks_at(watched.node(), dict.fromkeys([*names, "clocks", "lustre", "pcie", "driver"], broken))
+    assert [look.name for look in looks] == [*names, "clocks", "lustre"]
+    assert min(symptom.looks for look in looks for symptom in look.take()) == 2
+
+
+def test_settings_say_what_is_looked_at(watched: WatchedNode) -> None:
+    checks = {"gpus": results()}
+    assert [look.name for look in looks_of(watched.node(efa_count="2"), checks)] == [
+        "disk",
+        "gpus",
+        "nvidia-smi",
+        "efa-counters",
+    ]
+    assert [look.name for look in looks_of(watched.node(accelerator="neuron"), {})] == ["disk"]
+
+
+def test_memory_is_of_one_boot(watched: WatchedNode) -> None:
+    assert memory.recall() == {}
+    memory.remember({"sequence": 7})
+    assert memory.recall()["sequence"] == 7
+    watched.write("proc/sys/kernel/random/boot_id", "boot-2\n")
+    assert memory.recall() == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"boot_id": 7}', '"boot-1"', "\x00"])
+def test_garbage_in_memory_is_forgotten(watched: WatchedNode, text: str) -> None:
+    watched.write("run/gpu-cluster/watch.json", text)
+    assert memory.recall() == {}
