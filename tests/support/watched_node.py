@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import tarfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cdk_gpu_clusters.node.gpunode.aws import Aws, AwsError
+from cdk_gpu_clusters.node.gpunode.checks.check import Check
 from cdk_gpu_clusters.node.gpunode.events import Events
 from cdk_gpu_clusters.node.gpunode.metadata import Metadata
 from cdk_gpu_clusters.node.gpunode.node import Node
 from cdk_gpu_clusters.node.gpunode.settings import Settings
+from cdk_gpu_clusters.node.gpunode.watch.service import make_watch
 
 INSTANCE = "i-0123456789abcdef0"
 GROUP = "trainers-asg"
+POLL_SECONDS = 10
 HEALTHY_SMI = "#!/bin/sh\necho 'GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-aaaa)'\n"
 
 
@@ -59,8 +63,10 @@ class Account(Aws):
         return {"Activities": self.activities}
 
     def set_instance_health(self, *arguments: str) -> None:
-        options = dict(zip(arguments[::2], arguments[1::2], strict=False))
-        self.members[options["--instance-id"]][1] = options["--health-status"]
+        instance, health = (
+            arguments[arguments.index(name) + 1] for name in ("--instance-id", "--health-status")
+        )
+        self.members[instance][1] = health
 
     def cp(self, *arguments: str) -> None:
         with tarfile.open(arguments[1]) as archive:
@@ -80,52 +86,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-class WatchedNode:
-    """One node below `root`, with only the programs of `tools`."""
-
-    def __init__(self, folder: Path) -> None:
-        self.root, self.tools = folder / "root", folder / "tools"
-        self.account, self.clock = Account(), Clock()
-        self.tools.mkdir(parents=True)
-        self.write("dev/kmsg", "6,1,100,-;Linux version 6.1\n")
-        self.write("proc/sys/kernel/random/boot_id", "boot-1\n")
-        self.write("proc/uptime", "100.00 50.00\n")
-        (self.root / "var/lib").mkdir(parents=True)
-        self.tool("nvidia-smi", HEALTHY_SMI)
-        self._sequence = 1
-
-    def node(self, **settings: str) -> Node:
-        """The node, with settings on top of those of a GPU node in an Auto Scaling group."""
-        values = {
-            "accelerator": "gpu",
-            "orchestrator": "ec2",
-            "evidence_uri": "s3://evidence/trainers",
-            **settings,
-        }
-        return Node(Settings(values), Metadata(), INSTANCE, self.account)
-
-    def write(self, path: str, text: str) -> Path:
-        file = self.root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-        return file
-
-    def tool(self, name: str, script: str) -> Path:
-        file = self.tools / name
-        file.write_text(script)
-        file.chmod(0o755)
-        return file
-
-    def kernel_says(self, *messages: str) -> None:
-        with (self.root / "dev/kmsg").open("a") as log:
-            for message in messages:
-                self._sequence += 1
-                log.write(f"4,{self._sequence},{self._sequence * 1000},-;{message}\n SUBSYSTEM=pci\n")
-
-    def efa_counter(self, device: str, counter: str, value: object) -> None:
-        self.write(f"sys/class/infiniband/{device}/ports/1/hw_counters/{counter}", f"{value}\n")
 
 
 class Told(Events):
@@ -148,3 +108,66 @@ class Told(Events):
         return [
             event["symptom"] for event in self.all if event["stage"] == "watch" and event["state"] == state
         ]
+
+
+class WatchedNode:
+    """One node below `root`, with only the programs of `tools`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root, self.tools = folder / "root", folder / "tools"
+        self.account, self.clock = Account(), Clock()
+        self.tools.mkdir(parents=True)
+        self.write("dev/kmsg", "6,1,100,-;Linux version 6.1\n")
+        self.write("proc/sys/kernel/random/boot_id", "boot-1\n")
+        self.write("proc/uptime", "100.00 50.00\n")
+        (self.root / "var/lib").mkdir(parents=True)
+        self.tool("nvidia-smi", HEALTHY_SMI)
+        self.told = Told()
+        self._sequence = 1
+
+    def node(self, **settings: str) -> Node:
+        """The node, with settings on top of those of a GPU node in an Auto Scaling group."""
+        values = {
+            "accelerator": "gpu",
+            "orchestrator": "ec2",
+            "evidence_uri": "s3://evidence/trainers",
+            **settings,
+        }
+        return Node(Settings(values), Metadata(), INSTANCE, self.account)
+
+    def begin(self, checks: Mapping[str, Check], *, patience_seconds: float = 60, **settings: str) -> None:
+        """Begin to watch, as a start of the service does."""
+        node = self.node(**settings)
+        self.watch = make_watch(node, self.told, checks, clock=self.clock, patience_seconds=patience_seconds)
+
+    def poll(self, times: int = 1) -> None:
+        """Poll, as the loop does, without its waits."""
+        for _ in range(times):
+            self.watch.poll()
+            self.clock.now += POLL_SECONDS
+
+    @property
+    def actions(self) -> int:
+        """How many times the node was marked as unhealthy."""
+        return self.account.made.count("set-instance-health")
+
+    def write(self, path: str, text: str) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        return file
+
+    def tool(self, name: str, script: str) -> Path:
+        file = self.tools / name
+        file.write_text(script)
+        file.chmod(0o755)
+        return file
+
+    def kernel_says(self, *messages: str) -> None:
+        with (self.root / "dev/kmsg").open("a") as log:
+            for message in messages:
+                self._sequence += 1
+                log.write(f"4,{self._sequence},{self._sequence * 1000},-;{message}\n SUBSYSTEM=pci\n")
+
+    def efa_counter(self, device: str, counter: str, value: object) -> None:
+        self.write(f"sys/class/infiniband/{device}/ports/1/hw_counters/{counter}", f"{value}\n")

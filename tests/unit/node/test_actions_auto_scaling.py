@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+import time
 from pathlib import Path
 
 import pytest
@@ -29,11 +29,11 @@ def group(watched: WatchedNode) -> AutoScaling:
 
 
 def terminated(instance: str, *, minutes_ago: float, cause: str) -> dict[str, str]:
-    start = datetime.now(UTC) - timedelta(minutes=minutes_ago)
+    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() - 60 * minutes_ago))
     return {
         "Description": f"Terminating EC2 instance: {instance}",
-        "Cause": f"At {start:%Y-%m-%dT%H:%M:%SZ} an instance was taken out of service in response to {cause}.",
-        "StartTime": start.isoformat(),
+        "Cause": f"At {start}Z an instance was taken out of service in response to {cause}.",
+        "StartTime": f"{start}.859000+00:00",
     }
 
 
@@ -102,6 +102,10 @@ def test_members_that_were_replaced_for_a_health_check_within_the_hour_count(
         terminated("i-0003", minutes_ago=61, cause="a user health-check"),
         terminated("i-0004", minutes_ago=5, cause="a difference between desired and actual capacity"),
         {**terminated("i-0005", minutes_ago=5, cause="a user health-check"), "StartTime": "some time ago"},
+        {
+            **terminated("i-0007", minutes_ago=5, cause="a user health-check"),
+            "StartTime": "2021-04-01T21:48:35.859Z",
+        },
         {"Description": "Launching a new EC2 instance: i-0006", "Cause": "At ... in response to a launch"},
     ]
     group.why_out()

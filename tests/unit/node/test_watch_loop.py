@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.checks.check import Check, Result, Severity
-from cdk_gpu_clusters.node.gpunode.node import Node
+from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity
 from cdk_gpu_clusters.node.gpunode.watch import service
-from cdk_gpu_clusters.node.gpunode.watch.service import make_watch
-from cdk_gpu_clusters.node.gpunode.watch.watch import Watch
 from cdk_gpu_clusters.node.gpunode.xids import XidTable
-from watched_node import INSTANCE, Told, WatchedNode
+from watched_node import INSTANCE, WatchedNode
 
 TABLE = XidTable(
     {
@@ -27,36 +24,18 @@ TABLE = XidTable(
     }
 )
 OFF_THE_BUS = "NVRM: Xid (PCI:0000:10:1c): 79, pid=1896, GPU has fallen off the bus."
-POLL_SECONDS = 10
 
 
 class Watched(WatchedNode):
-    """A node, its watchdog, and the health of its GPUs."""
+    """A node under the watchdog, and the health of its GPUs."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.told = Told()
         self.gpus = [Result("gpus", Severity.OK, "8 GPUs")]
-        self.watch = self.start()
+        self.start()
 
-    def start(self, checks: Mapping[str, Check] | None = None, **settings: str) -> Watch:
-        """A watchdog, as after a start of its service."""
-        checks = {"gpus": self._check} if checks is None else checks
-        node = self.node(efa_count="1", **settings)
-        self.watch = make_watch(node, self.told, checks, clock=self.clock, patience_seconds=60)
-        return self.watch
-
-    def poll(self, times: int = 1) -> None:
-        for _ in range(times):
-            self.watch.poll()
-            self.clock.now += POLL_SECONDS
-
-    @property
-    def actions(self) -> int:
-        return self.account.made.count("set-instance-health")
-
-    def _check(self, _: Node) -> list[Result]:
-        return self.gpus
+    def start(self, **settings: str) -> None:
+        self.begin({"gpus": lambda _: self.gpus}, efa_count="1", **settings)
 
 
 @pytest.fixture

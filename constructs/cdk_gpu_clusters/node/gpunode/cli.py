@@ -7,15 +7,19 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from .actions.choice import orchestrator_of
+from .actions.mark import marker
 from .boot.boot import boot
 from .boot.stages import stages_of
 from .checks.report import as_json, as_table
 from .checks.verify import checks_of, verify, worst
+from .drain import watch_for_end
 from .events import Events
 from .node import this_node
+from .watch.service import watch
 
 # sysexits.h; argparse's own 2 would read as a severity.
-_MISUSE = 64
+_MISUSE, _NOT_NOW = 64, 75
 
 _VERIFY_HELP = "check this node: GPUs, memory, links, EFA, Lustre"
 _VERIFY_TEXT = """\
@@ -47,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    commands.add_parser("watch", help="watch the health of this node, and act when it fails")
+    commands.add_parser("drain", help="wait for the end of this node, and drain it")
     given = parser.parse_args(arguments)
     return _COMMANDS[given.command](given)
 
@@ -70,4 +76,18 @@ def _verify(given: argparse.Namespace) -> int:
     return int(severity)
 
 
-_COMMANDS = {"boot": _boot, "verify": _verify}
+def _watch(_: argparse.Namespace) -> int:
+    node = this_node()
+    if not node.instance_id:
+        sys.stderr.write("the instance metadata service does not say who this node is\n")
+        return _NOT_NOW
+    return watch(node, Events(node.instance_id), checks_of(node))
+
+
+def _drain(_: argparse.Namespace) -> int:
+    node = this_node()
+    events = Events(node.instance_id)
+    return watch_for_end(node, events, mark=marker(orchestrator_of(node), events), tell=lambda: None)
+
+
+_COMMANDS = {"boot": _boot, "verify": _verify, "watch": _watch, "drain": _drain}

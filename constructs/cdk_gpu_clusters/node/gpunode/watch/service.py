@@ -39,7 +39,7 @@ def watch(node: Node, events: Events, checks: Mapping[str, Check]) -> int:
     Returns:
         Exit status; it does not come back by itself.
     """
-    make_watch(node, events, checks).run(node.settings.number("watch_interval", _INTERVAL_SECONDS))
+    make_watch(node, events, checks).run(max(1, node.settings.number("watch_interval", _INTERVAL_SECONDS)))
     return 0
 
 

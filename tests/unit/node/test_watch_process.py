@@ -1,0 +1,167 @@
+"""`gpunode watch` and `gpunode drain` as the programs that systemd starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cdk_gpu_clusters.node.gpunode import cli, metadata
+from watched_node import HEALTHY_SMI, INSTANCE
+
+START = "import sys; sys.path.insert(0, {folder!r}); from gpunode.cli import main; sys.exit(main())"
+SETTINGS = """\
+GPU_ORCHESTRATOR=ec2
+GPU_ACCELERATOR=gpu
+GPU_ACCELERATOR_COUNT=1
+GPU_WATCH_INTERVAL=1
+GPU_EVIDENCE_URI=s3://evidence/trainers
+"""
+ROW = f'"InstanceId": "{INSTANCE}", "LifecycleState": "InService"'
+AWS = f"""#!/bin/sh
+echo "$*" >>"$GPU_CLUSTER_ROOT/aws"
+case "$2" in
+describe-auto-scaling-instances)
+  echo '{{"AutoScalingInstances": [{{{ROW}, "AutoScalingGroupName": "g", "HealthStatus": "HEALTHY"}}]}}' ;;
+describe-auto-scaling-groups) echo '{{"AutoScalingGroups": [{{"Instances": [{{{ROW}, "HealthStatus": "Healthy"}}]}}]}}' ;;
+describe-scaling-activities) echo '{{"Activities": []}}' ;;
+esac
+"""
+
+
+class Program:
+    """The node, the program, and what systemd hears of it."""
+
+    def __init__(self, folder: Path, imds: str) -> None:
+        self.root = folder / "root"
+        tools = folder / "tools"
+        for path, text in (
+            ("etc/gpu-cluster/node.env", SETTINGS),
+            ("proc/sys/kernel/random/boot_id", "boot-1\n"),
+            ("proc/uptime", "100.00 50.00\n"),
+        ):
+            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
+            (self.root / path).write_text(text)
+        tools.mkdir()
+        for name, script in (("aws", AWS), ("nvidia-smi", HEALTHY_SMI)):
+            (tools / name).write_text(script)
+            (tools / name).chmod(0o755)
+        shutil.copytree(Path(cli.__file__).parent, folder / "lib/gpunode")
+        (folder / "lib/gpunode/xids.json").write_text('{"79": {"class": "replace"}}')
+        (self.root / "var/lib").mkdir(parents=True)
+        (self.root / "dev").mkdir()
+        os.mkfifo(self.root / "dev/kmsg")
+        self.kernel = os.open(self.root / "dev/kmsg", os.O_RDWR | os.O_NONBLOCK)
+        self.systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.systemd.bind(str(folder / "notify"))
+        self.systemd.settimeout(60)
+        self.environment = {
+            "PATH": str(tools),
+            "GPU_CLUSTER_ROOT": str(self.root),
+            "GPU_CLUSTER_IMDS": imds,
+            "NOTIFY_SOCKET": str(folder / "notify"),
+        }
+        self.command = [sys.executable, "-IS", "-c", START.format(folder=str(folder / "lib")), "watch"]
+
+    def start(self) -> subprocess.Popen[str]:
+        return subprocess.Popen(self.command, env=self.environment, stdout=subprocess.PIPE, text=True)
+
+    def asked(self, operation: str) -> list[str]:
+        file = self.root / "aws"
+        return [line for line in file.read_text().splitlines() if operation in line] if file.exists() else []
+
+
+@pytest.fixture
+def program(tmp_path: Path, imds_server: str, imds: dict[str, str]) -> Iterator[Program]:
+    program = Program(tmp_path, imds_server)
+    yield program
+    os.close(program.kernel)
+    program.systemd.close()
+
+
+def wait_until(done: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_watchdog_is_ready_lives_hears_the_kernel_acts_and_ends(program: Program) -> None:
+    running = program.start()
+    try:
+        assert program.systemd.recv(100) == b"READY=1\nSTATUS=watching"
+        assert program.systemd.recv(100) == b"WATCHDOG=1"
+        os.write(
+            program.kernel, b"3,5,1,-;NVRM: Xid (PCI:0000:10:1c): 79, pid=1, GPU has fallen off the bus.\n"
+        )
+        wait_until(lambda: program.asked("set-instance-health"))
+        wait_until(lambda: "action" in (program.root / "var/lib/gpu-cluster/spool/events.jsonl").read_text())
+    finally:
+        running.send_signal(signal.SIGTERM)
+        output, _ = running.communicate(timeout=60)
+    assert running.returncode == -signal.SIGTERM
+    events = [json.loads(line) for line in output.splitlines()]
+    assert [(event["stage"], event["state"]) for event in events] == [("watch", "seen"), ("action", "ok")]
+    [call] = program.asked("set-instance-health")
+    assert f"--instance-id {INSTANCE} --health-status Unhealthy --no-should-respect-grace-period" in call
+    [copy] = program.asked("s3 cp")
+    assert f"s3://evidence/trainers/{INSTANCE}/" in copy
+
+
+def test_killed_watchdog_that_is_started_again_does_not_act_again(program: Program) -> None:
+    message = b"3,5,1,-;NVRM: Xid (PCI:0000:10:1c): 79, pid=1, GPU has fallen off the bus.\n"
+    for _ in range(2):
+        running = program.start()
+        try:
+            assert program.systemd.recv(100).startswith(b"READY=1")
+            os.write(program.kernel, message)
+            wait_until(lambda: program.asked("set-instance-health"))
+            memory = program.root / "run/gpu-cluster/watch.json"
+            wait_until(lambda memory=memory: json.loads(memory.read_text())["open"] == [])
+            for _ in range(3):
+                program.systemd.recv(100)
+        finally:
+            running.kill()
+            running.communicate(timeout=60)
+    assert len(program.asked("set-instance-health")) == 1
+
+
+def test_node_that_does_not_know_who_it_is_tries_again_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
+    monkeypatch.setenv("GPU_CLUSTER_IMDS", "http://127.0.0.1:9")
+    monkeypatch.setattr(metadata.time, "sleep", lambda _: None)
+    assert cli.main(["watch"]) == 75
+    assert "does not say who this node is" in capsys.readouterr().err
+
+
+def test_drain_marks_the_node_for_its_orchestrator(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, imds_server: str, imds: dict[str, str]
+) -> None:
+    imds["autoscaling/target-lifecycle-state"] = "Terminated"
+    (tmp_path / "tools").mkdir()
+    said = tmp_path / "said"
+    for name, script in (
+        ("sinfo", "echo 'gpu-1|gpu-1|10.0.0.1|train*|idle|Unknown|none'"),
+        ("scontrol", f'echo "$*" >>{said}'),
+    ):
+        (tmp_path / "tools" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / "tools" / name).chmod(0o755)
+    settings = tmp_path / "etc/gpu-cluster/node.env"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("GPU_ORCHESTRATOR=pcs\nGPU_NODE_NAME=gpu-1\n")
+    monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
+    monkeypatch.setenv("GPU_CLUSTER_IMDS", imds_server)
+    monkeypatch.setenv("PATH", str(tmp_path / "tools"))
+    assert cli.main(["drain"]) == 0
+    assert said.read_text() == "update NodeName=gpu-1 State=DRAIN Reason=gpunode: autoscaling-termination\n"
