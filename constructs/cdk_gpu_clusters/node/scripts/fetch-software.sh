@@ -16,8 +16,8 @@ SAID=''
 fail() {
   trap - EXIT
   event software failed "$1" "$SECONDS"
-  printf '{"state":"failed","reason":%s,"instance_id":"%s"}\n' "$(json_text "software: $1")" "${INSTANCE_ID:-}" \
-    >"$STATE_DIR/boot.json"
+  printf '{"state":"failed","reason":%s,"instance_id":"%s","boot_id":"%s"}\n' "$(json_text "software: $1")" \
+    "${INSTANCE_ID:-}" "$(cat "$ROOT/proc/sys/kernel/random/boot_id")" >"$STATE_DIR/boot.json"
   printf 'gpu-node-boot: %s failed: software: %s\n' "${INSTANCE_ID:-}" "$1" >"$ROOT/dev/console" || true
   if [[ -n ${INSTANCE_ID:-} ]] && command -v aws >/dev/null; then
     publish

@@ -8,9 +8,13 @@ shopt -s inherit_errexit
 ROOT=${GPU_CLUSTER_ROOT:-}
 IMDS=${GPU_CLUSTER_IMDS:-http://169.254.169.254}
 STATE_DIR=$ROOT/var/lib/gpu-cluster
+# Why this instance ends, as gpu-node-drain has seen during this boot.
+ENDING=$ROOT/run/gpu-cluster/ending
 EVENTS=()
 PATH=$PATH:/usr/local/bin:/opt/amazon/efa/bin:/opt/aws/neuron/bin
 export AWS_RETRY_MODE=standard AWS_MAX_ATTEMPTS=5 AWS_PAGER=
+# By default the CLI asks the metadata service for credentials once, and waits 1 s.
+export AWS_METADATA_SERVICE_TIMEOUT=5 AWS_METADATA_SERVICE_NUM_ATTEMPTS=3
 
 # Seconds since the kernel started: the clock of the boot deadline, so that a slow start counts against it.
 UPTIME_AT_START=0

@@ -149,10 +149,18 @@ reset_gpus() {
   if [[ -n $wrong ]]; then event mig reset "$wrong: $(smi --gpu-reset -i "$wrong" || true)"; fi
 }
 
+# cloud_init_rests: it is through, or can do no more before this unit is. Debian and Ubuntu order its last stage after
+# multi-user.target, which waits for this unit.
+cloud_init_rests() {
+  if [[ ! -d $ROOT/run/cloud-init || -e $ROOT/run/cloud-init/result.json ]]; then return; fi
+  [[ " $(systemctl show --property=After --value cloud-final) " == *' multi-user.target '* ]] || return 1
+  [[ $(systemctl show --property=ActiveState --value cloud-config) != activating ]]
+}
+
 reboot_once() {
   if [[ -e $MARKER ]]; then fail "$1, also after a reboot"; fi
   # cloud-init never repeats a user script that a reboot cut short: let it finish, but not for ever.
-  until [[ ! -d $ROOT/run/cloud-init || -e $ROOT/run/cloud-init/result.json ]] || ((SECONDS >= DRIVER_WAIT + PATIENCE)); do sleep 2; done
+  until cloud_init_rests || ((SECONDS >= DRIVER_WAIT + PATIENCE)); do sleep 2; done
   echo "$BOOT" >"$MARKER"
   sync
   result rebooting "$1"

@@ -108,6 +108,8 @@ stage() {
   while :; do
     status=0
     reason=$("$check") || status=$?
+    # Neither worth waiting for, nor to be given work.
+    if [[ -s $ENDING ]]; then status=2 reason="this instance is about to end: $(<"$ENDING")"; fi
     if ((status == 0)); then
       event "$name" ok "$reason" $((SECONDS - begin))
       return

@@ -39,6 +39,8 @@ DRAINED=false
 while :; do
   if REASON=$(ending); then
     if [[ $DRAINED == false ]]; then
+      mkdir -p "${ENDING%/*}"
+      printf '%s\n' "$REASON" >"$ENDING"
       drain "$REASON"
       DRAINED=true
       publish

@@ -1,0 +1,143 @@
+"""The account that nodes see: stacks synthesized from the library's constructs, deployed to the emulator."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+
+from cdk_gpu_clusters.testing import Emulator
+from sites import ZONE, Site
+
+ACCOUNT, REGION = "123456789012", "us-east-1"
+Build = Callable[[Site], Any]
+
+
+class Cloud:
+    """An emulated account in which fleets are deployed; usable from several threads.
+
+    Args:
+        app_factory: Makes apps: the fixture of that name.
+    """
+
+    def __init__(self, app_factory: Any) -> None:
+        self._app_factory = app_factory
+        self._alone = threading.Lock()  # jsii serves one thread at a time
+        self.account = Emulator(account=ACCOUNT, region=REGION)
+        self._stacks = 0
+
+    def start(self) -> None:
+        """Start the emulator, with the network that `sites.Site` takes for granted."""
+        self.account.start()
+        self.account.seed({"subnets": {"subnet-0123456789abcdef0": ZONE, "subnet-0123456789abcdef1": "us-east-1b"}})
+
+    def stop(self) -> None:
+        self.account.stop()
+
+    @property
+    def endpoint(self) -> tuple[str, int]:
+        """Where the account answers."""
+        host, _, port = self.account.endpoint_url.removeprefix("http://").rpartition(":")
+        return host, int(port)
+
+    def deploy(self, build: Build, *, stack_name: str = "") -> Fleet:
+        """Deploy a stack with one fleet.
+
+        Args:
+            build: Adds the fleet to a site.
+            stack_name: An earlier stack to update; a new one if left out.
+        """
+        with self._alone:
+            self._stacks += 1
+            synthesizer = cdk.DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
+            site = Site(
+                self._app_factory(default_stack_synthesizer=synthesizer),
+                cdk.Environment(account=ACCOUNT, region=REGION),
+            )
+            build(site)
+            template = site.template()
+            stack_name = stack_name or f"fleet-{self._stacks}"
+        assets = self._upload(Path(site.app.outdir))
+        self.account.deploy(template, stack_name=stack_name)
+        return Fleet(self.account, stack_name, assets)
+
+    def _upload(self, assembly: Path) -> list[dict[str, str]]:
+        """Put the file assets of a synthesized app into their buckets, as `cdk deploy` does."""
+        s3, places = self.account.client("s3"), []
+        for manifest in assembly.glob("*.assets.json"):
+            for asset in json.loads(manifest.read_text())["files"].values():
+                content = (assembly / asset["source"]["path"]).read_bytes()
+                for destination in asset["destinations"].values():
+                    place = {"Bucket": destination["bucketName"], "Key": destination["objectKey"]}
+                    s3.create_bucket(Bucket=place["Bucket"])
+                    s3.put_object(**place, Body=content)
+                    places.append(place)
+        return places
+
+
+class Fleet:
+    """A deployed stack with one Auto Scaling group.
+
+    Args:
+        account: Account that it is in.
+        stack_name: Its stack.
+        assets: Bucket and key of each of its files in S3.
+    """
+
+    def __init__(self, account: Emulator, stack_name: str, assets: list[dict[str, str]]) -> None:
+        self._account, self.stack_name = account, stack_name
+        self._assets = assets
+
+    def launching(self) -> str:
+        """The instance that waits for its launching hook."""
+        (instance,) = [key for key, state in self.states().items() if state == "Pending:Wait"]
+        return instance
+
+    def states(self) -> dict[str, str]:
+        """Lifecycle states by instance."""
+        groups = self._account.client("autoscaling").describe_auto_scaling_groups(
+            AutoScalingGroupNames=[self._id("AWS::AutoScaling::AutoScalingGroup")]
+        )["AutoScalingGroups"]
+        return {one["InstanceId"]: one["LifecycleState"] for group in groups for one in group["Instances"]}
+
+    def user_data(self) -> str:
+        """What the next instance is launched with."""
+        (version,) = self._account.client("ec2").describe_launch_template_versions(
+            LaunchTemplateId=self._id("AWS::EC2::LaunchTemplate"), Versions=["$Latest"]
+        )["LaunchTemplateVersions"]
+        return base64.b64decode(version["LaunchTemplateData"]["UserData"]).decode()
+
+    def logged(self, instance_id: str) -> list[dict[str, Any]]:
+        """The events that a node has put into the fleet's log group."""
+        logs, group = self._account.client("logs"), self._id("AWS::Logs::LogGroup")
+        streams = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix=instance_id)["logStreams"]
+        if not streams:
+            return []
+        found = logs.get_log_events(logGroupName=group, logStreamName=instance_id)["events"]
+        return [json.loads(one["message"]) for one in found]
+
+    def replace_all(self) -> None:
+        """End all instances, and let the group launch one."""
+        scaling, group = self._account.client("autoscaling"), self._id("AWS::AutoScaling::AutoScalingGroup")
+        for nodes in (0, 1):
+            scaling.update_auto_scaling_group(AutoScalingGroupName=group, MinSize=0, DesiredCapacity=nodes)
+
+    def overwrite_assets(self, content: bytes | None) -> None:
+        """Put other bytes in the place of its files in S3; None deletes them."""
+        s3 = self._account.client("s3")
+        for place in self._assets:
+            if content is None:
+                s3.delete_object(**place)
+            else:
+                s3.put_object(**place, Body=content)
+
+    def _id(self, resource_type: str) -> str:
+        """Physical id of the stack's one resource of a type."""
+        found = self._account.client("cloudformation").describe_stack_resources(StackName=self.stack_name)
+        (one,) = [row for row in found["StackResources"] if row["ResourceType"] == resource_type]
+        return str(one["PhysicalResourceId"])

@@ -1,0 +1,77 @@
+"""Where nodes are booted: one emulated account, one Debian, and a directory for each node."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cdk_gpu_clusters import GpuFleet
+from nodebox.cloud import Build, Cloud, Fleet
+from nodebox.debian import need_root
+from nodebox.image import image_layer, other_order
+from nodebox.node import Node
+from nodebox.rootfs import debian_root
+from sites import Site
+
+
+class Lab:
+    """Makes nodes; usable from several threads.
+
+    Args:
+        app_factory: Makes apps: the fixture of that name.
+        directory: An empty directory.
+    """
+
+    def __init__(self, app_factory: Any, directory: Path) -> None:
+        need_root()
+        self.cloud = Cloud(app_factory)
+        self._directory = directory
+        debian = debian_root()
+        self._layers = [image_layer(directory / "image"), debian]
+        self._other_order = other_order(directory / "other", debian)
+        self._numbers = itertools.count(1)
+
+    def directory(self) -> Path:
+        """A new directory."""
+        made = self._directory / f"{next(self._numbers)}"
+        made.mkdir()
+        return made
+
+    @contextmanager
+    def node(self, build: Build, **options: Any) -> Iterator[Node]:
+        """Deploy a fleet: its first instance, off; options go to `Node`."""
+        with self.instance(self.cloud.deploy(build), **options) as node:
+            yield node
+
+    @contextmanager
+    def instance(
+        self, fleet: Fleet, *, baked: Path | None = None, debian_order: bool = True, **options: Any
+    ) -> Iterator[Node]:
+        """The instance of a fleet that waits for its launching hook, off.
+
+        Args:
+            fleet: The fleet.
+            baked: Disk of another node that its image was made from; a fresh image if left out.
+            debian_order: Whether cloud-init's stages stand where Debian and Ubuntu, and not others, have them.
+            options: Go to `Node`.
+        """
+        directory = self.directory()
+        layers = [*([] if baked is None else [baked]), *([] if debian_order else [self._other_order]), *self._layers]
+        node = Node(fleet, directory, layers=layers, account=self.cloud.endpoint, **options)
+        try:
+            yield node
+        finally:
+            node.close()
+
+
+def fleet(instance_type: str, **options: Any) -> Build:
+    """Adds a fleet of one node to a site; options go to `GpuFleet`. Local disks are left alone by default."""
+
+    def build(site: Site) -> GpuFleet:
+        given = {"node_count": 1, "scratch": False, "vpc": site.vpc, "vpc_subnets": site.one_subnet, **options}
+        return GpuFleet(site.stack, "Trainers", instance_type=instance_type, **given)
+
+    return build

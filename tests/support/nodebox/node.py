@@ -1,0 +1,182 @@
+"""A GPU node of a fleet: a machine with metadata, an account, GPUs and network adapters."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from nodebox.cloud import ACCOUNT, Fleet
+from nodebox.gpus import Gpus
+from nodebox.image import AWS, DAEMONS, DRIVER, S3
+from nodebox.imds import ADDRESS, Metadata
+from nodebox.journal import JOURNAL, Entry, read_journal
+from nodebox.machine import Machine
+from nodebox.namespace import NetworkNamespace
+from nodebox.servers import relay
+from sites import ZONE
+
+Found = TypeVar("Found")
+
+STATE = "/var/lib/gpu-cluster"
+#: Much longer than a boot takes, for a machine that does much else.
+_PATIENCE = 150.0
+
+
+class Node(Machine):
+    """One instance of a fleet, off until `power_on`.
+
+    Args:
+        fleet: The fleet; its instance that waits for a launching hook is this one.
+        directory: An empty directory.
+        layers: Directories below its disk, the topmost first.
+        account: Where the emulated account answers.
+        gpu: Row of the catalogue's MIG data, such as `A100-40GB`; anything else is a GPU without MIG.
+        gpu_count: How many.
+        efa_count: EFA devices.
+        s3: Whether the network has a way to S3.
+        binds: Files and directories of the host by their place in the machine.
+        variables: Environment of all services.
+
+    Attributes:
+        metadata: What its metadata service answers.
+        gpus: Its GPUs.
+    """
+
+    def __init__(
+        self,
+        fleet: Fleet,
+        directory: Path,
+        *,
+        layers: Sequence[Path],
+        account: tuple[str, int],
+        gpu: str = "H100-80GB",
+        gpu_count: int = 8,
+        efa_count: int = 0,
+        s3: bool = True,
+        binds: Mapping[str, Path] | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        self.fleet, self.instance_id = fleet, fleet.launching()
+        self._made = ExitStack()
+        network = NetworkNamespace()
+        self._made.callback(network.close)
+        if efa_count:
+            binds = {"/sys/class": device_classes(directory / "class", efa_count), **(binds or {})}
+        super().__init__(
+            self.instance_id, directory, layers=layers, network=network, binds=binds, variables=variables
+        )  # fmt: skip
+        self.metadata = Metadata.of_instance(
+            self.instance_id, user_data=fleet.user_data(), instance_type="p5.48xlarge", zone=ZONE, account=ACCOUNT
+        )
+        self.gpus = Gpus(gpu, gpu_count, directory=directory, units=self.disk / "var/lib/fakes/units")
+        (self.disk / JOURNAL).mkdir(parents=True)
+        self.write("/var/lib/fakes/units", "")
+        self._serve(account, s3)
+
+    def close(self) -> None:
+        """Take its power and its network away."""
+        self.power_off()
+        self._made.close()
+
+    def powered_on(self) -> None:
+        self.gpus.power_on()
+
+    def ready(self, seconds: float = _PATIENCE) -> dict[str, Any]:
+        """The result of this boot, which has to be a good one."""
+        result = self.eventually(self._result, seconds)
+        assert result["state"] == "ready", f"{result['reason']}\n{self.last_words()}"
+        return result
+
+    def failure(self, seconds: float = _PATIENCE) -> str:
+        """Why this boot failed, which it has to."""
+        result = self.eventually(self._result, seconds)
+        assert result["state"] == "failed", self.last_words()
+        return str(result["reason"])
+
+    def in_service(self) -> None:
+        """Wait until the launch was completed with CONTINUE."""
+        self.eventually(lambda: self.fleet.states().get(self.instance_id) == "InService")
+
+    def abandoned(self) -> str:
+        """Wait until the launch was completed with ABANDON; what the fleet's log group says at that moment."""
+        self.eventually(lambda: self.instance_id not in self.fleet.states())
+        failures = [one for one in self.fleet.logged(self.instance_id) if one["state"] == "failed"]
+        return str(failures[-1]["reason"]) if failures else ""
+
+    def eventually(self, look: Callable[[], Found], seconds: float = _PATIENCE) -> Found:
+        """What `look` gives, as soon as that is not nothing."""
+        end = time.monotonic() + seconds
+        while not (found := look()):
+            assert time.monotonic() < end, f"nothing after {seconds} s; said last:\n{self.last_words()}"
+            time.sleep(0.1)
+        return found
+
+    def reboot(self) -> None:
+        """Reboot it from inside once this boot is through, and wait until the next one begins."""
+        boots = self.boots
+        self.run("systemctl is-system-running --wait; systemctl reboot", check=False)
+        self.eventually(lambda: self.boots > boots)
+
+    def unit_result(self, unit: str) -> dict[str, Any]:
+        """What a unit such as `mig` left for the boot checks."""
+        text = self.read(f"{STATE}/{unit}.json")
+        return dict(json.loads(text)) if text else {}
+
+    def journal(self, unit: str = "", *, boot: int = 0) -> list[Entry]:
+        """What was said, by one unit and in one boot if these are given."""
+        return [
+            entry
+            for entry in read_journal(self.disk)
+            if entry.unit in (unit and f"{unit}.service", unit or entry.unit) and boot in (0, entry.boot)
+        ]
+
+    def events(self, unit: str, *, boot: int = 0) -> list[tuple[str, str, str]]:
+        """Stage, state and reason of each event of a unit."""
+        events = [entry.event for entry in self.journal(unit, boot=boot)]
+        return [(one["stage"], one["state"], one["reason"]) for one in events if "stage" in one]
+
+    def sightings(self, *, boot: int = 0) -> dict[str, str]:
+        """What each daemon found when it started last."""
+        seen = [entry.text.split(" sees ") for entry in self.journal(boot=boot) if " sees " in entry.text]
+        return {daemon: finding for daemon, finding in seen if daemon in DAEMONS}
+
+    def last_words(self) -> str:
+        """The end of its journal, for people who read a failure."""
+        return "\n".join(f"{entry.unit}: {entry.text}" for entry in self.journal()[-60:])
+
+    def _result(self) -> dict[str, Any] | None:
+        found = self.unit_result("boot")
+        with suppress(OSError):  # it reboots
+            boot_id = Path(f"/proc/{self.leader()}/root/proc/sys/kernel/random/boot_id").read_text().strip()
+            if found.get("state") in ("ready", "failed") and found["boot_id"] == boot_id:
+                return found
+        return None
+
+    def _serve(self, account: tuple[str, int], s3: bool) -> None:
+        listen = self.network.listen
+        servers = [
+            self.metadata.serve(listen(ADDRESS, 80)),
+            self.gpus.serve(listen(DRIVER, 80)),
+            relay(listen(AWS, 80), account),
+        ]
+        if s3:
+            servers.append(relay(listen(S3, 80), account))
+        else:
+            self.network.swallow(S3)
+        for server in servers:
+            self._made.callback(server.close)
+
+
+def device_classes(directory: Path, efa_count: int) -> Path:
+    """What stands for `/sys/class` in a machine with EFA devices, which this kernel does not have."""
+    for name in ("lo", "eth0"):
+        link = directory / "net" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(f"../../devices/virtual/net/{name}")
+    for index in range(efa_count):
+        (directory / "infiniband" / f"rdmap{index}s0").mkdir(parents=True)
+    return directory
