@@ -169,6 +169,7 @@ class Fleet extends Construct {
       "autoscaling:DescribeAutoScalingInstances",
       "autoscaling:DescribeAutoScalingGroups",
       "ec2:DescribeInstances",
+      "ec2:DescribeInstanceTopology",
     ];
     new iam.ManagedPolicy(this, "NodePermissions", {
       roles: [role],

@@ -11,6 +11,7 @@ _NO_RESOURCE_LEVEL = {
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeAutoScalingInstances",
     "ec2:DescribeInstances",
+    "ec2:DescribeInstanceTopology",
     "ecr:GetAuthorizationToken",
     # What a state machine needs to log and trace (Step Functions guide, "Using CloudWatch Logs").
     "logs:CreateLogDelivery",

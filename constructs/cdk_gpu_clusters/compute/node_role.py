@@ -79,6 +79,7 @@ def allow_fleet(
         "autoscaling:DescribeAutoScalingInstances",
         "autoscaling:DescribeAutoScalingGroups",
         "ec2:DescribeInstances",
+        "ec2:DescribeInstanceTopology",
     ]
     # As one document: statements would cost a message each.
     document = iam.PolicyDocument.from_json(
