@@ -16,6 +16,7 @@ from .checks.verify import checks_of, verify, worst
 from .drain import watch_for_end
 from .events import Events
 from .node import this_node
+from .topology.commands import add_topology_commands
 from .watch.service import watch
 
 # sysexits.h; argparse's own 2 would read as a severity.
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = _Parser(prog="gpunode", description="Software of a GPU cluster node.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    commands.add_parser("boot", help="check this boot stage by stage, then complete the launch")
+    command = commands.add_parser("boot", help="check this boot stage by stage, then complete the launch")
+    command.set_defaults(run=_boot)
     command = commands.add_parser(
         "verify",
         help=_VERIFY_HELP,
@@ -51,10 +53,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("--json", action="store_true", help="one JSON object instead of a table")
-    commands.add_parser("watch", help="watch the health of this node, and act when it fails")
-    commands.add_parser("drain", help="wait for the end of this node, and drain it")
+    command.set_defaults(run=_verify)
+    command = commands.add_parser("watch", help="watch the health of this node, and act when it fails")
+    command.set_defaults(run=_watch)
+    command = commands.add_parser("drain", help="wait for the end of this node, and drain it")
+    command.set_defaults(run=_drain)
+    add_topology_commands(commands)
     given = parser.parse_args(arguments)
-    return _COMMANDS[given.command](given)
+    return int(given.run(given))
 
 
 def _boot(_: argparse.Namespace) -> int:
@@ -88,6 +94,3 @@ def _drain(_: argparse.Namespace) -> int:
     node = this_node()
     events = Events(node.instance_id)
     return watch_for_end(node, events, mark=marker(orchestrator_of(node), events), tell=lambda: None)
-
-
-_COMMANDS = {"boot": _boot, "verify": _verify, "watch": _watch, "drain": _drain}

@@ -1,0 +1,12 @@
+"""The commands of `gpunode` about topology."""
+
+from __future__ import annotations
+
+import argparse
+
+from .peers_command import add_peers
+
+
+def add_topology_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add them to the commands of `gpunode`."""
+    add_peers(commands)
