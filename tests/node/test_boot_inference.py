@@ -49,14 +49,10 @@ def test_systemd_and_cloud_init_find_no_fault_in_what_they_read(lab: Lab) -> Non
     with local_disks(lab.directory()) as disks:
         with lab.node(chat, gpu="H100-80GB", gpu_count=1, binds=disks) as node:
             parts = email.message_from_string(node.metadata.user_data).walk()
-            (config,) = [
-                str(part.get_payload()) for part in parts if part.get_content_type() == "text/cloud-config"
-            ]
+            (config,) = [str(part.get_payload()) for part in parts if part.get_content_type() == "text/cloud-config"]
             node.write("/root/config", config)
             node.write("/root/wrong-config", "#cloud-config\nbootcmd: [{}]\n")
-            node.write(
-                "/etc/systemd/system/wrong.service", "[Service]\nExecStart=/usr/bin/true\nRestrat=no\n"
-            )
+            node.write("/etc/systemd/system/wrong.service", "[Service]\nExecStart=/usr/bin/true\nRestrat=no\n")
             node.power_on()
             node.ready()
             for verdict in (_cloud_config_faults, _unit_faults):

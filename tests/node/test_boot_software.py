@@ -11,9 +11,7 @@ pytestmark = pytest.mark.boots
 
 L4 = {"gpu": "L4", "gpu_count": 1}
 FROM_S3 = fleet(
-    "g6.xlarge",
-    node_software=NodeSoftware.ASSET,
-    node_files=[NodeFile(path="/opt/app/table", text="1\n", early=False)],
+    "g6.xlarge", node_software=NodeSoftware.ASSET, node_files=[NodeFile(path="/opt/app/table", text="1\n", early=False)]
 )
 
 
