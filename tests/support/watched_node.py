@@ -111,7 +111,11 @@ class Told(Events):
 
 
 class WatchedNode:
-    """One node below `root`, with only the programs of `tools`."""
+    """One node below `root`, with only the programs of `tools`.
+
+    Attributes:
+        patience_seconds: How long a poll waits for what it began; long, so that slow machines see the same.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.root, self.tools = folder / "root", folder / "tools"
@@ -123,6 +127,7 @@ class WatchedNode:
         (self.root / "var/lib").mkdir(parents=True)
         self.tool("nvidia-smi", HEALTHY_SMI)
         self.told = Told()
+        self.patience_seconds = 60.0
         self._sequence = 1
 
     def node(self, **settings: str) -> Node:
@@ -135,10 +140,10 @@ class WatchedNode:
         }
         return Node(Settings(values), Metadata(), INSTANCE, self.account)
 
-    def begin(self, checks: Mapping[str, Check], *, patience_seconds: float = 60, **settings: str) -> None:
+    def begin(self, checks: Mapping[str, Check], **settings: str) -> None:
         """Begin to watch, as a start of the service does."""
-        node = self.node(**settings)
-        self.watch = make_watch(node, self.told, checks, clock=self.clock, patience_seconds=patience_seconds)
+        node, patience = self.node(**settings), self.patience_seconds
+        self.watch = make_watch(node, self.told, checks, clock=self.clock, patience_seconds=patience)
 
     def poll(self, times: int = 1) -> None:
         """Poll, as the loop does, without its waits."""

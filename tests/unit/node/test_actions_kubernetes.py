@@ -176,3 +176,12 @@ def test_interruption_taints_and_cordons(cluster: Cluster) -> None:
     assert spec["taints"] == [
         {"key": "gpu-cluster/ending", "value": "spot-interruption", "effect": "NoSchedule"}
     ]
+
+
+def test_pods_of_a_node_that_ends_are_evicted_by_a_taint(cluster: Cluster) -> None:
+    kubernetes = Kubernetes(cluster.watched.node())
+    assert kubernetes.end_work() == "tainted mine: its pods are evicted"
+    assert cluster.node("mine")["spec"]["taints"] == [
+        {"key": "gpu-cluster/ending", "value": "now", "effect": "NoExecute"}
+    ]
+    assert "taints" not in cluster.node("other")["spec"]

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.node.gpunode.actions import mark
 from cdk_gpu_clusters.node.gpunode.actions.auto_scaling import AutoScaling
 from cdk_gpu_clusters.node.gpunode.actions.choice import orchestrator_of
 from cdk_gpu_clusters.node.gpunode.actions.kubernetes import Kubernetes
-from cdk_gpu_clusters.node.gpunode.actions.mark import marker
+from cdk_gpu_clusters.node.gpunode.actions.mark import mark_ending
 from cdk_gpu_clusters.node.gpunode.actions.slurm import Slurm
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from watched_node import Told, WatchedNode
@@ -37,6 +37,9 @@ class Flaky:
             raise self.faults.pop()
         self.marked.append(reason)
 
+    def end_work(self) -> str:
+        raise AssertionError
+
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -46,20 +49,20 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_fault_is_told_and_the_mark_tried_again() -> None:
     flaky, told = Flaky(KeyError("spec"), RuntimeError()), Told()
-    marker(flaky, told)("spot-interruption")
+    mark_ending(flaky, told, "spot-interruption")
     assert flaky.marked == ["spot-interruption"]
     assert told.of("mark") == [("failed", "RuntimeError"), ("failed", "'spec'"), ("ok", "spot-interruption")]
 
 
 def test_orchestrator_that_never_answers_does_not_hold_the_drain() -> None:
     told = Told()
-    marker(Flaky(*[OSError("no route")] * 9), told)("autoscaling-termination")
+    mark_ending(Flaky(*[OSError("no route")] * 9), told, "autoscaling-termination")
     assert told.of("mark") == [("failed", "no route")] * 3
 
 
 def test_node_without_an_orchestrator_marks_nothing() -> None:
     told = Told()
-    marker(None, told)("spot-interruption")
+    mark_ending(None, told, "spot-interruption")
     assert told.all == []
 
 
@@ -78,7 +81,8 @@ def test_setting_names_the_orchestrator(tmp_path: Path, name: str, kind: type[ob
     assert type(orchestrator_of(WatchedNode(tmp_path / "node").node(orchestrator=name))) is kind
 
 
-def test_auto_scaling_needs_no_mark(tmp_path: Path) -> None:
+def test_auto_scaling_needs_no_mark_and_runs_no_jobs(tmp_path: Path) -> None:
     watched = WatchedNode(tmp_path / "node")
     AutoScaling(watched.node()).keep_new_work_away("spot-interruption")
+    assert AutoScaling(watched.node()).end_work() == ""
     assert watched.account.made == []

@@ -159,3 +159,16 @@ def test_slurm_that_is_installed_elsewhere_is_found_with_its_configuration(clust
     slurm = cluster.slurm(slurm_bin=f"{folder}/", slurm_conf="/run/slurm/conf/slurm.conf")
     slurm.take_out(Severity.REPLACE, "Xid 79")
     assert cluster.told() == ["/run/slurm/conf/slurm.conf"]
+
+
+def test_jobs_of_the_node_and_all_their_processes_get_sigterm(cluster: Cluster) -> None:
+    said = cluster.watched.root / "scancel"
+    cluster.watched.tool("scancel", f'#!/bin/sh\necho "$*" >{said}\n')
+    assert cluster.slurm().end_work() == "scancel: SIGTERM to the jobs of gpu-1"
+    assert said.read_text() == "--signal=TERM --full --nodelist=gpu-1\n"
+
+
+def test_slurm_that_does_not_signal_jobs_says_why(cluster: Cluster) -> None:
+    cluster.watched.tool("scancel", "#!/bin/sh\necho 'scancel: error: Access denied' >&2; exit 1\n")
+    with pytest.raises(ActionError, match="Access denied"):
+        cluster.slurm().end_work()

@@ -25,7 +25,7 @@ def unkillable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def spare(group: int, _: int) -> None:
         children.append(group)
 
-    monkeypatch.setattr(command.os, "killpg", spare)
+    monkeypatch.setattr(os, "killpg", spare)
     yield
     for child in set(children):
         with suppress(ProcessLookupError):

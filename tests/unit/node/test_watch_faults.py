@@ -110,7 +110,8 @@ def test_gpu_that_is_lost_for_a_minute(node: Watched) -> None:
 
 def test_gpu_that_is_lost_for_moments(node: Watched) -> None:
     node.start("gpus")
-    for gpus in ([{}, {"lost": True}], [{}, {}], [{}], [{}, {}]):
+    rows: list[list[dict[str, Any]]] = [[{}, {"lost": True}], [{}, {}], [{}], [{}, {}]]
+    for gpus in rows:
         node.gpus(*gpus)
         node.poll(2)
     assert (node.actions, node.told.all) == (0, [])
@@ -197,7 +198,7 @@ def test_tool_that_is_stuck_in_the_kernel_does_not_stop_the_loop_and_gets_no_com
         monkeypatch.setattr(command, name, seconds)
     for program in (tools, evidence):
         monkeypatch.setattr(program, "_TIMEOUT_SECONDS", 1)
-    monkeypatch.setattr(command.os, "killpg", lambda *_: None)
+    monkeypatch.setattr(os, "killpg", lambda *_: None)
     node.start()
     node.poll(A_MINUTE - 1)
     assert node.actions == 0

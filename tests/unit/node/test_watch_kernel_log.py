@@ -77,7 +77,7 @@ def test_overwritten_messages_are_counted_and_reading_goes_on(
             raise faults.pop()
         return read(file, size)
 
-    monkeypatch.setattr(kernel_log.os, "read", ring)
+    monkeypatch.setattr(os, "read", ring)
     log = KernelLog(path=log_file)
     assert numbers(log.read()) == [7, 8]
     assert log.overwritten == 2
@@ -101,7 +101,7 @@ def test_other_faults_close_the_log_and_the_next_read_goes_on_where_it_was(
         raise OSError(errno.EIO, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(kernel_log.os, "read", broken)
+        patch.setattr(os, "read", broken)
         with pytest.raises(OSError, match="Input/output"):
             log.read()
     with log_file.open("a") as more:
@@ -145,5 +145,5 @@ def test_kernel_that_talks_without_end_does_not_hold_the_reader(
     log_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count = iter(range(10, 10**9))
-    monkeypatch.setattr(kernel_log.os, "read", lambda _file, _size: lines(next(count)).encode())
+    monkeypatch.setattr(os, "read", lambda _file, _size: lines(next(count)).encode())
     assert len(KernelLog(path=log_file).read()) == 5_000

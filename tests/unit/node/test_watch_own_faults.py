@@ -105,7 +105,7 @@ def test_messages_that_were_overwritten_are_told(node: WatchedNode, monkeypatch:
         return read(file, size)
 
     node.begin({})
-    monkeypatch.setattr(kernel_log.os, "read", ring)
+    monkeypatch.setattr(os, "read", ring)
     node.kernel_says(OFF_THE_BUS)
     node.poll()
     assert node.told.symptoms() == ["xid-79-0000:10:1c", "log-overwritten"]
@@ -119,7 +119,8 @@ def test_look_that_hangs_for_ever_stops_neither_the_loop_nor_the_action(node: Wa
         gate.wait()
         return []
 
-    node.begin({"gpus": hang}, patience_seconds=0.5)
+    node.patience_seconds = 0.5
+    node.begin({"gpus": hang})
     node.poll()
     node.kernel_says(OFF_THE_BUS)
     while not node.told.of("action"):
@@ -135,7 +136,7 @@ def test_look_that_breaks_is_told_and_the_others_go_on(node: WatchedNode) -> Non
     def broken(_: object) -> Sequence[Any]:
         raise ZeroDivisionError("division by zero")
 
-    node.begin({"gpus": broken}, patience_seconds=60)
+    node.begin({"gpus": broken})
     node.poll(12)
     assert node.told.symptoms() == ["broken-gpus"]
     assert node.actions == 0

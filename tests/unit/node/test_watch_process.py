@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import cli, metadata
+from cdk_gpu_clusters.node.gpunode import cli
 from watched_node import HEALTHY_SMI, INSTANCE
 
 START = "import sys; sys.path.insert(0, {folder!r}); from gpunode.cli import main; sys.exit(main())"
@@ -75,6 +75,10 @@ class Program:
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(self.command, env=self.environment, stdout=subprocess.PIPE, text=True)
 
+    def has_nothing_open(self) -> bool:
+        memory = json.loads((self.root / "run/gpu-cluster/watch.json").read_text())
+        return bool(memory["open"] == [])
+
     def asked(self, operation: str) -> list[str]:
         file = self.root / "aws"
         return [line for line in file.read_text().splitlines() if operation in line] if file.exists() else []
@@ -125,8 +129,7 @@ def test_killed_watchdog_that_is_started_again_does_not_act_again(program: Progr
             assert program.systemd.recv(100).startswith(b"READY=1")
             os.write(program.kernel, message)
             wait_until(lambda: program.asked("set-instance-health"))
-            memory = program.root / "run/gpu-cluster/watch.json"
-            wait_until(lambda memory=memory: json.loads(memory.read_text())["open"] == [])
+            wait_until(program.has_nothing_open)
             for _ in range(3):
                 program.systemd.recv(100)
         finally:
@@ -140,7 +143,7 @@ def test_node_that_does_not_know_who_it_is_tries_again_later(
 ) -> None:
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
     monkeypatch.setenv("GPU_CLUSTER_IMDS", "http://127.0.0.1:9")
-    monkeypatch.setattr(metadata.time, "sleep", lambda _: None)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
     assert cli.main(["watch"]) == 75
     assert "does not say who this node is" in capsys.readouterr().err
 

@@ -38,6 +38,9 @@ class Fleet:
     def keep_new_work_away(self, reason: str) -> None:
         raise AssertionError(reason)
 
+    def end_work(self) -> str:
+        raise AssertionError
+
     def evidence(self, reason: str) -> str:
         self.asked.append(f"evidence {reason}")
         return "s3://evidence/1.tar.gz"

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from cdk_gpu_clusters.node.gpunode.background import Background
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
-from cdk_gpu_clusters.node.gpunode.watch.background import Background
 from cdk_gpu_clusters.node.gpunode.watch.look import Look
 from cdk_gpu_clusters.node.gpunode.watch.rounds import Rounds, Seen
 from cdk_gpu_clusters.node.gpunode.watch.symptom import Symptom

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from .actions.choice import orchestrator_of
-from .actions.mark import marker
 from .boot.boot import boot
 from .boot.stages import stages_of
 from .checks.report import as_json, as_table
 from .checks.verify import checks_of, verify, worst
-from .drain import watch_for_end
+from .drain.service import watch_for_end
 from .events import Events
 from .node import this_node
 from .topology.commands import add_topology_commands
@@ -85,12 +84,18 @@ def _verify(given: argparse.Namespace) -> int:
 def _watch(_: argparse.Namespace) -> int:
     node = this_node()
     if not node.instance_id:
-        sys.stderr.write("the instance metadata service does not say who this node is\n")
-        return _NOT_NOW
+        return _nobody()
     return watch(node, Events(node.instance_id), checks_of(node))
 
 
 def _drain(_: argparse.Namespace) -> int:
     node = this_node()
+    if not node.instance_id:
+        return _nobody()
     events = Events(node.instance_id)
-    return watch_for_end(node, events, mark=marker(orchestrator_of(node), events), tell=lambda: None)
+    return watch_for_end(node, events, orchestrator=orchestrator_of(node), tell=lambda: None)
+
+
+def _nobody() -> int:
+    sys.stderr.write("the instance metadata service does not say who this node is\n")
+    return _NOT_NOW

@@ -75,6 +75,10 @@ class AutoScaling:
     def keep_new_work_away(self, reason: str) -> None:
         """Nothing: Auto Scaling gives no work, and ends the node by itself."""
 
+    def end_work(self) -> str:
+        """Nothing: it runs no jobs."""
+        return ""
+
     def _is_me(self, row: Mapping[str, Any]) -> bool:
         return bool(row.get("InstanceId") == self._node.instance_id)
 

@@ -52,3 +52,13 @@ class Orchestrator(Protocol):
         Raises:
             ActionError: If it is not done.
         """
+
+    def end_work(self) -> str:
+        """Ask the jobs that run on this node to end, by SIGTERM, since the node is about to.
+
+        Returns:
+            What was done; empty for nothing.
+
+        Raises:
+            ActionError: If it is not done.
+        """

@@ -73,6 +73,15 @@ class Slurm:
         if not self.why_out():
             self._drain(reason)
 
+    def end_work(self) -> str:
+        """SIGTERM to every job on this node, its batch script and their children (scancel manual, `--full`).
+
+        Slurm ends a job of several nodes as a whole when one of them goes.
+        """
+        name = self._mine(self._rows())[0].name
+        self._run("scancel", "--signal=TERM", "--full", f"--nodelist={name}")
+        return f"scancel: SIGTERM to the jobs of {name}"
+
     def _drain(self, reason: str) -> None:
         name = self._mine(self._rows())[0].name
         words = f"{SIGNATURE}: {reason}"[:200]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from .. import paths
+from ..ending import announced
 from ..events import Events
 from ..node import Node
 
@@ -102,6 +103,10 @@ def pass_stage(stage: Stage, node: Node, events: Events, *, until_uptime_seconds
 
 
 def _look(stage: Stage, node: Node) -> Verdict:
+    # A node that ends is neither worth waiting for, nor to be given work.
+    ending = announced()
+    if ending:
+        return Verdict.failed(f"this instance is about to end: {ending}")
     try:
         return stage.look(node)
     except Exception as fault:  # noqa: BLE001 - a broken check fails its node with a reason, never without one

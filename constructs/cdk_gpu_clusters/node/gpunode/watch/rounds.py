@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from ..background import Background
 from ..checks.check import Severity
-from .background import Background
 from .look import Look
 from .symptom import Symptom
 

@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from itertools import count
 
+from ..background import Background
 from ..checks.check import Severity
 from ..events import Events
 from ..notify import notify
 from ..xids import XidTable
-from .background import Background
 from .cases import Cases
 from .kernel_log import KernelLog
 from .kernel_messages import symptom_of

@@ -1,4 +1,4 @@
-"""Work beside the watchdog's loop, which must not wait for what may hang."""
+"""Work beside a loop, which must not wait for what may hang."""
 
 from __future__ import annotations
 
