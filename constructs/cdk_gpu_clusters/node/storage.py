@@ -60,6 +60,7 @@ class LustreMount:
         mount_name: Its mount name; may be a CDK token.
         options: Options of mount(8), separated by commas. `relatime,flock` is what the FSx for Lustre user guide
             mounts with ("Mounting from an Amazon EC2 instance", stored copy of 2026).
+        efa: Whether data take EFA; the node needs the settings of `LustreEfa` then.
 
     Example:
         >>> LustreMount(mount_point="/fsx", dns_name="fs-0.fsx.us-east-1.amazonaws.com", mount_name="abcd").options
@@ -70,6 +71,12 @@ class LustreMount:
     dns_name: str
     mount_name: str
     options: str = "relatime,flock"
+    efa: bool = False
+
+    def line(self) -> str:
+        """The mount as a line of `/etc/gpu-cluster/mounts`."""
+        words = (self.mount_point, self.dns_name, self.mount_name, self.options)
+        return " ".join([*words, *(["efa"] if self.efa else [])])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

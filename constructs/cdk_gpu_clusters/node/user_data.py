@@ -223,10 +223,7 @@ def _setting_files(settings: NodeSettings) -> dict[str, list[str]]:
     if session:
         files["/etc/profile.d/gpu-cluster.sh"] = [f"export {line}" for line in _assignments(session)]
     if settings.mounts:
-        files["/etc/gpu-cluster/mounts"] = [
-            f"{mount.mount_point} {mount.dns_name} {mount.mount_name} {mount.options}"
-            for mount in settings.mounts
-        ]
+        files["/etc/gpu-cluster/mounts"] = [mount.line() for mount in settings.mounts]
     if settings.huge_pages is not None:
         files["/etc/sysctl.d/99-gpu-cluster.conf"] = [f"vm.nr_hugepages = {settings.huge_pages}"]
     return files

@@ -283,3 +283,41 @@ def test_unit_that_never_ran_or_hangs_fails_the_node_by_its_deadline(node: Any) 
         "var/lib/gpu-cluster/lustre.json", '{"state":"ok","boot_id":"boot-0","reason":"mounted: /fsx"}\n'
     )
     assert node.boot()[1]["reason"] == "lustre: gpu-lustre has not finished: not started"
+
+
+EFA = LustreMount(mount_point="/fsx", dns_name=FSX.dns_name, mount_name=FSX.mount_name, efa=True)
+READ_ONLY = LustreMount(
+    mount_point="/mnt/data", dns_name=DATA.dns_name, mount_name=DATA.mount_name, options="ro", efa=True
+)
+
+
+def gpunode(lustre: Lustre, *, set_up: str = "", probe: str = "") -> None:
+    """`gpunode lustre-efa`, whose steps fail with these words."""
+    lines = [
+        f'set-up) [ -z "{set_up}" ] || {{ echo "{set_up}"; exit 1; }} ;;',
+        f'probe) [ -z "{probe}" ] || {{ echo "{probe}"; exit 1; }} ;;',
+    ]
+    calls = f'echo "$@, $(wc -l <{lustre.root}/proc/mounts) mounts" >>{lustre.root}/gpunode-calls'
+    lustre.node.tool("gpunode", "\n".join(["#!/bin/sh", calls, 'case "$2" in', *lines, "esac\n"]))
+
+
+def test_efa_is_set_up_before_the_first_mount_and_probed_after_the_last(ready_lustre: Lustre) -> None:
+    gpunode(ready_lustre)
+    status, result = ready_lustre.runs(EFA, READ_ONLY)
+    assert (status, result["reason"]) == (0, "mounted: /fsx /mnt/data over EFA")
+    assert ready_lustre.calls("gpunode") == ["lustre-efa set-up, 1 mounts", "lustre-efa probe /fsx, 3 mounts"]
+
+
+@pytest.mark.parametrize("step", ["set_up", "probe"])
+def test_lustre_without_efa_is_mounted_over_tcp_and_says_so(ready_lustre: Lustre, step: str) -> None:
+    gpunode(ready_lustre, **{step: "no EFA devices are there"})
+    status, result = ready_lustre.runs(EFA)
+    assert (status, result["state"]) == (0, "ok")
+    assert result["reason"] == "mounted: /fsx; data take TCP, not EFA: no EFA devices are there"
+    assert len(ready_lustre.calls("mount")) == 1
+
+
+def test_a_file_system_without_efa_asks_for_none(ready_lustre: Lustre) -> None:
+    gpunode(ready_lustre)
+    assert ready_lustre.runs(FSX)[1]["reason"] == "mounted: /fsx"
+    assert ready_lustre.calls("gpunode") == []

@@ -14,6 +14,7 @@ from .checks.report import as_json, as_table
 from .checks.verify import checks_of, verify, worst
 from .drain.service import watch_for_end
 from .events import Events
+from .lustre.command import add_lustre_efa
 from .node import this_node
 from .topology.commands import add_topology_commands
 from .watch.service import watch
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command = commands.add_parser("drain", help="wait for the end of this node, and drain it")
     command.set_defaults(run=_drain)
     add_topology_commands(commands)
+    add_lustre_efa(commands)
     given = parser.parse_args(arguments)
     return int(given.run(given))
 

@@ -2,7 +2,7 @@
 # Mounts the FSx for Lustre file systems of /etc/gpu-cluster/mounts at every boot: installs the client where the image
 # has none, tries until the boot's deadline, then writes and deletes a file. /etc/fstab would try once, and say nothing.
 #
-# A line of /etc/gpu-cluster/mounts: MOUNT_POINT DNS_NAME MOUNT_NAME OPTIONS
+# A line of /etc/gpu-cluster/mounts: MOUNT_POINT DNS_NAME MOUNT_NAME OPTIONS [efa]
 set -euo pipefail
 UNIT=lustre
 # shellcheck source=storage.sh
@@ -108,14 +108,30 @@ probe() {
     echo probe >"$file" && sync "$file"' probe "$ROOT$1" || fail "$1 is mounted but takes no files: $(words)"
 }
 
+# efa STEP...: set EFA up, or see whether it is used. Without EFA Lustre still works, over TCP: it is told, no more.
+efa() {
+  if run 300 gpunode lustre-efa "$@"; then
+    event lustre-efa ok "$1: $(words)" "$SECONDS"
+    return
+  fi
+  event lustre-efa failed "$1: $(words)" "$SECONDS"
+  OVER="; data take TCP, not EFA: $(words)"
+  return 1
+}
+
 mapfile -t MOUNTS <"$ROOT/etc/gpu-cluster/mounts"
 ensure_client
-DONE=''
+DONE='' OVER='' BY_EFA=()
+# Before the first mount: later it would find a network that is in use.
+if [[ " ${MOUNTS[*]} " == *" efa "* ]] && efa set-up; then OVER=' over EFA'; fi
 for LINE in "${MOUNTS[@]}"; do
-  read -r POINT NAME VOLUME OPTIONS <<<"$LINE"
+  read -r POINT NAME VOLUME OPTIONS NETWORK <<<"$LINE"
   mount_one "$POINT" "$NAME" "$VOLUME" "$OPTIONS"
   probe "$POINT" "$OPTIONS"
   DONE+=" $POINT"
+  # The probe writes, as little as it may.
+  if [[ $NETWORK == efa && ,$OPTIONS, != *,ro,* ]]; then BY_EFA+=("$POINT"); fi
 done
+if [[ $OVER == ' over EFA' && ${#BY_EFA[@]} -gt 0 ]]; then efa probe "${BY_EFA[@]}" || true; fi
 trap - EXIT
-result ok "mounted:$DONE"
+result ok "mounted:$DONE$OVER"

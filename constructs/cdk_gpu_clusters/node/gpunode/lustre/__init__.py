@@ -1,0 +1,1 @@
+"""Lustre over EFA: what sets it up, and what tells whether it is used."""
