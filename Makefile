@@ -13,6 +13,9 @@ WRITERS = $(wildcard tools/write_*.py)
 # From the cheapest to the dearest, so that a wrong rule is known within seconds.
 TESTS = $(wildcard $(addprefix tests/,unit synth snapshots policy matrix deploy packaging typing))
 
+# A process for each core: a test waits for Node half of its time. A file stays in one process, which keeps what it made.
+PARALLEL = --numprocesses auto --maxprocesses 4 --dist loadfile
+
 # A caller's virtual environment or Node must not leak in.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 # Bytecode is compiled when it is first needed, and kept.
@@ -42,7 +45,7 @@ demo: env ## synthesize every example; deploy, edit and destroy three clusters i
 
 test: env ## every test that needs no root (TESTS=folders or files, ARGS=options of pytest)
 	@$(if $(filter file,$(origin TESTS)),$(MAKE) test-python39 ARGS=)
-	@CDK_VALIDATION=false $(BIN)/python -m pytest $(TESTS) $(ARGS)
+	@CDK_VALIDATION=false $(BIN)/python -m pytest $(PARALLEL) $(TESTS) $(ARGS)
 
 # The oldest Python of a node. The library does not run on it: tests/support/python39_plugin.py chooses the tests.
 test-python39: ## the tests of the node software once more on Python 3.9 (ARGS=options of pytest)

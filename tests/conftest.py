@@ -75,3 +75,17 @@ def app_factory(recommended_context: dict[str, Any], tmp_path_factory: pytest.Te
 def snapshot_json(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     """Snapshots as one readable JSON file each."""
     return snapshot.use_extension(JSONSnapshotExtension)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print how much of the product was checked, from whichever process checked it."""
+    lines = [
+        line
+        for report in terminalreporter.getreports("passed")
+        for name, line in getattr(report, "user_properties", ())
+        if name == "matrix" and report.when == "call"
+    ]
+    if lines:
+        terminalreporter.section("matrix")
+    for line in lines:
+        terminalreporter.write_line(str(line))

@@ -1,21 +1,13 @@
-"""Prints, after all tests, how much of the product was checked."""
+"""Lets a test say how much of the product it checked."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-_LINES = pytest.StashKey[list[str]]()
 
-
-@pytest.fixture(scope="session")
-def tally(pytestconfig: pytest.Config) -> list[str]:
-    """Lines about what was checked, for the end of the run."""
-    return pytestconfig.stash.setdefault(_LINES, [])
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    lines = config.stash.get(_LINES, [])
-    if lines:
-        terminalreporter.section("matrix")
-        for line in lines:
-            terminalreporter.write_line(line)
+@pytest.fixture
+def tally(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Keep a line for the end of the run, which prints it."""
+    return lambda line: record_property("matrix", line)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
@@ -37,10 +38,12 @@ def hold(seen: Counter[str], *phases: Phase) -> None:
     keeps_every_invariant()
 
 
-def test_a_cluster_file_is_refused_with_its_reasons_or_keeps_every_invariant(tally: list[str]) -> None:
+def test_a_cluster_file_is_refused_with_its_reasons_or_keeps_every_invariant(
+    tally: Callable[[str], None],
+) -> None:
     seen: Counter[str] = Counter()
     hold(seen, Phase.generate, Phase.shrink)
-    tally.append(
+    tally(
         f"cluster files of Hypothesis: {seen['accepted']} synthesized with {seen['fleets']} fleets, "
         f"{seen['refused']} refused"
     )

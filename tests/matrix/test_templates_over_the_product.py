@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
@@ -32,26 +33,24 @@ def results(coverage: Coverage) -> list[Result]:
 
 
 def test_every_invariant_holds_in_every_template(
-    coverage: Coverage, results: list[Result], tally: list[str]
+    coverage: Coverage, results: list[Result], tally: Callable[[str], None]
 ) -> None:
     broken = [f"{result.combination}: {what}" for result in results for what in result.violations]
     assert broken[:20] == []
     assert [result.combination for result in results] == [*coverage.fleets, *coverage.templates]
     fleets, templates = len(coverage.fleets), len(coverage.templates)
     others = coverage.accepted - coverage.named
-    tally.append(f"templates: {fleets + templates:,} synthesized, {fleets:,} of them as whole fleets")
-    tally.append(f"  each held against {len(invariants())} invariants")
-    tally.append(
-        f"  they are those of {coverage.named:,} accepted combinations; the other {others:,} accepted ones"
-    )
-    tally.append("  differ from one of them in the value of InstanceType alone, user data apart")
+    tally(f"templates: {fleets + templates:,} synthesized, {fleets:,} of them as whole fleets")
+    tally(f"  each held against {len(invariants())} invariants")
+    tally(f"  they are those of {coverage.named:,} accepted combinations; the other {others:,} accepted ones")
+    tally("  differ from one of them in the value of InstanceType alone, user data apart")
     assert coverage.accepted >= ACCEPTED
     assert fleets >= FLEETS
     assert templates >= TEMPLATES
 
 
 def test_combinations_of_one_class_differ_in_the_name_of_the_type_alone(
-    results: list[Result], tally: list[str]
+    results: list[Result], tally: Callable[[str], None]
 ) -> None:
     """What is left out is left out rightly: wherever two of a class were synthesized, they are the same."""
     digests: dict[object, Counter[str]] = {}
@@ -61,13 +60,13 @@ def test_combinations_of_one_class_differ_in_the_name_of_the_type_alone(
             digests.setdefault(key, Counter())[result.digest] += 1
     assert [(key, counts) for key, counts in digests.items() if len(counts) > 1] == []
     compared = sum(counts.total() for counts in digests.values() if counts.total() > 1)
-    tally.append(f"  (compared among {compared:,} templates that are not alone in their class)")
+    tally(f"  (compared among {compared:,} templates that are not alone in their class)")
     assert compared > 2_000
 
 
-def test_constructs_refuse_what_the_rules_refuse(coverage: Coverage, tally: list[str]) -> None:
+def test_constructs_refuse_what_the_rules_refuse(coverage: Coverage, tally: Callable[[str], None]) -> None:
     """Each type with each reason to refuse it, once: a fleet says the same as the rules."""
     said = dict(refusals(list(coverage.refused.values())))
     assert said == {combination: {rule} for (_, rule), combination in coverage.refused.items()}
-    tally.append(f"  {len(said):,} refused ones were given to the fleet, which names the same rule")
+    tally(f"  {len(said):,} refused ones were given to the fleet, which names the same rule")
     assert len(said) >= REFUSED
