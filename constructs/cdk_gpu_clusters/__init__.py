@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.node_file import NodeFile
     from cdk_gpu_clusters.node.settings import UserPart
-    from cdk_gpu_clusters.node.software import NodeSoftware
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
@@ -88,7 +87,6 @@ else:
         "NodeFile": "node.node_file",
         "NodeImage": "compute.node_image",
         "NodeRole": "compute.node_role",
-        "NodeSoftware": "node.software",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
         "ReadCacheMode": "rules.lustre_sizing",
@@ -146,7 +144,6 @@ __all__ = [
     "NodeFile",
     "NodeImage",
     "NodeRole",
-    "NodeSoftware",
     "Orchestrator",
     "PlacementStrategy",
     "ReadCacheMode",

@@ -92,6 +92,11 @@ def region_of(stack: cdk.Stack) -> str:
     return stack.region
 
 
+def partition_of(stack: cdk.Stack) -> str:
+    """The partition of a stack, or a token for it."""
+    return _asked_place(stack)[0]
+
+
 def arn_of(scope: IConstruct, service: str, resource: str) -> str:
     """The ARN of a resource in the scope's partition, Region and account.
 

@@ -12,7 +12,7 @@ from nodebox.lab import Lab, fleet
 
 pytestmark = pytest.mark.boots
 
-STAGES = ["user-data", "limits", "driver", "efa", "hook"]
+STAGES = ["driver", "fabric-manager", "efa", "limits", "user-data", "containers", "hook"]
 L4 = {"gpu": "L4", "gpu_count": 1}
 
 

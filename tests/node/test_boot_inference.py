@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from cdk_gpu_clusters import InferenceFleet, MigLayout, ModelServer, NodeSoftware
+from cdk_gpu_clusters import InferenceFleet, MigLayout, ModelServer
 from nodebox.disks import local_disks
 from nodebox.lab import Lab
 from nodebox.node import Node
@@ -28,7 +28,7 @@ def chat(site: Site) -> InferenceFleet:
     return InferenceFleet(
         site.stack, "Chat", vpc=site.vpc, vpc_subnets=site.one_subnet, instance_type="p5.4xlarge",
         mig=MigLayout(["1g.10gb"] * COUNT), server=ModelServer(image="vllm/vllm-openai:v0.11.0"), min_node_count=1,
-        mounts={"/fsx": Lustre()}, scratch=True, node_software=NodeSoftware.ASSET, plain_http=True,
+        mounts={"/fsx": Lustre()}, scratch=True, plain_http=True,
     )  # fmt: skip
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cdk_gpu_clusters import NodeFile, NodeSoftware
+from cdk_gpu_clusters import NodeFile
 from nodebox.lab import Lab, fleet
 
 pytestmark = pytest.mark.boots
 
 L4 = {"gpu": "L4", "gpu_count": 1}
 FROM_S3 = fleet(
-    "g6.xlarge", node_software=NodeSoftware.ASSET, node_files=[NodeFile(path="/opt/app/table", text="1\n", early=False)]
+    "g6.xlarge", node_files=[NodeFile(path="/opt/app/table", text="1\n", early=False)]
 )
 
 
@@ -44,7 +44,7 @@ def test_software_with_other_bytes_is_not_unpacked_and_ends_the_launch(lab: Lab)
         reason = node.failure()
         assert "its sha256 is " in reason
         assert node.abandoned() == reason.removeprefix("software: ")
-        assert not node.read("/usr/local/libexec/gpu-cluster/node-boot")
+        assert not node.read("/usr/local/bin/gpunode")
 
 
 def test_no_way_to_s3_ends_the_launch_at_the_deadline(lab: Lab) -> None:

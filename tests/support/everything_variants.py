@@ -15,7 +15,6 @@ from cdk_gpu_clusters import (
     InferenceFleet,
     ModelServer,
     NodeRole,
-    NodeSoftware,
     Orchestrator,
     ServerSecret,
 )
@@ -56,7 +55,6 @@ def define_variants(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
             node_count=1,
             role=role,
             fabric=fabric,
-            node_software=NodeSoftware.ASSET,
         )
     arn = stack.format_arn(service="ssm", resource="parameter", resource_name="hub-token")
     InferenceFleet(

@@ -263,7 +263,9 @@ def test_fleets_may_share_a_role_of_the_users_own(site: Site) -> None:
     resources = site.resources()
     attached = [p["Properties"]["Roles"] for p in of_type(resources, "AWS::IAM::ManagedPolicy").values()]
     (role_id,) = of_type(resources, "AWS::IAM::Role")
-    assert sorted(map(str, attached)) == sorted(map(str, [[{"Ref": role_id}], [{"Ref": role_id}], ["nodes"]]))
+    assert sorted(map(str, attached)) == sorted(
+        map(str, [[{"Ref": role_id}], [{"Ref": role_id}], ["nodes"], [{"Ref": role_id}, "nodes"]])
+    ), "each fleet's own permissions, and the software of all"
 
 
 def test_a_node_of_a_public_subnet_reaches_the_network(site: Site) -> None:

@@ -24,7 +24,6 @@ from cdk_gpu_clusters import (
     ModelServer,
     NodeFile,
     NodeRole,
-    NodeSoftware,
 )
 from sites import Resources, Site, SiteFactory, of_type, only
 
@@ -104,7 +103,6 @@ def assets(folder: str | Path, stack: str = "Site") -> dict[str, dict[str, Any]]
 def test_56_servers_on_56_slices_with_two_file_systems(site: Site) -> None:
     made = service(site)
     asset = made.fleet.node_asset
-    assert asset is not None
     resources = site.resources()
     text = user_data(resources)
     assert len(text) < 16_384 - 4_096
@@ -115,7 +113,6 @@ def test_56_servers_on_56_slices_with_two_file_systems(site: Site) -> None:
 
 def test_the_asset_is_in_the_assembly_and_named_by_its_bytes(site: Site) -> None:
     made = service(site).fleet.node_asset
-    assert made is not None
     site.app.synth()
     (asset,) = assets(site.app.outdir).values()
     content = Path(site.app.outdir, asset["source"]["path"]).read_bytes()
@@ -129,7 +126,6 @@ def test_the_asset_is_in_the_assembly_and_named_by_its_bytes(site: Site) -> None
 
 def test_the_role_reads_that_object_and_nothing_else(site: Site) -> None:
     made = service(site)
-    assert made.fleet.node_asset is not None
     resources = site.resources()
     key = f"/{made.fleet.node_asset.object_key}"
     (read,) = reads(resources)
@@ -141,51 +137,50 @@ def test_the_role_reads_that_object_and_nothing_else(site: Site) -> None:
     (name,) = [
         name for name, policy in of_type(resources, POLICY).items() if "s3:GetObject" in json.dumps(policy)
     ]
-    (group,) = of_type(resources, GROUP).values()
-    assert name in group["DependsOn"], "a node may fetch before it may read"
+    # The group needs the template, that the instance profile, that the role, and so no node fetches before it may.
+    assert {"Ref": name} in only(resources, "AWS::IAM::Role")["ManagedPolicyArns"]
 
 
 def test_two_synths_give_the_same_object(make_site: SiteFactory) -> None:
     sites = [make_site(), make_site()]
     made = [service(site).fleet.node_asset for site in sites]
-    assert made[0] is not None
-    assert made[1] is not None
     assert made[0].sha256 == made[1].sha256
     assert sites[0].template() == sites[1].template()
     assert assets(sites[0].app.outdir) == assets(sites[1].app.outdir)
 
 
-def test_a_fleet_whose_files_fit_has_no_asset(site: Site) -> None:
-    made = fleet(site.stack, site.vpc)
-    assert made.node_asset is None
+def test_fleets_without_late_files_of_their_own_share_one_object_and_one_policy(site: Site) -> None:
+    first, second = (fleet(site.stack, site.vpc, name) for name in ("First", "Second"))
+    assert first.node_asset is second.node_asset
     resources = site.resources()
-    assert fetched(resources) == []
-    assert reads(resources) == []
-    assert assets(site.app.outdir) == {}
+    (read,) = reads(resources)
+    assert json.dumps(read["Resource"]).endswith(f'/{first.node_asset.object_key}"]]}}')
+    (policy,) = [name for name, found in of_type(resources, POLICY).items() if "s3:" in json.dumps(found)]
+    roles = of_type(resources, "AWS::IAM::Role").values()
+    assert [{"Ref": policy} in role["Properties"]["ManagedPolicyArns"] for role in roles] == [True, True]
+    assert len(assets(site.app.outdir)) == 1
 
 
-def test_the_users_word_wins_over_the_size(make_site: SiteFactory) -> None:
-    small = make_site()
-    assert fleet(small.stack, small.vpc, node_software=NodeSoftware.ASSET).node_asset is not None
-    assert len(assets(small.app.synth().directory)) == 1
-    large = make_site()
-    with pytest.raises(ConfigError, match="GPU-UD-001") as caught:
-        service(large, node_software=NodeSoftware.INLINE)
-    assert "node_software" in str(caught.value)
+def test_every_stack_and_app_has_the_same_object(make_site: SiteFactory) -> None:
+    site = make_site()
+    other = cdk.Stack(site.app, "Other")
+    made = [fleet(site.stack, site.vpc), fleet(other, network(other), instance_type="p5.48xlarge")]
+    assert made[0].node_asset.sha256 == made[1].node_asset.sha256
+    assert made[0].node_asset.object_key == made[1].node_asset.object_key
 
 
-def test_where_files_come_from_changes_no_logical_id_but_its_own(make_site: SiteFactory) -> None:
-    def resources(software: NodeSoftware) -> Resources:
+def test_files_of_ones_own_change_no_logical_id_but_those_of_their_object(make_site: SiteFactory) -> None:
+    def resources(*files: NodeFile) -> Resources:
         site = make_site()
-        fleet(site.stack, site.vpc, node_software=software)
+        fleet(site.stack, site.vpc, node_files=files)
         return site.resources()
 
-    inline, asset = resources(NodeSoftware.INLINE), resources(NodeSoftware.ASSET)
-    (policy,) = asset.keys() - inline.keys()
+    own = resources(NodeFile(path="/etc/app.conf", text="a", early=False))
+    common = resources(NodeFile(path="/etc/app.conf", text="a"))
+    (policy,) = own.keys() - common.keys()
     assert policy.startswith("FleetSoftwareRead")
-    assert inline.keys() <= asset.keys()
-    differing = {asset[key]["Type"] for key in inline if inline[key] != asset[key]}
-    assert differing == {TEMPLATE, GROUP}  # the group only waits for the policy
+    (other,) = common.keys() - own.keys()
+    assert other.startswith("GpuNodeSoftwareRead")
 
 
 def test_a_changed_file_is_another_object_and_another_version_of_the_same_template(
@@ -194,7 +189,7 @@ def test_a_changed_file_is_another_object_and_another_version_of_the_same_templa
     def resources(text: str) -> Resources:
         site = make_site()
         file = NodeFile(path="/etc/app.conf", text=text, early=False)
-        fleet(site.stack, site.vpc, node_files=[file], node_software=NodeSoftware.ASSET)
+        fleet(site.stack, site.vpc, node_files=[file])
         return site.resources()
 
     before, after = resources("a"), resources("b")
@@ -203,11 +198,8 @@ def test_a_changed_file_is_another_object_and_another_version_of_the_same_templa
 
 
 def test_fleets_with_the_same_files_share_one_object(site: Site) -> None:
-    first, second = (
-        fleet(site.stack, site.vpc, name, node_software=NodeSoftware.ASSET) for name in ("First", "Second")
-    )
-    assert first.node_asset is not None
-    assert second.node_asset is not None
+    files = [NodeFile(path="/etc/app.conf", text="a", early=False)]
+    first, second = (fleet(site.stack, site.vpc, name, node_files=files) for name in ("First", "Second"))
     directory = site.app.synth().directory
     (asset,) = assets(directory).values()
     assert [one["objectKey"] for one in asset["destinations"].values()] == [first.node_asset.object_key]
@@ -230,8 +222,7 @@ def test_a_stack_of_a_stage_finds_its_file(app_factory: Any) -> None:
     app = app_factory()
     stage = cdk.Stage(app, "Production")
     stack = cdk.Stack(stage, "Training")
-    made = fleet(stack, network(stack), node_software=NodeSoftware.ASSET)
-    assert made.node_asset is not None
+    made = fleet(stack, network(stack))
     directory = app.synth().get_nested_assembly("assembly-Production").directory
     (asset,) = assets(directory, stack.artifact_id).values()
     content = Path(directory, asset["source"]["path"]).read_bytes()
@@ -240,8 +231,7 @@ def test_a_stack_of_a_stage_finds_its_file(app_factory: Any) -> None:
 
 def test_an_unstaged_file_is_found_by_the_cli(make_site: SiteFactory) -> None:
     site = make_site(context={"aws:cdk:disable-asset-staging": True})
-    made = fleet(site.stack, site.vpc, node_software=NodeSoftware.ASSET)
-    assert made.node_asset is not None
+    made = fleet(site.stack, site.vpc)
     site.app.synth()
     (asset,) = assets(site.app.outdir).values()
     content = Path(site.app.outdir, asset["source"]["path"]).read_bytes()
@@ -251,8 +241,7 @@ def test_an_unstaged_file_is_found_by_the_cli(make_site: SiteFactory) -> None:
 @pytest.mark.parametrize(("region", "partition"), [("us-gov-west-1", "aws-us-gov"), ("cn-north-1", "aws-cn")])
 def test_other_partitions(make_site: SiteFactory, region: str, partition: str) -> None:
     site = make_site(env=cdk.Environment(account="123456789012", region=region))
-    made = fleet(site.stack, site.vpc, instance_type="g4dn.xlarge", node_software=NodeSoftware.ASSET)
-    assert made.node_asset is not None
+    made = fleet(site.stack, site.vpc, instance_type="g4dn.xlarge")
     (read,) = reads(site.resources())
     bucket = f"cdk-hnb659fds-assets-123456789012-{region}"
     assert read["Resource"] == f"arn:{partition}:s3:::{bucket}/{made.node_asset.object_key}"
@@ -265,8 +254,7 @@ def test_a_bucket_and_a_prefix_of_ones_own(app_factory: Any) -> None:
         app_factory(), "Site",
         synthesizer=cdk.DefaultStackSynthesizer(file_assets_bucket_name="my-assets", bucket_prefix="nodes/"),
     )  # fmt: skip
-    made = fleet(stack, network(stack), node_software=NodeSoftware.ASSET)
-    assert made.node_asset is not None
+    made = fleet(stack, network(stack))
     resources = Template.from_stack(stack).to_json()["Resources"]
     assert fetched(resources)[:2] == ["my-assets", made.node_asset.object_key]
     assert made.node_asset.object_key.startswith("nodes/")
@@ -277,27 +265,39 @@ def test_a_bucket_and_a_prefix_of_ones_own(app_factory: Any) -> None:
 
 def test_a_stack_that_takes_no_assets_says_so(app_factory: Any) -> None:
     stack = cdk.Stack(app_factory(), "Site", synthesizer=cdk.BootstraplessSynthesizer())
-    vpc = network(stack)
-    assert fleet(stack, vpc, "Small").node_asset is None
     with pytest.raises(ConfigError) as caught:
-        fleet(stack, vpc, "Large", node_software=NodeSoftware.ASSET)
+        fleet(stack, network(stack))
     (finding,) = caught.value.findings
-    assert (finding.id, finding.path) == ("GPU-UD-007", "Site/Large/Software")
+    assert (finding.id, finding.path) == ("GPU-UD-007", "Site/GpuNodeSoftware")
     assert "BootstraplessSynthesizer" in finding.cause
+    assert "CliCredentialsStackSynthesizer" in finding.fix
+
+
+def test_a_bucket_of_ones_own_needs_no_bootstrap(app_factory: Any) -> None:
+    synthesizer = cdk.CliCredentialsStackSynthesizer(file_assets_bucket_name="my-assets")
+    stack = cdk.Stack(app_factory(), "Site", synthesizer=synthesizer)
+    made = fleet(stack, network(stack))
+    assert fetched(Template.from_stack(stack).to_json()["Resources"])[:2] == [
+        "my-assets",
+        made.node_asset.object_key,
+    ]
 
 
 def test_roles_of_ones_own_get_the_right_too(site: Site) -> None:
     shared = NodeRole(site.stack, "Shared")
     given = iam.Role.from_role_name(site.stack, "Given", "nodes")
     for name, role in (("First", shared), ("Second", shared), ("Third", given)):
-        fleet(site.stack, site.vpc, name, role=role, node_software=NodeSoftware.ASSET)
-    policies = [
-        policy["Properties"]["Roles"]
-        for policy in of_type(site.resources(), POLICY).values()
+        fleet(site.stack, site.vpc, name, role=role)
+    resources = site.resources()
+    ((name, policy),) = [
+        (name, policy["Properties"])
+        for name, policy in of_type(resources, POLICY).items()
         if "s3:GetObject" in json.dumps(policy)
     ]
-    (role_id,) = [key for key in of_type(site.resources(), "AWS::IAM::Role") if key.startswith("Shared")]
-    assert policies == [[{"Ref": role_id}], [{"Ref": role_id}], ["nodes"]]
+    (role_id,) = of_type(resources, "AWS::IAM::Role")
+    assert policy["Roles"] == [{"Ref": role_id}, "nodes"]
+    waits = [name in group["DependsOn"] for group in of_type(resources, GROUP).values()]
+    assert waits == [True] * 3, "a node may fetch before it may read"
 
 
 class Keyed(cdk.StackSynthesizer):
@@ -323,7 +323,7 @@ class Keyed(cdk.StackSynthesizer):
 def test_a_bucket_whose_key_the_synthesizer_names(app_factory: Any) -> None:
     synthesizer: Any = Keyed()
     stack = cdk.Stack(app_factory(), "Site", synthesizer=synthesizer)
-    fleet(stack, network(stack), node_software=NodeSoftware.ASSET)
+    fleet(stack, network(stack))
     policies = of_type(Template.from_stack(stack).to_json()["Resources"], POLICY).values()
     (policy,) = [one for one in policies if "s3:GetObject" in json.dumps(one)]
     statement = policy["Properties"]["PolicyDocument"]["Statement"][1]

@@ -31,7 +31,6 @@ from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import UserPart
-from cdk_gpu_clusters.node.software import NodeSoftware
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
@@ -78,7 +77,7 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
         placement_group: Placement group of the nodes, None where the capacity forbids or needs none.
         role: Role of the nodes.
         log_group: Boot events of the nodes, one stream per instance.
-        node_asset: Files of the nodes in S3, None where all are in the user data.
+        node_asset: Software of the nodes in S3.
         block_lifecycle: State machine of a Capacity Block, None for other capacity.
         cfn_auto_scaling_group: The group, as an escape hatch.
     """
@@ -111,8 +110,6 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
         environment: Mapping[str, str] | None = None,
         user_data_parts: Sequence[UserPart] = (),
         node_files: Sequence[NodeFile] = (),
-        node_software: NodeSoftware | None = None,
-        peer_list: bool = True,
         target_groups: Sequence[elbv2.ITargetGroup] = (),
         update_policy: UpdatePolicy = UpdatePolicy.NEVER_REPLACE,
         ready_timeout: cdk.Duration | None = None,
@@ -150,9 +147,6 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
                 `checkpoint_environment` gives.
             user_data_parts: Further user-data parts, after the fleet's own.
             node_files: Static files for the nodes, there before any other service starts unless `early=False`.
-            node_software: Where the nodes' static files come from; if left out, the user data as long as they fit, and
-                an S3 asset, which the nodes fetch at their first boot, when they do not.
-            peer_list: Whether the nodes have `gpu-peers`, which lists the fleet; without it the user data is smaller.
             target_groups: Target groups of load balancers; nodes join when they are in service, and one that the
                 load balancer finds unhealthy is replaced.
             update_policy: Whether a new template version replaces running nodes; never if left out.
@@ -193,24 +187,21 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
             self, "Logs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
         )
         _BOOT_EVENTS.at(self.log_group)
-        self.role: iam.IRole = role or NodeRole(self, "Role")
         if root_volume is not None and root_volume.encryption_key is not None:
             allow_auto_scaling(root_volume.encryption_key)
         node = fleet_node(
             self,
             plan,
-            role=self.role,
             log_group=self.log_group,
             environment=environment,
             user_parts=user_data_parts,
             files=node_files,
-            peer_list=peer_list,
             fabric_manager_order=fabric_manager_order,
             mounts=mounts or {},
             scratch=scratch,
-            software=node_software,
         )
-        self.node_asset: NodeAsset | None = node.asset
+        self.node_asset: NodeAsset = node.asset
+        self.role: iam.IRole = role or NodeRole(self, "Role", policies=[node.asset.read_policy])
         self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -232,6 +223,9 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
         self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(
             update_policy, target_groups
         )
+        if role is not None:  # a node's first boot needs its software
+            self.node_asset.read_policy.attach_to_role(role)
+            self.cfn_auto_scaling_group.node.add_dependency(self.node_asset.read_policy)
         allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group)
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
 
@@ -288,8 +282,6 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
         )
         for subnet in self.plan.subnets:  # a node's first boot needs the way out
             group.node.add_dependency(way_out_of(subnet))
-        if self.node_asset is not None:  # and the right to fetch its files
-            group.node.add_dependency(self.node_asset)
         return group
 
     def _follow_block(self) -> CapacityBlockLifecycle | None:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import path_of, report
+from cdk_gpu_clusters._cdk import path_of, report, stack_of
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, lustre_mounts
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
+from cdk_gpu_clusters.compute.node_asset import NodeAsset, node_software
 from cdk_gpu_clusters.node.gpu_facts import gpu_facts
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
-from cdk_gpu_clusters.node.software import NodeSoftware, SoftwareObject, software_archive
+from cdk_gpu_clusters.node.software import SoftwareObject, software_archive
 from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings
-from cdk_gpu_clusters.node.user_data import choose_software, render_user_data
+from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityKind
-
-if TYPE_CHECKING:
-    from cdk_gpu_clusters.compute.node_asset import NodeAsset
 
 # Time that a failed boot needs to say why before its hook runs out.
 _LAST_WORDS_SECONDS = 300
@@ -41,43 +37,37 @@ class FleetNode:
 
     Attributes:
         user_data: The user data.
-        asset: The files that come from S3, None where all are in the user data.
+        asset: The files that come from S3.
     """
 
     user_data: str
-    asset: NodeAsset | None
+    asset: NodeAsset
 
 
 def fleet_node(
     scope: Construct,
     plan: FleetPlan,
     *,
-    role: iam.IRole,
     log_group: logs.ILogGroup,
     environment: Mapping[str, str] | None,
     user_parts: Sequence[UserPart],
     files: Sequence[NodeFile],
-    peer_list: bool,
     fabric_manager_order: FabricManagerOrder,
     mounts: Mapping[str, LustreStoreLike],
     scratch: bool,
-    software: NodeSoftware | None,
 ) -> FleetNode:
-    """The user data of a fleet's nodes, and the asset that holds files for which it has no room.
+    """The user data of a fleet's nodes, and the asset that holds the files that can wait for the network.
 
     Args:
         scope: The fleet; its path names the fleet for people.
         plan: What was decided about it.
-        role: Role of the nodes.
         log_group: Where the nodes log their boot.
         environment: The user's variables.
         user_parts: The user's parts of the user data.
         files: Further static files.
-        peer_list: Whether the nodes find each other with `gpu-peers`.
         fabric_manager_order: Whether GPUs are split before or after the fabric manager starts.
         mounts: File systems by mount point.
         scratch: Whether local disks, where the type has some, become one file system.
-        software: Where the nodes' static files come from; None to decide it by their size.
 
     Raises:
         ConfigError: GPU-UD-003 and -005 to -007, GPU-MNT-001 to -003.
@@ -89,19 +79,20 @@ def fleet_node(
         environment=environment or {},
         user_parts=tuple(user_parts),
         files=tuple(files),
-        peer_list=peer_list,
         fabric_manager_order=fabric_manager_order,
         mounts=lustre_mounts(mounts),
         scratch=scratch,
     )
     report(scope, check_settings(settings))
-    if (software or choose_software(settings)) is NodeSoftware.INLINE:
-        return FleetNode(user_data=render_user_data(settings), asset=None)
-    from cdk_gpu_clusters.compute.node_asset import NodeAsset  # its modules take long to load
-
-    asset = NodeAsset(scope, "Software", content=software_archive(settings), file_extension=".tar", role=role)
+    asset = _asset(scope, files)
     place = SoftwareObject(bucket_name=asset.bucket_name, object_key=asset.object_key, sha256=asset.sha256)
     return FleetNode(user_data=render_user_data(settings, place), asset=asset)
+
+
+def _asset(scope: Construct, files: Sequence[NodeFile]) -> NodeAsset:
+    if all(file.early for file in files):
+        return node_software(stack_of(scope))
+    return NodeAsset(scope, "Software", content=software_archive(files), file_extension=".tar")
 
 
 def _node_settings(
@@ -112,7 +103,6 @@ def _node_settings(
     environment: Mapping[str, str],
     user_parts: tuple[UserPart, ...],
     files: tuple[NodeFile, ...],
-    peer_list: bool,
     fabric_manager_order: FabricManagerOrder,
     mounts: tuple[LustreMount, ...],
     scratch: bool,
@@ -129,6 +119,7 @@ def _node_settings(
         boot_deadline_seconds=boot,
         drain_deadline_seconds=min(drain, _SPOT_DRAIN_SECONDS) if is_spot else drain,
         log_group_name=log_group_name,
+        orchestrator="ec2",
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
         gpu_facts=gpu_facts(plan.instance_type),
@@ -148,6 +139,5 @@ def _node_settings(
         scratch=ScratchSettings(disk_count=disks) if scratch and disks else None,
         user_parts=user_parts,
         files=files,
-        peer_list=peer_list,
         mig=None if plan.mig is None else mig_settings(plan.mig, fabric_manager=fabric_manager_order),
     )

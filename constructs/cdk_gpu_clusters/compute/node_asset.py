@@ -10,8 +10,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters._cdk import ClusterConstruct, asked_once, partition_of, path_of, report, stack_of
 from cdk_gpu_clusters.errors import define_rule
+from cdk_gpu_clusters.node.software import software_archive
 
 NO_ASSETS = define_rule(
     "GPU-UD-007",
@@ -20,14 +21,17 @@ NO_ASSETS = define_rule(
 )
 
 
-class NodeAsset(Construct):
-    """One object in the bucket of `cdk bootstrap`, and the right of a role to read it, and nothing else there.
+class NodeAsset(ClusterConstruct):
+    """One object in the bucket of the stack's assets, and a policy to read it, and nothing else there.
 
     The object's key follows from the digest of its bytes: the same bytes are one object in all stacks and at every
     synthesis, and other bytes are another object.
 
+    The key that `cdk bootstrap --bootstrap-customer-key` makes lets all principals of the account read through S3.
+    Where the bucket has another key, let the role decrypt with it (`key.grant_decrypt(role)`).
+
     Example:
-        >>> asset = NodeAsset(stack, "Agent", content=b"...", file_extension=".tar", role=NodeRole(stack, "Role"))
+        >>> asset = NodeAsset(stack, "Agent", content=b"...", file_extension=".tar")
         >>> asset.sha256[:8]
         'ab5df625'
 
@@ -35,28 +39,17 @@ class NodeAsset(Construct):
         sha256: Digest of the bytes, in hex.
         bucket_name: Bucket of the object, known at deployment.
         object_key: Key of the object.
+        read_policy: Lets a role read it that takes the policy (`read_policy.attach_to_role(role)`).
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        content: bytes,
-        file_extension: str,
-        role: iam.IRole,
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, content: bytes, file_extension: str) -> None:
         """Define the object.
-
-        The key that `cdk bootstrap --bootstrap-customer-key` makes lets all principals of the account read through
-        S3. Where the bucket has another key, let the role decrypt with it (`key.grant_decrypt(role)`).
 
         Args:
             scope: Parent construct.
             construct_id: Id in the scope.
             content: The bytes.
             file_extension: End of its name, such as `.tar`.
-            role: Who may read it.
 
         Raises:
             ConfigError: GPU-UD-007.
@@ -66,33 +59,37 @@ class NodeAsset(Construct):
         asset = self._asset(content, file_extension)
         self.bucket_name: str = asset.s3_bucket_name
         self.object_key: str = asset.s3_object_key
-        bucket = asset.bucket
-        statements = [
-            iam.PolicyStatement(actions=["s3:GetObject"], resources=[bucket.arn_for_objects(self.object_key)])
-        ]
-        if bucket.encryption_key is not None:  # only where the stack's synthesizer names one
-            statements.append(
-                iam.PolicyStatement(actions=["kms:Decrypt"], resources=[bucket.encryption_key.key_arn])
-            )
-        # Here and not under the role, which several fleets may share.
-        iam.ManagedPolicy(self, "Read", roles=[role], statements=statements)
+        place = f"arn:{partition_of(stack_of(self))}:s3:::{self.bucket_name}/{self.object_key}"
+        statements = [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": place}]
+        key = asset.bucket.encryption_key
+        if key is not None:  # only where the stack's synthesizer names one
+            statements.append({"Effect": "Allow", "Action": "kms:Decrypt", "Resource": key.key_arn})
+        document = iam.PolicyDocument.from_json({"Statement": statements})
+        self.read_policy: iam.ManagedPolicy = iam.ManagedPolicy(self, "Read", document=document)
 
     def _asset(self, content: bytes, file_extension: str) -> s3_assets.Asset:
         stage = cdk.Stage.of(self)
         assert stage is not None  # noqa: S101 - every stack has one, an App at least
         # In the assembly, where it is also found if the CLI is told not to stage assets.
         file = Path(stage.asset_outdir, f"{self.sha256}{file_extension}")
-        file.write_bytes(content)
+        if not file.exists():
+            file.write_bytes(content)
         try:
             return s3_assets.Asset(
-                self, "Object", path=str(file), asset_hash=self.sha256, display_name=self.node.path
+                self, "Object", path=str(file), asset_hash=self.sha256, display_name=path_of(self)
             )
         except RuntimeError as error:  # what jsii makes of a refusal
             finding = NO_ASSETS.finding(
                 cause=str(error).splitlines()[0],
                 got=f"{len(content):,} bytes for S3",
-                fix="give the stack the DefaultStackSynthesizer and bootstrap its account, or keep the user data small "
-                "enough for all files",
+                fix="give the stack the DefaultStackSynthesizer and bootstrap its account, or the "
+                "CliCredentialsStackSynthesizer with the file_assets_bucket_name of a bucket of yours",
             )
             report(self, [finding])
             raise  # not reached: the finding is an error
+
+
+@asked_once
+def node_software(stack: cdk.Stack) -> NodeAsset:
+    """The software of every node that has no files of its own: one object for all fleets, one construct for a stack."""
+    return NodeAsset(stack, "GpuNodeSoftware", content=software_archive(), file_extension=".tar")

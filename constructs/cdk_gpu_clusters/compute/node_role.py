@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -21,8 +22,8 @@ _SESSIONS = AcceptedFinding(
 )
 _PEERS = AcceptedFinding(
     cause="`GpuFleet`: policy of the nodes",
-    reason="The describe actions that find a node's peers have no resource level, and the ARN of the fleet's own "
-    "group holds an id that only EC2 knows.",
+    reason="The describe actions that find a node's peers, and how many were replaced, have no resource level, and "
+    "the ARN of the fleet's own group holds an id that only EC2 knows.",
     aws_solutions=("IAM5",),
 )
 
@@ -36,18 +37,21 @@ class NodeRole(iam.Role):
         >>> role = NodeRole(stack, "Role")
     """
 
-    def __init__(self, scope: Construct, construct_id: str) -> None:
+    def __init__(
+        self, scope: Construct, construct_id: str, *, policies: Sequence[iam.IManagedPolicy] = ()
+    ) -> None:
         """Define the role.
 
         Args:
             scope: Parent construct.
             construct_id: Id in the scope.
+            policies: Further policies that it has from the start.
         """
         super().__init__(
             scope,
             construct_id,
             assumed_by=_ec2(),
-            managed_policies=[_session_policy()],
+            managed_policies=[_session_policy(), *policies],
         )
         _SESSIONS.at(self, f"Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}")
 
@@ -65,7 +69,7 @@ def _session_policy() -> iam.IManagedPolicy:
 def allow_fleet(
     scope: Construct, role: iam.IRole, *, group_name: str, log_group: logs.ILogGroup
 ) -> iam.ManagedPolicy:
-    """Let the nodes of a fleet complete the hooks of their own group, find their peers, and log their boot.
+    """Let the nodes of a fleet complete the hooks of their own group, leave it, find their peers, and log.
 
     Args:
         scope: The fleet. The policy stands there, not under the role: the group's launch template needs the role,
@@ -78,6 +82,7 @@ def allow_fleet(
     peers = [
         "autoscaling:DescribeAutoScalingInstances",
         "autoscaling:DescribeAutoScalingGroups",
+        "autoscaling:DescribeScalingActivities",
         "ec2:DescribeInstances",
         "ec2:DescribeInstanceTopology",
     ]
@@ -85,7 +90,7 @@ def allow_fleet(
     document = iam.PolicyDocument.from_json(
         {
             "Statement": [
-                _allow(group_arn, "autoscaling:CompleteLifecycleAction"),
+                _allow(group_arn, "autoscaling:CompleteLifecycleAction", "autoscaling:SetInstanceHealth"),
                 _allow("*", *peers),
                 _allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents"),
             ]

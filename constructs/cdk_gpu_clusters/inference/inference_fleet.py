@@ -39,7 +39,6 @@ from cdk_gpu_clusters.inference.node_servers import (
 from cdk_gpu_clusters.inference.scaling import Tracking, metric_tracking, request_tracking
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
-from cdk_gpu_clusters.node.software import NodeSoftware
 from cdk_gpu_clusters.rules.inference import DRAIN_MARGIN_SECONDS, check_counts, check_room_to_scale
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
@@ -112,7 +111,6 @@ class InferenceFleet(Construct, InferenceMetrics):
         access_logs: s3.IBucket | None = None,
         requests_per_minute_per_node: float | None = None,
         update_policy: UpdatePolicy = UpdatePolicy.ROLLING,
-        node_software: NodeSoftware | None = None,
     ) -> None:
         """Define the service.
 
@@ -152,7 +150,6 @@ class InferenceFleet(Construct, InferenceMetrics):
             access_logs: Bucket of the access logs; a new one if left out.
             requests_per_minute_per_node: Scale so that each node gets that many; no scaling if left out.
             update_policy: What a new template version does to running nodes; one is replaced at a time if left out.
-            node_software: Where the nodes' static files come from, as in `GpuFleet`; decided by size if left out.
 
         Raises:
             ConfigError: GPU-INF-001 to -023 and -026, and the faults of `GpuFleet`.
@@ -225,9 +222,7 @@ class InferenceFleet(Construct, InferenceMetrics):
             root_volume=root_volume,
             role=role,
             node_files=model_server_files(settings),
-            node_software=node_software,
             user_data_parts=[model_server_part(settings)],
-            peer_list=False,
             target_groups=[self.load_balancer.target_group],
             update_policy=update_policy,
             ready_timeout=ready_timeout,

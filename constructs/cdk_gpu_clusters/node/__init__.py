@@ -10,7 +10,7 @@ from cdk_gpu_clusters.node.settings import (
     default_nccl_environment,
     nccl_environment,
 )
-from cdk_gpu_clusters.node.software import NodeSoftware, SoftwareObject, software_archive
+from cdk_gpu_clusters.node.software import SoftwareObject, software_archive, software_files
 from cdk_gpu_clusters.node.storage import (
     LustreMount,
     ScratchSettings,
@@ -22,7 +22,6 @@ from cdk_gpu_clusters.node.user_data import (
     check_secrets,
     check_user_data,
     check_user_data_size,
-    choose_software,
     render_user_data,
     user_data_size_bytes,
 )
@@ -35,7 +34,6 @@ __all__ = [
     "MigSettings",
     "NodeFile",
     "NodeSettings",
-    "NodeSoftware",
     "ScratchSettings",
     "SoftwareObject",
     "UserPart",
@@ -45,11 +43,11 @@ __all__ = [
     "check_user_data",
     "check_user_data_size",
     "checkpoint_environment",
-    "choose_software",
     "default_nccl_environment",
     "mig_settings",
     "nccl_environment",
     "render_user_data",
     "software_archive",
+    "software_files",
     "user_data_size_bytes",
 ]

@@ -1,4 +1,4 @@
-"""The static files of a node, and archives of them: the same bytes for the same files."""
+"""The files of this package that nodes get, and archives of files: the same bytes for the same files."""
 
 from __future__ import annotations
 
@@ -10,49 +10,40 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 
+from cdk_gpu_clusters.node.gpunode_files import gpunode_files
 from cdk_gpu_clusters.node.node_file import NodeFile
 
-#: Where each file of this package goes on the node, and its mode.
-INSTALLED_FILES: Mapping[str, tuple[str, int]] = {
-    "scripts/lib.sh": ("usr/local/libexec/gpu-cluster/lib.sh", 0o644),
-    "scripts/node-boot.sh": ("usr/local/libexec/gpu-cluster/node-boot", 0o755),
-    "scripts/node-drain.sh": ("usr/local/libexec/gpu-cluster/node-drain", 0o755),
-    "scripts/gpu-peers.sh": ("usr/local/bin/gpu-peers", 0o755),
-    "files/gpu-node-boot.service": ("etc/systemd/system/gpu-node-boot.service", 0o644),
-    "files/gpu-node-drain.service": ("etc/systemd/system/gpu-node-drain.service", 0o644),
-    "files/90-gpu-cluster-system.conf": ("etc/systemd/system.conf.d/90-gpu-cluster.conf", 0o644),
-    "files/99-gpu-cluster-limits.conf": ("etc/security/limits.d/99-gpu-cluster.conf", 0o644),
-}
-#: What a node with split GPUs gets besides.
-MIG_FILES: Mapping[str, tuple[str, int]] = {
-    "scripts/mig-apply.sh": ("usr/local/libexec/gpu-cluster/mig-apply", 0o755),
-    "files/gpu-mig.service": ("etc/systemd/system/gpu-mig.service", 0o644),
-}
-_STORAGE_FILES = {"scripts/storage.sh": ("usr/local/libexec/gpu-cluster/storage.sh", 0o644)}
-#: What a node that mounts Lustre gets besides.
-LUSTRE_FILES: Mapping[str, tuple[str, int]] = {
-    **_STORAGE_FILES,
-    "scripts/mount-lustre.sh": ("usr/local/libexec/gpu-cluster/mount-lustre", 0o755),
-    "files/gpu-lustre.service": ("etc/systemd/system/gpu-lustre.service", 0o644),
-}
-#: What a node with scratch on its local disks gets besides.
-SCRATCH_FILES: Mapping[str, tuple[str, int]] = {
-    **_STORAGE_FILES,
-    "scripts/scratch-raid.sh": ("usr/local/libexec/gpu-cluster/scratch-raid", 0o755),
-    "files/gpu-scratch.service": ("etc/systemd/system/gpu-scratch.service", 0o644),
-}
+_PROGRAMS, _COMMANDS = "/usr/local/libexec/gpu-cluster", "/usr/local/bin"
+_UNITS = "/etc/systemd/system"
 
-#: What a node gets besides whose other files come from S3.
-FETCH_FILES: Mapping[str, tuple[str, int]] = {
-    "scripts/fetch-software.sh": ("usr/local/libexec/gpu-cluster/fetch-software", 0o755),
+#: Where what must be there before any other service starts goes on the node, and its mode: limits, and what fetches
+#: the rest.
+EARLY_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/lib.sh": (f"{_PROGRAMS}/lib.sh", 0o644),
+    "scripts/fetch-software.sh": (f"{_PROGRAMS}/fetch-software", 0o755),
+    "files/90-gpu-cluster-system.conf": ("/etc/systemd/system.conf.d/90-gpu-cluster.conf", 0o644),
+    "files/99-gpu-cluster-limits.conf": ("/etc/security/limits.d/99-gpu-cluster.conf", 0o644),
 }
-#: What must be there before any other service starts: limits, MIG, and what fetches the rest.
-_EARLY = {
-    "scripts/lib.sh",
-    "files/90-gpu-cluster-system.conf",
-    "files/99-gpu-cluster-limits.conf",
-    *MIG_FILES,
-    *FETCH_FILES,
+#: What a node with split GPUs gets early besides.
+EARLY_MIG_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/mig-apply.sh": (f"{_PROGRAMS}/mig-apply", 0o755),
+    "files/gpu-mig.service": (f"{_UNITS}/gpu-mig.service", 0o644),
+}
+#: What can wait for the network, with the package `gpunode`. Every node has all of it, so that it is one archive for
+#: all fleets; the user data start only what the node is told to do.
+LATE_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/gpunode.sh": (f"{_COMMANDS}/gpunode", 0o755),
+    "scripts/gpu-peers.sh": (f"{_COMMANDS}/gpu-peers", 0o755),
+    "scripts/storage.sh": (f"{_PROGRAMS}/storage.sh", 0o644),
+    "scripts/mount-lustre.sh": (f"{_PROGRAMS}/mount-lustre", 0o755),
+    "scripts/scratch-raid.sh": (f"{_PROGRAMS}/scratch-raid", 0o755),
+    "files/gpu-lustre.service": (f"{_UNITS}/gpu-lustre.service", 0o644),
+    "files/gpu-scratch.service": (f"{_UNITS}/gpu-scratch.service", 0o644),
+    "files/gpu-node-boot.service": (f"{_UNITS}/gpu-node-boot.service", 0o644),
+    "files/gpu-node-drain.service": (f"{_UNITS}/gpu-node-drain.service", 0o644),
+    "files/gpu-node-watch.service": (f"{_UNITS}/gpu-node-watch.service", 0o644),
+    "files/gpu-node-ship.service": (f"{_UNITS}/gpu-node-ship.service", 0o644),
+    "files/gpu-node-ship.timer": (f"{_UNITS}/gpu-node-ship.timer", 0o644),
 }
 
 
@@ -62,7 +53,7 @@ def read_file(name: str) -> str:
 
 
 def installed_text(name: str) -> str:
-    """The file as the node gets it: without blank lines and comment lines, which would cost 1.5 KB of user data."""
+    """A file as user data carry it: without blank lines and comment lines, which would cost 1.5 KB."""
     first, *rest = read_file(name).splitlines()
     kept = [line for line in rest if line.strip() and not line.lstrip().startswith("#")]
     head = [first] if first.startswith("#!") or not first.startswith("#") else []
@@ -70,30 +61,26 @@ def installed_text(name: str) -> str:
 
 
 @cache
-def installed_files(
-    *, mig: bool, lustre: bool, scratch: bool, peer_list: bool, fetch: bool = False
-) -> tuple[NodeFile, ...]:
-    """The static files of this package that a node gets.
+def early_files(*, mig: bool) -> tuple[NodeFile, ...]:
+    """The files of this package that the user data carry.
 
     Args:
         mig: Whether the unit that splits GPUs is among them.
-        lustre: Whether the unit that mounts Lustre is.
-        scratch: Whether the unit that mounts local disks is.
-        peer_list: Whether `gpu-peers` is among them.
-        fetch: Whether the program that fetches what is not early is.
     """
-    chosen = {
-        **INSTALLED_FILES,
-        **(MIG_FILES if mig else {}),
-        **(LUSTRE_FILES if lustre else {}),
-        **(SCRATCH_FILES if scratch else {}),
-        **(FETCH_FILES if fetch else {}),
-    }
+    chosen = {**EARLY_FILES, **(EARLY_MIG_FILES if mig else {})}
     return tuple(
-        NodeFile(path=f"/{path}", text=installed_text(name), mode=mode, early=name in _EARLY)
-        for name, (path, mode) in chosen.items()
-        if peer_list or name != "scripts/gpu-peers.sh"
+        NodeFile(path=path, text=installed_text(name), mode=mode) for name, (path, mode) in chosen.items()
     )
+
+
+@cache
+def late_files() -> tuple[NodeFile, ...]:
+    """The files of this package that come from S3, the same ones for every node."""
+    own = (
+        NodeFile(path=path, text=read_file(name), mode=mode, early=False)
+        for name, (path, mode) in LATE_FILES.items()
+    )
+    return (*own, *gpunode_files())
 
 
 @cache

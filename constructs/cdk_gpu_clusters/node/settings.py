@@ -91,6 +91,9 @@ class NodeSettings:
         drain_deadline_seconds: Seconds that the user's `on-drain` command may take. 90 fits the two minutes of a
             Spot interruption notice (AWS EC2 user guide, Spot Instance interruption notices).
         log_group_name: Log group that gets one stream per instance; None: the events stay on the node.
+        evidence_uri: `s3://bucket/prefix` that gets a bundle of a node that fails; None: it stays on the node.
+        orchestrator: Who is told of a node that is not well: `ec2` (its Auto Scaling group), `eks`, `slurm` or `pcs`;
+            None: nobody, the node only says so itself.
         accelerator_kind: `gpu`, `neuron`, or None for a node without accelerators.
         accelerator_count: GPUs or Neuron devices that must answer before the node is ready.
         gpu_facts: What `gpunode verify` compares the GPUs with; None: with their number alone.
@@ -113,7 +116,6 @@ class NodeSettings:
         user_parts: The user's own parts, run after the library's; the node is ready only when they are done, and
             fails when a script of theirs fails.
         files: Further static files.
-        peer_list: Whether the node has `gpu-peers`; nodes that do not work together need none.
     """
 
     fleet_name: str
@@ -123,6 +125,8 @@ class NodeSettings:
     boot_deadline_seconds: int = 900
     drain_deadline_seconds: int = 90
     log_group_name: str | None = None
+    evidence_uri: str | None = None
+    orchestrator: str | None = None
     accelerator_kind: str | None = None
     accelerator_count: int = 0
     gpu_facts: GpuFacts | None = None
@@ -138,7 +142,6 @@ class NodeSettings:
     watch_drain: bool = True
     user_parts: tuple[UserPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
-    peer_list: bool = True
 
     def __post_init__(self) -> None:
         kind = self.accelerator_kind

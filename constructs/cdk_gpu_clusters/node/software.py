@@ -1,23 +1,14 @@
-"""How the static files of a node travel: in its user data, or, those that can wait for the network, through S3."""
+"""How the static files of a node travel: what must be early in its user data, the rest through S3."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from functools import cache
 
-from cdk_gpu_clusters.node._archive import archive, installed_files
+from cdk_gpu_clusters.node._archive import archive, early_files, late_files
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import NodeSettings
-
-
-class NodeSoftware(str, Enum):
-    """Where the static files of a node come from.
-
-    Early files (limits, MIG and `NodeFile(early=True)`) are in the user data either way.
-    """
-
-    INLINE = "inline"
-    ASSET = "asset"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,32 +26,39 @@ class SoftwareObject:
     sha256: str
 
 
-def inline_files(settings: NodeSettings, *, rest_in_s3: bool) -> tuple[NodeFile, ...]:
-    """The files that the user data carries.
-
-    Args:
-        settings: What the node is and what it has to do.
-        rest_in_s3: Whether those that are not early come from S3.
-    """
-    files = _files(settings, fetch=rest_in_s3)
-    return tuple(file for file in files if file.early) if rest_in_s3 else files
-
-
-def software_archive(settings: NodeSettings) -> bytes:
-    """The files that are not early as a tar, the same bytes for the same files.
+def user_data_files(settings: NodeSettings) -> tuple[NodeFile, ...]:
+    """The static files that the user data carry: those that must be there before any other service starts.
 
     Args:
         settings: What the node is and what it has to do.
     """
-    return archive([file for file in _files(settings) if not file.early])
+    own = early_files(mig=settings.mig is not None)
+    return (*own, *(file for file in settings.files if file.early))
 
 
-def _files(settings: NodeSettings, *, fetch: bool = False) -> tuple[NodeFile, ...]:
-    own = installed_files(
-        mig=settings.mig is not None,
-        lustre=bool(settings.mounts),
-        scratch=settings.scratch is not None,
-        peer_list=settings.peer_list,
-        fetch=fetch,
-    )
-    return (*own, *settings.files)
+def software_files(files: Sequence[NodeFile] = ()) -> tuple[NodeFile, ...]:
+    """The static files that come from S3: the software of every node, and the user's files that are not early.
+
+    Args:
+        files: The user's files.
+    """
+    return (*late_files(), *(file for file in files if not file.early))
+
+
+def software_archive(files: Sequence[NodeFile] = ()) -> bytes:
+    """The files that come from S3 as a tar: the same bytes for the same files, so one object for most fleets.
+
+    Args:
+        files: The user's files.
+
+    Example:
+        >>> software_archive() == software_archive([NodeFile(path="/etc/motd", text="hello")])
+        True
+    """
+    own = tuple(file for file in files if not file.early)
+    return archive(software_files(own)) if own else _common_archive()
+
+
+@cache
+def _common_archive() -> bytes:
+    return archive(software_files())

@@ -1,8 +1,8 @@
 """The user data of a plain EC2 training node: one MIME multi-part document of plain text.
 
 It is written by hand, not with CDK's `MultipartUserData`, which base64-encodes every part and so wastes a third of the
-16 KB. Static files travel as one compressed archive; everything that may hold a CDK token stays readable text, because
-CloudFormation resolves tokens inside the document.
+16 KB. Early static files travel as one compressed archive; everything that may hold a CDK token stays readable text,
+because CloudFormation resolves tokens inside the document.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node._archive import inline_archive
 from cdk_gpu_clusters.node.mig import mig_boot_command
+from cdk_gpu_clusters.node.node_environment import node_environment
 from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, nccl_environment
-from cdk_gpu_clusters.node.software import NodeSoftware, SoftwareObject, inline_files
+from cdk_gpu_clusters.node.software import SoftwareObject, user_data_files
 
 #: Bytes of user data that EC2 accepts, before base64 (AWS EC2 user guide, "Run commands when you launch an EC2
 #: instance with user data input": 16 KB).
@@ -53,27 +54,31 @@ _TOKEN = re.compile(r"\$\{Token\[[^]]*]}")
 #: Taken for the value of a token: room for the ARN of a secret, the longest that is at hand.
 _TOKEN_BYTES = 128
 _BOUNDARY = "gpu-cluster-node"
+_DRAIN = "gpu-node-drain"
+#: What runs on every node.
+_UNITS = ("gpu-node-boot", _DRAIN, "gpu-node-watch", "gpu-node-ship.timer")
 
 
-def render_user_data(settings: NodeSettings, software: SoftwareObject | None = None) -> str:
+def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
     """Write the user data of a node.
 
-    The document has a `text/cloud-config` part (installs the scripts and units before any other service starts, and
-    writes the settings), a short `text/x-shellscript` part (starts them), and then the user's parts.
+    The document has a `text/cloud-config` part (installs what must be there before any other service starts, and
+    writes the settings), a short `text/x-shellscript` part (fetches the rest and starts it), and then the user's parts.
 
     Args:
         settings: What the node is and what it has to do; texts may be CDK tokens.
-        software: Object that holds `software_archive(settings)`; None: all files are in the user data.
+        software: Object that holds `software_archive(settings.files)`.
 
     Returns:
         MIME text, the same for the same settings. Give it to `check_user_data` next.
 
     Example:
-        >>> render_user_data(NodeSettings(fleet_name="preprocessing")).splitlines()[0]
+        >>> software = SoftwareObject(bucket_name="b", object_key="k.tar", sha256="0" * 64)
+        >>> render_user_data(NodeSettings(fleet_name="preprocessing"), software).splitlines()[0]
         'MIME-Version: 1.0'
     """
     parts = [
-        UserPart(content_type="text/cloud-config", body=_cloud_config(settings, software)),
+        UserPart(content_type="text/cloud-config", body=_cloud_config(settings)),
         UserPart(content_type="text/x-shellscript", body=_start_script(settings, software)),
     ]
     boundary = _BOUNDARY
@@ -100,22 +105,6 @@ def render_user_data(settings: NodeSettings, software: SoftwareObject | None = N
 def _ending_in_one_newline(body: str) -> str:
     # The newline before a boundary belongs to the boundary (RFC 2046, 5.1.1): the body needs one of its own.
     return body.rstrip("\n") + "\n"
-
-
-def choose_software(settings: NodeSettings) -> NodeSoftware:
-    """Decide how the static files of a node travel: in the user data as long as all of it fits.
-
-    That needs no bucket and no network.
-
-    Args:
-        settings: What the node is and what it has to do.
-
-    Example:
-        >>> choose_software(NodeSettings(fleet_name="preprocessing")).value
-        'inline'
-    """
-    fits = user_data_size_bytes(render_user_data(settings)) <= USER_DATA_LIMIT_BYTES
-    return NodeSoftware.INLINE if fits else NodeSoftware.ASSET
 
 
 def user_data_size_bytes(text: str) -> int:
@@ -155,8 +144,8 @@ def check_user_data_size(text: str) -> list[Finding]:
             cause=f"the user data is {size - USER_DATA_LIMIT_BYTES:,} bytes too long; biggest parts: {biggest}",
             got=f"{size:,} bytes",
             allowed=f"at most {USER_DATA_LIMIT_BYTES:,} bytes, before base64",
-            fix="leave node_software out and mark node files that can wait early=False, so that they travel in an S3 "
-            "asset; fetch big scripts of your own from S3 in a short one",
+            fix="mark node files that can wait early=False, so that they travel in an S3 asset; fetch big scripts of "
+            "your own from S3 in a short one",
         )
     ]
 
@@ -191,10 +180,10 @@ def _part_sizes(text: str) -> dict[str, int]:
     return sizes
 
 
-def _cloud_config(settings: NodeSettings, software: SoftwareObject | None) -> str:
+def _cloud_config(settings: NodeSettings) -> str:
     # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
     mig = settings.mig
-    archive = inline_archive(inline_files(settings, rest_in_s3=software is not None))
+    archive = inline_archive(user_data_files(settings))
     install = f"echo {archive} | base64 -d | tar -xzC / && systemctl daemon-reload"
     lines = [
         "#cloud-config",
@@ -215,7 +204,7 @@ def _setting_files(settings: NodeSettings) -> dict[str, list[str]]:
         session["SCRATCH_DIR"] = settings.scratch.mount_point
     session.update(sorted(settings.checkpoint_environment.items()))
     session.update(sorted(settings.extra_environment.items()))
-    files = {"/etc/gpu-cluster/node.env": list(_assignments(_node_environment(settings)))}
+    files = {"/etc/gpu-cluster/node.env": list(_assignments(node_environment(settings)))}
     if nccl:
         # NCCL reads this file in every process, however it was started. No "=" in the comment: NCCL splits at it.
         source = "# awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c; the environment of a job wins"
@@ -229,55 +218,18 @@ def _setting_files(settings: NodeSettings) -> dict[str, list[str]]:
     return files
 
 
-def _node_environment(settings: NodeSettings) -> dict[str, str]:
-    values = {
-        "GPU_FLEET": settings.fleet_name,
-        "GPU_REGION": settings.region,
-        "GPU_LAUNCH_HOOK": settings.launch_hook_name,
-        "GPU_TERMINATE_HOOK": settings.terminate_hook_name,
-        "GPU_BOOT_DEADLINE": settings.boot_deadline_seconds,
-        "GPU_DRAIN_DEADLINE": settings.drain_deadline_seconds,
-        "GPU_LOG_GROUP": settings.log_group_name,
-        "GPU_ACCELERATOR": settings.accelerator_kind,
-        "GPU_ACCELERATOR_COUNT": settings.accelerator_count,
-        "GPU_EFA_COUNT": settings.efa_interface_count,
-        "GPU_SLOTS": settings.processes_per_node or max(1, _device_count(settings)),
-        "GPU_HUGE_PAGES": settings.huge_pages,
-    }
-    if settings.gpu_facts is not None:
-        values |= settings.gpu_facts.environment()
-    if settings.mig is not None:
-        values["GPU_MIG_COUNT"] = settings.mig.device_count
-    if settings.mounts:
-        values["GPU_MOUNTS"] = len(settings.mounts)
-    if settings.scratch is not None:
-        values["GPU_SCRATCH"] = settings.scratch.mount_point
-        values["GPU_SCRATCH_DISKS"] = settings.scratch.disk_count
-    return {name: "" if value is None else str(value) for name, value in values.items()}
-
-
-def _device_count(settings: NodeSettings) -> int:
-    mig = settings.mig
-    return settings.accelerator_count if mig is None else mig.device_count + mig.whole_gpu_count
-
-
 def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
     return (f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
 
-def _start_script(settings: NodeSettings, software: SoftwareObject | None) -> str:
-    units = "gpu-node-boot gpu-node-drain" if settings.watch_drain else "gpu-node-boot"
-    # --no-block: gpu-node-boot waits for cloud-init, which waits for this script.
-    start = f"systemctl enable {units} && systemctl start --no-block {units}\n"
-    return f"#!/bin/sh\n{_fetch(software)}{_storage_start(settings)}{start}"
-
-
-def _fetch(software: SoftwareObject | None) -> str:
-    if software is None:
-        return ""
+def _start_script(settings: NodeSettings, software: SoftwareObject) -> str:
     words = map(shlex.quote, (software.bucket_name, software.object_key, software.sha256))
     # It says itself why it failed. Nothing below is there without it.
-    return f"/usr/local/libexec/gpu-cluster/fetch-software {' '.join(words)} || exit 1\n"
+    fetch = f"/usr/local/libexec/gpu-cluster/fetch-software {' '.join(words)} || exit 1\n"
+    units = " ".join(_UNITS if settings.watch_drain else (unit for unit in _UNITS if unit != _DRAIN))
+    # --no-block: gpu-node-boot waits for cloud-init, which waits for this script; gpu-node-watch waits for both.
+    start = f"systemctl enable {units} && systemctl start --no-block {units}\n"
+    return f"#!/bin/sh\n{fetch}{_storage_start(settings)}{start}"
 
 
 def _storage_start(settings: NodeSettings) -> str:

@@ -10,12 +10,11 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.mig import mig_settings
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
-from cdk_gpu_clusters.node.software import NodeSoftware, SoftwareObject
+from cdk_gpu_clusters.node.software import SoftwareObject
 from cdk_gpu_clusters.node.storage import LustreMount
 from cdk_gpu_clusters.node.user_data import (
     check_secrets,
     check_user_data_size,
-    choose_software,
     render_user_data,
 )
 
@@ -78,8 +77,7 @@ def check_size(view: FleetView) -> list[Fault]:
     where = (
         "server" if isinstance(spec, InferenceFleetSpec) else "user_data" if spec.user_data else "environment"
     )
-    software = _LONGEST_OBJECT if choose_software(settings) is NodeSoftware.ASSET else None
-    return faults_at((*view.key, where), check_user_data_size(render_user_data(settings, software)))
+    return faults_at((*view.key, where), check_user_data_size(render_user_data(settings, _LONGEST_OBJECT)))
 
 
 def _training(view: FleetView, spec: FleetSpec) -> NodeSettings | None:
@@ -118,7 +116,6 @@ def _inference(view: FleetView, spec: InferenceFleetSpec) -> NodeSettings | None
         _node(view),
         user_parts=(model_server_part(settings),),
         files=model_server_files(settings),
-        peer_list=False,
     )
 
 

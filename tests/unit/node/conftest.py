@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ class Account:
     logged: list[dict[str, Any]] = field(default_factory=list)
     calls: list[tuple[str, dict[str, list[str]]]] = field(default_factory=list)
     objects: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    bundles: dict[str, bytes] = field(default_factory=dict)
 
     def call(self, arguments: list[str]) -> str:
         """Do one CLI call; --query and --output text behave as in the AWS CLI."""
@@ -58,6 +60,8 @@ class Account:
         if self.denied[operation] >= 0:
             raise PermissionError("An error occurred (AccessDenied) when calling it: not yet")
         answer = getattr(self, operation.replace("-", "_"))(options)
+        if options.get("--output") == ["json"]:
+            return "" if answer is None else json.dumps(answer)
         rows = jmespath.search(options.get("--query", ["@"])[0], answer) or []
         rows = rows if rows and isinstance(rows[0], list) else [rows] if rows else []
         return "\n".join("\t".join(map(str, row)) for row in rows)
@@ -88,6 +92,10 @@ class Account:
             raise PermissionError("An error occurred (NoSuchKey): The specified key does not exist.")
         Path(file).write_bytes(self.objects[bucket, key])
 
+    def cp(self, options: dict[str, list[str]]) -> None:
+        file, address = options["--only-show-errors"]
+        self.bundles[address] = Path(file).read_bytes()
+
     def create_log_stream(self, options: dict[str, list[str]]) -> None:
         stream = (options["--log-group-name"][0], options["--log-stream-name"][0])
         if stream in self.streams:
@@ -95,6 +103,9 @@ class Account:
         self.streams.append(stream)
 
     def put_log_events(self, options: dict[str, list[str]]) -> None:
+        stream = (options["--log-group-name"][0], options["--log-stream-name"][0])
+        if stream not in self.streams:
+            raise PermissionError("An error occurred (ResourceNotFoundException)")
         events = json.loads(Path(options["--log-events"][0].removeprefix("file://")).read_text())
         self.logged += [json.loads(event["message"]) for event in events]
 
@@ -169,6 +180,13 @@ def install(document: str, root: Path) -> None:
         path.write_text(file["content"])
 
 
+def _impatient(text: str) -> str:
+    """A file of a node; the launcher of its software lets that sleep for moments only."""
+    return text.replace(
+        "import sys\nif ", "import sys, time\nnap = time.sleep\ntime.sleep = lambda _: nap(0.02)\nif "
+    )
+
+
 class Node:
     """One node: its root directory, its devices, the AWS account it sees, and its scripts."""
 
@@ -187,6 +205,7 @@ class Node:
             "PATH": f"{self.tools}:{os.environ['PATH']}",
             "GPU_CLUSTER_ROOT": str(self.root),
             "GPU_CLUSTER_IMDS": imds,
+            "GPU_CLUSTER_PYTHON": sys.executable,
         }
 
     def write(self, path: str, text: str) -> Path:
@@ -216,9 +235,12 @@ class Node:
 
     def install(self, **settings: Any) -> None:
         # The library itself does not import on Python 3.9, on which the tests of the node software run too.
-        from cdk_gpu_clusters.node import NodeSettings, render_user_data
+        from cdk_gpu_clusters.node import NodeSettings, SoftwareObject, render_user_data, software_files
 
-        self.unpack(render_user_data(NodeSettings(fleet_name="trainers", **settings)))
+        given = NodeSettings(fleet_name="trainers", **settings)
+        self.unpack(render_user_data(given, SoftwareObject(bucket_name="b", object_key="k", sha256="s")))
+        for file in software_files(given.files):
+            self.write(file.path.lstrip("/"), _impatient(file.text)).chmod(file.mode)
 
     def unpack(self, document: str, root: Path | None = None) -> None:
         """Do what cloud-init does with a document before it runs scripts."""
@@ -240,13 +262,17 @@ class Node:
 
     def boot(self) -> tuple[int, dict[str, Any]]:
         """Run the boot checks: exit status and result file."""
-        done = self.run("usr/local/libexec/gpu-cluster/node-boot")
+        done = self.gpunode("boot")
         assert not done.stderr, done.stderr
         result: dict[str, Any] = json.loads((self.root / "var/lib/gpu-cluster/boot.json").read_text())
         assert [json.loads(line) for line in done.stdout.splitlines()][: len(result["events"])] == result[
             "events"
         ]
         return done.returncode, result
+
+    def gpunode(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the node's software, on the Python that runs these tests."""
+        return self.run("usr/local/bin/gpunode", *arguments)
 
     def peers(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.run("usr/local/bin/gpu-peers", *arguments)

@@ -5,26 +5,27 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdk_gpu_clusters.node import (
-    LustreMount,
     NodeFile,
     NodeSettings,
-    ScratchSettings,
     SoftwareObject,
     mig_settings,
     render_user_data,
     software_archive,
+    software_files,
 )
+from cdk_gpu_clusters.node.software import user_data_files
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 
 BUCKET, KEY = "cdk-hnb659fds-assets-123456789012-us-east-2", "0123abcd.tar"
 FETCH = "usr/local/libexec/gpu-cluster/fetch-software"
-BOOT = "usr/local/libexec/gpu-cluster/node-boot"
+PROGRAM = "usr/local/bin/gpunode"
 DENIED = "An error occurred (AccessDenied) when calling the GetObject operation: no identity-based policy allows it"
 NO_ROUTE = 'Connect timeout on endpoint URL: "https://s3.us-east-2.amazonaws.com"'
 NO_ROLE = "Unable to locate credentials. You can configure credentials by running aws configure."
@@ -56,7 +57,7 @@ class Fetching:
             accelerator_count=2,
             files=(NodeFile(path="/etc/early.conf", text="early\n"), NodeFile(path="/etc/late.conf", text="late\n", early=False)),
         )  # fmt: skip
-        self.archive = software_archive(self.settings)
+        self.archive = software_archive(self.settings.files)
         node.account.objects[BUCKET, KEY] = self.archive
         node.tool("systemctl", f'#!/bin/sh\necho "$@" >>{self.calls}\n')
         node.gpus("GPU-aaaa, 81559 MiB", "GPU-bbbb, 81559 MiB")
@@ -87,7 +88,7 @@ class Fetching:
         """The reason of a failed boot, which must stand everywhere, with nothing unpacked and nothing started."""
         assert done.returncode == 1, done.stderr
         assert not self.started()
-        assert not (self.node.root / BOOT).exists()
+        assert not (self.node.root / PROGRAM).exists()
         [reason] = [event["reason"] for event in map(json.loads, done.stdout.splitlines()) if event["state"] == "failed"]  # fmt: skip
         assert reason in (self.node.root / "dev/console").read_text()
         result = json.loads((self.node.root / "var/lib/gpu-cluster/boot.json").read_text())
@@ -116,21 +117,14 @@ def files_under(root: Path) -> dict[str, tuple[int, bytes]]:
     }
 
 
-def test_node_gets_the_same_files_with_the_same_modes_either_way(fetching: Fetching, tmp_path: Path) -> None:
+def test_node_gets_every_file_with_its_mode(fetching: Fetching) -> None:
     mig = mig_settings(plan_mig("p4d.24xlarge", MigLayout("19,19,9")))
-    fetching.settings = NodeSettings(
-        fleet_name="trainers", accelerator_kind="gpu", accelerator_count=8, mig=mig,
-        scratch=ScratchSettings(disk_count=8), files=fetching.settings.files,
-        mounts=(LustreMount(mount_point="/fsx", dns_name="fs-1.fsx.us-east-2.amazonaws.com", mount_name="abc"),),
-    )  # fmt: skip
-    fetching.archive = fetching.node.account.objects[BUCKET, KEY] = software_archive(fetching.settings)
+    fetching.settings = replace(fetching.settings, accelerator_count=8, mig=mig)
     assert fetching.boot().returncode == 0
-    inline = tmp_path / "inline"
-    inline.mkdir()
-    fetching.node.unpack(render_user_data(fetching.settings), inline)
-    fetched = files_under(fetching.node.root)
-    assert fetched.pop(FETCH)[0] == 0o755
-    assert fetched == files_under(inline)
+    files = (*user_data_files(fetching.settings), *software_files(fetching.settings.files))
+    installed = files_under(fetching.node.root)
+    given = {file.path.lstrip("/"): (file.mode, file.text.encode()) for file in files}
+    assert given.items() <= installed.items()
     assert {path.name for path in (fetching.node.root / "var/lib/gpu-cluster").iterdir()} == set()
 
 
@@ -160,8 +154,8 @@ def test_units_start_after_their_files_are_there(fetching: Fetching) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert fetching.calls.read_text().splitlines() == [
         "daemon-reload",
-        "enable gpu-node-boot gpu-node-drain",
-        "start --no-block gpu-node-boot gpu-node-drain",
+        "enable gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer",
+        "start --no-block gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer",
     ]
     [call] = fetching.node.account.made("get-object")
     assert (call["--bucket"], call["--key"][0]) == ([BUCKET], KEY)
@@ -255,6 +249,27 @@ def test_image_without_the_aws_cli_says_so(fetching: Fetching) -> None:
     done = fetching.node.run(FETCH, BUCKET, KEY, "0" * 64)
     assert "no AWS CLI" in fetching.failed(done)
     assert fetching.node.account.calls == []
+
+
+def test_software_that_does_not_run_fails_the_boot_with_its_own_words(fetching: Fetching) -> None:
+    python = fetching.node.tools / "old-python"
+    python.write_text("#!/bin/sh\necho 'gpunode needs Python 3.9 or later, and this is 3.7' >&2\nexit 1\n")
+    python.chmod(0o755)
+    fetching.node.environment["GPU_CLUSTER_PYTHON"] = str(python)
+    done = fetching.boot()
+    [reason] = [
+        event["reason"] for event in map(json.loads, done.stdout.splitlines()) if event["state"] == "failed"
+    ]
+    assert reason == "gpunode needs Python 3.9 or later, and this is 3.7"
+    assert not fetching.started()
+    assert fetching.logged() == [reason]
+    assert fetching.abandoned()
+
+
+def test_image_without_python_says_so(fetching: Fetching) -> None:
+    fetching.node.environment["GPU_CLUSTER_PYTHON"] = "/nowhere/python3"
+    assert "there is no /nowhere/python3: bake it into the image" in fetching.boot().stdout
+    assert fetching.abandoned()
 
 
 def test_node_without_metadata_says_where_it_stopped(fetching: Fetching, imds: dict[str, str]) -> None:

@@ -16,17 +16,18 @@ from cdk_gpu_clusters.node import (
     MigSettings,
     NodeSettings,
     mig_settings,
-    render_user_data,
     user_data_size_bytes,
 )
 from cdk_gpu_clusters.node._archive import installed_text
 from cdk_gpu_clusters.node.mig import fabric_manager_drop_in
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
+from rendered import rendered
 
 # Eight layouts of seven instances each, the longest text there is.
 LONGEST = plan_mig(
     "p4d.24xlarge", [MigLayout(["1g.5gb+me", *["1g.5gb"] * 6])] * 7 + [MigLayout(["1g.5gb"] * 7)]
 )
+
 LARGEST: dict[str, Any] = {
     "fleet_name": "f" * 60,
     "region": "ap-southeast-2",
@@ -71,12 +72,12 @@ def unit() -> configparser.ConfigParser:
 
 
 def test_largest_user_data_with_mig_leaves_room_for_the_users_own() -> None:
-    size = user_data_size_bytes(render_user_data(NodeSettings(**LARGEST)))
+    size = user_data_size_bytes(rendered(NodeSettings(**LARGEST)))
     assert USER_DATA_LIMIT_BYTES - size > 2_800, size
 
 
 def test_nodes_with_whole_gpus_carry_none_of_it() -> None:
-    with_mig, without = (render_user_data(settings(mig=mig)) for mig in (settings().mig, None))
+    with_mig, without = (rendered(settings(mig=mig)) for mig in (settings().mig, None))
     assert "gpu-mig" not in without
     assert len(config(without)["bootcmd"]) == 1
     assert user_data_size_bytes(with_mig) - user_data_size_bytes(without) > 1000
@@ -85,7 +86,7 @@ def test_nodes_with_whole_gpus_carry_none_of_it() -> None:
 def test_bootcmd_installs_the_settings_then_enables_and_starts_the_unit_on_the_first_boot(
     tmp_path: Path,
 ) -> None:
-    install, start = config(render_user_data(settings()))["bootcmd"]
+    install, start = config(rendered(settings()))["bootcmd"]
     assert install[2] == "gpu-node"
     assert start[:5] == ["cloud-init-per", "instance", "gpu-mig", "sh", "-c"]
     calls = tmp_path / "calls"
@@ -100,13 +101,13 @@ def test_bootcmd_installs_the_settings_then_enables_and_starts_the_unit_on_the_f
 
 
 def test_layout_is_readable_in_the_document() -> None:
-    assert "3g.20gb,1g.5gb,1g.5gb" in render_user_data(settings())
+    assert "3g.20gb,1g.5gb,1g.5gb" in rendered(settings())
 
 
 def test_settings_file_reads_the_same_in_a_shell(tmp_path: Path) -> None:
     partition = "19,19;off;1g.24gb+me.all,1g.24gb-me"
     mig = MigSettings(partition=partition, gpu_count=3, device_count=4, whole_gpu_count=1)
-    command = config(render_user_data(settings(mig=mig)))["bootcmd"][1][5]
+    command = config(rendered(settings(mig=mig)))["bootcmd"][1][5]
     text = next(part for part in command.split(PRINTED)[1:] if part.startswith("'MIG"))
     shown = subprocess.run(
         ["bash", "-euc", f'. <({PRINTED}{text.partition(" >")[0]}); printf %s "$MIG_PARTITION"'],
@@ -158,11 +159,11 @@ def test_failed_unit_keeps_the_node_out_of_its_cluster() -> None:
 def test_node_expects_its_devices_and_offers_them_as_slots() -> None:
     [environment] = [
         file["content"]
-        for file in config(render_user_data(settings()))["write_files"]
+        for file in config(rendered(settings()))["write_files"]
         if file["path"] == "/etc/gpu-cluster/node.env"
     ]
     assert "GPU_MIG_COUNT=24\n" in environment
     assert "GPU_SLOTS=24\n" in environment
     assert "GPU_ACCELERATOR_COUNT=8\n" in environment
     mixed = mig_settings(plan_mig("p4d.24xlarge", [MigLayout("9,9")] * 4 + [MigLayout.whole_gpu()] * 4))
-    assert "GPU_SLOTS=12\n" in render_user_data(settings(mig=mixed))
+    assert "GPU_SLOTS=12\n" in rendered(settings(mig=mixed))

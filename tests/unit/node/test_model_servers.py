@@ -16,13 +16,13 @@ from cdk_gpu_clusters.node import (
     check_settings,
     check_user_data,
     mig_settings,
-    render_user_data,
     user_data_size_bytes,
 )
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
 from cdk_gpu_clusters.rules.mig import plan_mig
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
+from rendered import rendered
 
 PROGRAM = "usr/local/libexec/gpu-cluster/model-servers"
 IMAGE = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/server:1"
@@ -239,9 +239,7 @@ def test_weights_elsewhere_do_not_wait_for_local_disks(servers: Servers) -> None
 
 def test_disks_are_mounted_before_the_servers_start_at_the_first_boot_and_at_every_other() -> None:
     files, part = model_server_files(LARGEST), model_server_part(LARGEST)
-    text = render_user_data(
-        node_settings(files=files, user_parts=(part,), scratch=ScratchSettings(disk_count=8))
-    )
+    text = rendered(node_settings(files=files, user_parts=(part,), scratch=ScratchSettings(disk_count=8)))
     # cloud-init runs the parts in their order, and this line waits for the unit.
     assert 0 < text.index(" systemctl start gpu-scratch") < text.index("start --no-block gpu-model-servers")
     (unit,) = [file.text for file in files if file.path.endswith("/gpu-model-servers.service")]
@@ -372,16 +370,15 @@ def node_settings(**changes: Any) -> NodeSettings:
         log_group_name="l" * 100,
         accelerator_kind="gpu",
         accelerator_count=8,
-        peer_list=False,
         **changes,
     )
 
 
 def test_56_servers_leave_room_in_the_user_data() -> None:
-    with_servers = render_user_data(
+    with_servers = rendered(
         node_settings(files=model_server_files(LARGEST), user_parts=(model_server_part(LARGEST),))
     )
-    without = render_user_data(node_settings())
+    without = rendered(node_settings())
     assert len(with_servers) - len(without) < 5_500
     assert len(with_servers) < 16_384 - 4_096, "MIG and a file system come on top"
     assert check_user_data(with_servers) == [], "ARNs are no secrets"
@@ -392,7 +389,7 @@ def test_56_servers_and_the_slices_that_they_need_fit_together() -> None:
     settings = node_settings(
         mig=mig, files=model_server_files(LARGEST), user_parts=(model_server_part(LARGEST),)
     )
-    assert USER_DATA_LIMIT_BYTES - user_data_size_bytes(render_user_data(settings)) > 1_000
+    assert USER_DATA_LIMIT_BYTES - user_data_size_bytes(rendered(settings)) > 1_000
 
 
 def test_a_literal_secret_next_to_arns_is_still_found() -> None:
@@ -400,13 +397,8 @@ def test_a_literal_secret_next_to_arns_is_still_found() -> None:
         image="x:1", plan=plan_servers("g5.2xlarge"), container_port=1, health_path="/",
         environment={"HF_TOKEN": "hf_abcdefgh"}, secrets={"A": (SECRET, "")},
     )  # fmt: skip
-    (finding,) = check_user_data(render_user_data(node_settings(user_parts=(model_server_part(settings),))))
+    (finding,) = check_user_data(rendered(node_settings(user_parts=(model_server_part(settings),))))
     assert finding.id == "GPU-UD-002"
-
-
-def test_without_the_peer_list_its_program_is_not_there(node: Any) -> None:
-    node.install(peer_list=False)
-    assert not (node.root / "usr/local/bin/gpu-peers").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tarfile
 from typing import Any
 
 import pytest
 
+INSTANCE = "i-0123456789abcdef0"
 READY, FAILED = 0, 1
 
 
@@ -26,13 +29,14 @@ def test_ready_node_checks_everything_in_order_and_continues_its_launch(
         "boot-1",
     )
     passed = [event["stage"] for event in result["events"] if event["state"] == "ok"]
-    assert passed == ["user-data", "limits", "driver", "efa", "hook"]
+    assert passed == ["driver", "fabric-manager", "efa", "limits", "user-data", "containers", "hook"]
     [action] = gpu_node.account.made("complete-lifecycle-action")
     assert action == {
         "--lifecycle-hook-name": ["ready"],
         "--auto-scaling-group-name": ["trainers-asg"],
         "--instance-id": ["i-0123456789abcdef0"],
         "--lifecycle-action-result": ["CONTINUE"],
+        "--output": ["json"],
     }
     assert [event["stage"] for event in gpu_node.account.logged] == [
         event["stage"] for event in result["events"]
@@ -41,7 +45,7 @@ def test_ready_node_checks_everything_in_order_and_continues_its_launch(
 
 
 def test_driver_that_comes_late_is_waited_for(gpu_node: Any, gpu_settings: Any) -> None:
-    gpu_node.gpus("GPU-aaaa, 1 MiB", "GPU-bbbb, 1 MiB", late=3)
+    gpu_node.gpus("GPU-aaaa, 1 MiB", "GPU-bbbb, 1 MiB", late=2)
     gpu_node.install(**gpu_settings)
     status, result = gpu_node.boot()
     assert (status, states(result, "driver")) == (READY, ["started", "waiting", "ok"])
@@ -51,7 +55,10 @@ def test_driver_that_comes_late_is_waited_for(gpu_node: Any, gpu_settings: Any) 
     ("rows", "reason"),
     [
         (["GPU-aaaa, 81559 MiB"], "driver: 1 of 2 GPUs answer"),
-        (["GPU-aaaa, 81559 MiB", "GPU-bbbb, [GPU is lost]"], "driver: 1 of 2 GPUs answer"),
+        (
+            ["GPU-aaaa, 81559 MiB", "GPU-bbbb, [GPU is lost]"],
+            "driver: 1 of 2 GPUs answer; 1, GPU-bbbb, [GPU is lost]",
+        ),
     ],
     ids=["missing", "lost"],
 )
@@ -103,7 +110,9 @@ def test_failed_script_of_the_user_fails_the_node_at_once(node: Any) -> None:
     node.install(launch_hook_name="ready")
     status, result = node.boot()
     assert (status, states(result, "user-data")) == (FAILED, ["started", "failed"])
-    assert "/var/log/cloud-init-output.log" in result["reason"]
+    assert result["reason"] == "user-data: a shell script of the user data failed"
+    assert "/var/log/cloud-init-output.log" in result["fix"]
+    assert result["fix"] in (node.root / "dev/console").read_text()
 
 
 def test_huge_pages_are_applied_and_counted(node: Any) -> None:
@@ -173,14 +182,59 @@ def test_new_instance_from_an_image_of_an_old_one_completes_its_own_launch(
     assert ids == [["i-0123456789abcdef0"], ["i-0fedcba9876543210"]]
 
 
-def test_script_that_dies_unexpectedly_abandons_with_a_reason(gpu_node: Any, gpu_settings: Any) -> None:
+def test_boot_that_breaks_abandons_with_a_reason(gpu_node: Any, gpu_settings: Any) -> None:
     gpu_node.install(**gpu_settings)
-    settings = gpu_node.root / "etc/gpu-cluster/node.env"
-    settings.write_text(settings.read_text() + "unset GPU_EFA_COUNT\n")
-    gpu_node.run("usr/local/libexec/gpu-cluster/node-boot")
+    (gpu_node.root / "usr/local/lib/gpu-cluster/gpunode/boot/extra.py").write_text(
+        "def extra_stages():\n    return 1 / 0\n"
+    )
+    assert "ZeroDivisionError" in gpu_node.boot()[1]["reason"]
     [action] = gpu_node.account.made("complete-lifecycle-action")
     assert action["--lifecycle-action-result"] == ["ABANDON"]
     assert "stopped unexpectedly" in (gpu_node.root / "dev/console").read_text()
+
+
+def test_node_that_does_not_find_out_who_it_is_fails_with_that_reason(
+    gpu_node: Any, gpu_settings: Any, imds: dict[str, str]
+) -> None:
+    del imds["instance-id"]
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
+    assert "does not say who this node is" in gpu_node.boot()[1]["reason"]
+
+
+def test_evidence_of_a_failed_node_is_in_s3_before_its_launch_is_abandoned(
+    gpu_node: Any, gpu_settings: Any
+) -> None:
+    gpu_node.gpus("GPU-aaaa, 1 MiB")
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100, evidence_uri="s3://logs/evidence/trainers")
+    gpu_node.account.denied = {"cp": 1}  # the policy may come later than the node
+    _, result = gpu_node.boot()
+    order = [name for name, _ in gpu_node.account.calls]
+    assert order.index("cp") < order.index("put-log-events") < order.index("complete-lifecycle-action")
+    [(address, bundle)] = gpu_node.account.bundles.items()
+    assert address.startswith(f"s3://logs/evidence/trainers/{INSTANCE}/")
+    assert [event["reason"] for event in result["events"] if event["stage"] == "evidence"] == [address]
+    with tarfile.open(fileobj=io.BytesIO(bundle)) as archive:
+        files: Any = {name: archive.extractfile(name) for name in archive.getnames()}
+        assert json.loads(files["reason.json"].read())["reason"] == "driver: 1 of 2 GPUs answer"
+        assert json.loads(files["boot.json"].read())["state"] == "failed"
+
+
+def test_logs_and_evidence_that_aws_does_not_take_hold_nothing_back(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.gpus("GPU-aaaa, 1 MiB")
+    gpu_node.account.denied = {"cp": 1000, "put-log-events": 1000}
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100, evidence_uri="s3://logs/evidence")
+    _, result = gpu_node.boot()
+    assert (states(result, "evidence"), states(result, "log")) == (["failed"], ["failed"])
+    [action] = gpu_node.account.made("complete-lifecycle-action")
+    assert action["--lifecycle-action-result"] == ["ABANDON"]
+
+
+def test_node_that_is_about_to_end_is_not_waited_for(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_node.install(**gpu_settings)
+    gpu_node.write("run/gpu-cluster/ending", "spot-interruption 2026-12-01T11:00:00Z\n")
+    assert gpu_node.boot()[1]["reason"] == (
+        "driver: this instance is about to end: spot-interruption 2026-12-01T11:00:00Z"
+    )
 
 
 def test_reason_with_quotes_and_newlines_stays_valid_json(gpu_node: Any, gpu_settings: Any) -> None:

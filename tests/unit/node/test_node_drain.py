@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-DRAIN = "usr/local/libexec/gpu-cluster/node-drain"
+import pytest
 
 
 def on_drain(node: Any, script: str) -> Path:
@@ -27,8 +27,8 @@ def test_termination_runs_the_users_command_and_then_completes_the_hook(
     imds["autoscaling/target-lifecycle-state"] = "Terminated"
     gpu_node.install(**gpu_settings)
     gpu_node.account.lifecycle = "Terminating:Wait"
-    on_drain(gpu_node, f'echo "$1" >>{gpu_node.root}/drained')
-    done = gpu_node.run(DRAIN)
+    on_drain(gpu_node, f'echo "$@" >>{gpu_node.root}/drained')
+    done = gpu_node.gpunode("drain")
     assert (done.returncode, done.stderr) == (0, "")
     assert events(done.stdout) == [("drain", "started"), ("drain", "ok"), ("hook", "ok")]
     assert (gpu_node.root / "drained").read_text() == "autoscaling-termination\n"
@@ -39,23 +39,27 @@ def test_termination_runs_the_users_command_and_then_completes_the_hook(
     )
 
 
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [("exec /bin/sleep 30", "still running after 1 s"), ("exit 3", "exited with 3")],
+    ids=["late", "failing"],
+)
 def test_late_or_failing_command_does_not_hold_the_instance_back(
-    gpu_node: Any, gpu_settings: Any, imds: dict[str, str]
+    gpu_node: Any, gpu_settings: Any, imds: dict[str, str], script: str, reason: str
 ) -> None:
     imds["autoscaling/target-lifecycle-state"] = "Terminated"
     gpu_node.install(**gpu_settings, drain_deadline_seconds=1)
-    for script, reason in (("exec /bin/sleep 30", "still running after 1 s"), ("exit 3", "exited with 3")):
-        gpu_node.account.lifecycle = "Terminating:Wait"
-        on_drain(gpu_node, script)
-        done = gpu_node.run(DRAIN)
-        assert events(done.stdout) == [("drain", "started"), ("drain", "failed"), ("hook", "ok")]
-        assert reason in done.stdout
+    gpu_node.account.lifecycle = "Terminating:Wait"
+    on_drain(gpu_node, script)
+    done = gpu_node.gpunode("drain")
+    assert events(done.stdout) == [("drain", "started"), ("drain", "failed"), ("hook", "ok")]
+    assert reason in done.stdout
 
 
 def test_node_without_command_and_hook_just_lets_go(node: Any, imds: dict[str, str]) -> None:
     imds["autoscaling/target-lifecycle-state"] = "Terminated"
     node.install()
-    assert events(node.run(DRAIN).stdout) == [("drain", "skipped")]
+    assert events(node.gpunode("drain").stdout) == [("drain", "skipped")]
     assert node.account.calls == []
 
 
@@ -65,9 +69,12 @@ def test_spot_notice_drains_once_and_the_hook_follows_the_groups_termination(
     imds["autoscaling/target-lifecycle-state"] = "InService"
     gpu_node.install(**gpu_settings)
     gpu_node.account.lifecycle = "Terminating:Wait"
-    on_drain(gpu_node, f'echo "$1" >>{gpu_node.root}/drained')
+    on_drain(gpu_node, f'echo "$@" >>{gpu_node.root}/drained')
     watch = subprocess.Popen(
-        ["bash", str(gpu_node.root / DRAIN)], env=gpu_node.environment, stdout=subprocess.PIPE, text=True
+        ["bash", str(gpu_node.root / "usr/local/bin/gpunode"), "drain"],
+        env=gpu_node.environment,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         time.sleep(0.3)
@@ -82,6 +89,6 @@ def test_spot_notice_drains_once_and_the_hook_follows_the_groups_termination(
     finally:
         watch.kill()
     assert events(output) == [("drain", "started"), ("drain", "ok"), ("hook", "ok")]
-    reason = (gpu_node.root / "drained").read_text()
-    assert reason.startswith('spot-interruption {"action": "terminate"')
-    assert reason.count("\n") == 1
+    reason = "spot-interruption 2026-12-01T11:00:00Z\n"
+    assert (gpu_node.root / "drained").read_text() == reason, "once"
+    assert (gpu_node.root / "run/gpu-cluster/ending").read_text() == reason, "for a boot that still goes on"

@@ -12,12 +12,13 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.xids import xids
-from cdk_gpu_clusters.node import NodeSettings, render_user_data
+from cdk_gpu_clusters.node import NodeSettings
 from cdk_gpu_clusters.node.gpu_facts import GpuFacts, gpu_facts
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.xids import read_xids
 from cdk_gpu_clusters.node.gpunode_files import GPUNODE_FOLDER, gpunode_files
 from cdk_gpu_clusters.node.node_file import check_files
+from rendered import rendered
 
 
 @pytest.fixture
@@ -85,8 +86,8 @@ def test_facts_of_a_type(name: str, facts: GpuFacts | None) -> None:
 def test_the_user_data_says_what_the_gpus_are() -> None:
     kind = {"accelerator_kind": "gpu", "accelerator_count": 8}
     facts = GpuFacts(model="RTX PRO Server 6000", nvlink_gbytes_per_s=900, minimum_driver="525.85.12")
-    document = render_user_data(NodeSettings(fleet_name="f", gpu_facts=facts, **kind))  # type: ignore[arg-type]
+    document = rendered(NodeSettings(fleet_name="f", gpu_facts=facts, **kind))  # type: ignore[arg-type]
     assert (
         "    GPU_MODEL='RTX PRO Server 6000'\n    GPU_NVLINK=900\n    GPU_MIN_DRIVER=525.85.12\n" in document
     )
-    assert "GPU_MODEL" not in render_user_data(NodeSettings(fleet_name="f", **kind))  # type: ignore[arg-type]
+    assert "GPU_MODEL" not in rendered(NodeSettings(fleet_name="f", **kind))  # type: ignore[arg-type]

@@ -23,8 +23,7 @@ def test_there_are_scripts() -> None:
         "fetch-software.sh",
         "mount-lustre.sh",
         "scratch-raid.sh",
-        "node-boot.sh",
-        "node-drain.sh",
+        "gpunode.sh",
         "gpu-peers.sh",
         "mig-apply.sh",
     }

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import subprocess
 import sys
 import tarfile
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from cdk_gpu_clusters.node import (
     USER_DATA_LIMIT_BYTES,
     LustreMount,
     NodeFile,
     NodeSettings,
-    NodeSoftware,
-    SoftwareObject,
     UserPart,
     check_user_data,
-    choose_software,
     mig_settings,
     render_user_data,
     software_archive,
+    software_files,
     user_data_size_bytes,
 )
 from cdk_gpu_clusters.node._archive import archive
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
+from cdk_gpu_clusters.node.software import user_data_files
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
+from rendered import SOFTWARE, rendered
 
-OBJECT = SoftwareObject(bucket_name="b" * 63, object_key="k" * 68, sha256="s" * 64)
 SERVERS = ServerSettings(
     image="123456789012.dkr.ecr.ap-southeast-2.amazonaws.com/team/server:2026-11-01",
     plan=plan_servers("p4d.24xlarge", ServerSlots.per_mig_slice(56)),
@@ -45,13 +43,6 @@ SERVERS = ServerSettings(
 
 def settings(**changes: Any) -> NodeSettings:
     return NodeSettings(**{"fleet_name": "trainers", **changes})
-
-
-def padded(length: int, **changes: Any) -> NodeSettings:
-    """Settings whose user data, all inline, has that length."""
-    part = UserPart(content_type="text/x-shellscript", body="#!/bin/sh\n#")
-    base = user_data_size_bytes(render_user_data(settings(user_parts=(part,), **changes)))
-    return settings(user_parts=(replace(part, body=part.body + "x" * (length - base)),), **changes)
 
 
 def split_gpus_with_servers() -> NodeSettings:
@@ -74,83 +65,67 @@ def members(content: bytes) -> dict[str, tarfile.TarInfo]:
         return {member.name: member for member in tar.getmembers()}
 
 
-@pytest.mark.parametrize(
-    ("length", "software"),
-    [
-        (10_000, NodeSoftware.INLINE),
-        (USER_DATA_LIMIT_BYTES, NodeSoftware.INLINE),
-        (USER_DATA_LIMIT_BYTES + 1, NodeSoftware.ASSET),
-    ],
-)
-def test_files_stay_in_the_user_data_as_long_as_it_fits(length: int, software: NodeSoftware) -> None:
-    assert choose_software(padded(length)) is software
+def test_what_counts_is_the_size_at_deployment_not_that_of_tokens() -> None:
+    document = rendered(settings(log_group_name="/gpu/trainers"))
+    part = UserPart(content_type="text/x-shellscript", body="#!/bin/sh\n#" + "x" * (16_100 - len(document)))
+    close = settings(log_group_name="/gpu/trainers", user_parts=(part,))
+    assert check_user_data(rendered(close)) == []
+    for token in ("${Token[TOKEN.7]}", "${Token[TOKEN.12345]}", "${Token[Servers.Logs.Name.7]}"):
+        document = rendered(replace(close, log_group_name=f"{token}{token}"))
+        assert len(document) < USER_DATA_LIMIT_BYTES
+        assert [finding.id for finding in check_user_data(document)] == ["GPU-UD-001"]
 
 
-@pytest.mark.parametrize(
-    "token", ["${Token[TOKEN.7]}", "${Token[TOKEN.12345]}", "${Token[Servers.Logs.Name.7]}"]
-)
-def test_what_counts_is_the_size_at_deployment_not_that_of_tokens(token: str) -> None:
-    close = padded(16_300, log_group_name="/gpu/trainers")
-    assert choose_software(close) is NodeSoftware.INLINE
-    unknown = replace(close, log_group_name=token)
-    document = render_user_data(unknown)
-    assert len(document) < USER_DATA_LIMIT_BYTES
-    assert choose_software(unknown) is NodeSoftware.ASSET
-    assert [finding.id for finding in check_user_data(document)] == ["GPU-UD-001"]
-
-
-def test_the_largest_node_fits_with_its_files_in_s3() -> None:
-    largest = split_gpus_with_servers()
-    assert user_data_size_bytes(render_user_data(largest)) > USER_DATA_LIMIT_BYTES
-    assert choose_software(largest) is NodeSoftware.ASSET
-    document = render_user_data(largest, OBJECT)
+def test_the_largest_node_leaves_room_in_its_user_data() -> None:
+    document = rendered(split_gpus_with_servers())
     assert check_user_data(document) == []
     assert USER_DATA_LIMIT_BYTES - user_data_size_bytes(document) > 5 * 1024, user_data_size_bytes(document)
 
 
 def test_the_boot_needs_the_object_and_its_digest_first() -> None:
-    document = render_user_data(settings(mounts=split_gpus_with_servers().mounts), OBJECT)
+    document = rendered(settings(mounts=split_gpus_with_servers().mounts))
     script = document.split("Content-Type: text/x-shellscript\n\n")[1].split("\n--gpu-cluster-node")[0]
     assert script.splitlines()[1] == (
-        f"/usr/local/libexec/gpu-cluster/fetch-software {'b' * 63} {'k' * 68} {'s' * 64} || exit 1"
+        f"/usr/local/libexec/gpu-cluster/fetch-software {'b' * 63} {'k' * 68} {'5' * 64} || exit 1"
     )
 
 
 def test_tokens_of_the_object_survive_verbatim() -> None:
-    token = replace(OBJECT, bucket_name="${Token[AWS.Bucket.3]}", object_key="${Token[Key.4]}")
+    token = replace(SOFTWARE, bucket_name="${Token[AWS.Bucket.3]}", object_key="${Token[Key.4]}")
     assert "'${Token[AWS.Bucket.3]}' '${Token[Key.4]}'" in render_user_data(settings(), token)
-
-
-def test_a_node_whose_files_fit_carries_nothing_of_s3() -> None:
-    document = render_user_data(settings())
-    assert "fetch-software" not in document
-    late = NodeFile(path="/etc/x", text="a", early=False)
-    early = replace(late, early=True)
-    assert render_user_data(settings(files=(late,))) == render_user_data(settings(files=(early,)))
 
 
 def test_every_file_travels_once_and_only_what_can_wait_through_s3() -> None:
     largest = replace(
         split_gpus_with_servers(), files=(*model_server_files(SERVERS), NodeFile(path="/etc/early", text="a"))
     )
-    waiting = set(members(software_archive(largest)))
+    waiting = set(members(software_archive(largest.files)))
     assert {
-        "usr/local/libexec/gpu-cluster/node-boot",
+        "usr/local/bin/gpunode",
+        "usr/local/lib/gpu-cluster/gpunode/__main__.py",
         "usr/local/libexec/gpu-cluster/mount-lustre",
         "usr/local/libexec/gpu-cluster/model-servers",
         "etc/gpu-cluster/haproxy.cfg",
     } <= waiting
-    assert waiting.isdisjoint(
-        {
-            "usr/local/libexec/gpu-cluster/lib.sh",
-            "usr/local/libexec/gpu-cluster/mig-apply",
-            "usr/local/libexec/gpu-cluster/fetch-software",
-            "etc/systemd/system/gpu-mig.service",
-            "etc/systemd/system.conf.d/90-gpu-cluster.conf",
-            "etc/security/limits.d/99-gpu-cluster.conf",
-            "etc/early",
-        }
-    )
+    carried = {file.path.lstrip("/") for file in user_data_files(largest)}
+    assert carried == {
+        "usr/local/libexec/gpu-cluster/lib.sh",
+        "usr/local/libexec/gpu-cluster/mig-apply",
+        "usr/local/libexec/gpu-cluster/fetch-software",
+        "etc/systemd/system/gpu-mig.service",
+        "etc/systemd/system.conf.d/90-gpu-cluster.conf",
+        "etc/security/limits.d/99-gpu-cluster.conf",
+        "etc/early",
+    }
+    assert waiting.isdisjoint(carried)
+
+
+def test_every_program_of_a_unit_is_there_and_can_be_run() -> None:
+    files = {file.path: file for file in (*software_files(), *user_data_files(split_gpus_with_servers()))}
+    units = [file for path, file in files.items() if path.endswith(".service")]
+    programs = [word for unit in units for word in re.findall(r"^ExecStart=(\S+)", unit.text, re.MULTILINE)]
+    assert len(programs) == len(units) >= 7
+    assert [files[program].mode for program in programs] == [0o755] * len(programs)
 
 
 def test_archives_have_the_same_bytes_on_every_machine() -> None:
@@ -165,30 +140,27 @@ def test_archives_have_the_same_bytes_on_every_machine() -> None:
 def test_another_process_makes_the_same_archive() -> None:
     code = (
         "import hashlib; from cdk_gpu_clusters.node import *\n"
-        "print(hashlib.sha256(software_archive(NodeSettings(fleet_name='trainers'))).hexdigest())"
+        "print(hashlib.sha256(software_archive()).hexdigest())"
     )
     environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo"}
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)  # fmt: skip
-    assert done.stdout.strip() == hashlib.sha256(software_archive(settings())).hexdigest()
+    assert done.stdout.strip() == hashlib.sha256(software_archive()).hexdigest()
 
 
-def test_what_varies_between_fleets_of_a_kind_is_not_in_the_archive() -> None:
-    plain = software_archive(settings())
-    named = settings(
-        fleet_name="other", region="eu-west-1", boot_deadline_seconds=60, extra_environment={"A": "1"}
-    )
-    assert software_archive(named) == plain
-    assert software_archive(settings(peer_list=False)) != plain
+def test_fleets_without_late_files_of_their_own_have_the_same_archive() -> None:
+    assert software_archive([NodeFile(path="/etc/x", text="a")]) == software_archive()
+    own = members(software_archive([NodeFile(path="/etc/x", text="a", mode=0o600, early=False)]))
+    assert own.keys() - members(software_archive()).keys() == {"etc/x"}
+    assert own["etc/x"].mode == 0o600
 
 
-def test_what_does_not_fit_either_way_is_refused_with_the_way_out() -> None:
+def test_what_does_not_fit_is_refused_with_the_way_out() -> None:
     big = settings(files=(NodeFile(path="/etc/x", text=NOISE),))
-    [finding] = check_user_data(render_user_data(big, OBJECT))
+    [finding] = check_user_data(rendered(big))
     assert finding.id == "GPU-UD-001"
     assert "early=False" in str(finding.fix)
     waits = settings(files=(NodeFile(path="/etc/x", text=NOISE, early=False),))
-    assert choose_software(waits) is NodeSoftware.ASSET
-    assert check_user_data(render_user_data(waits, OBJECT)) == []
+    assert check_user_data(rendered(waits)) == []
 
 
 # Text that no compression makes small.

@@ -17,9 +17,9 @@ from cdk_gpu_clusters.node import (
     check_settings,
     check_storage,
     checkpoint_environment,
-    render_user_data,
     user_data_size_bytes,
 )
+from rendered import rendered
 
 # Names as long as AWS gives them.
 DNS = "fs-0123456789abcdef0.fsx.ap-southeast-2.amazonaws.com"
@@ -30,7 +30,7 @@ def mount(point: str = "/fsx", **changes: Any) -> LustreMount:
 
 
 def text_of(**settings: Any) -> str:
-    return render_user_data(NodeSettings(fleet_name="trainers", **settings))
+    return rendered(NodeSettings(fleet_name="trainers", **settings))
 
 
 def test_tokens_of_a_mount_stay_verbatim_in_plain_text() -> None:
@@ -53,46 +53,53 @@ def test_node_without_mounts_gets_nothing_of_them() -> None:
         assert word not in plain
 
 
+def started(tmp_path: Path, **settings: Any) -> list[str]:
+    """What the script of the user data runs, on a node where everything but a start that waits succeeds."""
+    script = (
+        text_of(**settings).split("Content-Type: text/x-shellscript\n\n")[1].split("--gpu-cluster-node")[0]
+    )
+    for tool in ("systemctl", "timeout", "fetch-software"):
+        (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} "$@"\n[ {tool} != timeout ]\n')
+        (tmp_path / tool).chmod(0o755)
+    script = script.replace("/usr/local/libexec/gpu-cluster/", "")
+    done = subprocess.run(
+        ["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, check=True, capture_output=True, text=True
+    )
+    fetch, *rest = done.stdout.splitlines()
+    assert fetch.startswith("fetch-software ")
+    return rest
+
+
+BOOT = [
+    "systemctl enable gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer",
+    "systemctl start --no-block gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer",
+]
+
+
 @pytest.mark.parametrize(
-    ("settings", "files"),
+    ("settings", "units"),
     [
-        ({}, set()),
-        ({"mounts": (mount(),)}, {"mount-lustre", "storage.sh", "gpu-lustre.service"}),
-        ({"scratch": ScratchSettings(disk_count=8)}, {"scratch-raid", "storage.sh", "gpu-scratch.service"}),
+        ({}, ""),
+        ({"mounts": (mount(),)}, "gpu-lustre"),
+        ({"scratch": ScratchSettings(disk_count=8)}, "gpu-scratch"),
     ],
     ids=["none", "lustre", "scratch"],
 )
-def test_only_what_is_used_is_installed(node: Any, settings: dict[str, Any], files: set[str]) -> None:
-    node.install(**settings)
-    installed = {path.name: path for path in node.root.rglob("*") if path.is_file()}
-    storage = {"mount-lustre", "scratch-raid", "storage.sh", "gpu-lustre.service", "gpu-scratch.service"}
-    assert storage & set(installed) == files
-    for unit in (name for name in files if name.endswith(".service")):
-        [command] = [
-            line for line in installed[unit].read_text().splitlines() if line.startswith("ExecStart=")
-        ]
-        script = node.root / command.removeprefix("ExecStart=/")
-        assert script.stat().st_mode & 0o777 == 0o755
+def test_only_what_is_used_is_enabled_and_started(
+    tmp_path: Path, settings: dict[str, Any], units: str
+) -> None:
+    storage = [f"systemctl enable {units}", f"timeout 900 systemctl start {units}"] if units else []
+    assert started(tmp_path, **settings) == [*storage, *BOOT]
 
 
 def test_users_scripts_find_the_mounts_and_a_failed_mount_does_not_stop_them(tmp_path: Path) -> None:
-    document = text_of(mounts=(mount(),), scratch=ScratchSettings(disk_count=8), boot_deadline_seconds=600)
-    script = document.split("Content-Type: text/x-shellscript\n\n")[1].split("--gpu-cluster-node")[0]
-    for tool in ("systemctl", "timeout"):
-        (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} "$@"\n[ {tool} != timeout ]\n')
-        (tmp_path / tool).chmod(0o755)
-    done = subprocess.run(
-        ["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, check=False, capture_output=True, text=True
-    )
-    assert (done.returncode, done.stdout.splitlines()) == (
-        0,
-        [
-            "systemctl enable gpu-scratch gpu-lustre",
-            "timeout 600 systemctl start gpu-scratch gpu-lustre",
-            "systemctl enable gpu-node-boot gpu-node-drain",
-            "systemctl start --no-block gpu-node-boot gpu-node-drain",
-        ],
-    )
+    assert started(
+        tmp_path, mounts=(mount(),), scratch=ScratchSettings(disk_count=8), boot_deadline_seconds=600
+    ) == [
+        "systemctl enable gpu-scratch gpu-lustre",
+        "timeout 600 systemctl start gpu-scratch gpu-lustre",
+        *BOOT,
+    ]
 
 
 def test_units_come_back_after_a_reboot_and_before_jobs() -> None:
@@ -122,7 +129,7 @@ def test_directories_reach_login_sessions() -> None:
 
 
 def test_everything_at_once_fits_with_room_for_a_users_script() -> None:
-    document = render_user_data(
+    document = rendered(
         NodeSettings(
             fleet_name="f" * 60, region="ap-southeast-2", launch_hook_name="h" * 80, terminate_hook_name="t" * 80,
             log_group_name="/gpu-clusters/" + "l" * 80, accelerator_kind="gpu", accelerator_count=8,

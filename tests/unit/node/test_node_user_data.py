@@ -18,9 +18,9 @@ from cdk_gpu_clusters.node import (
     check_settings,
     check_user_data,
     nccl_environment,
-    render_user_data,
     user_data_size_bytes,
 )
+from rendered import SOFTWARE, rendered
 
 TOKENS = {
     "fleet_name": "${Token[Fleet.1]}",
@@ -74,7 +74,7 @@ def test_document_is_plain_cloud_config_then_script_then_the_users_parts_in_orde
         UserPart(content_type="text/x-shellscript", body="#!/bin/sh\necho one\n"),
         UserPart(content_type="text/cloud-config", body="packages: [htop]\n"),
     )
-    document = render_user_data(settings(user_parts=user))
+    document = rendered(settings(user_parts=user))
     kinds = [part.get_content_type() for part in parts(document)]
     assert kinds == ["text/cloud-config", "text/x-shellscript", "text/x-shellscript", "text/cloud-config"]
     assert [part.get_payload() for part in parts(document)[2:]] == [part.body for part in user]
@@ -84,30 +84,28 @@ def test_document_is_plain_cloud_config_then_script_then_the_users_parts_in_orde
 
 def test_cloud_config_of_the_user_adds_to_ours_and_does_not_replace_it() -> None:
     user = UserPart(content_type="text/cloud-config", body="write_files: []\n")
-    ours, _, theirs = parts(render_user_data(settings(user_parts=(user,))))
+    ours, _, theirs = parts(rendered(settings(user_parts=(user,))))
     assert theirs["X-Merge-Type"].startswith("list(append)")
     assert ours["X-Merge-Type"] is None
 
 
 def test_boundary_is_never_inside_a_users_part() -> None:
     body = "#!/bin/sh\ncat <<END\n--gpu-cluster-node\n--gpu-cluster-node-\nEND\n"
-    document = render_user_data(
-        settings(user_parts=(UserPart(content_type="text/x-shellscript", body=body),))
-    )
+    document = rendered(settings(user_parts=(UserPart(content_type="text/x-shellscript", body=body),)))
     assert len(parts(document)) == 3
     assert parts(document)[2].get_payload() == body
 
 
 @pytest.mark.parametrize("value", TOKENS.values())
 def test_tokens_survive_verbatim_in_plain_text(value: str) -> None:
-    document = render_user_data(settings(**TOKENS))
+    document = rendered(settings(**TOKENS))
     assert f"='{value}'" in written(document, "/etc/gpu-cluster/node.env")
 
 
 def test_every_value_reaches_the_shell_unchanged(tmp_path: Path) -> None:
     fleet = 'it\'s a $(trap) `here` \\ "there" # and more'
     environment = tmp_path / "node.env"
-    environment.write_text(written(render_user_data(settings(fleet_name=fleet)), "/etc/gpu-cluster/node.env"))
+    environment.write_text(written(rendered(settings(fleet_name=fleet)), "/etc/gpu-cluster/node.env"))
     shown = subprocess.run(
         ["bash", "-euc", f'. {environment}; printf %s "$GPU_FLEET"'],
         capture_output=True,
@@ -117,45 +115,40 @@ def test_every_value_reaches_the_shell_unchanged(tmp_path: Path) -> None:
     assert shown.stdout == fleet
 
 
-def test_scripts_units_and_limits_are_installed_with_their_modes(tmp_path: Path) -> None:
-    install_archive(render_user_data(settings()), tmp_path)
+def test_what_is_early_is_installed_with_its_modes(tmp_path: Path) -> None:
+    install_archive(rendered(settings()), tmp_path)
     modes = {
         str(path.relative_to(tmp_path)): oct(path.stat().st_mode & 0o777)
         for path in tmp_path.rglob("*")
         if path.is_file()
     }
     assert modes == {
-        "usr/local/bin/gpu-peers": "0o755",
         "usr/local/libexec/gpu-cluster/lib.sh": "0o644",
-        "usr/local/libexec/gpu-cluster/node-boot": "0o755",
-        "usr/local/libexec/gpu-cluster/node-drain": "0o755",
-        "etc/systemd/system/gpu-node-boot.service": "0o644",
-        "etc/systemd/system/gpu-node-drain.service": "0o644",
+        "usr/local/libexec/gpu-cluster/fetch-software": "0o755",
         "etc/systemd/system.conf.d/90-gpu-cluster.conf": "0o644",
         "etc/security/limits.d/99-gpu-cluster.conf": "0o644",
     }
     limits = (tmp_path / "etc/security/limits.d/99-gpu-cluster.conf").read_text()
     assert "* hard memlock unlimited" in limits
-    for unit, script in (("boot", "node-boot"), ("drain", "node-drain")):
-        text = (tmp_path / f"etc/systemd/system/gpu-node-{unit}.service").read_text()
-        [command] = [
-            line.removeprefix("ExecStart=") for line in text.splitlines() if line.startswith("ExecStart=")
-        ]
-        assert (tmp_path / command.lstrip("/")).name == script
-        assert (tmp_path / command.lstrip("/")).exists()
 
 
-def test_start_script_starts_what_it_enables_without_waiting_for_itself() -> None:
-    script = parts(render_user_data(settings()))[1].get_payload()
-    assert "systemctl start --no-block gpu-node-boot gpu-node-drain" in script
-    assert "gpu-node-drain" not in parts(render_user_data(settings(watch_drain=False)))[1].get_payload()
+def test_start_script_fetches_and_then_starts_without_waiting_for_itself() -> None:
+    script = parts(rendered(settings()))[1].get_payload()
+    fetch, _, start = script.partition(" || exit 1\n")
+    assert fetch.split()[1:] == [
+        "/usr/local/libexec/gpu-cluster/fetch-software", SOFTWARE.bucket_name, SOFTWARE.object_key, SOFTWARE.sha256
+    ]  # fmt: skip
+    assert (
+        "systemctl start --no-block gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer" in start
+    )
+    assert "gpu-node-drain" not in parts(rendered(settings(watch_drain=False)))[1].get_payload()
 
 
 def test_document_is_the_same_every_time_and_in_every_process() -> None:
-    document = render_user_data(NodeSettings(**LARGEST))
+    document = rendered(NodeSettings(**LARGEST))
     code = (
-        "import sys; from cdk_gpu_clusters.node import *\n"
-        f"sys.stdout.write(render_user_data(NodeSettings(**{LARGEST!r}))); assert 'aws_cdk' not in sys.modules"
+        "import sys; from rendered import *\n"
+        f"sys.stdout.write(rendered(NodeSettings(**{LARGEST!r}))); assert 'aws_cdk' not in sys.modules"
     )
     again = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment()
@@ -168,7 +161,7 @@ def _environment() -> dict[str, str]:
 
 
 def test_largest_settings_leave_room_for_later_parts() -> None:
-    size = user_data_size_bytes(render_user_data(NodeSettings(**LARGEST)))
+    size = user_data_size_bytes(rendered(NodeSettings(**LARGEST)))
     assert USER_DATA_LIMIT_BYTES - size > 6 * 1024, size
 
 
@@ -189,7 +182,7 @@ def test_user_overrides_and_removes_nccl_defaults() -> None:
         nccl_environment={"FI_PROVIDER": None, "NCCL_SOCKET_IFNAME": "en", "NCCL_DEBUG": "INFO"},
         extra_environment={"HF_HOME": "/fsx/a b"},
     )  # fmt: skip
-    document = render_user_data(given)
+    document = rendered(given)
     lines = written(document, "/etc/nccl.conf").splitlines()
     assert lines[1:] == ["NCCL_DEBUG=INFO", "NCCL_SOCKET_IFNAME=en"]
     assert "=" not in lines[0], "NCCL would take the comment for a variable"
@@ -197,9 +190,9 @@ def test_user_overrides_and_removes_nccl_defaults() -> None:
 
 
 def test_huge_pages_are_left_to_the_efa_installer_unless_asked_for() -> None:
-    assert "nr_hugepages" not in render_user_data(settings())
+    assert "nr_hugepages" not in rendered(settings())
     path = "/etc/sysctl.d/99-gpu-cluster.conf"
-    assert written(render_user_data(settings(huge_pages=5128)), path) == "vm.nr_hugepages = 5128\n"
+    assert written(rendered(settings(huge_pages=5128)), path) == "vm.nr_hugepages = 5128\n"
 
 
 def test_enum_members_are_written_as_their_values() -> None:
@@ -208,7 +201,7 @@ def test_enum_members_are_written_as_their_values() -> None:
     class Kind(str, Enum):
         GPU = "gpu"
 
-    document = render_user_data(settings(accelerator_kind=Kind.GPU, accelerator_count=8))
+    document = rendered(settings(accelerator_kind=Kind.GPU, accelerator_count=8))
     assert "GPU_ACCELERATOR=gpu\n" in written(document, "/etc/gpu-cluster/node.env")
 
 
@@ -227,7 +220,7 @@ def test_accelerators_that_contradict_themselves_are_refused(wrong: dict[str, An
 
 def test_too_long_document_names_the_biggest_part_and_the_way_out() -> None:
     part = UserPart(content_type="text/x-shellscript", body="#!/bin/sh\n" + "# padding\n" * 1500)
-    [finding] = check_user_data(render_user_data(settings(user_parts=(part,))))
+    [finding] = check_user_data(rendered(settings(user_parts=(part,))))
     assert finding.id == "GPU-UD-001"
     assert "part 3 (text/x-shellscript) 15,0" in finding.cause
     assert "16,384" in finding.allowed
@@ -236,7 +229,7 @@ def test_too_long_document_names_the_biggest_part_and_the_way_out() -> None:
 
 @pytest.mark.parametrize(("over", "ids"), [(0, []), (1, ["GPU-UD-001"])])
 def test_limit_is_exact(over: int, ids: list[str]) -> None:
-    document = render_user_data(settings())
+    document = rendered(settings())
     document += " " * (USER_DATA_LIMIT_BYTES - len(document) + over)
     assert [finding.id for finding in check_user_data(document)] == ids
 
@@ -254,7 +247,7 @@ def test_limit_is_exact(over: int, ids: list[str]) -> None:
 )
 def test_secrets_are_found_with_their_line_and_never_repeated(line: str, severity: str) -> None:
     part = UserPart(content_type="text/x-shellscript", body=f"#!/bin/sh\n{line}\n")
-    document = render_user_data(settings(user_parts=(part,)))
+    document = rendered(settings(user_parts=(part,)))
     [finding] = check_user_data(document)
     assert (finding.id, finding.severity.value) == ("GPU-UD-002", severity)
     assert document.splitlines()[int(finding.got.removeprefix("line ")) - 1] == line
@@ -280,7 +273,7 @@ def test_references_to_secrets_are_not_secrets(line: str) -> None:
 
 
 def test_own_document_is_clean() -> None:
-    assert check_user_data(render_user_data(NodeSettings(**LARGEST))) == []
+    assert check_user_data(rendered(NodeSettings(**LARGEST))) == []
     assert check_settings(NodeSettings(**LARGEST)) == []
 
 

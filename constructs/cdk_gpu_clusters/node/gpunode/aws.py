@@ -8,7 +8,14 @@ from typing import Any
 
 from .command import Outcome, run
 
-_ENVIRONMENT = {"AWS_PAGER": "", "AWS_RETRY_MODE": "standard", "AWS_MAX_ATTEMPTS": "5"}
+_ENVIRONMENT = {
+    "AWS_PAGER": "",
+    "AWS_RETRY_MODE": "standard",
+    "AWS_MAX_ATTEMPTS": "5",
+    # By default it asks the metadata service for credentials once, and waits 1 s.
+    "AWS_METADATA_SERVICE_TIMEOUT": "5",
+    "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "3",
+}
 
 
 class AwsError(Exception):

@@ -7,15 +7,19 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from . import paths
 from .actions.choice import orchestrator_of
+from .aws import AwsError
 from .boot.boot import boot
 from .boot.stages import stages_of
 from .checks.report import as_json, as_table
 from .checks.verify import checks_of, verify, worst
 from .drain.service import watch_for_end
 from .events import Events
+from .last_words import collector, teller
 from .lustre.command import add_lustre_efa
 from .node import this_node
+from .shipping import ship
 from .topology.commands import add_topology_commands
 from .watch.service import watch
 
@@ -58,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.set_defaults(run=_watch)
     command = commands.add_parser("drain", help="wait for the end of this node, and drain it")
     command.set_defaults(run=_drain)
+    command = commands.add_parser("ship", help="carry what was recorded to CloudWatch Logs")
+    command.set_defaults(run=_ship)
     add_topology_commands(commands)
     add_lustre_efa(commands)
     given = parser.parse_args(arguments)
@@ -66,8 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _boot(_: argparse.Namespace) -> int:
     node = this_node()
+    # Without its id it could not complete its launch: waited for as long as anything else.
+    while not node.instance_id and paths.uptime_seconds() < node.settings.number("boot_deadline", 900):
+        node = this_node()
     events = Events(node.instance_id)
-    return boot(node, events, stages_of(node), tell=lambda: None, collect=lambda _: None)
+    return boot(node, events, stages_of, tell=teller(node, events), collect=collector(node, events))
 
 
 def _verify(given: argparse.Namespace) -> int:
@@ -95,7 +104,19 @@ def _drain(_: argparse.Namespace) -> int:
     if not node.instance_id:
         return _nobody()
     events = Events(node.instance_id)
-    return watch_for_end(node, events, orchestrator=orchestrator_of(node), tell=lambda: None)
+    return watch_for_end(node, events, orchestrator=orchestrator_of(node), tell=teller(node, events))
+
+
+def _ship(_: argparse.Namespace) -> int:
+    node = this_node()
+    if not node.instance_id:
+        return _nobody()
+    try:
+        ship(node, "events", stream=node.instance_id)
+    except AwsError as fault:
+        sys.stderr.write(f"the records stay here for now: {fault}\n")
+        return _NOT_NOW
+    return 0
 
 
 def _nobody() -> int:

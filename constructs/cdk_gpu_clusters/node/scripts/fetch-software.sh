@@ -2,7 +2,7 @@
 # Fetches the files of this node that its user data has no room for, and unpacks them at the root:
 # fetch-software BUCKET KEY SHA256. It tries until the boot's deadline, since the role's policy and the route to S3 may
 # come later than the node, and unpacks nothing but the very bytes that were deployed. The boot checks are among these
-# files: where they are missing, this script says why and abandons the launch in their place.
+# files: where they are missing or do not run, this script says why and abandons the launch in their place.
 set -euo pipefail
 # shellcheck source=lib.sh
 . "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"
@@ -73,6 +73,7 @@ command -v aws >/dev/null || fail "the image has no AWS CLI: bake it in"
 fetch
 tar -xf "$ARCHIVE" -C "$ROOT/"
 rm -f "$ARCHIVE"
+SAID=$("$ROOT/usr/local/bin/gpunode" --help 2>&1) || fail "${SAID##*$'\n'}"
 systemctl daemon-reload
 trap - EXIT
 event software ok "$OBJECT" "$SECONDS"

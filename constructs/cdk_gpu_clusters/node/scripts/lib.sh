@@ -8,8 +8,6 @@ shopt -s inherit_errexit
 ROOT=${GPU_CLUSTER_ROOT:-}
 IMDS=${GPU_CLUSTER_IMDS:-http://169.254.169.254}
 STATE_DIR=$ROOT/var/lib/gpu-cluster
-# Why this instance ends, as gpu-node-drain has seen during this boot.
-ENDING=$ROOT/run/gpu-cluster/ending
 EVENTS=()
 PATH=$PATH:/usr/local/bin:/opt/amazon/efa/bin:/opt/aws/neuron/bin
 export AWS_RETRY_MODE=standard AWS_MAX_ATTEMPTS=5 AWS_PAGER=

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 from .. import paths
 from ..events import Events
 from ..lifecycle import complete_hook
 from ..node import Node
-from .stage import Stage, State, Verdict, pass_stage
+from .stage import Stage, State, pass_stage
 
 _READY, _FAILED = 0, 1
 # The answer must still get out when the stages used up all their time.
@@ -20,7 +21,7 @@ _HOOK_MARGIN_SECONDS = 300
 def boot(
     node: Node,
     events: Events,
-    stages: Sequence[Stage],
+    stages: Callable[[Node], Iterable[Stage]],
     *,
     tell: Callable[[], None],
     collect: Callable[[str], None],
@@ -33,7 +34,7 @@ def boot(
     Args:
         node: This node.
         events: Where it is told.
-        stages: What must hold.
+        stages: Gives what must hold.
         tell: Carries the events to AWS.
         collect: Keeps the evidence of a failure, given its reason, where it outlives the node.
 
@@ -44,20 +45,36 @@ def boot(
     events.write("node", "started")
     _write_result(node, events, "starting", "", first_boot=launch.is_first)
     until = node.settings.number("boot_deadline", 900)
-    for stage in stages:
-        verdict = pass_stage(stage, node, events, until_uptime_seconds=until)
-        if verdict.state is State.FAILED:
-            reason = f"{stage.name}: {verdict.reason}"
-            _fail(node, events, verdict, reason, first_boot=launch.is_first)
-            collect(reason)
-            tell()
-            launch.complete("ABANDON", until)
-            return _FAILED
-    events.write("node", "ready", seconds=paths.uptime_seconds())
-    _write_result(node, events, "ready", "", first_boot=launch.is_first)
-    launch.complete("CONTINUE", until)
-    tell()
-    return _READY
+    reason, fix = _first_failure(node, events, stages, until)
+    state = "failed" if reason else "ready"
+    events.write("node", state, reason, seconds=paths.uptime_seconds(), **({"fix": fix} if fix else {}))
+    _write_result(node, events, state, reason, first_boot=launch.is_first, fix=fix)
+    if reason:
+        _tell_console(node, f"{reason}: {fix}" if fix else reason)
+        collect(reason)
+        tell()
+        launch.complete("ABANDON", until)
+    else:
+        launch.complete("CONTINUE", until)
+        tell()
+    _write_result(node, events, state, reason, first_boot=launch.is_first, fix=fix)
+    return _FAILED if reason else _READY
+
+
+def _first_failure(
+    node: Node, events: Events, stages: Callable[[Node], Iterable[Stage]], until: float
+) -> tuple[str, str]:
+    """Why the node is not ready, and what to do about it; empty once all stages hold."""
+    if not node.instance_id:
+        return "the instance metadata service does not say who this node is", "is it enabled, for IMDSv2?"
+    try:
+        for stage in stages(node):
+            verdict = pass_stage(stage, node, events, until_uptime_seconds=until)
+            if verdict.state is State.FAILED:
+                return f"{stage.name}: {verdict.reason}", verdict.fix
+    except Exception as fault:  # noqa: BLE001 - a node fails with a reason, never without one
+        return f"gpunode boot stopped unexpectedly: {type(fault).__name__}: {fault}", ""
+    return "", ""
 
 
 class _Launch:
@@ -81,15 +98,14 @@ class _Launch:
         if not hook or complete_hook(
             self._node, self._events, hook, result, phase="Pending", until_uptime_seconds=until
         ):
-            self._marker.touch()
+            with suppress(OSError):  # a later boot then finds nothing to complete
+                self._marker.touch()
 
 
-def _fail(node: Node, events: Events, verdict: Verdict, reason: str, *, first_boot: bool) -> None:
-    events.write("node", "failed", reason, seconds=paths.uptime_seconds(), fix=verdict.fix)
-    _write_result(node, events, "failed", reason, first_boot=first_boot, fix=verdict.fix)
+def _tell_console(node: Node, words: str) -> None:
     try:
         console = paths.below("/dev/console")
-        console.write_text(f"gpunode: {node.instance_id} failed: {reason}\n", encoding="utf-8")
+        console.write_text(f"gpu-node-boot: {node.instance_id} failed: {words}\n", encoding="utf-8")
     except OSError as fault:
         sys.stderr.write(f"no console: {fault}\n")
 
@@ -108,4 +124,7 @@ def _write_result(
         "uptime_seconds": int(paths.uptime_seconds()),
         "events": events.written,
     }
-    paths.write_atomically(paths.state_folder() / "boot.json", json.dumps(result) + "\n")
+    try:
+        paths.write_atomically(paths.state_folder() / "boot.json", json.dumps(result) + "\n")
+    except OSError as fault:
+        sys.stderr.write(f"boot.json cannot be written: {fault}\n")
