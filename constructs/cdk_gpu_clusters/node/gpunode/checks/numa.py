@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from .. import efa, paths
 from ..node import Node
+from ..pci import numa_node, pci_device
 from .check import Result, Severity
 from .gpu_rows import gpu_rows
 
@@ -14,7 +13,7 @@ _NAME = "numa"
 
 def check_numa(node: Node) -> list[Result]:
     """Map devices to NUMA nodes; on a system with several, a device of none cannot be pinned."""
-    devices = {device.name: _node_of(device / "device") for device in efa.devices()}
+    devices = {device.name: numa_node(device / "device") for device in efa.devices()}
     if node.settings.text("accelerator") == "gpu":
         devices = {**_gpus(), **devices}
     online = paths.read_text(paths.below("/sys/devices/system/node/online")).strip() or "0"
@@ -33,19 +32,5 @@ def check_numa(node: Node) -> list[Result]:
 
 def _gpus() -> dict[str, int]:
     return {
-        f"GPU{row['index']}": _node_of(paths.below(f"/sys/bus/pci/devices/{_sysfs(row['pci.bus_id'])}"))
-        for row in gpu_rows(["pci.bus_id"])
+        f"GPU{row['index']}": numa_node(pci_device(row["pci.bus_id"])) for row in gpu_rows(["pci.bus_id"])
     }
-
-
-def _sysfs(address: str) -> str:
-    """nvidia-smi's `00000000:1B:00.0` as the kernel writes it, `0000:1b:00.0`."""
-    domain, _, rest = address.lower().partition(":")
-    return f"{domain[-4:]}:{rest}"
-
-
-def _node_of(device: Path) -> int:
-    try:
-        return int(paths.read_text(device / "numa_node").strip())
-    except ValueError:
-        return -1

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 
 from .peers_command import add_peers
+from .run_command import add_run
 
 
 def add_topology_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add them to the commands of `gpunode`."""
-    add_peers(commands)
+    for add in (add_peers, add_run):
+        add(commands)
