@@ -15,7 +15,7 @@ from cdk_gpu_clusters.node.gpunode.events import Events
 from cdk_gpu_clusters.node.gpunode.metadata import Metadata
 from cdk_gpu_clusters.node.gpunode.node import Node
 from cdk_gpu_clusters.node.gpunode.settings import Settings
-from cdk_gpu_clusters.node.gpunode.watch.service import make_watch
+from cdk_gpu_clusters.node.gpunode.watch.service import make_watch, mode_of
 
 INSTANCE = "i-0123456789abcdef0"
 GROUP = "trainers-asg"
@@ -143,7 +143,9 @@ class WatchedNode:
     def begin(self, checks: Mapping[str, Check], **settings: str) -> None:
         """Begin to watch, as a start of the service does."""
         node, patience = self.node(**settings), self.patience_seconds
-        self.watch = make_watch(node, self.told, checks, clock=self.clock, patience_seconds=patience)
+        self.watch = make_watch(
+            node, self.told, checks, mode=mode_of(node), clock=self.clock, patience_seconds=patience
+        )
 
     def poll(self, times: int = 1) -> None:
         """Poll, as the loop does, without its waits."""

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.watch import kernel_log
 from cdk_gpu_clusters.node.gpunode.watch.kernel_log import KernelLog, Record
 
 

@@ -65,6 +65,11 @@ def meaning(text: str) -> Symptom | None:
             "evicted-fsx-OST0001",
             "MONITOR",
         ),
+        (
+            "Lustre: fsx-OST0001-osc-ff88: Connection to fsx-OST0001 (at 10.0.0.9@tcp) was lost; in progress operations",
+            "cut-off-fsx-OST0001",
+            "MONITOR",
+        ),
         ("INFO: task nvidia-smi:4711 blocked for more than 122 seconds.", "hung-nvidia-smi", "MONITOR"),
     ],
 )
@@ -82,6 +87,7 @@ def test_message_says_what_it_asks_for(text: str, key: str, severity: str) -> No
         "NVRM: Xid (PCI:0000:66:00): abc, pid=2280636",
         "nvidia-nvswitch2: SXid (PCI:0000:c4:00.0): 10002, Severity 5 Engine instance 00 Sub-engine instance 00",
         "audit: user wrote Xid 79 into a log",
+        "audit: a user wrote NVRM: Xid (PCI:0000:10:1c): 79, off the bus",
     ],
 )
 def test_other_messages_say_nothing(text: str) -> None:

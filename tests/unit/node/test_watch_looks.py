@@ -15,6 +15,7 @@ from cdk_gpu_clusters.node.gpunode.node import Node
 from cdk_gpu_clusters.node.gpunode.watch import memory, tools
 from cdk_gpu_clusters.node.gpunode.watch.conditions import looks_at
 from cdk_gpu_clusters.node.gpunode.watch.disk import look_at_disk
+from cdk_gpu_clusters.node.gpunode.watch.lustre_health import look_at_lustre_client
 from cdk_gpu_clusters.node.gpunode.watch.service import looks_of
 from cdk_gpu_clusters.node.gpunode.watch.tools import look_at_nvidia_smi
 from watched_node import WatchedNode
@@ -156,18 +157,37 @@ def test_settings_say_what_is_looked_at(watched: WatchedNode) -> None:
         "nvidia-smi",
         "efa-counters",
     ]
+    assert [look.name for look in looks_of(watched.node(mounts="1"), {})][-1] == "lustre-client"
     assert [look.name for look in looks_of(watched.node(accelerator="neuron"), {})] == ["disk"]
 
 
+@pytest.mark.parametrize(
+    ("said", "reasons"),
+    [
+        (None, []),
+        ("healthy\n", []),
+        ("LBUG\n", ["the Lustre client says: LBUG"]),
+        (
+            "device fsx-OST0001-osc reported unhealthy\nNOT HEALTHY\n",
+            ["the Lustre client says: device fsx-OST0001-osc reported unhealthy NOT HEALTHY"],
+        ),
+    ],
+)
+def test_lustre_client_says_how_it_is(watched: WatchedNode, said: str | None, reasons: list[str]) -> None:
+    if said is not None:
+        watched.write("sys/fs/lustre/health_check", said)
+    assert [symptom.reason for symptom in look_at_lustre_client()] == reasons
+
+
 def test_memory_is_of_one_boot(watched: WatchedNode) -> None:
-    assert memory.recall() == {}
-    memory.remember({"sequence": 7})
-    assert memory.recall()["sequence"] == 7
+    assert memory.recall("watch") == {}
+    memory.remember("watch", {"sequence": 7})
+    assert memory.recall("watch")["sequence"] == 7
     watched.write("proc/sys/kernel/random/boot_id", "boot-2\n")
-    assert memory.recall() == {}
+    assert memory.recall("watch") == {}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"boot_id": 7}', '"boot-1"', "\x00"])
 def test_garbage_in_memory_is_forgotten(watched: WatchedNode, text: str) -> None:
     watched.write("run/gpu-cluster/watch.json", text)
-    assert memory.recall() == {}
+    assert memory.recall("watch") == {}

@@ -235,11 +235,20 @@ def test_condition_that_an_operator_put_back_into_service_is_acted_on(watched: W
 
 
 def test_dry_run_changes_nothing(watched: Watched) -> None:
-    watched.start(watch_dry_run="1")
+    watched.start(watch="dry-run")
     watched.kernel_says(OFF_THE_BUS)
     watched.poll(5)
-    assert watched.account.made == ["describe-auto-scaling-instances"]
+    assert {operation.split("-")[0] for operation in watched.account.made} == {"describe"}
     assert [state for state, _ in watched.told.of("action")] == ["dry-run"]
+
+
+def test_fault_of_a_dry_run_is_acted_on_once_it_is_none(watched: Watched) -> None:
+    watched.start(watch="dry-run")
+    watched.kernel_says(OFF_THE_BUS)
+    watched.poll(5)
+    watched.start(watch="nonsense")
+    watched.poll(5)
+    assert watched.actions == 1
 
 
 @pytest.mark.parametrize(("acts_from", "actions"), [("", 0), ("reset", 1), ("REPLACE", 0), ("nonsense", 0)])

@@ -112,6 +112,32 @@ def test_messages_that_were_overwritten_are_told(node: WatchedNode, monkeypatch:
     assert node.actions == 1
 
 
+def test_disk_or_journal_that_hangs_stops_neither_the_loop_nor_the_action(
+    node: WatchedNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    write = node.told.write
+
+    def hang(*words: Any, **more: Any) -> dict[str, Any]:
+        gate.wait()
+        return write(*words, **more)
+
+    monkeypatch.setattr(node.told, "write", hang)
+    node.patience_seconds = 0.5
+    node.begin({})
+    node.kernel_says(OFF_THE_BUS)
+    while not node.actions:
+        node.poll()
+    node.kernel_says(*[f"NVRM: Xid (PCI:0000:{number:02x}:00): 13, again" for number in range(200)] * 6)
+    node.poll(2)
+    assert (node.actions, node.told.all) == (1, [])
+    gate.set()
+    node.patience_seconds = 60
+    while not node.told.of("action"):
+        node.poll()
+    assert [state for state, _ in node.told.of("action")] == ["ok"]
+
+
 def test_look_that_hangs_for_ever_stops_neither_the_loop_nor_the_action(node: WatchedNode) -> None:
     gate = threading.Event()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -16,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import cli
-from watched_node import HEALTHY_SMI, INSTANCE
+from cdk_gpu_clusters.node.gpunode.watch import service
+from watched_node import HEALTHY_SMI, INSTANCE, WatchedNode
 
 START = "import sys; sys.path.insert(0, {folder!r}); from gpunode.cli import main; sys.exit(main())"
 SETTINGS = """\
@@ -26,6 +28,7 @@ GPU_ACCELERATOR_COUNT=1
 GPU_WATCH_INTERVAL=1
 GPU_EVIDENCE_URI=s3://evidence/trainers
 """
+OFF_THE_BUS = b"3,5,1,-;NVRM: Xid (PCI:0000:10:1c): 79, pid=1, GPU has fallen off the bus.\n"
 ROW = f'"InstanceId": "{INSTANCE}", "LifecycleState": "InService"'
 AWS = f"""#!/bin/sh
 echo "$*" >>"$GPU_CLUSTER_ROOT/aws"
@@ -72,12 +75,20 @@ class Program:
         }
         self.command = [sys.executable, "-IS", "-c", START.format(folder=str(folder / "lib")), "watch"]
 
-    def start(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(self.command, env=self.environment, stdout=subprocess.PIPE, text=True)
+    def set(self, **settings: str) -> None:
+        with (self.root / "etc/gpu-cluster/node.env").open("a") as file:
+            file.writelines(f"GPU_{name.upper()}={value}\n" for name, value in settings.items())
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        command = [*self.command, *arguments]
+        return subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True)
 
     def has_nothing_open(self) -> bool:
         memory = json.loads((self.root / "run/gpu-cluster/watch.json").read_text())
         return bool(memory["open"] == [])
+
+    def hears_something(self, seconds: float) -> bool:
+        return bool(select.select([self.systemd], [], [], seconds)[0])
 
     def asked(self, operation: str) -> list[str]:
         file = self.root / "aws"
@@ -104,9 +115,7 @@ def test_watchdog_is_ready_lives_hears_the_kernel_acts_and_ends(program: Program
     try:
         assert program.systemd.recv(100) == b"READY=1\nSTATUS=watching"
         assert program.systemd.recv(100) == b"WATCHDOG=1"
-        os.write(
-            program.kernel, b"3,5,1,-;NVRM: Xid (PCI:0000:10:1c): 79, pid=1, GPU has fallen off the bus.\n"
-        )
+        os.write(program.kernel, OFF_THE_BUS)
         wait_until(lambda: program.asked("set-instance-health"))
         wait_until(lambda: "action" in (program.root / "var/lib/gpu-cluster/spool/events.jsonl").read_text())
     finally:
@@ -122,12 +131,11 @@ def test_watchdog_is_ready_lives_hears_the_kernel_acts_and_ends(program: Program
 
 
 def test_killed_watchdog_that_is_started_again_does_not_act_again(program: Program) -> None:
-    message = b"3,5,1,-;NVRM: Xid (PCI:0000:10:1c): 79, pid=1, GPU has fallen off the bus.\n"
     for _ in range(2):
         running = program.start()
         try:
             assert program.systemd.recv(100).startswith(b"READY=1")
-            os.write(program.kernel, message)
+            os.write(program.kernel, OFF_THE_BUS)
             wait_until(lambda: program.asked("set-instance-health"))
             wait_until(program.has_nothing_open)
             for _ in range(3):
@@ -136,6 +144,61 @@ def test_killed_watchdog_that_is_started_again_does_not_act_again(program: Progr
             running.kill()
             running.communicate(timeout=60)
     assert len(program.asked("set-instance-health")) == 1
+
+
+def test_frozen_watchdog_falls_silent_and_one_that_goes_on_speaks_again(program: Program) -> None:
+    """Silence is what systemd restarts a service for; tests/node shows that it does."""
+    running = program.start()
+    try:
+        assert program.systemd.recv(100).startswith(b"READY=1")
+        assert program.systemd.recv(100) == b"WATCHDOG=1"
+        running.send_signal(signal.SIGSTOP)
+        # What it said before it froze is read first; then nothing, where a poll lies every second.
+        while program.hears_something(0.5):
+            program.systemd.recv(100)
+        assert not program.hears_something(4)
+        running.send_signal(signal.SIGCONT)
+        assert program.systemd.recv(100) == b"WATCHDOG=1"
+    finally:
+        running.kill()
+        running.communicate(timeout=60)
+
+
+def test_dry_run_tells_and_changes_nothing(program: Program) -> None:
+    running = program.start("--dry-run")
+    try:
+        assert program.systemd.recv(100).startswith(b"READY=1")
+        os.write(program.kernel, OFF_THE_BUS)
+        spool = program.root / "var/lib/gpu-cluster/spool/events.jsonl"
+        wait_until(lambda: spool.exists() and '\\"dry-run\\"' in spool.read_text())
+    finally:
+        running.send_signal(signal.SIGTERM)
+        output, _ = running.communicate(timeout=60)
+    assert [json.loads(line)["state"] for line in output.splitlines()] == ["seen", "dry-run"]
+    assert not program.asked("set-instance-health")
+    assert not program.asked("s3 cp")
+    # What a dry run would have done is still to be done by the one that acts.
+    assert not (program.root / "run/gpu-cluster/watch.json").exists()
+
+
+def test_watchdog_that_is_off_is_ready_and_ends_well(program: Program) -> None:
+    program.set(watch="off")
+    running = program.start()
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == 0
+    assert program.systemd.recv(100) == b"READY=1\nSTATUS=off"
+    assert [json.loads(line)["reason"] for line in output.splitlines()] == ["GPU_WATCH=off"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "usec", "seconds"),
+    [("", "", 10), ("5", "60000000", 5), ("300", "60000000", 30), ("0", "", 1), ("300", "soon", 300)],
+)
+def test_pace_is_one_that_systemd_can_live_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, usec: str, seconds: float
+) -> None:
+    monkeypatch.setenv("WATCHDOG_USEC", usec)
+    assert service.interval_seconds(WatchedNode(tmp_path).node(watch_interval=wanted)) == seconds
 
 
 def test_node_that_does_not_know_who_it_is_tries_again_later(

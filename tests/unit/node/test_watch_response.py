@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
+from cdk_gpu_clusters.node.gpunode.watch import response
 from cdk_gpu_clusters.node.gpunode.watch.response import Answer, Outcome, Response
 from cdk_gpu_clusters.node.gpunode.watch.symptom import Symptom
 
@@ -92,19 +95,35 @@ def test_fleet_loses_no_more_nodes_than_it_may(
 
 
 def test_node_that_is_held_is_taken_out_once_there_is_room_and_keeps_its_first_evidence(fleet: Fleet) -> None:
-    response = fleet.response(1)
+    limited = fleet.response(1)
     fleet.others = {"i-1"}
-    held = response.respond([XID])
+    held = limited.respond([XID])
     assert held.words == "the fleet may lose 1 nodes an hour, gone are: i-1; because of Xid 79"
     fleet.others = set()
-    assert response.respond([XID]).outcome is Outcome.DONE
+    assert limited.respond([XID]).outcome is Outcome.DONE
     assert [asked for asked in fleet.asked if asked.startswith("evidence")] == ["evidence Xid 79"]
 
 
 def test_dry_run_only_says_what_it_would_do(fleet: Fleet) -> None:
     answer = fleet.response(dry_run=True).respond([XID])
     assert answer == Answer(Outcome.DRY_RUN, "would take this node out of service: Xid 79")
-    assert fleet.asked == ["why_out"]
+    assert fleet.asked == ["why_out", "taken_out"]
+
+
+def test_dry_run_says_that_the_fleet_would_hold_the_node(fleet: Fleet) -> None:
+    fleet.others = {"i-1", "i-2"}
+    assert fleet.response(dry_run=True).respond([XID]).outcome is Outcome.HELD
+
+
+def test_evidence_that_hangs_does_not_keep_a_broken_node_in_service(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response, "_EVIDENCE_SECONDS", 0.05)
+    gate = threading.Event()
+    hangs = Response(fleet, keep_evidence=lambda _: str(gate.wait()), limit_per_hour=2, dry_run=False)
+    assert hangs.respond([XID]).words == "Xid 79; evidence: none, since it was not there within 0.05 s"
+    assert fleet.asked[-1] == "take_out REPLACE: Xid 79"
+    gate.set()
 
 
 @pytest.mark.parametrize("fault", [ActionError("sinfo: timed out"), KeyError("InstanceId"), RuntimeError()])

@@ -21,7 +21,7 @@ from .lustre.command import add_lustre_efa
 from .node import this_node
 from .shipping import ship
 from .topology.commands import add_topology_commands
-from .watch.service import watch
+from .watch.service import Mode, mode_of, watch
 
 # sysexits.h; argparse's own 2 would read as a severity.
 _MISUSE, _NOT_NOW = 64, 75
@@ -59,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     command.set_defaults(run=_verify)
     command = commands.add_parser("watch", help="watch the health of this node, and act when it fails")
+    command.add_argument("--dry-run", action="store_true", help="only say what would be done")
     command.set_defaults(run=_watch)
     command = commands.add_parser("drain", help="wait for the end of this node, and drain it")
     command.set_defaults(run=_drain)
@@ -92,11 +93,12 @@ def _verify(given: argparse.Namespace) -> int:
     return int(severity)
 
 
-def _watch(_: argparse.Namespace) -> int:
+def _watch(given: argparse.Namespace) -> int:
     node = this_node()
     if not node.instance_id:
         return _nobody()
-    return watch(node, Events(node.instance_id), checks_of(node))
+    mode = Mode.DRY_RUN if given.dry_run else mode_of(node)
+    return watch(node, Events(node.instance_id), checks_of(node), mode)
 
 
 def _drain(_: argparse.Namespace) -> int:

@@ -7,6 +7,14 @@ import socket
 from contextlib import suppress
 
 
+def watchdog_seconds() -> float | None:
+    """How often systemd wants to hear `WATCHDOG=1` at the latest (WatchdogSec); None where it does not listen."""
+    try:
+        return int(os.environ.get("WATCHDOG_USEC", "")) / 1_000_000
+    except ValueError:
+        return None
+
+
 def notify(*states: str) -> None:
     """Tell systemd; outside a service of `Type=notify`, nobody listens.
 

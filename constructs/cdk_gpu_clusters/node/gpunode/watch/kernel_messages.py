@@ -15,11 +15,13 @@ _LONGEST_REASON = 300
 
 # NVIDIA, "XID errors": `NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: ...`. Old drivers leave PCI: out, and
 # on MIG devices more words stand in the brackets.
-_XID = re.compile(r"NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+),?\s*(.*)")
+_XID = re.compile(r"^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+),?\s*(.*)")
 # NVIDIA Fabric Manager user guide, appendix D: `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 30 ...`.
 _SXID = re.compile(r"SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+), (Fatal|Non-fatal),?\s*(.*)")
 # Lustre, ptlrpc/import.c: what was in flight at that server is lost.
 _EVICTED = re.compile(r"This client was evicted by ([^;\s]+)")
+# The same: `fsx-OST0001-osc-ffff: Connection to fsx-OST0001 (at 10.0.0.9@tcp) was lost; in progress operations ...`.
+_CUT_OFF = re.compile(r"Lustre: \S+: Connection to (\S+) \(at ([^)\s]+)\) was lost")
 # Linux kernel, kernel/hung_task.c.
 _HUNG = re.compile(r"INFO: task (\S+):\d+ blocked for more than (\d+) seconds")
 
@@ -59,6 +61,11 @@ def _evicted(match: Match[str], _: XidTable) -> Symptom:
     return _event(f"evicted-{match[1]}", Severity.MONITOR, words)
 
 
+def _cut_off(match: Match[str], _: XidTable) -> Symptom:
+    words = f"Lustre: connection to {match[1]} at {match[2]} lost; what is in flight there waits for it"
+    return _event(f"cut-off-{match[1]}", Severity.MONITOR, words)
+
+
 def _hung(match: Match[str], _: XidTable) -> Symptom:
     words = f"{match[1]} is blocked in the kernel for more than {match[2]} s"
     return _event(f"hung-{match[1]}", Severity.MONITOR, words)
@@ -72,5 +79,6 @@ _MEANINGS: Mapping[Pattern[str], Callable[[Match[str], XidTable], Symptom]] = {
     _XID: _xid,
     _SXID: _sxid,
     _EVICTED: _evicted,
+    _CUT_OFF: _cut_off,
     _HUNG: _hung,
 }

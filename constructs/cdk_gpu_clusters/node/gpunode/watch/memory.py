@@ -1,6 +1,6 @@
 """What the watchdog knows of this boot, for the process that comes after this one.
 
-It lies below `/run`, which is memory: a disk that is full or read-only takes nothing from it, and a reboot clears it.
+It lies below `/run`, which is memory: no disk that is full, read-only or hung takes it away. A reboot clears it.
 """
 
 from __future__ import annotations
@@ -13,29 +13,34 @@ from typing import Any
 from .. import paths
 
 
-def remember(known: Mapping[str, Any]) -> None:
+def remember(name: str, known: Mapping[str, Any]) -> None:
     """Keep it, in place of what was kept before.
 
     Args:
+        name: Whose memory; what a dry run would have done is not done.
         known: Anything that JSON can hold.
 
     Raises:
         OSError: If even memory takes nothing.
     """
     text = json.dumps({"boot_id": paths.boot_id(), **known})
-    file = _file()
+    file = _file(name)
     if paths.read_text(file) != text:
         paths.write_atomically(file, text)
 
 
-def recall() -> dict[str, Any]:
-    """What was kept during this boot; empty where there is nothing, or nothing that can be read."""
+def recall(name: str) -> dict[str, Any]:
+    """What was kept during this boot; empty where there is nothing, or nothing that can be read.
+
+    Args:
+        name: Whose memory.
+    """
     try:
-        known = json.loads(paths.read_text(_file()))
+        known = json.loads(paths.read_text(_file(name)))
         return dict(known) if known["boot_id"] == paths.boot_id() else {}
     except (ValueError, KeyError, TypeError, OSError):
         return {}
 
 
-def _file() -> Path:
-    return paths.run_folder() / "watch.json"
+def _file(name: str) -> Path:
+    return paths.run_folder() / f"{name}.json"

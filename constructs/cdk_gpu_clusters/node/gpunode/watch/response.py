@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from ..actions.orchestrator import Orchestrator
+from ..background import Background
 from ..checks.check import Severity
 from .symptom import Symptom
 
-# A broken node must not stay in service because S3 does not answer.
+# A broken node must not stay in service because S3 does not answer, or because a program hangs past its deadline.
 _EVIDENCE_TRIES = 3
+_EVIDENCE_SECONDS = 180.0
 
 
 class Outcome(Enum):
@@ -82,26 +85,39 @@ class Response:
         out = self._orchestrator.why_out()
         if out:
             return Answer(Outcome.NEEDLESS, f"{out}; seen: {reason}")
-        if self._dry_run:
-            return Answer(Outcome.DRY_RUN, f"would take this node out of service: {reason}")
-        evidence = self._ensure_evidence(reason)
+        evidence = "" if self._dry_run else self._ensure_evidence(reason)
         others = self._orchestrator.taken_out()
         if len(others) >= self._limit:
             names = ", ".join(sorted(others)) or "none"
             words = f"the fleet may lose {self._limit} nodes an hour, gone are: {names}; because of {reason}"
             return Answer(Outcome.HELD, words)
+        if self._dry_run:
+            return Answer(Outcome.DRY_RUN, f"would take this node out of service: {reason}")
         self._orchestrator.take_out(severity, f"{reason} (and {more} more)" if more else reason)
         return Answer(Outcome.DONE, f"{reason}; evidence: {evidence}")
 
     def _ensure_evidence(self, reason: str) -> str:
         """Keep the evidence of a reason, once."""
         if reason not in self._evidence:
-            try:
-                kept = self._keep_evidence(reason) or "the fleet keeps none"
-            except Exception as fault:
+            kept = self._kept(reason)
+            if isinstance(kept, Exception):
                 self._tries += 1
                 if self._tries < _EVIDENCE_TRIES:
-                    raise
-                kept = f"none, since {fault}"
+                    raise kept
+                kept = f"none, since {kept}"
             self._evidence, self._tries = {reason: kept}, 0
         return self._evidence[reason]
+
+    def _kept(self, reason: str) -> str | Exception:
+        """Where the evidence is, or why there is none."""
+
+        def keep() -> str | Exception:
+            try:
+                return self._keep_evidence(reason) or "the fleet keeps none"
+            except Exception as fault:  # noqa: BLE001 - told where it is taken
+                return fault
+
+        keeping: Background[str | Exception] = Background()
+        keeping.start(keep, time.monotonic())
+        kept = keeping.take(_EVIDENCE_SECONDS)
+        return f"none, since it was not there within {_EVIDENCE_SECONDS:g} s" if kept is None else kept

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import threading
 import time
 from collections.abc import Callable
 from itertools import count
@@ -18,9 +18,11 @@ from .kernel_messages import symptom_of
 from .memory import recall, remember
 from .response import Answer, Outcome, Response
 from .rounds import PATIENCE_SECONDS, Rounds
+from .scribe import Scribe
 from .symptom import Symptom
 
 KERNEL = "kernel"
+MEMORY = "watch"
 # What lies between two tries to take out a node whose fleet has no room for it, or that is out already.
 _LATER_SECONDS = 60.0
 # A kernel that talks without end must not keep the watchdog from everything else.
@@ -40,6 +42,7 @@ class Watch:
         response: Response | None,
         acts_from: Severity = Severity.REBOOT,
         after_action: Callable[[], object] = lambda: None,
+        memory: str = MEMORY,
         clock: Callable[[], float] = time.monotonic,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
@@ -53,11 +56,12 @@ class Watch:
             response: What is done about a node that is not well; None: it is only told.
             acts_from: Least severity that calls for the response.
             after_action: Carries the events to AWS before the node goes; may raise.
+            memory: Name of what is remembered.
             clock: Seconds that never go back, whatever is done to the time of day.
             patience_seconds: How long a poll waits for an action; one that takes longer goes on beside the loop.
         """
-        self._events, self._log, self._xids, self._rounds = events, log, xids, rounds
-        self._response, self._after_action = response, after_action
+        self._scribe, self._log, self._xids, self._rounds = Scribe(events), log, xids, rounds
+        self._response, self._after_action, self._memory = response, after_action, memory
         self._clock, self._patience = clock, patience_seconds
         self._cases = Cases(acts_from=acts_from, tell=self._tell, clock=clock)
         self._acting: Background[Answer] = Background()
@@ -99,9 +103,8 @@ class Watch:
         self._remember()
         self._act()
         self._remember()
-        # This process runs for months; what it wrote stands in the journal and in the spool.
-        self._events.written.clear()
         notify("WATCHDOG=1")
+        self._scribe.settle(self._patience)
 
     def _listen(self) -> None:
         overwritten = self._log.overwritten
@@ -148,40 +151,33 @@ class Watch:
             self._not_before = self._clock() + _LATER_SECONDS
         self._say(answer.outcome.value, answer.words)
         if answer.outcome is Outcome.DONE:
-            self._carry_events()
+            self._scribe.do(threading.Thread(target=self._carry_events, daemon=True).start)
 
     def _say(self, state: str, words: str) -> None:
         """Tell what became of an action; the same answer of the next poll is not told again."""
         if words != self._last_words or state in (Outcome.DONE.value, Outcome.DRY_RUN.value):
-            self._events.write("action", state, words)
+            self._scribe.write("action", state, words)
         self._last_words = words
 
     def _carry_events(self) -> None:
-        def carry() -> Answer:
-            try:
-                self._after_action()
-            except Exception as fault:  # noqa: BLE001 - the events stay in the spool
-                sys.stderr.write(f"events not carried: {fault}\n")
-            return Answer(Outcome.DONE, "")
-
         try:
-            Background[Answer]().start(carry, self._clock())
-        except RuntimeError as fault:
-            sys.stderr.write(f"events not carried: {fault}\n")
+            self._after_action()
+        except Exception as fault:  # noqa: BLE001 - the events stay in the spool
+            self._scribe.complain(f"events not carried: {fault}")
 
     def _tell(self, state: str, symptom: Symptom) -> None:
-        self._events.write(
+        self._scribe.write(
             "watch", state, symptom.reason, symptom=symptom.key, severity=symptom.severity.name.lower()
         )
 
     def _remember(self) -> None:
         try:
-            remember({"sequence": self._log.sequence, **self._cases.dump()})
+            remember(self._memory, {"sequence": self._log.sequence, **self._cases.dump()})
         except OSError as fault:
-            sys.stderr.write(f"not remembered: {fault}\n")
+            self._scribe.complain(f"not remembered: {fault}")
 
     def _restore(self) -> None:
         try:
-            self._cases.restore(recall())
+            self._cases.restore(recall(self._memory))
         except (KeyError, TypeError, AttributeError) as fault:
-            sys.stderr.write(f"nothing remembered: {fault}\n")
+            self._scribe.complain(f"nothing remembered: {fault}")
