@@ -127,6 +127,35 @@ def test_file_system_that_the_image_has_no_client_for_is_refused(site: Site) -> 
         fleet(site, mounts={"/fsx": store})
 
 
+@pytest.mark.parametrize(
+    ("efa", "fleet_has_efa", "line", "settings"),
+    [
+        (True, True, " relatime,flock efa", ["GPU_LUSTRE_EFA=8", "GPU_LUSTRE_EFA_DRIVER=2.12.1"]),
+        (True, False, " relatime,flock", []),
+        (False, True, " relatime,flock", []),
+    ],
+)
+def test_nodes_mount_over_efa_where_they_and_the_file_system_have_it(
+    site: Site, efa: bool, fleet_has_efa: bool, line: str, settings: list[str]
+) -> None:
+    corpus = Store(site.stack, "Corpus")
+    corpus.efa = efa  # type: ignore[attr-defined] # as a `LustreStore` has it
+    kind = {} if fleet_has_efa else {"instance_type": "g6.xlarge"}
+    fleet(site, mounts={"/fsx": corpus}, **kind)
+    lines = user_data(site)
+    assert lines[lines.index("- path: /etc/gpu-cluster/mounts") + 2].endswith(f'"Corpus-mount"}}{line}')
+    assert [text.strip() for text in lines if "LUSTRE_EFA" in text] == settings
+
+
+def test_large_fleets_leave_the_file_system_room_for_all_their_nodes(site: Site) -> None:
+    """It takes 1,024 connections, one for each EFA interface."""
+    corpus = Store(site.stack, "Corpus")
+    corpus.efa = True  # type: ignore[attr-defined] # as a `LustreStore` has it
+    fleet(site, mounts={"/fsx": corpus}, instance_type="p6-b300.48xlarge", node_count=200)
+    found = [text.strip() for text in user_data(site) if "LUSTRE_EFA" in text]
+    assert found == ["GPU_LUSTRE_EFA=5", "GPU_LUSTRE_EFA_DRIVER=2.12.1", "GPU_LUSTRE_EFA_LND=1.1.1"]
+
+
 def test_preprocessing_on_graviton_needs_no_accelerator_and_no_efa(site: Site) -> None:
     store = Store(site.stack, "Corpus")
     made = fleet(site, mounts={"/fsx": store}, instance_type="m8g.4xlarge")

@@ -10,9 +10,11 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.catalogue.instances import InstanceType
+from cdk_gpu_clusters.catalogue.lustre import lustre_fact
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.errors import Finding
-from cdk_gpu_clusters.node.storage import LustreMount
+from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount
+from cdk_gpu_clusters.rules.lustre_clients import lustre_efa_interfaces
 
 
 class LustreStoreLike(Protocol):
@@ -47,15 +49,38 @@ class _KnowsClients(Protocol):
     ) -> list[Finding]: ...
 
 
-def lustre_mounts(stores: Mapping[str, LustreStoreLike]) -> tuple[LustreMount, ...]:
-    """The mounts of a node, in the order given.
+def lustre_mounts(plan: FleetPlan, stores: Mapping[str, LustreStoreLike]) -> tuple[LustreMount, ...]:
+    """The mounts of a node, in the order given: over EFA where nodes and file system both have it.
 
     Args:
+        plan: What was decided about the fleet.
         stores: File systems by mount point.
     """
     return tuple(
-        LustreMount(mount_point=point, dns_name=store.dns_name, mount_name=store.mount_name)
+        LustreMount(
+            mount_point=point,
+            dns_name=store.dns_name,
+            mount_name=store.mount_name,
+            # Only a `LustreStore` knows it of itself.
+            efa=plan.efa and bool(getattr(store, "efa", False)),
+        )
         for point, store in stores.items()
+    )
+
+
+def lustre_efa(plan: FleetPlan, mounts: Sequence[LustreMount]) -> LustreEfa | None:
+    """How the nodes of a fleet mount over EFA; None where none of the mounts is of that kind.
+
+    Args:
+        plan: What was decided about the fleet.
+        mounts: What its nodes mount.
+    """
+    if not any(mount.efa for mount in mounts):
+        return None
+    return LustreEfa(
+        interface_count=lustre_efa_interfaces(plan.instance_type, plan.maximum),
+        driver_version=lustre_fact("efa", "driver_version"),
+        lnd_version=lustre_fact("efa", "lnd_version").get(plan.instance_type.family, ""),
     )
 
 

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import path_of, report, stack_of
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
-from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, lustre_mounts
+from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, lustre_efa, lustre_mounts
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.compute.node_asset import NodeAsset, node_software
 from cdk_gpu_clusters.node.gpu_facts import gpu_facts
@@ -80,7 +80,7 @@ def fleet_node(
         user_parts=tuple(user_parts),
         files=tuple(files),
         fabric_manager_order=fabric_manager_order,
-        mounts=lustre_mounts(mounts),
+        mounts=lustre_mounts(plan, mounts),
         scratch=scratch,
     )
     report(scope, check_settings(settings))
@@ -136,6 +136,7 @@ def _node_settings(
             key: value for key, value in environment.items() if key.startswith(_CHECKPOINT_VARIABLES)
         },
         mounts=mounts,
+        lustre_efa=lustre_efa(plan, mounts),
         scratch=ScratchSettings(disk_count=disks) if scratch and disks else None,
         user_parts=user_parts,
         files=files,

@@ -34,6 +34,7 @@ EARLY_MIG_FILES: Mapping[str, tuple[str, int]] = {
 LATE_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/gpunode.sh": (f"{_COMMANDS}/gpunode", 0o755),
     "scripts/gpu-peers.sh": (f"{_COMMANDS}/gpu-peers", 0o755),
+    "scripts/pinned-python.sh": (f"{_PROGRAMS}/pinned-python", 0o755),
     "scripts/storage.sh": (f"{_PROGRAMS}/storage.sh", 0o644),
     "scripts/mount-lustre.sh": (f"{_PROGRAMS}/mount-lustre", 0o755),
     "scripts/scratch-raid.sh": (f"{_PROGRAMS}/scratch-raid", 0o755),

@@ -33,6 +33,8 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         values["GPU_MIG_COUNT"] = settings.mig.device_count
     if settings.mounts:
         values["GPU_MOUNTS"] = len(settings.mounts)
+    if settings.lustre_efa is not None:
+        values |= settings.lustre_efa.environment()
     if settings.scratch is not None:
         values["GPU_SCRATCH"] = settings.scratch.mount_point
         values["GPU_SCRATCH_DISKS"] = settings.scratch.disk_count

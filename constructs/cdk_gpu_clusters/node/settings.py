@@ -11,7 +11,7 @@ from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node.gpu_facts import GpuFacts
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.node_file import NodeFile, check_files
-from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings, check_storage
+from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings, check_storage
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
@@ -109,6 +109,7 @@ class NodeSettings:
         mig: How the GPUs are split, before anything uses them; None: they stay whole. The node is ready only when
             all its MIG devices are there.
         mounts: FSx for Lustre file systems that the node mounts; it is ready only when each has taken a file.
+        lustre_efa: How it mounts those with `efa`; None where there are none.
         scratch: Its local disks as one file system, also in SCRATCH_DIR of every login session; None: left alone.
         checkpoint_environment: Where jobs keep checkpoints, as `checkpoint_environment` makes it, for every login
             session.
@@ -137,6 +138,7 @@ class NodeSettings:
     huge_pages: int | None = None
     mig: MigSettings | None = None
     mounts: tuple[LustreMount, ...] = ()
+    lustre_efa: LustreEfa | None = None
     scratch: ScratchSettings | None = None
     checkpoint_environment: Mapping[str, str] = field(default_factory=dict)
     watch_drain: bool = True

@@ -80,6 +80,35 @@ class LustreMount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LustreEfa:
+    """How nodes mount Lustre over EFA.
+
+    Attributes:
+        interface_count: EFA interfaces that Lustre uses.
+        driver_version: Oldest EFA driver.
+        lnd_version: Oldest EFA module of the Lustre client; empty where every one will do.
+    """
+
+    interface_count: int
+    driver_version: str
+    lnd_version: str = ""
+
+    def environment(self) -> dict[str, str]:
+        """What the node needs of it, as node settings.
+
+        Example:
+            >>> LustreEfa(interface_count=8, driver_version="2.12.1").environment()
+            {'GPU_LUSTRE_EFA': '8', 'GPU_LUSTRE_EFA_DRIVER': '2.12.1'}
+        """
+        values = {
+            "GPU_LUSTRE_EFA": str(self.interface_count),
+            "GPU_LUSTRE_EFA_DRIVER": self.driver_version,
+            "GPU_LUSTRE_EFA_LND": self.lnd_version,
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScratchSettings:
     """The local NVMe disks of a node as one file system, which is empty after every stop of the instance.
 

@@ -36,7 +36,11 @@ CLIENT_KERNEL = define_rule(
     "the image's kernel has a Lustre client, over EFA a kernel that EFA needs",
     source=f"{_CLIENTS}; AWS Deep Learning AMI release notes",
 )
-CLIENT_COUNT = define_rule("GPU-LUS-023", "at most 1024 EFA clients mount a file system", source=_EFA)
+CLIENT_COUNT = define_rule(
+    "GPU-LUS-023",
+    "a file system takes at most 1024 EFA connections, one for each EFA interface of its clients",
+    source='FSx for Lustre user guide, "Configuring EFA clients" (stored copy of 2026)',
+)
 
 
 def check_lustre_client(
@@ -80,7 +84,7 @@ def check_lustre_client(
         return findings
     findings += [] if instance_type is None else _check_type(instance_type)
     findings += _check_network(cidrs, file_system_cidr)
-    most = int(lustre_fact("efa", "largest_client_count"))
+    most = int(lustre_fact("efa", "largest_connection_count"))
     if node_count is not None and node_count > most:
         findings.append(
             CLIENT_COUNT.finding(
@@ -91,6 +95,26 @@ def check_lustre_client(
             )
         )
     return findings
+
+
+def lustre_efa_interfaces(instance_type: InstanceType, node_count: int | None = None) -> int:
+    """How many EFA interfaces of a node Lustre uses: AWS's number, or fewer where the file system takes no more.
+
+    Args:
+        instance_type: Type of the nodes.
+        node_count: The most nodes that mount it at a time, if that is known.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue import instance_type
+        >>> p5 = instance_type("p5.48xlarge")
+        >>> lustre_efa_interfaces(p5), lustre_efa_interfaces(p5, node_count=256)
+        (8, 4)
+    """
+    there = sum(card.supports_efa for card in instance_type.network.cards)
+    several = int(lustre_fact("efa", "client_interfaces_multi_card"))
+    wanted = int(lustre_fact("efa", "client_interfaces").get(instance_type.family, several))
+    room = int(lustre_fact("efa", "largest_connection_count")) // (node_count or 1)
+    return max(1, min(wanted, there, room))
 
 
 def _check_system(operating_system: str | None, version: str | None, *, efa: bool) -> list[Finding]:

@@ -61,7 +61,8 @@ class Account:
             raise PermissionError("An error occurred (AccessDenied) when calling it: not yet")
         answer = getattr(self, operation.replace("-", "_"))(options)
         if options.get("--output") == ["json"]:
-            return "" if answer is None else json.dumps(answer)
+            found = jmespath.search(options.get("--query", ["@"])[0], answer)
+            return "" if found is None else json.dumps(found)
         rows = jmespath.search(options.get("--query", ["@"])[0], answer) or []
         rows = rows if rows and isinstance(rows[0], list) else [rows] if rows else []
         return "\n".join("\t".join(map(str, row)) for row in rows)
@@ -85,6 +86,15 @@ class Account:
     def describe_instances(self, _: dict[str, list[str]]) -> dict[str, Any]:
         rows = [{"InstanceId": id_, "PrivateIpAddress": address} for id_, address, _ in self.members]
         return {"Reservations": [{"Instances": [row]} for row in rows]}
+
+    def describe_instance_topology(self, options: dict[str, list[str]]) -> dict[str, Any]:
+        # The last of the fleet is a neighbour of the first.
+        nodes = {self.members[0][0]: ["nn-1", "nn-2"], self.members[-1][0]: ["nn-1", "nn-2"]}
+        rows = [
+            {"InstanceId": id_, "NetworkNodes": nodes.get(id_, ["nn-1", "nn-9"])}
+            for id_ in options["--instance-ids"]
+        ]
+        return {"Instances": rows}
 
     def get_object(self, options: dict[str, list[str]]) -> None:
         [bucket], [key, file] = options["--bucket"], options["--key"]

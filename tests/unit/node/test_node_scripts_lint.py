@@ -25,6 +25,7 @@ def test_there_are_scripts() -> None:
         "scratch-raid.sh",
         "gpunode.sh",
         "gpu-peers.sh",
+        "pinned-python.sh",
         "mig-apply.sh",
     }
 

@@ -12,7 +12,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.lustre import check_lustre
 from cdk_gpu_clusters.rules.lustre_backups import check_backups, check_encryption_key
 from cdk_gpu_clusters.rules.lustre_change import check_lustre_change
-from cdk_gpu_clusters.rules.lustre_clients import check_lustre_client
+from cdk_gpu_clusters.rules.lustre_clients import check_lustre_client, lustre_efa_interfaces
 from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
@@ -155,3 +155,23 @@ def test_scratch_takes_no_key() -> None:
     assert check_encryption_key(BASE, given=True) == []
     assert check_encryption_key(scratch, given=False) == []
     assert [finding.id for finding in check_encryption_key(scratch, given=True)] == ["GPU-LUS-016"]
+
+
+# FSx for Lustre user guide, "Configuring EFA clients": default number of EFA interfaces.
+@pytest.mark.parametrize(
+    ("name", "nodes", "count"),
+    [
+        ("p6-b300.48xlarge", None, 16),
+        ("p6e-gb200.36xlarge", None, 8),
+        ("p6-b200.48xlarge", None, 8),
+        ("p5en.48xlarge", None, 8),
+        ("p5.48xlarge", 128, 8),
+        ("p5.48xlarge", 129, 7),
+        ("p5.48xlarge", 5000, 1),
+        ("p5.4xlarge", None, 1),
+        ("g6e.48xlarge", None, 2),
+        ("g6e.8xlarge", None, 1),
+    ],
+)
+def test_interfaces_of_efa_clients(name: str, nodes: int | None, count: int) -> None:
+    assert lustre_efa_interfaces(instance_type(name), nodes) == count
