@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,9 @@ def test_tool_that_is_stuck_in_the_kernel_does_not_stop_the_loop_and_gets_no_com
         monkeypatch.setattr(command, name, seconds)
     for program in (tools, evidence):
         monkeypatch.setattr(program, "_TIMEOUT_SECONDS", 1)
-    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    children: set[int] = set()
+    kill = os.killpg
+    monkeypatch.setattr(os, "killpg", lambda group, _: children.add(group))
     node.start()
     node.poll(A_MINUTE - 1)
     assert node.actions == 0
@@ -210,7 +213,8 @@ def test_tool_that_is_stuck_in_the_kernel_does_not_stop_the_loop_and_gets_no_com
     node.kernel_says("LustreError: 167-0: fsx: This client was evicted by fsx-OST0001; in progress")
     node.poll()
     assert "evicted-fsx-OST0001" in node.told.symptoms()
-    os.close(os.open(gate, os.O_RDWR | os.O_NONBLOCK))  # lets them all end
+    for child in children:
+        kill(child, signal.SIGKILL)
 
 
 def test_tool_that_is_slow_is_only_told(node: Watched, monkeypatch: pytest.MonkeyPatch) -> None:

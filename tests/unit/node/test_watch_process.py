@@ -4,113 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-import select
-import shutil
 import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import cli
 from cdk_gpu_clusters.node.gpunode.watch import service
-from watched_node import HEALTHY_SMI, INSTANCE, WatchedNode
-
-START = "import sys; sys.path.insert(0, {folder!r}); from gpunode.cli import main; sys.exit(main())"
-SETTINGS = """\
-GPU_ORCHESTRATOR=ec2
-GPU_ACCELERATOR=gpu
-GPU_ACCELERATOR_COUNT=1
-GPU_WATCH_INTERVAL=1
-GPU_EVIDENCE_URI=s3://evidence/trainers
-"""
-OFF_THE_BUS = b"3,5,1,-;NVRM: Xid (PCI:0000:10:1c): 79, pid=1, GPU has fallen off the bus.\n"
-ROW = f'"InstanceId": "{INSTANCE}", "LifecycleState": "InService"'
-AWS = f"""#!/bin/sh
-echo "$*" >>"$GPU_CLUSTER_ROOT/aws"
-case "$2" in
-describe-auto-scaling-instances)
-  echo '{{"AutoScalingInstances": [{{{ROW}, "AutoScalingGroupName": "g", "HealthStatus": "HEALTHY"}}]}}' ;;
-describe-auto-scaling-groups) echo '{{"AutoScalingGroups": [{{"Instances": [{{{ROW}, "HealthStatus": "Healthy"}}]}}]}}' ;;
-describe-scaling-activities) echo '{{"Activities": []}}' ;;
-esac
-"""
-
-
-class Program:
-    """The node, the program, and what systemd hears of it."""
-
-    def __init__(self, folder: Path, imds: str) -> None:
-        self.root = folder / "root"
-        tools = folder / "tools"
-        for path, text in (
-            ("etc/gpu-cluster/node.env", SETTINGS),
-            ("proc/sys/kernel/random/boot_id", "boot-1\n"),
-            ("proc/uptime", "100.00 50.00\n"),
-        ):
-            (self.root / path).parent.mkdir(parents=True, exist_ok=True)
-            (self.root / path).write_text(text)
-        tools.mkdir()
-        for name, script in (("aws", AWS), ("nvidia-smi", HEALTHY_SMI)):
-            (tools / name).write_text(script)
-            (tools / name).chmod(0o755)
-        shutil.copytree(Path(cli.__file__).parent, folder / "lib/gpunode")
-        (folder / "lib/gpunode/xids.json").write_text('{"79": {"class": "replace"}}')
-        (self.root / "var/lib").mkdir(parents=True)
-        (self.root / "dev").mkdir()
-        os.mkfifo(self.root / "dev/kmsg")
-        self.kernel = os.open(self.root / "dev/kmsg", os.O_RDWR | os.O_NONBLOCK)
-        self.systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.systemd.bind(str(folder / "notify"))
-        self.systemd.settimeout(60)
-        self.environment = {
-            "PATH": str(tools),
-            "GPU_CLUSTER_ROOT": str(self.root),
-            "GPU_CLUSTER_IMDS": imds,
-            "NOTIFY_SOCKET": str(folder / "notify"),
-        }
-        self.command = [sys.executable, "-IS", "-c", START.format(folder=str(folder / "lib")), "watch"]
-
-    def set(self, **settings: str) -> None:
-        with (self.root / "etc/gpu-cluster/node.env").open("a") as file:
-            file.writelines(f"GPU_{name.upper()}={value}\n" for name, value in settings.items())
-
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        command = [*self.command, *arguments]
-        return subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, text=True)
-
-    def has_nothing_open(self) -> bool:
-        memory = json.loads((self.root / "run/gpu-cluster/watch.json").read_text())
-        return bool(memory["open"] == [])
-
-    def hears_something(self, seconds: float) -> bool:
-        return bool(select.select([self.systemd], [], [], seconds)[0])
-
-    def asked(self, operation: str) -> list[str]:
-        file = self.root / "aws"
-        return [line for line in file.read_text().splitlines() if operation in line] if file.exists() else []
+from watch_program import OFF_THE_BUS, WatchProgram, wait_until
+from watched_node import INSTANCE, WatchedNode
 
 
 @pytest.fixture
-def program(tmp_path: Path, imds_server: str, imds: dict[str, str]) -> Iterator[Program]:
-    program = Program(tmp_path, imds_server)
+def program(tmp_path: Path, imds_server: str, imds: dict[str, str]) -> Iterator[WatchProgram]:
+    program = WatchProgram(tmp_path, imds_server)
     yield program
-    os.close(program.kernel)
-    program.systemd.close()
+    program.close()
 
 
-def wait_until(done: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def test_watchdog_is_ready_lives_hears_the_kernel_acts_and_ends(program: Program) -> None:
+def test_watchdog_is_ready_lives_hears_the_kernel_acts_and_ends(program: WatchProgram) -> None:
     running = program.start()
     try:
         assert program.systemd.recv(100) == b"READY=1\nSTATUS=watching"
@@ -130,7 +44,7 @@ def test_watchdog_is_ready_lives_hears_the_kernel_acts_and_ends(program: Program
     assert f"s3://evidence/trainers/{INSTANCE}/" in copy
 
 
-def test_killed_watchdog_that_is_started_again_does_not_act_again(program: Program) -> None:
+def test_killed_watchdog_that_is_started_again_does_not_act_again(program: WatchProgram) -> None:
     for _ in range(2):
         running = program.start()
         try:
@@ -146,7 +60,7 @@ def test_killed_watchdog_that_is_started_again_does_not_act_again(program: Progr
     assert len(program.asked("set-instance-health")) == 1
 
 
-def test_frozen_watchdog_falls_silent_and_one_that_goes_on_speaks_again(program: Program) -> None:
+def test_frozen_watchdog_falls_silent_and_one_that_goes_on_speaks_again(program: WatchProgram) -> None:
     """Silence is what systemd restarts a service for; tests/node shows that it does."""
     running = program.start()
     try:
@@ -164,7 +78,7 @@ def test_frozen_watchdog_falls_silent_and_one_that_goes_on_speaks_again(program:
         running.communicate(timeout=60)
 
 
-def test_dry_run_tells_and_changes_nothing(program: Program) -> None:
+def test_dry_run_tells_and_changes_nothing(program: WatchProgram) -> None:
     running = program.start("--dry-run")
     try:
         assert program.systemd.recv(100).startswith(b"READY=1")
@@ -181,7 +95,7 @@ def test_dry_run_tells_and_changes_nothing(program: Program) -> None:
     assert not (program.root / "run/gpu-cluster/watch.json").exists()
 
 
-def test_watchdog_that_is_off_is_ready_and_ends_well(program: Program) -> None:
+def test_watchdog_that_is_off_is_ready_and_ends_well(program: WatchProgram) -> None:
     program.set(watch="off")
     running = program.start()
     output, _ = running.communicate(timeout=60)
