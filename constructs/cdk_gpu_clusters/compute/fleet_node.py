@@ -124,6 +124,7 @@ def _node_settings(
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
         gpu_facts=gpu_facts(plan.instance_type),
         efa_interface_count=plan.interfaces.efa_count,
+        instance_family=plan.instance_type.family,
         nccl_environment={
             key: value for key, value in environment.items() if key.startswith(COMMUNICATION_VARIABLES)
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+from cdk_gpu_clusters.catalogue.nccl import node_all_reduce
 from cdk_gpu_clusters.catalogue.xids import node_xids
 from cdk_gpu_clusters.node.node_file import NodeFile
 
@@ -16,7 +17,7 @@ _PACKAGE = Path(__file__).with_name("gpunode")
 
 @cache
 def gpunode_files() -> tuple[NodeFile, ...]:
-    """Every module of the package, and the table of Xids that it reads; in the order of their paths.
+    """Every module of the package, and the tables that it reads; in the order of their paths.
 
     Example:
         >>> gpunode_files()[0].path
@@ -27,6 +28,7 @@ def gpunode_files() -> tuple[NodeFile, ...]:
         for file in _PACKAGE.rglob("*.py")
     }
     texts["xids.json"] = node_xids()
+    texts["all_reduce.json"] = node_all_reduce()
     return tuple(
         NodeFile(path=f"{GPUNODE_FOLDER}/{name}", text=text, early=False)
         for name, text in sorted(texts.items())

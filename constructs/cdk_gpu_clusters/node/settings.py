@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from cdk_gpu_clusters.catalogue.nccl import nccl_variables
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node.gpu_facts import GpuFacts
 from cdk_gpu_clusters.node.mig import MigSettings
@@ -100,6 +101,7 @@ class NodeSettings:
         efa_interface_count: EFA devices that must be there before the node is ready; 0 without EFA.
         processes_per_node: What `gpu-peers` gives as slots and NPROC_PER_NODE; None: one per accelerator (with MIG, per
             device), at least 1.
+        instance_family: Their family, such as `g6`, by which some variables are chosen; None: those of all.
         nccl_environment: NCCL and libfabric variables on top of `default_nccl_environment`; None as a value takes a
             default away.
         extra_environment: Further variables for every login session.
@@ -133,6 +135,7 @@ class NodeSettings:
     gpu_facts: GpuFacts | None = None
     efa_interface_count: int = 0
     processes_per_node: int | None = None
+    instance_family: str | None = None
     nccl_environment: Mapping[str, str | None] = field(default_factory=dict)
     extra_environment: Mapping[str, str] = field(default_factory=dict)
     huge_pages: int | None = None
@@ -160,16 +163,13 @@ class NodeSettings:
 def default_nccl_environment(settings: NodeSettings) -> dict[str, str]:
     """The NCCL and libfabric variables of a node before the user's own.
 
-    Images of 2024 and later (libfabric 1.18.0, aws-ofi-nccl 1.7.0) need none. What is set anyway:
-    `NCCL_SOCKET_IFNAME` keeps NCCL's bootstrap off container bridges, and `FI_PROVIDER=efa` turns a silent fallback to
-    TCP into an error. Trainium uses the Neuron collectives instead of NCCL, and gets neither.
-
-    Source: awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c and pull request 1077.
+    Those of the catalogue (`nccl_variables`), each with its source. Trainium uses the Neuron collectives instead of
+    NCCL, and gets none.
     """
     if settings.accelerator_kind != "gpu":
         return {}
-    guard = {"FI_PROVIDER": "efa"} if settings.efa_interface_count else {}
-    return {**guard, "NCCL_SOCKET_IFNAME": "^docker,lo,veth"}
+    family, efa = settings.instance_family, settings.efa_interface_count > 0
+    return {one.name: one.value for one in nccl_variables() if one.is_for(family=family, efa=efa)}
 
 
 def nccl_environment(settings: NodeSettings) -> dict[str, str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+from .nccl_command import add_nccl_test
 from .peers_command import add_peers
 from .run_command import add_run
 
 
 def add_topology_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add them to the commands of `gpunode`."""
-    for add in (add_peers, add_run):
+    for add in (add_peers, add_run, add_nccl_test):
         add(commands)

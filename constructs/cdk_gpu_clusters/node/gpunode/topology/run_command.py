@@ -69,7 +69,7 @@ def run_job(given: argparse.Namespace) -> int:
     program = Path(command[0]).name
     if given.pin and program in _OTHER_LAUNCHERS:
         return _fail(f"{program} starts the ranks: {program} ... gpunode run --pin -- PROGRAM ...", _MISUSE)
-    _set_variables()
+    set_variables()
     if given.pin:
         command = [*_pin(command, verbose=given.verbose), *command]
     # Once for all its ranks: they hear of its end from it.
@@ -78,7 +78,8 @@ def run_job(given: argparse.Namespace) -> int:
     return _become(command)
 
 
-def _set_variables() -> None:
+def set_variables() -> None:
+    """Take the variables of the node that the user has not set."""
     for line in paths.read_text(paths.below("/etc/nccl.conf")).splitlines():
         name, equals, value = line.partition("=")
         if equals and not name.startswith("#"):

@@ -1,0 +1,91 @@
+"""How to run `all_reduce_perf`: on this node by itself, on several by MPI."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .. import paths
+
+_NAME = "all_reduce_perf"
+# AWS Deep Learning AMIs (release notes of 2023: /usr/local/cuda-xx.x/efa/test-cuda-xx.x/; public scripts of 2025 and
+# 2026 find it there), and where AWS's container images and people build it.
+_PLACES = ("usr/local/cuda-*/efa/test-cuda-*", "opt/nccl-tests/build")
+_MPI = ("/opt/amazon/openmpi/bin/mpirun", "/opt/amazon/openmpi5/bin/mpirun")
+# awslabs/awsome-distributed-ai micro-benchmarks/nccl-tests/slurm/nccl-tests-ami.sbatch @ 95b939c.
+_LIBRARIES = ("/opt/amazon/efa/lib", "/opt/amazon/openmpi/lib", "/opt/amazon/ofi-nccl/lib", "/usr/local/lib")
+_CARRIED = ("NCCL_", "FI_")
+
+
+def find_program() -> str:
+    """The program: on the PATH, or that of the image for its newest CUDA; empty where there is none."""
+    on_path = shutil.which(_NAME)
+    found = [
+        file
+        for place in _PLACES
+        for file in paths.root().glob(f"{place}/{_NAME}")
+        if os.access(file, os.X_OK)
+    ]
+    return on_path or str(max(found, key=_cuda, default=""))
+
+
+def find_mpi() -> str:
+    """`mpirun` of the EFA installer, or on the PATH; empty where there is none."""
+    installed = [str(paths.below(place)) for place in _MPI if os.access(paths.below(place), os.X_OK)]
+    return next(iter(installed), shutil.which("mpirun") or "")
+
+
+def library_path(program: str, environment: Mapping[str, str]) -> str:
+    """Where the program finds its libraries: where the user says, then its CUDA, then EFA's.
+
+    Args:
+        program: The program.
+        environment: Variables of the user.
+    """
+    cuda = re.match(r"(.*/cuda-[^/]+)/", program)
+    folders = [f"{cuda[1]}/lib", f"{cuda[1]}/lib64"] if cuda else []
+    given = [environment["LD_LIBRARY_PATH"]] if environment.get("LD_LIBRARY_PATH") else []
+    return ":".join([*given, *folders, *(str(paths.below(place)) for place in _LIBRARIES)])
+
+
+def on_one_node(program: str, gpus: int, max_size: str) -> list[str]:
+    """The command for all GPUs of this node in one process.
+
+    Args:
+        program: The program.
+        gpus: How many.
+        max_size: Largest message, such as `16G`; sizes double from 8 bytes.
+    """
+    return [program, "-b", "8", "-e", max_size, "-f", "2", "-g", str(gpus)]
+
+
+def on_nodes(
+    program: str, mpi: str, hosts: Path, *, nodes: int, gpus: int, max_size: str, variables: Sequence[str]
+) -> list[str]:
+    """The command for a process for each GPU of several nodes.
+
+    Args:
+        program: The program, in the same place on every node.
+        mpi: `mpirun` of Open MPI.
+        hosts: File of hosts with their slots.
+        nodes: How many nodes.
+        gpus: GPUs of each.
+        max_size: Largest message.
+        variables: Names of the variables of this process, of which NCCL's and libfabric's are carried.
+    """
+    carried = ["LD_LIBRARY_PATH", *(name for name in sorted(variables) if name.startswith(_CARRIED))]
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return [
+        mpi, *root, "--hostfile", str(hosts), "-np", str(nodes * gpus), "--map-by", f"ppr:{gpus}:node",
+        "--bind-to", "none", "--mca", "pml", "^ucx", "--mca", "btl", "tcp,self",
+        "--mca", "btl_tcp_if_exclude", "lo,docker0",
+        *(word for name in carried for word in ("-x", name)),
+        *on_one_node(program, 1, max_size),
+    ]  # fmt: skip
+
+
+def _cuda(program: Path) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", str(program))]
