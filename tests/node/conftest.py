@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,9 @@ import pytest
 from nodebox.ahead import RunAhead
 from nodebox.debian import program
 from nodebox.lab import Lab
+from services.account import Account
+from services.programs import install_aws_cli, install_kubectl
+from services.watched import WatchedNodes
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +43,30 @@ def emulated(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iter
 def lab(emulated: Lab, run_ahead: None) -> Lab:
     """Where nodes are booted; its tests have ended before it goes."""
     return emulated
+
+
+@pytest.fixture(scope="session")
+def aws_cli(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real AWS CLI."""
+    return install_aws_cli(tmp_path_factory.mktemp("aws-cli"))
+
+
+@pytest.fixture(scope="session")
+def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The real kubectl."""
+    return install_kubectl(tmp_path_factory.mktemp("kubectl"))
+
+
+@pytest.fixture(scope="session")
+def account() -> Iterator[Account]:
+    """The AWS account of the nodes that are only watched, not booted."""
+    with Account() as account:
+        yield account
+
+
+@pytest.fixture
+def watched_nodes(account: Account, aws_cli: Path, tmp_path: Path) -> Iterator[WatchedNodes]:
+    """Makes nodes under the watchdog."""
+    nodes = WatchedNodes(account, aws_cli, tmp_path)
+    yield nodes
+    nodes.close()

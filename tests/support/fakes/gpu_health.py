@@ -100,6 +100,12 @@ def query(state: dict[str, Any], fields: list[str]) -> tuple[int, str]:
     return 0, "".join(lines)
 
 
+def listing(state: dict[str, Any]) -> str:
+    """`-L`, and in place of the table that is printed without arguments."""
+    rows = [cells_of(gpu, index) for index, gpu in enumerate(state["gpus"])]
+    return "".join(f"GPU {row['index']}: {row['name']} (UUID: {row['uuid']})\n" for row in rows)
+
+
 def nvlink(state: dict[str, Any]) -> str:
     """`nvlink --status`."""
     text = ""
@@ -131,7 +137,9 @@ def main(state_file: str, arguments: list[str]) -> int:
         sys.stdout.write(state["text"])
         return int(state["status"])
     status, text = 2, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n"
-    if arguments[0].startswith("--query-"):
+    if not arguments or arguments == ["-L"]:
+        status, text = 0, listing(state)
+    elif arguments[0].startswith("--query-"):
         status, text = query(state, arguments[0].partition("=")[2].split(","))
     elif arguments[:2] == ["nvlink", "--status"]:
         status, text = 0, nvlink(state)

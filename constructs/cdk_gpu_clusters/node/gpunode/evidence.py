@@ -7,11 +7,13 @@ import json
 import tarfile
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from . import paths
-from .command import run
+from .checks.report import as_json
+from .checks.verify import checks_of, verify, worst
+from .command import Outcome, run
 from .node import Node
 
 _TIMEOUT_SECONDS = 20
@@ -64,8 +66,10 @@ def collect(node: Node, reason: str, *, folder: Path | None = None) -> Path:
         "reason.json": json.dumps({"instance_id": node.instance_id, "reason": reason, "time": time.time()})
     }
     with ThreadPoolExecutor(_PROGRAMS_AT_ONCE) as pool:
-        outputs = pool.map(_output_of, _PROGRAMS.values())
-        parts.update(zip(_PROGRAMS, outputs))
+        outcomes = {name: pool.submit(_run, program) for name, program in _PROGRAMS.items()}
+        checks = pool.submit(_checks, node, outcomes["nvidia-smi.txt"])
+        parts.update({name: outcome.result().output for name, outcome in outcomes.items()})
+        parts["checks.json"] = checks.result()
     for path in _FILES:
         parts[path.rsplit("/", 1)[-1]] = paths.read_text(paths.below(path))
     bundle = (folder or paths.state_folder()) / "evidence.tar.gz"
@@ -96,8 +100,16 @@ def keep(node: Node, bundle: Path) -> str:
     return address
 
 
-def _output_of(arguments: tuple[str, ...]) -> str:
-    return run(*arguments, timeout_seconds=_TIMEOUT_SECONDS).output
+def _checks(node: Node, nvidia_smi: Future[Outcome]) -> str:
+    """What `gpunode verify --json` says; beside a driver that hangs it would only leave more children that do."""
+    if nvidia_smi.result().hung:
+        return ""
+    results = verify(node, checks_of(node), deadline_seconds=_TIMEOUT_SECONDS)
+    return as_json(results, worst(results), node.instance_id)
+
+
+def _run(program: tuple[str, ...]) -> Outcome:
+    return run(*program, timeout_seconds=_TIMEOUT_SECONDS)
 
 
 def _add(archive: tarfile.TarFile, name: str, text: str) -> None:

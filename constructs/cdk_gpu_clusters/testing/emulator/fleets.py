@@ -158,6 +158,11 @@ def _end_lost_instances(world: World, group: Group) -> None:
             group.note(world, "Successful", f"Terminating EC2 instance: {one.id}", reason)
 
 
+# EC2 Auto Scaling user guide, "View the reason for health check failures".
+_TAKEN_OUT = "an instance was taken out of service in response to "
+_HEALTH_CHECKS = {False: "a user health-check", True: "an ELB system health check failure"}
+
+
 def _end_unhealthy_instances(world: World, group: Group) -> None:
     """Auto Scaling replaces what is marked unhealthy, and what a load balancer finds so after the grace period."""
     if {"HealthCheck", "ReplaceUnhealthy"} & group.suspended:
@@ -167,7 +172,7 @@ def _end_unhealthy_instances(world: World, group: Group) -> None:
         lost = by_balancer and is_unhealthy(world, group, one) and not _in_grace(world, group, one)
         if one.lifecycle_state == IN_SERVICE and (lost or not one.is_healthy):
             reason = "an ELB health check failed" if lost else "it was marked unhealthy"
-            lifecycle.leave(world, group, one, reason)
+            lifecycle.leave(world, group, one, reason, _TAKEN_OUT + _HEALTH_CHECKS[lost])
 
 
 def _in_grace(world: World, group: Group, instance: Instance) -> bool:

@@ -61,14 +61,15 @@ class Group:
         """The instances that count towards the desired capacity."""
         return [one for one in self.instances if not one.is_leaving]
 
-    def note(self, world: World, status: str, description: str, message: str = "") -> None:
-        """Put an activity first in the list of `DescribeScalingActivities`."""
+    def note(self, world: World, status: str, description: str, message: str = "", cause: str = "") -> None:
+        """Put an activity first in the list of `DescribeScalingActivities`; without a cause, the desired size."""
         now = world.clock.now()
+        cause = cause or f"the group had a desired capacity of {self.desired}"
         activity: dict[str, Any] = {
             "ActivityId": world.new_id("", f"{self.name} activity", 32),
             "AutoScalingGroupName": self.name,
             "Description": description,
-            "Cause": f"At {format_time(now)} the group had a desired capacity of {self.desired}.",
+            "Cause": f"At {format_time(now)} {cause}.",
             "StartTime": now,
             "EndTime": now,
             "StatusCode": status,

@@ -38,12 +38,12 @@ def enter(world: World, group: Group, instance: Instance) -> None:
     group.note(world, "Successful", f"Launching a new EC2 instance: {instance.id}")
 
 
-def leave(world: World, group: Group, instance: Instance, reason: str) -> None:
+def leave(world: World, group: Group, instance: Instance, reason: str, cause: str = "") -> None:
     """Take an instance out of the group: at once, or when the terminating hooks let go of it."""
     in_service = instance.lifecycle_state == IN_SERVICE
     if not (in_service and _hold(world, group, instance, TERMINATING_TRANSITION, TERMINATING)):
         group.instances.remove(instance)
-    group.note(world, "Successful", f"Terminating EC2 instance: {instance.id}", reason)
+    group.note(world, "Successful", f"Terminating EC2 instance: {instance.id}", reason, cause)
 
 
 def complete(world: World, group: Group, instance_id: str, hook: str, result: str) -> None:

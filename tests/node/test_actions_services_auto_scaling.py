@@ -1,0 +1,73 @@
+"""From a message of the real kernel log to the Auto Scaling API of an emulated account, through the real AWS CLI."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.account import Account, Group
+from services.watched import WatchedNodes, expect_evidence
+
+EC2 = {"GPU_ORCHESTRATOR": "ec2"}
+
+
+@pytest.fixture
+def group(account: Account) -> Group:
+    return account.make_group(2)
+
+
+def test_xid_makes_the_node_unhealthy_with_its_evidence(
+    account: Account, group: Group, watched_nodes: WatchedNodes
+) -> None:
+    group.keep_unhealthy()
+    ill, well = group.instances
+    node = watched_nodes.begin(ill, EC2)
+    failed = node.fail()
+    node.within_deadline(failed, lambda: group.health() == {ill: "Unhealthy", well: "Healthy"})
+    [(outcome, reason)] = node.acted()
+    assert outcome == "ok"
+    assert "Xid 79 (" in reason
+    assert node.gpu in reason
+    expect_evidence(account, node)
+
+
+def test_node_is_marked_once_whatever_the_kernel_says_next(
+    account: Account, group: Group, watched_nodes: WatchedNodes
+) -> None:
+    """The same fault again, another one, one while a crashed watchdog is away; then the node is left as it is."""
+    group.keep_unhealthy()
+    node = watched_nodes.begin(group.instances[0], EC2)
+    node.fail()
+    node.acted()
+    node.fail()
+    node.eventually(lambda: node.outcomes() == ["ok", "skipped"])
+    node.kill()
+    node.fail(48)
+    node.start()
+    node.eventually(lambda: node.outcomes() == ["ok", "skipped", "skipped"])
+    node.fail(31)
+    node.sees("Xid 31")
+    assert len(node.asked("set-instance-health")) == 1
+    assert len(account.bundles(node.instance_id)) == 1
+
+
+def test_group_replaces_the_node_once(group: Group, watched_nodes: WatchedNodes) -> None:
+    ill, well = group.instances
+    node = watched_nodes.begin(ill, EC2)
+    failed = node.fail()
+    node.within_deadline(failed, lambda: ill not in group.health())
+    node.acted()
+    assert group.activities().count(f"Terminating EC2 instance: {ill}") == 1
+    assert well in group.health()
+    assert list(group.health().values()) == ["Healthy"] * 2
+
+
+def test_node_that_only_says_what_it_would_do(
+    account: Account, group: Group, watched_nodes: WatchedNodes
+) -> None:
+    node = watched_nodes.begin(group.instances[0], {**EC2, "GPU_WATCH": "dry-run"})
+    node.fail()
+    [(outcome, reason)] = node.acted()
+    assert outcome == "dry-run"
+    assert node.gpu in reason
+    assert node.asked("set-instance-health") == []
+    assert set(group.health().values()) == {"Healthy"}

@@ -1,0 +1,185 @@
+"""A real Slurm cluster on loopback: munged, slurmctld, and a slurmd for each node, without systemd."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from nodebox.debian import program
+
+_PATIENCE_SECONDS = 60.0
+_CONFIGURATION = """\
+ClusterName=lab
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+CryptoType=crypto/munge
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/%n.spool
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/%n.log
+SlurmctldPort={port}
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+MpiDefault=none
+{nodes}
+PartitionName=train Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+class State(NamedTuple):
+    """A node, as the controller has it.
+
+    Attributes:
+        state: Such as `IDLE` or `MIXED+DRAIN`.
+        reason: Why it is drained, and who did it; empty without.
+    """
+
+    state: str
+    reason: str
+
+
+class Slurm:
+    """A cluster, as a context manager.
+
+    Args:
+        folder: An empty folder.
+        nodes: Names of its nodes.
+
+    Attributes:
+        programs: Folder of its commands.
+        configuration: Its slurm.conf.
+        port: Where the controller answers.
+    """
+
+    def __init__(self, folder: Path, *nodes: str) -> None:
+        daemons = {name: program(name, name) for name in ("slurmctld", "slurmd")}
+        self.programs = Path(program("scontrol", "slurm-client")).parent
+        self.configuration = folder / "slurm.conf"
+        self._folder, self._nodes = folder, nodes
+        self._commands = [
+            [program("munged", "munge"), "--foreground", "--force", *_munge_options(folder)],
+            [daemons["slurmctld"], "-D"],
+            *([daemons["slurmd"], "-D", "-N", node] for node in nodes),
+        ]
+        self.port = 0
+        self._daemons = ExitStack()
+
+    def __enter__(self) -> Self:
+        host = socket.gethostname().partition(".")[0]
+        self.port, *ports = _free_ports(1 + len(self._nodes))
+        lines = [
+            f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={own} CPUs=2 RealMemory=100 State=UNKNOWN"
+            for node, own in zip(self._nodes, ports, strict=True)
+        ]
+        text = _CONFIGURATION.format(host=host, folder=self._folder, port=self.port, nodes="\n".join(lines))
+        self.configuration.write_text(text)
+        (self._folder / "munge.key").write_bytes(os.urandom(1024))
+        (self._folder / "munge.key").chmod(0o400)
+        (self._folder / "state").mkdir()
+        for command in self._commands:
+            self._start(command)
+        self.eventually(lambda: all(self.node(node).state == "IDLE" for node in self._nodes))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._daemons.close()
+
+    def node(self, name: str) -> State:
+        """What the controller says of a node; nothing while it does not answer."""
+        words = self._ask("scontrol", "--oneliner", "show", "node", name, check=False)
+        state, reason = (_field(words, field, until) for field, until in (("State", " "), ("Reason", "\n")))
+        return State(state, reason.strip())
+
+    def run_job(self, node: str) -> Job:
+        """Start a job of one core on a node, which runs until it is told to end."""
+        number = len(list(self._folder.glob("job-*")))
+        end, output = self._folder / f"end-{number}", self._folder / f"job-{number}"
+        script = f"until [ -e {end} ]; do sleep 0.1; done; echo done"
+        job = self._ask(
+            "sbatch", "--parsable", f"--nodelist={node}", f"--output={output}", f"--wrap={script}"
+        ).strip()
+        self.eventually(lambda: self.job_state(job) == "RUNNING")
+        return Job(job, end, output)
+
+    def job_state(self, job: str) -> str:
+        return _field(self._ask("scontrol", "--oneliner", "show", "job", job), "JobState", " ")
+
+    def drains(self, node: str) -> int:
+        """How many times somebody told the controller to drain a node."""
+        log = (self._folder / "slurmctld.log").read_text()
+        return log.count(f"update_node: node {node} state set to DRAIN")
+
+    def update(self, node: str, *changes: str) -> None:
+        """What an operator changes about a node."""
+        self._ask("scontrol", "update", f"NodeName={node}", *changes)
+
+    def eventually(self, look: Callable[[], object]) -> None:
+        """Wait for something."""
+        end = time.monotonic() + _PATIENCE_SECONDS
+        while not look():
+            logs = "".join(file.read_text() for file in self._folder.glob("*.log"))
+            assert time.monotonic() < end, f"nothing after {_PATIENCE_SECONDS} s; said:\n{logs}"
+            time.sleep(0.1)
+
+    def _ask(self, command: str, *arguments: str, check: bool = True) -> str:
+        return subprocess.run(
+            [self.programs / command, *arguments], env={**os.environ, **self._environment}, text=True,
+            check=check, capture_output=True, timeout=60, cwd=self._folder,
+        ).stdout  # fmt: skip
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {"SLURM_CONF": str(self.configuration)}
+
+    def _start(self, command: list[str]) -> None:
+        output = self._daemons.enter_context(
+            (self._folder / f"{Path(command[0]).name}.output.log").open("ab")
+        )
+        daemon = subprocess.Popen(
+            command, env={**os.environ, **self._environment}, stdout=output, stderr=output, cwd=self._folder
+        )
+        self._daemons.callback(daemon.wait)
+        self._daemons.callback(daemon.kill)
+
+
+class Job(NamedTuple):
+    """A job that was started.
+
+    Attributes:
+        id: Its number.
+        end: File that it waits for.
+        output: File that it writes to at its end.
+    """
+
+    id: str
+    end: Path
+    output: Path
+
+
+def _munge_options(folder: Path) -> list[str]:
+    files = {"key-file": "key", "socket": "socket", "pid-file": "pid", "log-file": "log", "seed-file": "seed"}
+    return [f"--{option}={folder}/munge.{end}" for option, end in files.items()]
+
+
+def _free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+def _field(line: str, name: str, until: str) -> str:
+    """The value of `name=` in what scontrol says."""
+    return line.partition(f" {name}=")[2].partition(until)[0]
