@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.egress import Egress
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.node_file import NodeFile
+    from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
     from cdk_gpu_clusters.node.settings import UserPart
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
@@ -65,6 +66,7 @@ else:
         "EfaSelfRules": "network.efa_security_group",
         "Egress": "network.egress",
         "FabricManagerOrder": "node.mig",
+        "FaultSeverity": "node.node_watch",
         "Feature": "rules.endpoints",
         "Finding": "errors",
         "GpuFleet": "compute.fleet",
@@ -87,6 +89,7 @@ else:
         "NodeFile": "node.node_file",
         "NodeImage": "compute.node_image",
         "NodeRole": "compute.node_role",
+        "NodeWatch": "node.node_watch",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
         "ReadCacheMode": "rules.lustre_sizing",
@@ -96,6 +99,7 @@ else:
         "Severity": "errors",
         "UpdatePolicy": "compute.auto_scaling_group",
         "UserPart": "node.settings",
+        "WatchMode": "node.node_watch",
         "checkpoint_environment": "node.storage",
     }
 
@@ -122,6 +126,7 @@ __all__ = [
     "EfaSelfRules",
     "Egress",
     "FabricManagerOrder",
+    "FaultSeverity",
     "Feature",
     "Finding",
     "GpuFleet",
@@ -144,6 +149,7 @@ __all__ = [
     "NodeFile",
     "NodeImage",
     "NodeRole",
+    "NodeWatch",
     "Orchestrator",
     "PlacementStrategy",
     "ReadCacheMode",
@@ -153,6 +159,7 @@ __all__ = [
     "Severity",
     "UpdatePolicy",
     "UserPart",
+    "WatchMode",
     "__version__",
     "checkpoint_environment",
 ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
@@ -13,11 +12,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
-from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, region_of, stack_of
+from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
+from cdk_gpu_clusters.compute.fleet_access import FleetAccess
 from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
 from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, join_stores
@@ -25,11 +25,13 @@ from cdk_gpu_clusters.compute.fleet_node import fleet_node
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
+from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_file import NodeFile
+from cdk_gpu_clusters.node.node_watch import NodeWatch
 from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
@@ -49,7 +51,7 @@ _BOOT_EVENTS = AcceptedFinding(
 )
 
 
-class GpuFleet(ClusterConstruct, FleetMetrics):
+class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
     """Nodes of one type, launched from one template into one Auto Scaling group.
 
     Makes the launch template, the group with its lifecycle hooks, a role and instance profile, a log group for boot
@@ -110,6 +112,9 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
         environment: Mapping[str, str] | None = None,
         user_data_parts: Sequence[UserPart] = (),
         node_files: Sequence[NodeFile] = (),
+        watch: NodeWatch | None = None,
+        evidence_bucket: s3.IBucket | None = None,
+        evidence_prefix: str = "node-evidence",
         target_groups: Sequence[elbv2.ITargetGroup] = (),
         update_policy: UpdatePolicy = UpdatePolicy.NEVER_REPLACE,
         ready_timeout: cdk.Duration | None = None,
@@ -147,6 +152,10 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
                 `checkpoint_environment` gives.
             user_data_parts: Further user-data parts, after the fleet's own.
             node_files: Static files for the nodes, there before any other service starts unless `early=False`.
+            watch: How the nodes are watched; every 10 seconds, and a host that is faulty is replaced, if left out.
+            evidence_bucket: Gets a bundle of logs and tool output of each node that fails, before the node goes; the
+                bundle stays on the node if left out.
+            evidence_prefix: What the keys of the bundles begin with; the fleet's path follows.
             target_groups: Target groups of load balancers; nodes join when they are in service, and one that the
                 load balancer finds unhealthy is replaced.
             update_policy: Whether a new template version replaces running nodes; never if left out.
@@ -189,6 +198,7 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
         _BOOT_EVENTS.at(self.log_group)
         if root_volume is not None and root_volume.encryption_key is not None:
             allow_auto_scaling(root_volume.encryption_key)
+        evidence = None if evidence_bucket is None else NodeEvidence(self, evidence_bucket, evidence_prefix)
         node = fleet_node(
             self,
             plan,
@@ -199,6 +209,8 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
             fabric_manager_order=fabric_manager_order,
             mounts=mounts or {},
             scratch=scratch,
+            watch=watch or NodeWatch(),
+            evidence_uri=None if evidence is None else evidence.uri,
         )
         self.node_asset: NodeAsset = node.asset
         self.role: iam.IRole = role or NodeRole(self, "Role", policies=[node.asset.read_policy])
@@ -226,39 +238,13 @@ class GpuFleet(ClusterConstruct, FleetMetrics):
         if role is not None:  # a node's first boot needs its software
             self.node_asset.read_policy.attach_to_role(role)
             self.cfn_auto_scaling_group.node.add_dependency(self.node_asset.read_policy)
-        allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group)
+        allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group, evidence=evidence)
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
-
-    @cached_property
-    def connections(self) -> ec2.Connections:
-        """The security groups of the nodes, to allow traffic with."""
-        return ec2.Connections(security_groups=self.launch_template.security_groups)
 
     @property
     def fleet_name(self) -> str:
         """Name of the Auto Scaling group, known at deployment."""
         return str(self.cfn_auto_scaling_group.ref)
-
-    @property
-    def session_command(self) -> str:
-        """A shell line that opens a Systems Manager session on the first node."""
-        region = region_of(stack_of(self))
-        instance = (
-            f"aws autoscaling describe-auto-scaling-groups --region {region} "
-            f"--auto-scaling-group-names {self.fleet_name} "
-            "--query 'AutoScalingGroups[0].Instances[0].InstanceId' --output text"
-        )
-        return f'aws ssm start-session --region {region} --target "$({instance})"'
-
-    def grant_read(self, bucket: s3.IBucket) -> iam.Grant:
-        """Let the nodes read a bucket."""
-        accept_bucket_grant(self.role, bucket)
-        return bucket.grant_read(self.role)
-
-    def grant_read_write(self, bucket: s3.IBucket) -> iam.Grant:
-        """Let the nodes read and write a bucket, such as one for checkpoints."""
-        accept_bucket_grant(self.role, bucket, write=True)
-        return bucket.grant_read_write(self.role)
 
     def _group(
         self, update_policy: UpdatePolicy, target_groups: Sequence[elbv2.ITargetGroup]

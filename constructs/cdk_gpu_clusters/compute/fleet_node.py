@@ -16,6 +16,7 @@ from cdk_gpu_clusters.compute.node_asset import NodeAsset, node_software
 from cdk_gpu_clusters.node.gpu_facts import gpu_facts
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, mig_settings
 from cdk_gpu_clusters.node.node_file import NodeFile
+from cdk_gpu_clusters.node.node_watch import NodeWatch
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
 from cdk_gpu_clusters.node.software import SoftwareObject, software_archive
 from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings
@@ -55,6 +56,8 @@ def fleet_node(
     fabric_manager_order: FabricManagerOrder,
     mounts: Mapping[str, LustreStoreLike],
     scratch: bool,
+    watch: NodeWatch,
+    evidence_uri: str | None,
 ) -> FleetNode:
     """The user data of a fleet's nodes, and the asset that holds the files that can wait for the network.
 
@@ -68,9 +71,11 @@ def fleet_node(
         fabric_manager_order: Whether GPUs are split before or after the fabric manager starts.
         mounts: File systems by mount point.
         scratch: Whether local disks, where the type has some, become one file system.
+        watch: How the nodes are watched.
+        evidence_uri: Where they leave evidence, if anywhere.
 
     Raises:
-        ConfigError: GPU-UD-003 and -005 to -007, GPU-MNT-001 to -003.
+        ConfigError: GPU-UD-003 and -005 to -008, GPU-MNT-001 to -003.
     """
     settings = _node_settings(
         plan,
@@ -82,6 +87,8 @@ def fleet_node(
         fabric_manager_order=fabric_manager_order,
         mounts=lustre_mounts(plan, mounts),
         scratch=scratch,
+        watch=watch,
+        evidence_uri=evidence_uri,
     )
     report(scope, check_settings(settings))
     asset = _asset(scope, files)
@@ -106,6 +113,8 @@ def _node_settings(
     fabric_manager_order: FabricManagerOrder,
     mounts: tuple[LustreMount, ...],
     scratch: bool,
+    watch: NodeWatch,
+    evidence_uri: str | None,
 ) -> NodeSettings:
     disks = sum(disk.count for disk in plan.instance_type.local_disks)
     accelerator, is_spot = plan.instance_type.accelerator, plan.capacity.terms.kind is CapacityKind.SPOT
@@ -119,7 +128,9 @@ def _node_settings(
         boot_deadline_seconds=boot,
         drain_deadline_seconds=min(drain, _SPOT_DRAIN_SECONDS) if is_spot else drain,
         log_group_name=log_group_name,
+        evidence_uri=evidence_uri,
         orchestrator="ec2",
+        watch=watch,
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
         gpu_facts=gpu_facts(plan.instance_type),

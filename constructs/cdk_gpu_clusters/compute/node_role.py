@@ -12,6 +12,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import arn_of
+from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 
 _SESSION_POLICY = "AmazonSSMManagedInstanceCore"
 
@@ -67,7 +68,12 @@ def _session_policy() -> iam.IManagedPolicy:
 
 
 def allow_fleet(
-    scope: Construct, role: iam.IRole, *, group_name: str, log_group: logs.ILogGroup
+    scope: Construct,
+    role: iam.IRole,
+    *,
+    group_name: str,
+    log_group: logs.ILogGroup,
+    evidence: NodeEvidence | None = None,
 ) -> iam.ManagedPolicy:
     """Let the nodes of a fleet complete the hooks of their own group, leave it, find their peers, and log.
 
@@ -77,6 +83,7 @@ def allow_fleet(
         role: Role of the nodes.
         group_name: Name of the Auto Scaling group.
         log_group: Log group of the fleet.
+        evidence: Where its nodes leave evidence, if anywhere.
     """
     group_arn = arn_of(scope, "autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group_name}")
     peers = [
@@ -93,12 +100,15 @@ def allow_fleet(
                 _allow(group_arn, "autoscaling:CompleteLifecycleAction", "autoscaling:SetInstanceHealth"),
                 _allow("*", *peers),
                 _allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents"),
+                *([] if evidence is None else evidence.statements()),
             ]
         }
     )
     # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
     policy = iam.ManagedPolicy(scope, "NodePermissions", roles=[role], document=document)
     _PEERS.at(policy, "Resource::*", named_resource(scope, group_arn))
+    if evidence is not None:
+        evidence.accept_at(policy)
     return policy
 
 

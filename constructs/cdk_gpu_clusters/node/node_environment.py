@@ -27,6 +27,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_SLOTS": settings.processes_per_node or max(1, _device_count(settings)),
         "GPU_HUGE_PAGES": settings.huge_pages,
     }
+    values |= settings.watch.environment()
     if settings.gpu_facts is not None:
         values |= settings.gpu_facts.environment()
     if settings.mig is not None:

@@ -12,6 +12,7 @@ from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node.gpu_facts import GpuFacts
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.node_file import NodeFile, check_files
+from cdk_gpu_clusters.node.node_watch import NodeWatch, check_watch
 from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings, check_storage
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -115,6 +116,7 @@ class NodeSettings:
         scratch: Its local disks as one file system, also in SCRATCH_DIR of every login session; None: left alone.
         checkpoint_environment: Where jobs keep checkpoints, as `checkpoint_environment` makes it, for every login
             session.
+        watch: How the node is watched, and how its end is prepared.
         watch_drain: Whether the node watches for termination and Spot notices.
         user_parts: The user's own parts, run after the library's; the node is ready only when they are done, and
             fails when a script of theirs fails.
@@ -144,6 +146,7 @@ class NodeSettings:
     lustre_efa: LustreEfa | None = None
     scratch: ScratchSettings | None = None
     checkpoint_environment: Mapping[str, str] = field(default_factory=dict)
+    watch: NodeWatch = field(default_factory=NodeWatch)
     watch_drain: bool = True
     user_parts: tuple[UserPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
@@ -185,6 +188,7 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
         *_check_environment(settings),
         *_check_parts(settings),
         *check_files(settings.files),
+        *check_watch(settings.watch),
         *check_storage(
             settings.mounts,
             settings.scratch,

@@ -1,0 +1,55 @@
+"""What the user may say of the watchdog, and what the node is told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.node import NodeSettings, check_settings
+from cdk_gpu_clusters.node.gpunode.watch.service import Mode
+from cdk_gpu_clusters.node.node_environment import node_environment
+from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
+
+
+def settings(watch: NodeWatch) -> NodeSettings:
+    return NodeSettings(fleet_name="trainers", watch=watch)
+
+
+def test_a_node_is_told_only_what_differs_from_what_its_software_does_anyway() -> None:
+    assert not [name for name in node_environment(settings(NodeWatch())) if name.startswith("GPU_WATCH")]
+    told = NodeWatch(
+        mode=WatchMode.OFF, acts_from=FaultSeverity.REPLACE, actions_per_hour=5, interval_seconds=20,
+        drain_on_rebalance=True, job_units=("training.service", "etl@1.service"), job_seconds=60,
+    )  # fmt: skip
+    environment = node_environment(settings(told))
+    assert {name: value for name, value in environment.items() if name in told.environment()} == {
+        "GPU_WATCH": "off",
+        "GPU_WATCH_ACTS_FROM": "replace",
+        "GPU_WATCH_ACTIONS_PER_HOUR": "5",
+        "GPU_WATCH_INTERVAL": "20",
+        "GPU_REBALANCE": "drain",
+        "GPU_JOB_UNITS": "training.service etl@1.service",
+        "GPU_JOB_SECONDS": "60",
+    }
+
+
+def test_both_sides_know_the_same_words() -> None:
+    assert {mode.value for mode in WatchMode} == {mode.value for mode in Mode}
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"interval_seconds": 0}, "watch.interval_seconds"),
+        ({"interval_seconds": 31}, "watch.interval_seconds"),
+        ({"interval_seconds": 2.5}, "watch.interval_seconds"),
+        ({"actions_per_hour": 0}, "watch.actions_per_hour"),
+        ({"job_seconds": 121}, "watch.job_seconds"),
+        ({"job_units": ("good.service", "two words")}, "watch.job_units[1]"),
+    ],
+)
+def test_what_the_watchdog_cannot_work_with_is_refused(changes: dict[str, Any], path: str) -> None:
+    [finding] = check_settings(settings(NodeWatch(**changes)))
+    assert (finding.id, finding.path) == ("GPU-UD-008", path)
+    assert finding.allowed
