@@ -14,8 +14,8 @@ from cdk_gpu_clusters.node.settings import default_nccl_environment
 
 
 def test_everything_has_a_dated_source() -> None:
-    for row in (*nccl_variables(), *all_reduce_bandwidths()):
-        assert re.search(r"\(20\d\d-\d\d\)", row.source)
+    sources = [*(one.source for one in nccl_variables()), *(one.source for one in all_reduce_bandwidths())]
+    assert all(re.search(r"\(20\d\d-\d\d\)", source) for source in sources)
     assert all(variable.why for variable in nccl_variables())
 
 

@@ -58,7 +58,7 @@ class EfaNode:
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EfaNode:
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "tools"), prepend=":")
-    monkeypatch.setattr(transport.time, "sleep", lambda _: None)
+    monkeypatch.setattr(transport, "_PAUSE_SECONDS", 0)
     return EfaNode(tmp_path)
 
 
@@ -81,6 +81,15 @@ def test_what_is_there_already_stays(node: EfaNode, capsys: pytest.CaptureFixtur
     before = node.lnet.state
     assert run(capsys, "set-up") == (0, "2 EFA interfaces")
     assert {**node.lnet.state, "loaded": []} == {**before, "loaded": []}
+
+
+def test_devices_that_the_image_has_chosen_stay_and_count(
+    node: EfaNode, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [{"network": "efa", "device": f"rdmap{number}s0", "sent": 0, "up": True} for number in (16, 32)]
+    node.lnet.change(nets=[{"network": "tcp", "device": "ens33", "sent": 0, "up": True}, *chosen])
+    assert run(capsys, "set-up") == (0, "2 EFA interfaces")
+    assert node.nets() == [("tcp", "ens33"), ("efa", "rdmap16s0"), ("efa", "rdmap32s0")]
 
 
 @pytest.mark.parametrize(
@@ -109,11 +118,12 @@ def test_devices_lie_evenly_among_all(devices: int, count: int, chosen: list[int
         ({"modules": {**fakes.MODULES, "lustre": "2.12.8"}}, "module lustre is 2.12.8, 2.15 is needed"),
         ({"modules": {**fakes.MODULES, "efa": "2.10.0g"}}, "module efa is 2.10.0g, 2.12.1 is needed"),
         ({"modules": {**fakes.MODULES, "kefalnd": "1.1.0"}}, "module kefalnd is 1.1.0, 1.1.1 is needed"),
+        ({"modules": {**fakes.MODULES, "efa": " "}}, "module efa is of no version, 2.12.1 is needed"),
         ({"modules": {"lustre": "2.15.6", "efa": "3.0.0"}}, "the kernel has no module kefalnd"),
         ({"refused": ["rdmap48s0"]}, "EFA on rdmap48s0: "),
         (
             {"nets": [{"network": "efa", "device": "rdmap0s0", "sent": 0, "up": False}]},
-            "of rdmap0s0 rdmap48s0 only these are up in LNet: rdmap48s0",
+            "1 of 2 EFA interfaces are up in LNet: rdmap48s0",
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -13,7 +13,7 @@ from cdk_gpu_clusters.node.gpunode.aws import Aws
 from cdk_gpu_clusters.node.gpunode.metadata import Metadata
 from cdk_gpu_clusters.node.gpunode.node import Node
 from cdk_gpu_clusters.node.gpunode.settings import Settings
-from cdk_gpu_clusters.node.gpunode.topology import nccl_baseline, nccl_command, nccl_program
+from cdk_gpu_clusters.node.gpunode.topology import nccl_baseline, nccl_command
 from cdk_gpu_clusters.node.gpunode.topology.nccl_output import Row, read_rows, read_size, size_words
 from cdk_gpu_clusters.node.gpunode.topology.peers import NotYetError, Peer, Peers
 from fakes import gpu_health
@@ -265,8 +265,9 @@ def test_what_keeps_several_nodes_from_it(
     node: TestNode, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fleet = Fleet(monkeypatch, OWN, "i-1")
-    monkeypatch.setattr(nccl_program.shutil, "which", lambda _: None)
-    assert "several nodes need mpirun" in run(capsys, "--nodes", "2")[2]
+    with monkeypatch.context() as without:
+        without.setattr(nccl_command, "find_mpi", lambda: "")
+        assert "several nodes need mpirun" in run(capsys, "--nodes", "2")[2]
     mpirun(node)
     assert "2 of 3 nodes in service" in run(capsys, "--nodes", "3")[2]
     fleet.nodes = fleet.nodes[1:] * 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from ..settings import read_settings
 from .efa_setup import EfaSetupError, set_up_efa
@@ -21,7 +22,7 @@ Exit status: 0 it is EFA, 1 it is not, or cannot be told, with the reason.
 """
 
 
-def add_lustre_efa(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_lustre_efa(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to those of `gpunode`."""
     command = commands.add_parser(
         "lustre-efa",

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from .. import nvidia_smi
 from ..command import Outcome, run
@@ -58,7 +59,7 @@ class Verdict:
     expected: Expected | None = None
 
 
-def add_nccl_test(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_nccl_test(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to those of `gpunode`."""
     command = commands.add_parser(
         "nccl-test",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from .. import paths
 from ..node import Node, this_node
@@ -29,7 +30,7 @@ Exit status: 64 a wrong command line, 69 this node has no peers or no rank, 75 n
 """
 
 
-def add_peers(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_peers(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to those of `gpunode`."""
     command = commands.add_parser(
         "peers",

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from .. import jobs, paths
 from .local_rank import NoGpuError, gpu_of, local_rank
@@ -39,7 +40,7 @@ Exit status: that of the job; 64 a wrong command line, 126 and 127 the job canno
 """
 
 
-def add_run(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_run(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to those of `gpunode`."""
     command = commands.add_parser(
         "run",
