@@ -27,7 +27,7 @@ _CARRIERS = (
     "aws_cdk.cloud_assembly_schema",
     "constructs",
 )
-# 25 fleets of 9 resources and 27 KB each stay below CloudFormation's limits of a template.
+# 25 fleets of 9 resources and 22 KB each stay below CloudFormation's limits of a template.
 FLEETS_PER_STACK = 25
 _MOST_RESOURCES, _MOST_BYTES = 500, 1_000_000
 

@@ -1,5 +1,5 @@
 // The template of fleets.py in CDK's own language, as one would write it there, nothing decided or checked:
-// `node fleets.js COUNT RECIPE`. Of the recipe it takes the texts only (user data, image parameter).
+// `node fleets.js COUNT RECIPE`. Of the recipe it takes texts only (user data, image parameter, software of the nodes).
 "use strict";
 
 const { readFileSync } = require("node:fs");
@@ -72,7 +72,7 @@ class Reservation extends Construct {
 }
 
 class Fleet extends Construct {
-  constructor(scope, id, { fabric, placementGroup, reservation, texts }) {
+  constructor(scope, id, { fabric, placementGroup, reservation, software, texts }) {
     super(scope, id);
     const logGroup = new logs.LogGroup(this, "Logs", {
       retention: logs.RetentionDays.ONE_MONTH,
@@ -80,7 +80,7 @@ class Fleet extends Construct {
     });
     const role = new iam.Role(this, "Role", {
       assumedBy: new iam.ServicePrincipal("ec2.amazonaws.com"),
-      managedPolicies: [iam.ManagedPolicy.fromAwsManagedPolicyName("AmazonSSMManagedInstanceCore")],
+      managedPolicies: [iam.ManagedPolicy.fromAwsManagedPolicyName("AmazonSSMManagedInstanceCore"), software],
     });
     const template = this.#launchTemplate({ fabric, placementGroup, reservation, role, logGroup, texts });
     const group = this.#group(template);
@@ -168,6 +168,7 @@ class Fleet extends Construct {
     const peers = [
       "autoscaling:DescribeAutoScalingInstances",
       "autoscaling:DescribeAutoScalingGroups",
+      "autoscaling:DescribeScalingActivities",
       "ec2:DescribeInstances",
       "ec2:DescribeInstanceTopology",
     ];
@@ -175,7 +176,7 @@ class Fleet extends Construct {
       roles: [role],
       statements: [
         new iam.PolicyStatement({
-          actions: ["autoscaling:CompleteLifecycleAction"],
+          actions: ["autoscaling:CompleteLifecycleAction", "autoscaling:SetInstanceHealth"],
           resources: [groupArn],
         }),
         new iam.PolicyStatement({ actions: peers, resources: ["*"] }),
@@ -221,13 +222,16 @@ function main() {
       new cdk.CfnParameter(stack, name, { type: parameter.Type, default: parameter.Default });
     }
     const fabric = new Fabric(stack, "Fabric", vpc);
+    const software = new iam.ManagedPolicy(new Construct(stack, "GpuNodeSoftware"), "Read", {
+      document: iam.PolicyDocument.fromJson(recipe.shared.GpuNodeSoftwareRead.Properties.PolicyDocument),
+    });
     for (let index = first; index < Math.min(count, first + recipe.fleets_per_stack); index += 1) {
       const suffix = String(index).padStart(4, "0");
       const placementGroup = new ec2.PlacementGroup(stack, `Placement${suffix}`, {
         strategy: ec2.PlacementGroupStrategy.CLUSTER,
       });
       const reservation = new Reservation(stack, `Reservation${suffix}`, placementGroup);
-      new Fleet(stack, `Fleet${suffix}`, { fabric, placementGroup, reservation, texts: texts(stack) });
+      new Fleet(stack, `Fleet${suffix}`, { fabric, placementGroup, reservation, software, texts: texts(stack) });
     }
   }
   app.synth();

@@ -39,7 +39,8 @@ def test_baselines_synthesize_the_same_templates() -> None:
     for subject in (ours(COUNT), raw(COUNT), javascript(COUNT)):
         first, second = templates(subject.assembly).values()
         types = [one["Type"] for template in (first, second) for one in template["Resources"].values()]
-        assert {name: types.count(name) for name in fleet} == dict.fromkeys(fleet, COUNT)
+        stacks = {"AWS::IAM::ManagedPolicy": 2}  # each has one more, for the software of its nodes
+        assert {name: types.count(name) - stacks.get(name, 0) for name in fleet} == dict.fromkeys(fleet, COUNT)
         assert len(types) == resources
         interfaces = [
             len(one["Properties"]["LaunchTemplateData"]["NetworkInterfaces"])
