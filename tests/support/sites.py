@@ -66,12 +66,18 @@ def only(resources: Resources, resource_type: str) -> dict[str, Any]:
 
 
 _ARCHIVE = re.compile(r"[A-Za-z0-9+/]{400,}={0,2}")
+_DIGEST = re.compile(r"\b[0-9a-f]{64}\b")
 
 
 def readable(value: Any) -> Any:
-    """A template for a snapshot: compressed archives, whose bytes depend on the zlib at hand, are named only."""
+    """A template for a snapshot: compressed archives, whose bytes depend on the zlib at hand, are named only.
+
+    So are digests of assets, which change with every line of the nodes' software.
+    """
     if isinstance(value, dict):
         return {key: readable(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [readable(inner) for inner in value]
-    return _ARCHIVE.sub("(archive)", value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return _DIGEST.sub("(digest)", _ARCHIVE.sub("(archive)", value))
