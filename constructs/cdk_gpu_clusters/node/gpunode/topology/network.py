@@ -21,7 +21,8 @@ _TRIES = 3
 _PAUSE_SECONDS = 5.0
 # What every node of a fleet is told alike, now and later: its role, its Region, its type, or its AWS CLI cannot do it.
 _NEVER = re.compile(
-    r"Unauthorized|AccessDenied|not authorized|Unsupported|InvalidAction|UnknownOperation|InvalidParameter|invalid choice",
+    "Unauthorized|AccessDenied|not authorized|Unsupported|InvalidAction|UnknownOperation|InvalidParameter"
+    "|invalid choice",
     re.IGNORECASE,
 )
 
