@@ -27,6 +27,7 @@ from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.compute.node_plan import NodeWish
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
@@ -199,19 +200,17 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
         if root_volume is not None and root_volume.encryption_key is not None:
             allow_auto_scaling(root_volume.encryption_key)
         evidence = None if evidence_bucket is None else NodeEvidence(self, evidence_bucket, evidence_prefix)
-        node = fleet_node(
-            self,
-            plan,
-            log_group=self.log_group,
-            environment=environment,
-            user_parts=user_data_parts,
-            files=node_files,
+        wish = NodeWish(
+            environment=environment or {},
+            user_parts=tuple(user_data_parts),
+            files=tuple(node_files),
             fabric_manager_order=fabric_manager_order,
             mounts=mounts or {},
             scratch=scratch,
             watch=watch or NodeWatch(),
             evidence_uri=None if evidence is None else evidence.uri,
         )
+        node = fleet_node(self, plan, wish, log_group=self.log_group)
         self.node_asset: NodeAsset = node.asset
         self.role: iam.IRole = role or NodeRole(self, "Role", policies=[node.asset.read_policy])
         self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(

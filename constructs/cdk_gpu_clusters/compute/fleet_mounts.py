@@ -49,12 +49,12 @@ class _KnowsClients(Protocol):
     ) -> list[Finding]: ...
 
 
-def lustre_mounts(plan: FleetPlan, stores: Mapping[str, LustreStoreLike]) -> tuple[LustreMount, ...]:
+def lustre_mounts(stores: Mapping[str, LustreStoreLike], *, efa: bool) -> tuple[LustreMount, ...]:
     """The mounts of a node, in the order given: over EFA where nodes and file system both have it.
 
     Args:
-        plan: What was decided about the fleet.
         stores: File systems by mount point.
+        efa: Whether the nodes have EFA.
     """
     return tuple(
         LustreMount(
@@ -62,25 +62,28 @@ def lustre_mounts(plan: FleetPlan, stores: Mapping[str, LustreStoreLike]) -> tup
             dns_name=store.dns_name,
             mount_name=store.mount_name,
             # Only a `LustreStore` knows it of itself.
-            efa=plan.efa and bool(getattr(store, "efa", False)),
+            efa=efa and bool(getattr(store, "efa", False)),
         )
         for point, store in stores.items()
     )
 
 
-def lustre_efa(plan: FleetPlan, mounts: Sequence[LustreMount]) -> LustreEfa | None:
-    """How the nodes of a fleet mount over EFA; None where none of the mounts is of that kind.
+def lustre_efa(
+    mounts: Sequence[LustreMount], instance_type: InstanceType, node_count: int
+) -> LustreEfa | None:
+    """How nodes mount over EFA; None where none of the mounts is of that kind.
 
     Args:
-        plan: What was decided about the fleet.
-        mounts: What its nodes mount.
+        mounts: What they mount.
+        instance_type: Their type.
+        node_count: How many there are at most.
     """
     if not any(mount.efa for mount in mounts):
         return None
     return LustreEfa(
-        interface_count=lustre_efa_interfaces(plan.instance_type, plan.maximum),
+        interface_count=lustre_efa_interfaces(instance_type, node_count),
         driver_version=lustre_fact("efa", "driver_version"),
-        lnd_version=lustre_fact("efa", "lnd_version").get(plan.instance_type.family, ""),
+        lnd_version=lustre_fact("efa", "lnd_version").get(instance_type.family, ""),
     )
 
 

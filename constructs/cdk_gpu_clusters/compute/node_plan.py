@@ -1,0 +1,69 @@
+"""What one node is, and what its user wishes of it, whoever launches it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
+from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.node.node_file import NodeFile
+from cdk_gpu_clusters.node.node_watch import NodeWatch
+from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
+from cdk_gpu_clusters.rules.mig import MigPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlan:
+    """What was decided about a node.
+
+    Attributes:
+        name: Name of its fleet, for people.
+        instance_type: Its type.
+        orchestrator: Who launches it.
+        efa_count: EFA interfaces that it has.
+        fleet_size: Most nodes of its fleet.
+        mig: How its GPUs are split, None if they stay whole.
+        boot_deadline_seconds: When it has to be ready, from the kernel's start.
+        drain_deadline_seconds: How long it may take to stop its work.
+        launch_hook_name: Lifecycle hook that it completes when it is ready, None for none.
+        terminate_hook_name: Lifecycle hook that it completes before it ends, None for none.
+    """
+
+    name: str
+    instance_type: InstanceType
+    orchestrator: Orchestrator
+    efa_count: int
+    fleet_size: int
+    mig: MigPlan | None
+    boot_deadline_seconds: int
+    drain_deadline_seconds: int
+    launch_hook_name: str | None = None
+    terminate_hook_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWish:
+    """What the user says about the node itself.
+
+    Attributes:
+        environment: Variables for logins and jobs.
+        user_parts: Parts of the user data.
+        files: Further static files.
+        fabric_manager_order: Whether GPUs are split before or after the fabric manager starts.
+        mounts: File systems by mount point.
+        scratch: Whether local disks, where the type has some, become one file system.
+        watch: How the node is watched.
+        evidence_uri: Where it leaves evidence, None for nowhere.
+    """
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    user_parts: tuple[UserPart, ...] = ()
+    files: tuple[NodeFile, ...] = ()
+    fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER
+    mounts: Mapping[str, LustreStoreLike] = field(default_factory=dict)
+    scratch: bool = True
+    watch: NodeWatch = field(default_factory=NodeWatch)
+    evidence_uri: str | None = None
