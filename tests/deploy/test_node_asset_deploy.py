@@ -36,15 +36,14 @@ def account() -> Iterator[Emulator]:
 
 
 def assembly(app_factory: Any, text: str) -> str:
-    """An app whose node files need more room than user data has: the text does not get smaller by compression."""
+    """An app whose nodes have a late file of their own."""
     app = app_factory()
     stack = cdk.Stack(app, "Servers", env=PLACE)
     network = ClusterNetwork(stack, "Network", availability_zone="us-east-1a")
-    noise = "".join(hashlib.sha256(f"{text}{number}".encode()).hexdigest() for number in range(150))
     GpuFleet(
         stack, "Fleet", vpc=network.vpc, vpc_subnets=ec2.SubnetSelection(subnets=[network.fleet_subnet]),
         instance_type="p4d.24xlarge", min_node_count=0, max_node_count=2, efa=False, mig=MigLayout(["1g.5gb"] * 7),
-        mounts={"/fsx": Lustre()}, node_files=[NodeFile(path="/opt/app/table", text=noise, early=False)],
+        mounts={"/fsx": Lustre()}, node_files=[NodeFile(path="/opt/app/table", text=text, early=False)],
     )  # fmt: skip
     return str(app.synth().directory)
 
@@ -82,7 +81,7 @@ def test_the_object_is_in_the_bucket_before_a_node_asks_for_it(
     content = object_of(account, before)
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         tar.extractall(tmp_path / "node", filter="tar")
-    program = tmp_path / "node/usr/local/libexec/gpu-cluster/node-boot"
+    program = tmp_path / "node/usr/local/bin/gpunode"
     assert program.read_text().startswith("#!/usr/bin/env bash\n")
     assert program.stat().st_mode & 0o777 == 0o755
 

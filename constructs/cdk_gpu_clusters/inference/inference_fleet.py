@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
-from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_certificatemanager as acm
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
@@ -36,16 +34,17 @@ from cdk_gpu_clusters.inference.node_servers import (
     server_settings,
     spread_where_it_fits,
 )
-from cdk_gpu_clusters.inference.scaling import Tracking, metric_tracking, request_tracking
+from cdk_gpu_clusters.inference.scaling import InferenceScaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
-from cdk_gpu_clusters.rules.inference import DRAIN_MARGIN_SECONDS, check_counts, check_room_to_scale
+from cdk_gpu_clusters.node.node_watch import NodeWatch
+from cdk_gpu_clusters.rules.inference import DRAIN_MARGIN_SECONDS, check_counts
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 
-class InferenceFleet(Construct, InferenceMetrics):
+class InferenceFleet(InferenceScaling, InferenceMetrics):
     """Nodes that each run one model server per slot, and one load balancer in front of them all.
 
     Makes a `GpuFleet`, an `InferenceLoadBalancer` and, on request, a scaling policy. On each node HAProxy balances
@@ -111,6 +110,8 @@ class InferenceFleet(Construct, InferenceMetrics):
         access_logs: s3.IBucket | None = None,
         requests_per_minute_per_node: float | None = None,
         update_policy: UpdatePolicy = UpdatePolicy.ROLLING,
+        watch: NodeWatch | None = None,
+        evidence_bucket: s3.IBucket | None = None,
     ) -> None:
         """Define the service.
 
@@ -150,6 +151,8 @@ class InferenceFleet(Construct, InferenceMetrics):
             access_logs: Bucket of the access logs; a new one if left out.
             requests_per_minute_per_node: Scale so that each node gets that many; no scaling if left out.
             update_policy: What a new template version does to running nodes; one is replaced at a time if left out.
+            watch: How the nodes are watched, as in `GpuFleet`.
+            evidence_bucket: Gets a bundle of each node that fails, as in `GpuFleet`.
 
         Raises:
             ConfigError: GPU-INF-001 to -023 and -026, and the faults of `GpuFleet`.
@@ -222,6 +225,8 @@ class InferenceFleet(Construct, InferenceMetrics):
             root_volume=root_volume,
             role=role,
             node_files=model_server_files(settings),
+            watch=watch,
+            evidence_bucket=evidence_bucket,
             user_data_parts=[model_server_part(settings)],
             target_groups=[self.load_balancer.target_group],
             update_policy=update_policy,
@@ -246,50 +251,6 @@ class InferenceFleet(Construct, InferenceMetrics):
         """Address of the service, known at deployment."""
         return self.load_balancer.url
 
-    def scale_on_requests(self, requests_per_minute_per_node: float) -> autoscaling.CfnScalingPolicy:
-        """Keep the requests of each node near a number.
-
-        A node with many servers is one target: multiply what one server does by their number.
-
-        Args:
-            requests_per_minute_per_node: Requests per node and minute.
-
-        Raises:
-            ConfigError: GPU-INF-016, GPU-INF-019.
-        """
-        report(self, check_counts(requests_per_minute_per_node=requests_per_minute_per_node))
-        return self._policy(
-            "ScaleOnRequests", request_tracking(self.load_balancer, requests_per_minute_per_node)
-        )
-
-    def add_scaling(
-        self, construct_id: str, *, metric: cloudwatch.Metric, target_value: float
-    ) -> autoscaling.CfnScalingPolicy:
-        """Keep any metric near a value, such as the activity of the GPUs.
-
-        Args:
-            construct_id: Id of the policy.
-            metric: A metric that falls when nodes are added.
-            target_value: What to keep it near.
-
-        Raises:
-            ConfigError: GPU-INF-016.
-        """
-        return self._policy(construct_id, metric_tracking(metric, target_value))
-
     def grant_read(self, bucket: s3.IBucket) -> iam.Grant:
         """Let the nodes read a bucket."""
         return self.fleet.grant_read(bucket)
-
-    def _policy(self, construct_id: str, tracking: Tracking) -> autoscaling.CfnScalingPolicy:
-        plan, is_block = self.fleet.plan, self.fleet.block_lifecycle is not None
-        report(self, check_room_to_scale(plan.minimum, plan.maximum, size_is_set=is_block))
-        policy = autoscaling.CfnScalingPolicy(
-            self,
-            construct_id,
-            auto_scaling_group_name=self.fleet.fleet_name,
-            policy_type="TargetTrackingScaling",
-            target_tracking_configuration=tracking,
-        )
-        policy.node.add_dependency(self.load_balancer.listener)
-        return policy

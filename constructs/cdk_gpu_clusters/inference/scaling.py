@@ -6,11 +6,71 @@ from typing import TypeAlias
 
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
+from constructs import Construct
 
+from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.inference.load_balancer import InferenceLoadBalancer
+from cdk_gpu_clusters.rules.inference import check_counts, check_room_to_scale
 
 _Policy = autoscaling.CfnScalingPolicy
 Tracking: TypeAlias = autoscaling.CfnScalingPolicy.TargetTrackingConfigurationProperty
+
+
+class InferenceScaling(Construct):
+    """A construct whose fleet scales.
+
+    Attributes:
+        fleet: The nodes.
+        load_balancer: The load balancer with its listener and target group.
+    """
+
+    fleet: GpuFleet
+    load_balancer: InferenceLoadBalancer
+
+    def scale_on_requests(self, requests_per_minute_per_node: float) -> autoscaling.CfnScalingPolicy:
+        """Keep the requests of each node near a number.
+
+        A node with many servers is one target: multiply what one server does by their number.
+
+        Args:
+            requests_per_minute_per_node: Requests per node and minute.
+
+        Raises:
+            ConfigError: GPU-INF-016, GPU-INF-019.
+        """
+        report(self, check_counts(requests_per_minute_per_node=requests_per_minute_per_node))
+        return self._policy(
+            "ScaleOnRequests", request_tracking(self.load_balancer, requests_per_minute_per_node)
+        )
+
+    def add_scaling(
+        self, construct_id: str, *, metric: cloudwatch.Metric, target_value: float
+    ) -> autoscaling.CfnScalingPolicy:
+        """Keep any metric near a value, such as the activity of the GPUs.
+
+        Args:
+            construct_id: Id of the policy.
+            metric: A metric that falls when nodes are added.
+            target_value: What to keep it near.
+
+        Raises:
+            ConfigError: GPU-INF-016.
+        """
+        return self._policy(construct_id, metric_tracking(metric, target_value))
+
+    def _policy(self, construct_id: str, tracking: Tracking) -> autoscaling.CfnScalingPolicy:
+        plan, is_block = self.fleet.plan, self.fleet.block_lifecycle is not None
+        report(self, check_room_to_scale(plan.minimum, plan.maximum, size_is_set=is_block))
+        policy = autoscaling.CfnScalingPolicy(
+            self,
+            construct_id,
+            auto_scaling_group_name=self.fleet.fleet_name,
+            policy_type="TargetTrackingScaling",
+            target_tracking_configuration=tracking,
+        )
+        policy.node.add_dependency(self.load_balancer.listener)
+        return policy
 
 
 def request_tracking(balancer: InferenceLoadBalancer, requests_per_minute_per_node: float) -> Tracking:
