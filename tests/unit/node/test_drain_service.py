@@ -30,6 +30,7 @@ class Fleet:
     def __init__(self, said: Callable[[str], None]) -> None:
         self.said = said
         self.faults: list[Exception] = []
+        self.jobs = "SIGTERM to the jobs"
 
     def why_out(self) -> str:
         return ""
@@ -49,7 +50,7 @@ class Fleet:
         self.said("work ended")
         if self.faults:
             raise self.faults[0]
-        return "SIGTERM to the jobs"
+        return self.jobs
 
 
 class Node(WatchedNode):
@@ -72,7 +73,8 @@ class Node(WatchedNode):
         self.write("etc/gpu-cluster/on-drain", f"#!/bin/sh\n{script}\n").chmod(0o755)
 
     def drain(self, why: Ending = SPOT, **settings: str) -> None:
-        service.drain(self.node(**settings), self.told, why, self.fleet)
+        node = self.node(**{"job_seconds": "1", **settings})
+        service.drain(node, self.told, why, self.fleet)
 
 
 @pytest.fixture
@@ -127,7 +129,7 @@ def test_job_gets_sigterm_only_after_the_users_command(node: Node, job: subproce
     assert job.wait(60) == -15
     assert node.told.of("jobs") == [
         ("ok", "SIGTERM to the jobs"),
-        ("ok", "1 of 1 jobs ended within 15 s of SIGTERM"),
+        ("ok", "1 of 1 jobs ended within 1 s of SIGTERM"),
     ]
 
 
@@ -138,13 +140,38 @@ def test_units_of_the_settings_are_stopped(node: Node) -> None:
     assert ("ok", "train.service eval.service: stopped") in node.told.of("jobs")
 
 
-def test_spot_notice_leaves_time_for_the_jobs(node: Node) -> None:
+@pytest.mark.parametrize(
+    ("left", "deadline", "job_seconds", "seconds"),
+    [
+        (120, "90", "", 90),
+        (60, "90", "", 40),
+        (7, "90", "", 5),
+        (120, "90", "60", 45),
+        (None, "540", "", 540),
+        (None, "540", "120", 435),
+        (None, "20", "120", 5),
+    ],
+)
+def test_command_has_the_time_that_the_end_and_the_jobs_leave(
+    node: Node, left: float | None, deadline: str, job_seconds: str, seconds: float
+) -> None:
     node.on_drain(f"echo $GPU_DRAIN_SECONDS >>{node.log}")
-    node.drain(Ending("spot-interruption", seconds_left=60), drain_deadline="90")
-    node.drain(Ending("spot-interruption", seconds_left=5), drain_deadline="90")
-    node.drain(Ending("spot-interruption", seconds_left=110), drain_deadline="90")
-    node.drain(TERMINATION, drain_deadline="540")
-    assert [words for words in node.said if words.isdigit()] == ["40", "10", "90", "540"]
+    node.fleet.jobs = ""
+    node.drain(
+        Ending("spot-interruption", seconds_left=left), drain_deadline=deadline, job_seconds=job_seconds
+    )
+    assert f"{seconds}" in node.said
+
+
+def test_jobs_of_the_orchestrator_have_their_time(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(time, "sleep", slept.append)
+    node.drain(job_seconds="30")
+    assert 25 < slept[-1] <= 30
+    node.fleet.jobs = ""
+    slept.clear()
+    node.drain(job_seconds="30")
+    assert slept == []
 
 
 @pytest.mark.parametrize(
@@ -221,6 +248,8 @@ class Enough(Exception):
 @pytest.fixture
 def ends(node: Node, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs the loop over what the metadata say in one poll after the other."""
+
+    node.fleet.jobs = ""
 
     def run(*said: dict[str, str], **settings: str) -> int:
         found = list(said)

@@ -25,7 +25,7 @@ _HOOK_SECONDS = 300
 _MARK_SECONDS = 5
 # With the 90 s of `on-drain` by default, all fits into the two minutes of a Spot notice.
 _WORK_SECONDS = 15
-_LEAST_SECONDS = 10
+_LEAST_SECONDS = 5.0
 
 
 def watch_for_end(
@@ -88,10 +88,12 @@ def drain(node: Node, events: Events, ending: Ending, orchestrator: Orchestrator
 
 def _seconds_of_command(node: Node, ending: Ending, work_seconds: float) -> float:
     """What the settings say, or what the end leaves beside the jobs."""
-    allowed = float(node.settings.number("drain_deadline", 90))
-    if ending.seconds_left is None:
-        return allowed
-    return min(allowed, max(_LEAST_SECONDS, ending.seconds_left - work_seconds - _MARK_SECONDS))
+    wanted = float(node.settings.number("drain_deadline", 90))
+    # The hook waits no longer for jobs that get more than the usual.
+    allowed = wanted - max(0.0, work_seconds - _WORK_SECONDS)
+    if ending.seconds_left is not None:
+        allowed = min(allowed, ending.seconds_left - work_seconds - _MARK_SECONDS)
+    return max(allowed, min(wanted, _LEAST_SECONDS))
 
 
 def _remember() -> None:
