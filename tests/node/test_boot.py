@@ -90,7 +90,9 @@ def test_a_user_script_that_fails_ends_the_launch(lab: Lab) -> None:
 
 
 def test_a_check_of_the_users_own_decides_too(lab: Lab) -> None:
-    check = NodeFile(path="/etc/gpu-cluster/ready.d/licence", text="#!/bin/sh\necho none left\nexit 2\n", mode=0o755)
+    check = NodeFile(
+        path="/etc/gpu-cluster/ready.d/licence", text="#!/bin/sh\necho none left\nexit 2\n", mode=0o755
+    )
     with lab.node(fleet("g6.xlarge", node_files=[check]), **L4) as node:
         node.power_on()
         assert node.failure() == "licence: none left"
@@ -108,7 +110,9 @@ def test_slow_metadata_only_makes_a_boot_longer(lab: Lab) -> None:
 def test_metadata_that_is_silent_for_a_while_is_waited_for(lab: Lab) -> None:
     with lab.node(fleet("g6.xlarge"), **L4) as node:
         node.power_on()
-        node.eventually(lambda: node.run("systemctl is-active cloud-final", check=False).stdout != "inactive\n")
+        node.eventually(
+            lambda: node.run("systemctl is-active cloud-final", check=False).stdout != "inactive\n"
+        )
         node.metadata.silent_until = time.monotonic() + 15
         node.ready()
         node.in_service()

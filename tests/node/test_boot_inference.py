@@ -33,7 +33,10 @@ def chat(site: Site) -> InferenceFleet:
 
 
 def test_one_model_server_answers_on_each_mig_slice(lab: Lab) -> None:
-    with local_disks(lab.directory()) as disks, lab.node(chat, gpu="H100-80GB", gpu_count=1, binds=disks) as node:
+    with (
+        local_disks(lab.directory()) as disks,
+        lab.node(chat, gpu="H100-80GB", gpu_count=1, binds=disks) as node,
+    ):
         node.power_on()
         node.ready()
         node.in_service()
@@ -45,9 +48,14 @@ def test_one_model_server_answers_on_each_mig_slice(lab: Lab) -> None:
 
 def test_systemd_and_cloud_init_find_no_fault_in_what_they_read(lab: Lab) -> None:
     """All units of the library and all cloud-config parts are there; something wrong is found."""
-    with local_disks(lab.directory()) as disks, lab.node(chat, gpu="H100-80GB", gpu_count=1, binds=disks) as node:
+    with (
+        local_disks(lab.directory()) as disks,
+        lab.node(chat, gpu="H100-80GB", gpu_count=1, binds=disks) as node,
+    ):
         parts = email.message_from_string(node.metadata.user_data).walk()
-        (config,) = [str(part.get_payload()) for part in parts if part.get_content_type() == "text/cloud-config"]
+        (config,) = [
+            str(part.get_payload()) for part in parts if part.get_content_type() == "text/cloud-config"
+        ]
         node.write("/root/config", config)
         node.write("/root/wrong-config", "#cloud-config\nbootcmd: [{}]\n")
         node.write("/etc/systemd/system/wrong.service", "[Service]\nExecStart=/usr/bin/true\nRestrat=no\n")

@@ -10,9 +10,7 @@ from nodebox.lab import Lab, fleet
 pytestmark = pytest.mark.boots
 
 L4 = {"gpu": "L4", "gpu_count": 1}
-FROM_S3 = fleet(
-    "g6.xlarge", node_files=[NodeFile(path="/opt/app/table", text="1\n", early=False)]
-)
+FROM_S3 = fleet("g6.xlarge", node_files=[NodeFile(path="/opt/app/table", text="1\n", early=False)])
 
 
 def test_a_node_fetches_its_software_at_its_first_boot_only(lab: Lab) -> None:

@@ -59,7 +59,11 @@ class Lab:
             options: Go to `Node`.
         """
         directory = self.directory()
-        layers = [*([] if baked is None else [baked]), *([] if debian_order else [self._other_order]), *self._layers]
+        layers = [
+            *([] if baked is None else [baked]),
+            *([] if debian_order else [self._other_order]),
+            *self._layers,
+        ]
         node = Node(fleet, directory, layers=layers, account=self.cloud.endpoint, **options)
         try:
             yield node
@@ -71,7 +75,13 @@ def fleet(instance_type: str, **options: Any) -> Build:
     """Adds a fleet of one node to a site; options go to `GpuFleet`. Local disks are left alone by default."""
 
     def build(site: Site) -> GpuFleet:
-        given = {"node_count": 1, "scratch": False, "vpc": site.vpc, "vpc_subnets": site.one_subnet, **options}
+        given = {
+            "node_count": 1,
+            "scratch": False,
+            "vpc": site.vpc,
+            "vpc_subnets": site.one_subnet,
+            **options,
+        }
         return GpuFleet(site.stack, "Trainers", instance_type=instance_type, **given)
 
     return build

@@ -76,7 +76,11 @@ class Machine:
             (directory / one).mkdir()
         self._process: subprocess.Popen[bytes] | None = None
         self._keeper: threading.Thread | None = None
-        for tool, package in {"systemd-nspawn": "systemd-container", "nsenter": "util-linux", "ip": "iproute2"}.items():
+        for tool, package in {
+            "systemd-nspawn": "systemd-container",
+            "nsenter": "util-linux",
+            "ip": "iproute2",
+        }.items():
             program(tool, package)
 
     def power_on(self, *, uptime_seconds: int = 5) -> None:
@@ -128,7 +132,11 @@ class Machine:
     def run(self, command: str, *, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a shell command in it as root, with the environment of its services."""
         inside = ["nsenter", "--target", str(self.leader()), "--all", "--root", "--wdns=/"]
-        environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "HOME": "/root", **self._variables}
+        environment = {
+            "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin",
+            "HOME": "/root",
+            **self._variables,
+        }
         done = subprocess.run(
             [*inside, "/bin/bash", "-c", command],
             env=environment, check=False, capture_output=True, text=True, timeout=120,
@@ -161,7 +169,10 @@ class Machine:
             self.powered_on()
             with self._console.open("ab") as console:
                 self._process = subprocess.Popen(
-                    self._command(uptime_seconds), stdin=subprocess.DEVNULL, stdout=console, stderr=subprocess.STDOUT
+                    self._command(uptime_seconds),
+                    stdin=subprocess.DEVNULL,
+                    stdout=console,
+                    stderr=subprocess.STDOUT,
                 )
             started.set()
             status = self._process.wait()

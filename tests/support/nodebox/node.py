@@ -70,7 +70,11 @@ class Node(Machine):
             self.instance_id, directory, layers=layers, network=network, binds=binds, variables=variables
         )  # fmt: skip
         self.metadata = Metadata.of_instance(
-            self.instance_id, user_data=fleet.user_data(), instance_type="p5.48xlarge", zone=ZONE, account=ACCOUNT
+            self.instance_id,
+            user_data=fleet.user_data(),
+            instance_type="p5.48xlarge",
+            zone=ZONE,
+            account=ACCOUNT,
         )
         self.gpus = Gpus(gpu, gpu_count, directory=directory, units=self.disk / "var/lib/fakes/units")
         (self.disk / JOURNAL).mkdir(parents=True)

@@ -20,7 +20,9 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(
-        self, listening: socket.socket, handler: type[socketserver.BaseRequestHandler] = BaseHTTPRequestHandler
+        self,
+        listening: socket.socket,
+        handler: type[socketserver.BaseRequestHandler] = BaseHTTPRequestHandler,
     ) -> None:
         super().__init__(listening.getsockname(), handler, bind_and_activate=False)
         self.socket.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -18,6 +19,7 @@ from .drain.service import watch_for_end
 from .events import Events
 from .last_words import collector, teller
 from .lustre.command import add_lustre_efa
+from .metrics.collect import measure
 from .node import this_node
 from .shipping import ship
 from .topology.commands import add_topology_commands
@@ -63,6 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.set_defaults(run=_watch)
     command = commands.add_parser("drain", help="wait for the end of this node, and drain it")
     command.set_defaults(run=_drain)
+    command = commands.add_parser("metrics", help="measure this node once, and record it for CloudWatch")
+    command.add_argument("--json", action="store_true", help="print the record, too")
+    command.set_defaults(run=_metrics)
     command = commands.add_parser("ship", help="carry what was recorded to CloudWatch Logs")
     command.set_defaults(run=_ship)
     add_topology_commands(commands)
@@ -109,12 +114,19 @@ def _drain(_: argparse.Namespace) -> int:
     return watch_for_end(node, events, orchestrator=orchestrator_of(node), tell=teller(node, events))
 
 
+def _metrics(given: argparse.Namespace) -> int:
+    made = measure(this_node())
+    if given.json:
+        sys.stdout.write(json.dumps(made) + "\n")
+    return 0
+
+
 def _ship(_: argparse.Namespace) -> int:
     node = this_node()
     if not node.instance_id:
         return _nobody()
     try:
-        ship(node, "events", stream=node.instance_id)
+        ship(node)
     except AwsError as fault:
         sys.stderr.write(f"the records stay here for now: {fault}\n")
         return _NOT_NOW

@@ -23,7 +23,7 @@ def teller(node: Node, events: Events) -> Callable[[], None]:
     """
 
     def tell() -> None:
-        fault = _repeat(lambda: ship(node, "events", stream=node.instance_id))
+        fault = _repeat(lambda: ship(node))
         if fault:
             events.write("log", "failed", f"{node.settings.text('log_group')}: {fault}")
 

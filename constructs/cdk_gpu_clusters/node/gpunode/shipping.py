@@ -1,108 +1,150 @@
-"""Carries spooled records to CloudWatch Logs, in batches; what AWS does not take now is kept for the next time."""
+"""Carries spooled records to CloudWatch Logs, in batches; what AWS does not take now is kept for the next time.
+
+The metrics among them need no agent and no header: CloudWatch finds records in the embedded metric format by itself
+("When calling PutLogEvents, you have the option to include the following HTTP header ... but it's not required",
+CloudWatch user guide, "Using the PutLogEvents API to send manually-created embedded metric format logs").
+
+Every record arrives at least once: one that AWS took, and whose answer was lost, is sent again.
+"""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+import time
+from collections.abc import Sequence
 from typing import Any
 
-from . import paths
+from . import journal, paths, spool
 from .aws import AwsError
-from .events import spool_file
+from .locks import locked
 from .node import Node
 
+#: Spool -> what its log stream adds to the name of the instance.
+STREAMS = {"events": "", "metrics": "/metrics"}
+
 # CloudWatch Logs API reference, PutLogEvents: at most 10,000 events and 1,048,576 bytes with 26 bytes for each event,
-# and no batch longer than 24 hours.
+# in the order of their times, and no batch longer than 24 hours. Sequence tokens are ignored, and none is sent.
 _BATCH_EVENTS = 10_000
 _BATCH_BYTES = 1_048_576
 _EVENT_BYTES = 26
 _BATCH_MILLISECONDS = 24 * 60 * 60 * 1000
 # The JSON file of the call quotes what a batch holds; half of the limit leaves room for it.
 _CAREFUL_BYTES = _BATCH_BYTES // 2
+# An event may have 1 MB, in older editions of that page 256 KB; none of ours comes near.
+_LONGEST_BYTES = 256 * 1024 - _EVENT_BYTES
+# Events from further away are not taken: the clock was wrong when they were written.
+_OLDEST_MILLISECONDS = 14 * _BATCH_MILLISECONDS
+_NEWEST_MILLISECONDS = 2 * 60 * 60 * 1000
+# Another program of this node may be at it; its calls have deadlines of their own.
+_TURN_SECONDS = 90.0
 
 
-def ship(node: Node, spool: str, *, stream: str) -> int:
-    """Carry a spool to the log group of the fleet.
+def ship(node: Node) -> int:
+    """Carry everything to the log group of the fleet, and what the storage units and gpu-mig said in the journal.
 
     Args:
         node: This node.
-        spool: Spool, such as `events`.
-        stream: Log stream; made where it does not exist.
 
     Returns:
         Records carried.
 
     Raises:
-        AwsError: If AWS takes nothing; the records stay.
+        AwsError: If AWS does not take all of them; the others stay.
     """
     group = node.settings.text("log_group")
     if not group:
         return 0
-    carried = 0
-    for file in _sealed(spool):
-        records = sorted(_records(file), key=lambda record: int(record["timestamp"]))
-        for batch in _batches(records):
-            _put(node, group, stream, batch)
-            carried += len(batch)
-        file.unlink()
-    return carried
+    with locked(paths.run_folder() / "shipping.lock", _TURN_SECONDS) as my_turn:
+        if not my_turn:  # two would send everything twice
+            raise AwsError("another program of this node is still carrying records")
+        journal.collect()
+        return sum(_carry(node, group, name, node.instance_id + suffix) for name, suffix in STREAMS.items())
 
 
-def _sealed(spool: str) -> list[Path]:
-    """The files to carry: what an earlier try left, and what was written since, which nobody writes to any more."""
-    current = spool_file(spool)
-    sealed = current.with_suffix(".sending")
-    if not sealed.exists() and current.exists():
-        current.replace(sealed)
-    return [sealed] if sealed.exists() else []
+def _carry(node: Node, group: str, name: str, stream: str) -> int:
+    """Carry one spool; whatever was not carried stands in it again, before what came since."""
+    left = sorted((line for line in map(_readable, spool.take(name)) if line), key=_time_of)
+    count = len(left)
+    try:
+        while left:
+            events = _first_batch(left)
+            _put_or_drop(node, group, stream, events)
+            left = left[len(events) :]
+    finally:
+        spool.give_back(name, left)
+    return count
 
 
-def _records(file: Path) -> Iterator[dict[str, Any]]:
-    """The records of a spool; a line that a full disk cut short is left out."""
-    for line in paths.read_text(file).splitlines():
-        record = _record(line)
-        if record is not None:
-            yield record
-
-
-def _record(line: str) -> dict[str, Any] | None:
+def _readable(line: str) -> str:
+    """A line; empty for one that a full disk cut short."""
     try:
         record = json.loads(line)
-        return {"timestamp": int(record["timestamp"]), "message": str(record["message"])}
+        int(record["timestamp"]), str(record["message"])
     except (ValueError, KeyError, TypeError):
-        return None
+        return ""
+    return line
 
 
-def _batches(records: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    batch: list[dict[str, Any]] = []
+def _time_of(line: str) -> int:
+    return _timestamp(int(json.loads(line)["timestamp"]))
+
+
+def _timestamp(milliseconds: int) -> int:
+    """A time that AWS takes: the present one for records of a clock that was wrong."""
+    now = int(time.time() * 1000)
+    return milliseconds if now - _OLDEST_MILLISECONDS < milliseconds < now + _NEWEST_MILLISECONDS else now
+
+
+def _first_batch(lines: Sequence[str]) -> list[dict[str, Any]]:
+    """The events of as many lines as one call takes, one for each."""
+    events: list[dict[str, Any]] = []
     size = 0
-    for record in records:
-        weight = len(record["message"].encode()) + _EVENT_BYTES
-        full = len(batch) >= _BATCH_EVENTS or size + weight > _CAREFUL_BYTES
-        if batch and (full or record["timestamp"] - batch[0]["timestamp"] >= _BATCH_MILLISECONDS):
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += weight
-    if batch:
-        yield batch
+    for line in lines[:_BATCH_EVENTS]:
+        event = _event(line)
+        size += len(event["message"].encode()) + _EVENT_BYTES
+        late = events and event["timestamp"] - events[0]["timestamp"] >= _BATCH_MILLISECONDS
+        if events and (late or size > _CAREFUL_BYTES):
+            break
+        events.append(event)
+    return events
 
 
-def _put(node: Node, group: str, stream: str, batch: list[dict[str, Any]]) -> None:
+def _event(line: str) -> dict[str, Any]:
+    record = json.loads(line)
+    message = str(record["message"])
+    length = len(message.encode())
+    if length > _LONGEST_BYTES:
+        message = json.dumps(
+            {**spool.lost(1, f"a record of {length} bytes is too long"), "begin": message[:500]}
+        )
+    return {"timestamp": _timestamp(int(record["timestamp"])), "message": message}
+
+
+def _put_or_drop(node: Node, group: str, stream: str, events: list[dict[str, Any]]) -> None:
+    """Put them; those that AWS will never take are dropped and counted, or they would hold up all others."""
+    try:
+        _put(node, group, stream, events)
+    except AwsError as fault:
+        if "InvalidParameter" not in str(fault):
+            raise
+        spool.keep("events", spool.lost(len(events), str(fault)))
+
+
+def _put(node: Node, group: str, stream: str, events: list[dict[str, Any]]) -> None:
     where = ("--log-group-name", group, "--log-stream-name", stream)
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        json.dump(batch, file)
+    # In memory: the disk may be full.
+    with tempfile.NamedTemporaryFile("w", suffix=".json", dir=paths.run_folder(), encoding="utf-8") as file:
+        json.dump(events, file)
         file.flush()
-        events = ("--log-events", f"file://{file.name}")
+        call = ("logs", "put-log-events", *where, "--log-events", f"file://{file.name}")
         try:
-            node.aws.call("logs", "put-log-events", *where, *events)
+            node.aws.call(*call)
         except AwsError as fault:
             if "ResourceNotFound" not in str(fault):
                 raise
             _make_stream(node, where)
-            node.aws.call("logs", "put-log-events", *where, *events)
+            node.aws.call(*call)
 
 
 def _make_stream(node: Node, where: tuple[str, ...]) -> None:

@@ -100,6 +100,7 @@ class Cases:
         return {
             "open": [_plain(case) for case in self.open.values()],
             "handled": [_plain(case) for case in self._handled.values()],
+            "severity": int(self._worst()),
         }
 
     def restore(self, known: Mapping[str, Any]) -> None:
@@ -113,6 +114,12 @@ class Cases:
         for case in (*self.open.values(), *self._handled.values()):
             if case.symptom.lasting:
                 self._counts.setdefault(case.look, {})[case.symptom.key] = case.symptom.looks
+
+    def _worst(self) -> Severity:
+        """What the worst of the symptoms that last, or are to be acted on, asks for."""
+        cases = (*self.open.values(), *self._handled.values())
+        symptoms = (*self._loud.values(), *(case.symptom for case in cases))
+        return max((symptom.severity for symptom in symptoms), default=Severity.OK)
 
     def _open(self, case: Case) -> None:
         key = case.symptom.key

@@ -100,7 +100,7 @@ def make_watch(
         rounds=Rounds(looks_of(node, checks, clock), clock=clock, patience_seconds=patience_seconds),
         response=_response(node, orchestrator_of(node), mode),
         acts_from=_acts_from(settings.text("watch_acts_from")),
-        after_action=lambda: ship(node, "events", stream=node.instance_id),
+        after_action=lambda: ship(node),
         memory=memory,
         clock=clock,
         patience_seconds=patience_seconds,

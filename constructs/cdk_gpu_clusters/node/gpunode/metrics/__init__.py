@@ -1,0 +1,1 @@
+"""Metrics of this node, as records that CloudWatch makes metrics of."""

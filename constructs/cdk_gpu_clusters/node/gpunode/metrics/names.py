@@ -1,0 +1,149 @@
+"""Every metric that nodes send, stated once: for the node, for the constructs that read it, and for the docs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+NAMESPACE = "GpuCluster"
+#: Dimensions: every metric is there for the fleet as a whole and for each node. Never for a GPU: each value of a
+#: dimension is a metric of its own, and is billed as one.
+FLEET, INSTANCE = "Fleet", "InstanceId"
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric.
+
+    Attributes:
+        name: Its name in CloudWatch; in its unit where CloudWatch has none for it.
+        unit: Unit in CloudWatch's words.
+        per: What has a value of its own in each minute: the statistics of CloudWatch are over all of them.
+        meaning: What it says.
+        source: Where the node reads it.
+    """
+
+    name: str
+    unit: str
+    per: str
+    meaning: str
+    source: str
+
+
+_SMI = "nvidia-smi --query-gpu="
+_EFA = "hw_counters of the device in sysfs: "
+_LUSTRE = "lctl get_param llite.*.stats: "
+
+GPU_UTILIZATION = Metric(
+    "GpuUtilization",
+    "Percent",
+    "GPU",
+    "share of the last sample period, 1/6 s to 1 s, in which a kernel ran; none under MIG",
+    f"{_SMI}utilization.gpu",
+)
+GPU_MEMORY_USED = Metric("GpuMemoryUsed", "Bytes", "GPU", "device memory in use", f"{_SMI}memory.used")
+GPU_MEMORY_USED_PERCENT = Metric(
+    "GpuMemoryUsedPercent",
+    "Percent",
+    "GPU",
+    "share of the device memory in use",
+    f"{_SMI}memory.used,memory.total",
+)
+GPU_POWER_DRAW_WATTS = Metric(
+    "GpuPowerDrawWatts", "None", "GPU", "power drawn by the board, in watts", f"{_SMI}power.draw"
+)
+GPU_TEMPERATURE_CELSIUS = Metric(
+    "GpuTemperatureCelsius", "None", "GPU", "temperature of the GPU's core", f"{_SMI}temperature.gpu"
+)
+MIG_MEMORY_USED = Metric(
+    "MigMemoryUsed", "Bytes", "MIG device", "memory in use", "nvidia-smi -q -x: mig_device/fb_memory_usage"
+)
+MIG_MEMORY_USED_PERCENT = Metric(
+    "MigMemoryUsedPercent",
+    "Percent",
+    "MIG device",
+    "share of its memory in use",
+    "nvidia-smi -q -x: mig_device/fb_memory_usage",
+)
+MIG_DEVICES_IN_USE = Metric(
+    "MigDevicesInUse",
+    "Count",
+    "node",
+    "MIG devices on which a process runs",
+    "nvidia-smi -q -x: process_info/gpu_instance_id, compute_instance_id",
+)
+IDLE_SECONDS = Metric(
+    "IdleSeconds",
+    "Seconds",
+    "node",
+    "since a GPU was last seen active: utilization above 0, or, under MIG, a process on a MIG device",
+    "one look a minute",
+)
+EFA_RECEIVED = Metric(
+    "EfaReceivedBytesPerSecond", "Bytes/Second", "EFA device", "received", f"{_EFA}rx_bytes"
+)
+EFA_TRANSMITTED = Metric(
+    "EfaTransmittedBytesPerSecond", "Bytes/Second", "EFA device", "transmitted", f"{_EFA}tx_bytes"
+)
+EFA_RETRANSMITTED = Metric(
+    "EfaRetransmittedPacketsPerSecond",
+    "Count/Second",
+    "EFA device",
+    "packets sent again",
+    f"{_EFA}retrans_pkts",
+)
+EFA_RECEIVE_DROPS = Metric(
+    "EfaReceiveDropsPerSecond",
+    "Count/Second",
+    "EFA device",
+    "packets received and dropped",
+    f"{_EFA}rx_drops",
+)
+LUSTRE_READ = Metric(
+    "LustreReadBytesPerSecond", "Bytes/Second", "mount", "read by this client", f"{_LUSTRE}read_bytes"
+)
+LUSTRE_WRITTEN = Metric(
+    "LustreWrittenBytesPerSecond", "Bytes/Second", "mount", "written by this client", f"{_LUSTRE}write_bytes"
+)
+NODE_SEVERITY = Metric(
+    "NodeSeverity",
+    "None",
+    "node",
+    "what the worst finding of the watchdog asks for: 0 nothing, 1 it cannot be told, 2 watch it, 3 reset the GPU, 4 reboot the node, "
+    "5 replace the node",
+    "gpunode watch",
+)
+UNHEALTHY_NODES = Metric(
+    "UnhealthyNodes", "Count", "node", "1 where NodeSeverity is 3 or more, else 0", "gpunode watch"
+)
+XIDS = Metric(
+    "Xids",
+    "Count",
+    "event",
+    "Xids that ask for a reset of the GPU, a reboot or another node; not those of applications",
+    "kernel log, as gpunode watch reads it",
+)
+BOOT_FAILURES = Metric(
+    "BootFailures", "Count", "event", "boots that failed, as the node itself told", "gpunode boot"
+)
+
+METRICS = (
+    GPU_UTILIZATION,
+    GPU_MEMORY_USED,
+    GPU_MEMORY_USED_PERCENT,
+    GPU_POWER_DRAW_WATTS,
+    GPU_TEMPERATURE_CELSIUS,
+    MIG_MEMORY_USED,
+    MIG_MEMORY_USED_PERCENT,
+    MIG_DEVICES_IN_USE,
+    IDLE_SECONDS,
+    EFA_RECEIVED,
+    EFA_TRANSMITTED,
+    EFA_RETRANSMITTED,
+    EFA_RECEIVE_DROPS,
+    LUSTRE_READ,
+    LUSTRE_WRITTEN,
+    NODE_SEVERITY,
+    UNHEALTHY_NODES,
+    XIDS,
+    BOOT_FAILURES,
+)

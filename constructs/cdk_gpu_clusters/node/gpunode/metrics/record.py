@@ -1,0 +1,41 @@
+"""Records in CloudWatch's embedded metric format: log events that CloudWatch Logs makes metrics of.
+
+Source: CloudWatch user guide, "Specification: Embedded metric format": at most 100 metrics in a directive, and at most
+100 values of one metric.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .names import FLEET, INSTANCE, NAMESPACE, Metric
+
+_MOST_VALUES = 100
+
+Values = Mapping[Metric, Sequence[float]]
+
+
+def record(values: Values, *, fleet: str, instance_id: str) -> dict[str, Any]:
+    """The record of some metrics at this moment; empty where none of them has a value.
+
+    Args:
+        values: Metric -> a value for each GPU, device or mount.
+        fleet: The fleet.
+        instance_id: The node.
+    """
+    given = {metric: list(numbers[:_MOST_VALUES]) for metric, numbers in values.items() if numbers}
+    if not given:
+        return {}
+    directive = {
+        "Namespace": NAMESPACE,
+        "Dimensions": [[FLEET], [FLEET, INSTANCE]],
+        "Metrics": [{"Name": metric.name, "Unit": metric.unit} for metric in given],
+    }
+    return {
+        "_aws": {"Timestamp": int(time.time() * 1000), "CloudWatchMetrics": [directive]},
+        FLEET: fleet or "unnamed",
+        INSTANCE: instance_id or "unknown",
+        **{metric.name: numbers[0] if len(numbers) == 1 else numbers for metric, numbers in given.items()},
+    }

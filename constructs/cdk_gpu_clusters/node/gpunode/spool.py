@@ -1,0 +1,141 @@
+"""Records that wait to be carried to AWS: one JSON line each, in files that stay small.
+
+A spool is a file below `/var/lib/gpu-cluster`, which outlives a reboot. What that disk does not take goes to one below
+`/run`, which is memory. Beyond its limit a file loses its oldest half, and its first line then says how many are gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+from . import paths
+from .locks import locked
+
+#: Most bytes of a spool's file; a node that cannot reach AWS must not fill its disk.
+LIMIT_BYTES = 4 * 1024 * 1024
+# Nobody holds the lock for longer than it takes to write such a file. A holder that is frozen must hold nobody up.
+_LOCK_SECONDS = 2.0
+
+
+def keep(name: str, record: Mapping[str, Any], *, milliseconds: int | None = None) -> None:
+    """Keep a record until it is carried to AWS; a node whose disks take nothing goes on with its work.
+
+    Args:
+        name: Spool, such as `events` or `metrics`.
+        record: Anything that JSON can hold.
+        milliseconds: When it happened, since 1970; now if left out.
+    """
+    now = int(time.time() * 1000)
+    line = _line(now if milliseconds is None else milliseconds, record)
+    if not any(_append(folder / f"{name}.jsonl", line) for folder in _folders()):
+        sys.stderr.write(f"the spool {name} takes nothing\n")
+
+
+def take(name: str) -> list[str]:
+    """Take all lines of a spool out of it, the oldest first; `give_back` ends it.
+
+    They stand in files of their own meanwhile, which the next `take` finds should this program die.
+
+    Args:
+        name: Spool.
+    """
+    lines: list[str] = []
+    for folder in _folders():
+        file, taken = folder / f"{name}.jsonl", folder / f"{name}.taken"
+        try:
+            with _locked(file):
+                if not taken.exists() and file.exists():
+                    file.replace(taken)
+        except OSError as fault:
+            sys.stderr.write(f"the spool {file} cannot be emptied: {fault}\n")
+        lines += paths.read_text(taken).splitlines()
+    return lines
+
+
+def give_back(name: str, lines: Sequence[str]) -> None:
+    """Put lines that were not carried before what came since.
+
+    Args:
+        name: Spool.
+        lines: Those of `take` that are left; where no disk takes them now, the next `take` finds all of them.
+    """
+    text = "".join(f"{line}\n" for line in lines)
+    if not text or any(_prepend(folder / f"{name}.jsonl", text) for folder in _folders()):
+        for folder in _folders():
+            with suppress(OSError):
+                (folder / f"{name}.taken").unlink(missing_ok=True)
+
+
+def lost(count: int, reason: str) -> dict[str, Any]:
+    """The record that stands for records which are gone.
+
+    Args:
+        count: How many.
+        reason: Why.
+    """
+    return {"stage": "spool", "state": "dropped", "records": count, "reason": reason}
+
+
+def _folders() -> Iterator[Path]:
+    """On disk, and in memory; without those that cannot be written, from which nothing could be removed either."""
+    for parent in (paths.state_folder, paths.run_folder):
+        with suppress(OSError):
+            folder = parent() / "spool"
+            folder.mkdir(exist_ok=True)
+            if os.access(folder, os.W_OK):
+                yield folder
+
+
+def _line(milliseconds: int, record: Mapping[str, Any]) -> str:
+    return json.dumps({"timestamp": milliseconds, "message": json.dumps(record)})
+
+
+def _append(file: Path, line: str) -> bool:
+    try:
+        with _locked(file):
+            with file.open("a", encoding="utf-8") as stream:
+                stream.write(line + "\n")
+            _shorten(file)
+    except OSError:
+        return False
+    return True
+
+
+def _prepend(file: Path, text: str) -> bool:
+    try:
+        with _locked(file):
+            paths.write_atomically(file, text + paths.read_text(file))
+            _shorten(file)
+    except OSError:
+        return False
+    return True
+
+
+def _shorten(file: Path) -> None:
+    if not file.exists() or file.stat().st_size <= LIMIT_BYTES:
+        return
+    lines = paths.read_text(file).splitlines(keepends=True)
+    gone, rest = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+    count = sum(_records_in(line) for line in gone)
+    told = _line(int(time.time() * 1000), lost(count, "they were not carried before the spool was full"))
+    paths.write_atomically(file, "".join([f"{told}\n", *rest]))
+
+
+def _records_in(line: str) -> int:
+    """How many records a line stands for: one, or as many as it says are gone."""
+    try:
+        record = json.loads(json.loads(line)["message"])
+        return int(record["records"]) if record.get("state") == "dropped" else 1
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return 1
+
+
+def _locked(file: Path) -> AbstractContextManager[bool]:
+    return locked(file.with_suffix(".lock"), _LOCK_SECONDS)
