@@ -12,7 +12,7 @@ from nodebox.lab import Lab, fleet
 
 pytestmark = pytest.mark.boots
 
-STAGES = ["driver", "fabric-manager", "efa", "limits", "user-data", "containers", "hook"]
+STAGES = ["driver", "fabric-manager", "efa", "limits", "user-data", "containers", "verification", "hook"]
 L4 = {"gpu": "L4", "gpu_count": 1}
 
 

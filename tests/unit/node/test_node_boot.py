@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from cdk_gpu_clusters.node.node_watch import NodeWatch, WatchMode
+from fakes import gpu_health
+
 INSTANCE = "i-0123456789abcdef0"
 READY, FAILED = 0, 1
 
@@ -29,7 +32,16 @@ def test_ready_node_checks_everything_in_order_and_continues_its_launch(
         "boot-1",
     )
     passed = [event["stage"] for event in result["events"] if event["state"] == "ok"]
-    assert passed == ["driver", "fabric-manager", "efa", "limits", "user-data", "containers", "hook"]
+    assert passed == [
+        "driver",
+        "fabric-manager",
+        "efa",
+        "limits",
+        "user-data",
+        "containers",
+        "verification",
+        "hook",
+    ]
     [action] = gpu_node.account.made("complete-lifecycle-action")
     assert action == {
         "--lifecycle-hook-name": ["ready"],
@@ -241,3 +253,37 @@ def test_reason_with_quotes_and_newlines_stays_valid_json(gpu_node: Any, gpu_set
     gpu_node.tool("nvidia-smi", "#!/bin/sh\nprintf 'a \"quoted\"\\nback\\\\slash\\ttab'\nexit 9\n")
     gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
     assert gpu_node.boot()[1]["reason"] == 'driver: nvidia-smi: a "quoted" back\\slash tab'
+
+
+def test_node_with_a_fault_that_only_a_check_sees_takes_no_work(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_health.install(gpu_node.tools, {"gpus": [{}, {"remapped_rows.failure": "1"}]})
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
+    _, result = gpu_node.boot()
+    assert result["reason"].startswith("verification: row-remapping: ")
+    assert result["reason"].endswith("(replace)")
+    assert result["fix"]
+    [action] = gpu_node.account.made("complete-lifecycle-action")
+    assert action["--lifecycle-action-result"] == ["ABANDON"]
+
+
+@pytest.mark.parametrize("mode", [WatchMode.DRY_RUN, WatchMode.OFF])
+def test_where_the_watchdog_does_not_act_a_fault_is_only_told(
+    gpu_node: Any, gpu_settings: Any, mode: WatchMode
+) -> None:
+    gpu_health.install(gpu_node.tools, {"gpus": [{}, {"remapped_rows.failure": "1"}]})
+    gpu_node.install(**gpu_settings, watch=NodeWatch(mode=mode))
+    _, result = gpu_node.boot()
+    assert result["state"] == "ready"
+    [told] = [
+        event for event in result["events"] if (event["stage"], event["state"]) == ("verification", "ok")
+    ]
+    assert "row-remapping" in told["reason"]
+
+
+def test_what_no_check_can_tell_holds_no_node_back(gpu_node: Any, gpu_settings: Any) -> None:
+    gpu_health.install(
+        gpu_node.tools,
+        {"gpus": [{}, {}], "unknown": ["remapped_rows", "fabric", "ecc.errors.uncorrected.volatile"]},
+    )
+    gpu_node.install(**gpu_settings)
+    assert gpu_node.boot()[1]["state"] == "ready"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..checks.verify import checks_of
 from ..node import Node
 from .devices import look_at_efa, look_at_gpus, look_at_mig, look_at_neuron
 from .extra import extra_stages
@@ -9,6 +10,10 @@ from .services import look_at_containers, look_at_fabric_manager
 from .stage import Stage
 from .system import look_at_limits, look_at_user_scripts
 from .units import unit_look
+from .verification import look_at_health
+
+# What settles after a boot has settled by then.
+_VERIFICATION_SECONDS = 120
 
 
 def stages_of(node: Node) -> list[Stage]:
@@ -31,4 +36,6 @@ def stages_of(node: Node) -> list[Stage]:
         stages.append(Stage("lustre", unit_look("lustre")))
     stages.append(Stage("user-data", look_at_user_scripts))
     stages.append(Stage("containers", look_at_containers))
+    if checks_of(node):
+        stages.append(Stage("verification", look_at_health, deadline_seconds=_VERIFICATION_SECONDS))
     return [*stages, *extra_stages()]
