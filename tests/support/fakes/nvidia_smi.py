@@ -160,16 +160,20 @@ class Driver:
                 text += f"  MIG {name:<15} Device {number:>2}: (UUID: MIG-{index}-{number})\n"
         return text
 
-    def query(self, fields: str, index: int) -> str:
+    def query(self, fields: str, index: int, *, units: bool = True) -> str:
         """`--query-gpu`, one row."""
         mode = "Enabled" if self.gpus[index]["mode"] else "Disabled"
         cells = {
             "index": str(index),
+            "name": self.state["model"],
             "uuid": f"GPU-0000000{index}",
-            "memory.total": "40960 MiB",
+            "memory.total": "40960 MiB" if units else "40960",
             "driver_version": self.state["driver"],
             "mig.mode.current": mode if self.profiles else "[N/A]",
         }
+        for field in fields.split(","):
+            if field not in cells:
+                raise Failure(2, f'Field "{field}" is not a valid field to query.\n\n')
         return ", ".join(cells[field] for field in fields.split(",")) + "\n"
 
     def computing(self, index: int) -> str:
@@ -217,6 +221,10 @@ def answer(driver: Driver, arguments: list[str]) -> str:
             return "".join(driver.computing(index) for index in chosen)
         case [query, "--format=csv,noheader"] if query.startswith("--query-gpu="):
             return "".join(driver.query(query.removeprefix("--query-gpu="), index) for index in chosen)
+        case [query, "--format=csv,noheader,nounits"] if query.startswith("--query-gpu="):
+            return "".join(
+                driver.query(query.removeprefix("--query-gpu="), index, units=False) for index in chosen
+            )
     raise Failure(2, MISUSE)
 
 
