@@ -7,12 +7,14 @@ import pytest
 from services.account import Account, Group
 from services.watched import WatchedNodes, expect_evidence
 
-EC2 = {"GPU_ORCHESTRATOR": "ec2"}
-
 
 @pytest.fixture
 def group(account: Account) -> Group:
     return account.make_group(2)
+
+
+def settings(group: Group, **more: str) -> dict[str, str]:
+    return {"GPU_ORCHESTRATOR": "ec2", "GPU_LOG_GROUP": group.log_group, **more}
 
 
 def test_xid_makes_the_node_unhealthy_with_its_evidence(
@@ -20,7 +22,7 @@ def test_xid_makes_the_node_unhealthy_with_its_evidence(
 ) -> None:
     group.keep_unhealthy()
     ill, well = group.instances
-    node = watched_nodes.begin(ill, EC2)
+    node = watched_nodes.begin(ill, settings(group))
     failed = node.fail()
     node.within_deadline(failed, lambda: group.health() == {ill: "Unhealthy", well: "Healthy"})
     [(outcome, reason)] = node.acted()
@@ -28,6 +30,8 @@ def test_xid_makes_the_node_unhealthy_with_its_evidence(
     assert "Xid 79 (" in reason
     assert node.gpu in reason
     expect_evidence(account, node)
+    logged = node.eventually(lambda: group.logged(ill))
+    assert [(one["stage"], one["state"]) for one in logged] == [("watch", "seen"), ("action", "ok")]
 
 
 def test_node_is_marked_once_whatever_the_kernel_says_next(
@@ -35,7 +39,7 @@ def test_node_is_marked_once_whatever_the_kernel_says_next(
 ) -> None:
     """The same fault again, another one, one while a crashed watchdog is away; then the node is left as it is."""
     group.keep_unhealthy()
-    node = watched_nodes.begin(group.instances[0], EC2)
+    node = watched_nodes.begin(group.instances[0], settings(group))
     node.fail()
     node.acted()
     node.fail()
@@ -52,19 +56,38 @@ def test_node_is_marked_once_whatever_the_kernel_says_next(
 
 def test_group_replaces_the_node_once(group: Group, watched_nodes: WatchedNodes) -> None:
     ill, well = group.instances
-    node = watched_nodes.begin(ill, EC2)
-    failed = node.fail()
-    node.within_deadline(failed, lambda: ill not in group.health())
+    node = watched_nodes.begin(ill, settings(group))
+    node.fail()
     node.acted()
+    assert ill not in group.health()
     assert group.activities().count(f"Terminating EC2 instance: {ill}") == 1
     assert well in group.health()
     assert list(group.health().values()) == ["Healthy"] * 2
 
 
+def test_of_two_nodes_that_fail_at_once_one_is_held_back_by_the_limit_of_the_fleet(
+    account: Account, group: Group, watched_nodes: WatchedNodes
+) -> None:
+    nodes = [
+        watched_nodes.begin(instance, settings(group, GPU_WATCH_ACTIONS_PER_HOUR="1"))
+        for instance in group.instances
+    ]
+    nodes[0].fail()  # both hear it: they share one kernel
+    for node in nodes:
+        node.acted()
+    gone, held = sorted(nodes, key=lambda node: node.instance_id in group.health())
+    assert gone.outcomes() == ["ok"]
+    [(outcome, reason)] = held.actions()
+    assert outcome == "held"
+    assert reason.startswith("the fleet may lose 1 nodes an hour, ")
+    assert group.health()[held.instance_id] == "Healthy"
+    assert account.bundles(held.instance_id), "what it has seen is kept all the same"
+
+
 def test_node_that_only_says_what_it_would_do(
     account: Account, group: Group, watched_nodes: WatchedNodes
 ) -> None:
-    node = watched_nodes.begin(group.instances[0], {**EC2, "GPU_WATCH": "dry-run"})
+    node = watched_nodes.begin(group.instances[0], settings(group, GPU_WATCH="dry-run"))
     node.fail()
     [(outcome, reason)] = node.acted()
     assert outcome == "dry-run"

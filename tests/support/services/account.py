@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from typing import Any, Self
 
@@ -33,6 +34,7 @@ class Account:
         self._groups += 1
         stack_name = f"fleet-{self._groups}"
         self.emulator.deploy(_template(nodes), stack_name=stack_name)
+        self.emulator.client("logs").create_log_group(logGroupName=stack_name)
         return Group(self.emulator, stack_name)
 
     def bundles(self, instance_id: str) -> list[dict[str, str]]:
@@ -47,10 +49,12 @@ class Group:
 
     Attributes:
         instances: Ids of the nodes that it began with.
+        log_group: Log group of its nodes.
     """
 
     def __init__(self, emulator: Emulator, stack_name: str) -> None:
         self._scaling = emulator.client("autoscaling")
+        self._logs, self.log_group = emulator.client("logs"), stack_name
         resources = emulator.client("cloudformation").describe_stack_resources(StackName=stack_name)
         (self.name,) = [
             row["PhysicalResourceId"]
@@ -74,6 +78,16 @@ class Group:
         """Descriptions of what the group did, the newest first."""
         found = self._scaling.describe_scaling_activities(AutoScalingGroupName=self.name)["Activities"]
         return [str(one["Description"]) for one in found]
+
+    def logged(self, instance_id: str) -> list[dict[str, Any]]:
+        """The events of a node in its log group; none before the first one."""
+        streams = self._logs.describe_log_streams(
+            logGroupName=self.log_group, logStreamNamePrefix=instance_id
+        )
+        if not streams["logStreams"]:
+            return []
+        found = self._logs.get_log_events(logGroupName=self.log_group, logStreamName=instance_id)["events"]
+        return [json.loads(one["message"]) for one in found]
 
 
 def _texts(archive: bytes) -> dict[str, str]:

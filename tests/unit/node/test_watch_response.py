@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 
 import pytest
 
@@ -92,6 +93,44 @@ def test_fleet_loses_no_more_nodes_than_it_may(
     answer = fleet.response(limit).respond([XID])
     assert answer.outcome is outcome
     assert any(asked.startswith("take_out") for asked in fleet.asked) is (outcome is Outcome.DONE)
+
+
+def test_node_that_finds_no_place_is_held_and_asks_again(fleet: Fleet) -> None:
+    free = [False, True]
+    fleet.others = {"i-1"}
+    asked: list[list[int]] = []
+
+    def take_place(numbers: Iterable[int]) -> bool:
+        asked.append(list(numbers))
+        return free.pop(0)
+
+    response = Response(
+        fleet, keep_evidence=fleet.evidence, limit_per_hour=3, dry_run=False, take_place=take_place
+    )
+    held = response.respond([XID])
+    assert held.outcome is Outcome.HELD
+    assert held.words == "the fleet may lose 3 nodes an hour, as many are on their way out; because of Xid 79"
+    assert response.respond([XID]).outcome is Outcome.DONE
+    assert asked == [[2, 3]] * 2
+
+
+def test_node_keeps_its_place_until_the_orchestrator_takes_the_action(fleet: Fleet) -> None:
+    places = iter([True, False])
+    refused = [ActionError("scontrol: timed out")]
+
+    class Refusing(Fleet):
+        def take_out(self, severity: Severity, reason: str) -> None:
+            if refused:
+                raise refused.pop()
+
+    response = Response(
+        Refusing(),
+        keep_evidence=fleet.evidence,
+        limit_per_hour=1,
+        dry_run=False,
+        take_place=lambda _: next(places),
+    )
+    assert [response.respond([XID]).outcome for _ in range(3)] == [Outcome.FAILED, Outcome.DONE, Outcome.HELD]
 
 
 def test_node_that_is_held_is_taken_out_once_there_is_room_and_keeps_its_first_evidence(fleet: Fleet) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
@@ -54,6 +54,7 @@ class Response:
         keep_evidence: Callable[[str], str],
         limit_per_hour: int,
         dry_run: bool,
+        take_place: Callable[[Iterable[int]], bool] = lambda _: True,
     ) -> None:
         """Prepare it.
 
@@ -61,11 +62,14 @@ class Response:
             orchestrator: Who is told.
             keep_evidence: Keeps the evidence of a reason where it outlives the node, and says where.
             limit_per_hour: How many nodes of the fleet may be taken out within an hour, this one included. Every
-                node asks the orchestrator, which all of them see; nodes that ask in the same moment may all pass.
+                node asks the orchestrator, which all of them see.
             dry_run: Whether it is only said what would be done.
+            take_place: Takes one of the places that are left in this hour, which nodes that fail in the same moment
+                cannot both have; False where none is free.
         """
         self._orchestrator, self._keep_evidence = orchestrator, keep_evidence
         self._limit, self._dry_run = limit_per_hour, dry_run
+        self._take_place, self._has_place = take_place, False
         self._evidence: dict[str, str] = {}
         self._tries = 0
 
@@ -88,13 +92,19 @@ class Response:
         evidence = "" if self._dry_run else self._ensure_evidence(reason)
         others = self._orchestrator.taken_out()
         if len(others) >= self._limit:
-            names = ", ".join(sorted(others)) or "none"
-            words = f"the fleet may lose {self._limit} nodes an hour, gone are: {names}; because of {reason}"
-            return Answer(Outcome.HELD, words)
+            return self._held(f"gone are: {', '.join(sorted(others)) or 'none'}", reason)
         if self._dry_run:
             return Answer(Outcome.DRY_RUN, f"would take this node out of service: {reason}")
+        self._has_place = self._has_place or self._take_place(range(len(others) + 1, self._limit + 1))
+        if not self._has_place:
+            return self._held("as many are on their way out", reason)
         self._orchestrator.take_out(severity, f"{reason} (and {more} more)" if more else reason)
+        self._has_place = False
         return Answer(Outcome.DONE, f"{reason}; evidence: {evidence}")
+
+    def _held(self, why: str, reason: str) -> Answer:
+        words = f"the fleet may lose {self._limit} nodes an hour, {why}; because of {reason}"
+        return Answer(Outcome.HELD, words)
 
     def _ensure_evidence(self, reason: str) -> str:
         """Keep the evidence of a reason, once."""

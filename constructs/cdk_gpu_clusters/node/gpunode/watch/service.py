@@ -22,6 +22,7 @@ from .kernel_log import KernelLog
 from .look import Look
 from .lustre_health import look_at_lustre_client
 from .memory import recall
+from .places import Places
 from .response import Response
 from .rounds import PATIENCE_SECONDS, Rounds
 from .tools import look_at_nvidia_smi
@@ -135,6 +136,7 @@ def _response(node: Node, orchestrator: Orchestrator | None, mode: Mode) -> Resp
         keep_evidence=lambda reason: keep_evidence(node, reason),
         limit_per_hour=node.settings.number("watch_actions_per_hour", _LIMIT_PER_HOUR),
         dry_run=mode is Mode.DRY_RUN,
+        take_place=Places(node).take,
     )
 
 
