@@ -22,6 +22,7 @@ NAVIGATION: Sections = {
         "docs/inference.md",
         "docs/mig.md",
         "docs/node.md",
+        "docs/node-software.md",
         "docs/node-health.md",
         "docs/topology.md",
         "docs/testing.md",
