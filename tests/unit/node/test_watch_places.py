@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdk_gpu_clusters.node.gpunode.aws import AwsError
-from cdk_gpu_clusters.node.gpunode.watch import places
 from cdk_gpu_clusters.node.gpunode.watch.places import Places
 from watched_node import WatchedNode
 
@@ -43,7 +43,7 @@ def logs() -> Logs:
 def fleet(tmp_path: Path, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> WatchedNode:
     watched = WatchedNode(tmp_path)
     monkeypatch.setattr(watched.account, "call", logs.call)
-    monkeypatch.setattr(places.time, "gmtime", lambda: (2026, 11, 21, 9, 59, 0, 5, 325, 0))
+    monkeypatch.setattr(time, "gmtime", lambda: (2026, 11, 21, 9, 59, 0, 5, 325, 0))
     return watched
 
 
@@ -64,7 +64,7 @@ def test_next_hour_has_places_of_its_own(
     node = Places(fleet.node(**GROUP))
     assert node.take([1])
     assert not node.take([1])
-    monkeypatch.setattr(places.time, "gmtime", lambda: (2026, 11, 21, 10, 0, 0, 5, 325, 0))
+    monkeypatch.setattr(time, "gmtime", lambda: (2026, 11, 21, 10, 0, 0, 5, 325, 0))
     assert node.take([1])
 
 
