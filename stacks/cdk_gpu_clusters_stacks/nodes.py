@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import aws_cdk as cdk
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters.compute.fleet import GpuFleet
@@ -54,6 +55,12 @@ def node_image(image: ImageSpec | None) -> NodeImage | None:
 def root_volume(spec: NodesSpec) -> RootVolume:
     """The root volume."""
     return RootVolume(**spec.root_volume.model_dump(exclude_none=True))
+
+
+def evidence_bucket(scope: Construct, spec: NodesSpec) -> s3.IBucket | None:
+    """The bucket of the nodes' evidence, if there is one."""
+    name = spec.evidence_bucket
+    return None if name is None else s3.Bucket.from_bucket_name(scope, "Evidence", name)
 
 
 def add_tags(fleet: Construct, spec: NodesSpec) -> None:

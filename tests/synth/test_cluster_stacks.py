@@ -106,6 +106,18 @@ def test_removing_or_adding_a_fleet_leaves_every_other_template_byte_identical(
     assert gone <= own | {"lab-fabric-hopper.template.json"}
 
 
+def test_what_a_fleet_says_of_its_watchdog_and_its_evidence_reaches_its_nodes(
+    tmp_path: Path, synthesize: Synthesize
+) -> None:
+    said = "{ instance_type: m8g.4xlarge, nodes: 2, watch: { mode: off, actions_per_hour: 3 }, evidence_bucket: records }"
+    path = tmp_path / "cluster.yaml"
+    path.write_text(CLUSTER.format(fleets=f"    helpers: {said}"))
+    told = synthesize(path)["lab-fleet-helpers.template.json"]
+    assert "GPU_EVIDENCE_URI=s3://records/node-evidence/lab-fleet-helpers/Fleet\\n" in told
+    assert "GPU_WATCH=off\\n    GPU_WATCH_ACTIONS_PER_HOUR=3\\n" in told
+    assert ":s3:::records/node-evidence/lab-fleet-helpers/Fleet/*" in told
+
+
 def test_references_between_stacks_are_weak(all_fleets: dict[str, str]) -> None:
     for text in all_fleets.values():
         assert "Fn::ImportValue" not in text

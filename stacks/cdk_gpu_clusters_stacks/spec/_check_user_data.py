@@ -31,6 +31,8 @@ from .inference import InferenceFleetSpec
 _LONGEST_PATH = 2 * 40 + len("-inference-") + len("/Service/Fleet")
 _LONGEST_LOG_GROUP = _LONGEST_PATH + 40
 
+_LONGEST_EVIDENCE_URI = "s3://" + "b" * 63 + "/node-evidence/" + "f" * _LONGEST_PATH
+
 #: `fs-` and 17 digits, `.fsx.`, the longest Region, `.amazonaws.com.cn`.
 _LONGEST_DNS_NAME = 20 + len(".fsx.ap-southeast-1.amazonaws.com.cn")
 
@@ -128,6 +130,9 @@ def _node(view: FleetView) -> NodeSettings:
         terminate_hook_name="node-drain",
         boot_deadline_seconds=1500,
         log_group_name="l" * _LONGEST_LOG_GROUP,
+        evidence_uri=None if view.spec.evidence_bucket is None else _LONGEST_EVIDENCE_URI,
+        orchestrator="ec2",
+        watch=view.spec.watch.settings,
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
         efa_interface_count=32,

@@ -12,8 +12,10 @@ from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 from ._base import Name, SpecModel, Tags, Text
 from .capacity import CapacitySpec, OnDemand, capacity_terms
+from .data import BucketName
 from .image import ImageSpec
 from .mig import MigSpec, mig_layouts
+from .watch import WatchSpec
 
 
 class RootVolume(SpecModel):
@@ -82,6 +84,13 @@ class NodesSpec(SpecModel):
         default={},
         description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
         examples=[{"/fsx": "corpus"}],
+    )
+    watch: WatchSpec = Field(default=WatchSpec(), description="What the watchdog of each node may do.")
+    evidence_bucket: BucketName | None = Field(
+        default=None,
+        description="Existing bucket that gets a bundle of each node that fails, below node-evidence/ and the fleet's "
+        "path; a KMS key of the bucket must let the nodes encrypt. Default: bundles stay on the nodes.",
+        examples=["my-node-records"],
     )
     tags: Tags = Field(default={}, description="Tags of the fleet's resources, over and above the cluster's.")
 

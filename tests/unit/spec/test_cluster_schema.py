@@ -116,6 +116,8 @@ FLEET_CHANGES: dict[str, Any] = {
     "mig": {"a": "b"},
     "fabric_manager_order": "never",
     "scratch": "yes",
+    "watch": {"mode": "maybe"},
+    "evidence_bucket": "No_Bucket",
 }
 INFERENCE = {
     "instance_type": "g6.xlarge",
