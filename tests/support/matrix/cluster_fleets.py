@@ -90,11 +90,17 @@ def _of_every_fleet(hardware: Hardware, stores: list[str]) -> Optional:
         {"size_gib": st.integers(1, 2000)},
         optional={"iops": st.integers(3000, 16_000), "throughput_mib_per_s": st.integers(125, 1000)},
     )
+    watch = st.fixed_dictionaries(
+        {"mode": st.sampled_from(["on", "dry-run", "off"])},
+        optional={"actions_per_hour": st.integers(1, 1000)},
+    )
     layouts = _layouts(hardware)
     return {
         "root_volume": volume,
         "update": st.sampled_from(["never", "rolling"]),
         "tags": _TAGS,
+        "watch": watch,
+        "evidence_bucket": st.just("my-records"),
         **({"mounts": mounts} if file_systems else {}),
         **({"mig": layouts} if layouts is not None else {}),
     }

@@ -12,7 +12,7 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.xids import xids
-from cdk_gpu_clusters.node import NodeSettings
+from cdk_gpu_clusters.node import NodeSettings, software_files
 from cdk_gpu_clusters.node.gpu_facts import GpuFacts, gpu_facts
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.xids import read_xids
@@ -38,25 +38,64 @@ def test_the_files_are_good_and_can_wait_for_the_network() -> None:
     assert {"__main__.py", "checks/__init__.py", "checks/verify.py", "xids.json"} <= names
 
 
-def test_it_runs_from_its_files_alone(
-    installed: Path, tmp_path: Path, imds_server: str, imds: dict[str, str]
-) -> None:
-    """Isolated from the machine's packages: a node has none of ours."""
+def launch(root: Path, imds: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run `gpunode` as a node does, from its files alone."""
+    for file in software_files():
+        path = root / file.path.lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.text)
+    return subprocess.run(
+        ["bash", str(root / "usr/local/bin/gpunode"), *arguments],
+        env={
+            "PATH": os.environ["PATH"], "GPU_CLUSTER_ROOT": str(root), "GPU_CLUSTER_IMDS": imds,
+            "GPU_CLUSTER_PYTHON": sys.executable, **environment,
+        },
+        check=False, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+
+def test_it_runs_from_its_files_alone(tmp_path: Path, imds_server: str, imds: dict[str, str]) -> None:
+    """Past what a user put on Python's path: a node has none of our packages, and may have bad ones."""
     (tmp_path / "etc/gpu-cluster").mkdir(parents=True)
     (tmp_path / "etc/gpu-cluster/mounts").write_text("/fsx fs-0.fsx.us-east-1.amazonaws.com abcd flock\n")
     (tmp_path / "etc/gpu-cluster/node.env").write_text("GPU_MOUNTS=1\n")
-    start = (
-        f"import sys; sys.path.insert(0, {str(installed)!r}); from gpunode.cli import main; sys.exit(main())"
+    (tmp_path / "json.py").write_text("1 / 0\n")
+    done = launch(
+        tmp_path, imds_server, "verify", "--json", PYTHONPATH=str(tmp_path), PYTHONSTARTUP="/nowhere"
     )
-    done = subprocess.run(
-        [sys.executable, "-IS", "-c", start, "verify", "--json"],
-        env={"PATH": os.environ["PATH"], "GPU_CLUSTER_ROOT": str(tmp_path), "GPU_CLUSTER_IMDS": imds_server},
-        check=False, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
     assert done.returncode == int(Severity.MONITOR), done.stderr
     told = json.loads(done.stdout)
     assert told["instance_id"] == imds["instance-id"]
     assert told["results"][0]["found"] == "/fsx is not mounted"
+
+
+def test_a_python_that_is_missing_or_too_old_is_named(tmp_path: Path, imds_server: str) -> None:
+    done = launch(tmp_path, imds_server, "verify", GPU_CLUSTER_PYTHON="/nowhere/python3")
+    assert (done.returncode, done.stdout) == (69, "")
+    assert (
+        done.stderr
+        == "gpunode needs Python 3.9 or later, and there is no /nowhere/python3: bake it into the image\n"
+    )
+    old = tmp_path / "python3.7"
+    program = 'import sys; sys.version_info = (3, 7); sys.version = "3.7.16 (default)"; sys.executable = "/usr/bin/python3"\n'
+    # The same program as the launcher gives it, on a Python that says it is an old one.
+    old.write_text(f'#!/bin/sh\nexec {sys.executable} -I -c \'{program}\'"$3" "$4"\n')
+    old.chmod(0o755)
+    done = launch(tmp_path, imds_server, "verify", GPU_CLUSTER_PYTHON=str(old))
+    assert (
+        done.stderr
+        == "gpunode needs Python 3.9 or later, and /usr/bin/python3 is 3.7.16: use a newer image\n"
+    )
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(("arguments", "status"), [((), 64), (("fly",), 64), (("--help",), 0)])
+def test_a_wrong_command_is_no_finding(
+    tmp_path: Path, imds_server: str, arguments: tuple[str, ...], status: int
+) -> None:
+    done = launch(tmp_path, imds_server, *arguments)
+    assert done.returncode == status
+    assert "usage: gpunode" in done.stdout + done.stderr
 
 
 def test_the_node_reads_the_catalogues_xids(installed: Path) -> None:
