@@ -54,7 +54,7 @@ test-python39: ## the tests of the node software once more on Python 3.9 (ARGS=o
 		-p no:cacheprovider --confcutdir=tests/unit/node tests/unit/node $(ARGS)
 
 test-node: env ## what needs root: node software against real programs, on loopback only (ARGS=options of pytest)
-	@$(BIN)/python -m pytest tests/node $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 4 --dist worksteal tests/node $(ARGS)
 
 lint: env ## style, types, layers, shell scripts, generated pages
 	@$(MAKE) --keep-going lint-style lint-layers lint-shell lint-pages lint-types

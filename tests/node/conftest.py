@@ -8,21 +8,11 @@ from typing import Any
 
 import pytest
 
-from nodebox.ahead import RunAhead
 from nodebox.debian import program
 from nodebox.lab import Lab
 from services.account import Account
 from services.programs import install_aws_cli, install_kubectl
 from services.watched import WatchedNodes
-
-
-@pytest.fixture(scope="session")
-def run_ahead(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Tests marked `boots` run several at once."""
-    plugin = RunAhead(request.session)
-    request.config.pluginmanager.register(plugin)
-    yield
-    plugin.finish()
 
 
 @pytest.fixture(scope="session")
@@ -32,17 +22,12 @@ def haproxy() -> str:
 
 
 @pytest.fixture(scope="session")
-def emulated(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+def lab(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Where nodes are booted."""
     made = Lab(app_factory, tmp_path_factory.mktemp("lab"))
     made.cloud.start()
     yield made
     made.cloud.stop()
-
-
-@pytest.fixture(scope="session")
-def lab(emulated: Lab, run_ahead: None) -> Lab:
-    """Where nodes are booted; its tests have ended before it goes."""
-    return emulated
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,6 @@ import pytest
 from cdk_gpu_clusters import NodeFile, UserPart
 from nodebox.lab import Lab, fleet
 
-pytestmark = pytest.mark.boots
-
 STAGES = ["driver", "fabric-manager", "efa", "limits", "user-data", "containers", "verification", "hook"]
 L4 = {"gpu": "L4", "gpu_count": 1}
 

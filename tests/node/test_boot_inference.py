@@ -5,15 +5,11 @@ from __future__ import annotations
 import email
 import re
 
-import pytest
-
 from cdk_gpu_clusters import InferenceFleet, MigLayout, ModelServer
 from nodebox.disks import local_disks
 from nodebox.lab import Lab
 from nodebox.node import Node
 from sites import Site
-
-pytestmark = pytest.mark.boots
 
 COUNT = 7
 

@@ -7,8 +7,6 @@ import pytest
 from cdk_gpu_clusters import FabricManagerOrder, MigLayout
 from nodebox.lab import Lab, fleet
 
-pytestmark = pytest.mark.boots
-
 HALVES = MigLayout(["3g.40gb", "3g.40gb"])
 SEVENTHS = MigLayout(["1g.10gb"] * 7)
 H100 = {"gpu": "H100-80GB", "gpu_count": 1}

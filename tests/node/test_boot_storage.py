@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import subprocess
 
-import pytest
-
 from nodebox.disks import block_devices, local_disks
 from nodebox.lab import Lab, fleet
-
-pytestmark = pytest.mark.boots
 
 L4 = {"gpu": "L4", "gpu_count": 1}
 
@@ -65,20 +61,20 @@ def test_a_file_system_that_never_comes_ends_the_launch(lab: Lab) -> None:
 
 
 def test_a_local_disk_is_formatted_once_and_found_again_after_a_reboot(lab: Lab) -> None:
-    with local_disks(lab.directory()) as binds:
-        with lab.node(fleet("g6.xlarge", scratch=True), binds=binds, **L4) as node:
-            node.power_on()
-            node.ready()
-            assert node.unit_result("scratch")["reason"] == "/scratch: new, disks: 1"
-            node.run("echo kept >/scratch/file")
-            node.reboot()
-            node.ready()
-            assert node.unit_result("scratch")["reason"] == "/scratch: as before, disks: 1"
-            assert (
-                node.run("cat /scratch/file; findmnt --noheadings --output FSTYPE /scratch").stdout
-                == "kept\nxfs\n"
-            )
-            assert node.sightings(boot=2)["docker"].endswith("mounts: /scratch")
+    disk = local_disks(lab.directory())
+    with disk as binds, lab.node(fleet("g6.xlarge", scratch=True), binds=binds, **L4) as node:
+        node.power_on()
+        node.ready()
+        assert node.unit_result("scratch")["reason"] == "/scratch: new, disks: 1"
+        node.run("echo kept >/scratch/file")
+        node.reboot()
+        node.ready()
+        assert node.unit_result("scratch")["reason"] == "/scratch: as before, disks: 1"
+        assert (
+            node.run("cat /scratch/file; findmnt --noheadings --output FSTYPE /scratch").stdout
+            == "kept\nxfs\n"
+        )
+        assert node.sightings(boot=2)["docker"].endswith("mounts: /scratch")
 
 
 def test_a_local_disk_that_holds_data_is_not_wiped(lab: Lab) -> None:

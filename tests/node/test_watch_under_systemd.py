@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from nodebox.lab import Lab, fleet
 from nodebox.node import Node
-
-pytestmark = pytest.mark.boots
 
 UNIT = "gpu-node-watch"
 # systemd waits a minute for it by default.

@@ -128,6 +128,19 @@ def details(state: dict[str, Any]) -> str:
     return text
 
 
+def answer(state: dict[str, Any], arguments: list[str]) -> tuple[int, str]:
+    """Exit status of one call, and what it prints."""
+    if not arguments or arguments == ["-L"]:
+        return 0, listing(state)
+    if arguments[0].startswith("--query-"):
+        return query(state, arguments[0].partition("=")[2].split(","))
+    if arguments[:2] == ["nvlink", "--status"]:
+        return 0, nvlink(state)
+    if arguments[0] == "-q":
+        return 0, details(state)
+    return 2, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n"
+
+
 def main(state_file: str, arguments: list[str]) -> int:
     """One call: prints, and gives the exit status."""
     with open(state_file) as file:  # noqa: PTH123 - pathlib would take most of the time of a call
@@ -136,14 +149,6 @@ def main(state_file: str, arguments: list[str]) -> int:
     if "text" in state:
         sys.stdout.write(state["text"])
         return int(state["status"])
-    status, text = 2, "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n"
-    if not arguments or arguments == ["-L"]:
-        status, text = 0, listing(state)
-    elif arguments[0].startswith("--query-"):
-        status, text = query(state, arguments[0].partition("=")[2].split(","))
-    elif arguments[:2] == ["nvlink", "--status"]:
-        status, text = 0, nvlink(state)
-    elif arguments[0] == "-q":
-        status, text = 0, details(state)
+    status, text = answer(state, arguments)
     sys.stdout.write(text)
     return status

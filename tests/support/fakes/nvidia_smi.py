@@ -14,6 +14,7 @@ one in `boot_id_file`, a reboot has happened, so that instances are gone and a p
     late                calls that fail before the driver is loaded; -1: it never is
     busy                GPU to the process that computes on it
     refuses             GPUs that create no instance
+    health              optional, per GPU: what `gpu_health` takes
     log                 every call
 """
 
@@ -26,7 +27,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, ClassVar
 
-MISUSE = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n"
+from fakes import gpu_health
 
 #: The exit status travels as 200 + status.
 CLIENT = """#!/bin/bash
@@ -160,14 +161,14 @@ class Driver:
                 text += f"  MIG {name:<15} Device {number:>2}: (UUID: MIG-{index}-{number})\n"
         return text
 
-    def query(self, fields: str, index: int, *, units: bool = True) -> str:
+    def query(self, fields: str, index: int) -> str:
         """`--query-gpu`, one row."""
         mode = "Enabled" if self.gpus[index]["mode"] else "Disabled"
         cells = {
             "index": str(index),
             "name": self.state["model"],
             "uuid": f"GPU-0000000{index}",
-            "memory.total": "40960 MiB" if units else "40960",
+            "memory.total": "40960 MiB",
             "driver_version": self.state["driver"],
             "mig.mode.current": mode if self.profiles else "[N/A]",
         }
@@ -175,6 +176,23 @@ class Driver:
             if field not in cells:
                 raise Failure(2, f'Field "{field}" is not a valid field to query.\n\n')
         return ", ".join(cells[field] for field in fields.split(",")) + "\n"
+
+    def health(self) -> dict[str, Any]:
+        """The GPUs as `gpu_health` knows them."""
+        said = self.state.get("health", [{}] * len(self.gpus))
+        model, driver = self.state["model"], self.state["driver"]
+        return {
+            "gpus": [
+                {
+                    "uuid": f"GPU-0000000{index}",
+                    "name": model,
+                    "driver_version": driver,
+                    "mig.mode.current": "Enabled" if gpu["mode"] else "Disabled",
+                    **own,
+                }
+                for index, (gpu, own) in enumerate(zip(self.gpus, said, strict=True))
+            ]
+        }
 
     def computing(self, index: int) -> str:
         """`--query-compute-apps=pid,name`."""
@@ -221,11 +239,10 @@ def answer(driver: Driver, arguments: list[str]) -> str:
             return "".join(driver.computing(index) for index in chosen)
         case [query, "--format=csv,noheader"] if query.startswith("--query-gpu="):
             return "".join(driver.query(query.removeprefix("--query-gpu="), index) for index in chosen)
-        case [query, "--format=csv,noheader,nounits"] if query.startswith("--query-gpu="):
-            return "".join(
-                driver.query(query.removeprefix("--query-gpu="), index, units=False) for index in chosen
-            )
-    raise Failure(2, MISUSE)
+    status, text = gpu_health.answer(driver.health(), arguments)
+    if status:
+        raise Failure(status, text)
+    return text
 
 
 def split(driver: Driver, index: int, command: list[str]) -> str:
@@ -239,7 +256,7 @@ def split(driver: Driver, index: int, command: list[str]) -> str:
             return driver.list_profiles(index)
         case ["-lgi"]:
             return driver.list_instances(index)
-    raise Failure(2, MISUSE)
+    raise Failure(*gpu_health.answer(driver.health(), ["mig", *command]))
 
 
 def call(state: dict[str, Any], arguments: list[str]) -> tuple[int, str]:

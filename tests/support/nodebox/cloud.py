@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ Build = Callable[[Site], Any]
 
 
 class Cloud:
-    """An emulated account in which fleets are deployed; usable from several threads.
+    """An emulated account in which fleets are deployed.
 
     Args:
         app_factory: Makes apps: the fixture of that name.
@@ -27,7 +26,6 @@ class Cloud:
 
     def __init__(self, app_factory: Any) -> None:
         self._app_factory = app_factory
-        self._alone = threading.Lock()  # jsii serves one thread at a time
         self.account = Emulator(account=ACCOUNT, region=REGION)
         self._stacks = 0
 
@@ -54,17 +52,19 @@ class Cloud:
             build: Adds the fleet to a site.
             stack_name: An earlier stack to update; a new one if left out.
         """
-        with self._alone:
-            self._stacks += 1
-            synthesizer = cdk.DefaultStackSynthesizer(generate_bootstrap_version_rule=False)
-            site = Site(
-                self._app_factory(default_stack_synthesizer=synthesizer),
-                cdk.Environment(account=ACCOUNT, region=REGION),
-            )
-            build(site)
-            template = site.template()
-            stack_name = stack_name or f"fleet-{self._stacks}"
+        self._stacks += 1
+        # A bucket for each: tests delete and overwrite what is in it.
+        synthesizer = cdk.DefaultStackSynthesizer(
+            generate_bootstrap_version_rule=False, file_assets_bucket_name=f"assets-{self._stacks}"
+        )
+        site = Site(
+            self._app_factory(default_stack_synthesizer=synthesizer),
+            cdk.Environment(account=ACCOUNT, region=REGION),
+        )
+        build(site)
+        template = site.template()
         assets = self._upload(Path(site.app.outdir))
+        stack_name = stack_name or f"fleet-{self._stacks}"
         self.account.deploy(template, stack_name=stack_name)
         return Fleet(self.account, stack_name, assets)
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+#: What this tier keeps between its runs; `make distclean` removes it.
+CACHE = Path(__file__).resolve().parents[3] / ".tools" / "node"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -19,26 +25,48 @@ def program(name: str, *packages: str) -> str:
     found = shutil.which(name, path=_PATH)
     if found is None:
         need_root()
-        _install(packages or (name,))
+        with locked("apt"):
+            _install(packages or (name,))
         found = shutil.which(name, path=_PATH)
     assert found, f"{name} is not there, and the Debian packages {packages or name} did not bring it"
     return found
 
 
-def _install(packages: tuple[str, ...]) -> None:
-    install = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages]
-    if subprocess.run(install, check=False, capture_output=True, timeout=300).returncode:
-        subprocess.run(["apt-get", "update", "-qq"], check=True, capture_output=True, timeout=300)
-        subprocess.run(install, check=True, capture_output=True, timeout=300)
-
-
 def sources(release: str) -> list[str]:
     """One-line entries of the mirrors that the machine uses for a release; none where it uses another one."""
-    listed = subprocess.run(
-        [
-            "apt-get", "indextargets", "--format", "deb $(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages",
-            "Origin: Debian",
-        ],
-        check=True, capture_output=True, text=True, timeout=60,
+    if not _index_targets():
+        with locked("apt"):
+            _apt_get("update")
+    return [line for line in dict.fromkeys(_index_targets()) if line.split()[2].split("-")[0] == release]
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """One process at a time."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _install(packages: tuple[str, ...]) -> None:
+    install = ("install", "-y", "--no-install-recommends", *packages)
+    try:
+        _apt_get(*install)
+    except subprocess.CalledProcessError:
+        _apt_get("update")
+        _apt_get(*install)
+
+
+def _index_targets() -> list[str]:
+    # Only of lists that are on disk: a fresh machine may have none.
+    line = "deb $(REPO_URI) $(RELEASE) $(COMPONENT)"
+    return _apt_get("indextargets", "--format", line, "Created-By: Packages", "Origin: Debian").splitlines()
+
+
+def _apt_get(*arguments: str) -> str:
+    return subprocess.run(
+        ["apt-get", "-qq", *arguments],
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        check=True, capture_output=True, text=True, timeout=300,
     ).stdout  # fmt: skip
-    return [line for line in dict.fromkeys(listed.splitlines()) if line.split()[2].split("-")[0] == release]

@@ -30,12 +30,22 @@ def local_disks(directory: Path, count: int = 1) -> Iterator[dict[str, Path]]:
             image = directory / f"disk-{index}"
             with image.open("wb") as file:
                 file.truncate(_BYTES)
-            attach = [program("losetup", "mount"), "--find", "--show", str(image)]
-            device = Path(subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip())
-            stack.callback(subprocess.run, ["losetup", "--detach", str(device)], check=True)
+            device = stack.enter_context(_loop_device(image))
             (names / f"nvme-Amazon_EC2_NVMe_Instance_Storage_AWS{index}").symlink_to(f"../../{device.name}")
             binds[str(device)] = device
         yield binds
+
+
+@contextmanager
+def _loop_device(image: Path) -> Iterator[Path]:
+    """A device that is there while this process and the machine use it, and no longer: also if this one is killed."""
+    losetup = program("losetup", "mount")
+    attach = [losetup, "--find", "--show", str(image)]
+    device = Path(subprocess.run(attach, check=True, capture_output=True, text=True).stdout.strip())
+    with device.open("rb"):
+        # In use, it is only marked.
+        subprocess.run([losetup, "--detach", str(device)], check=True)
+        yield device
 
 
 def block_devices(binds: dict[str, Path]) -> list[str]:

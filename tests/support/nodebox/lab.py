@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,13 +13,14 @@ from cdk_gpu_clusters import GpuFleet
 from nodebox.cloud import Build, Cloud, Fleet
 from nodebox.debian import need_root
 from nodebox.image import image_layer, other_order
+from nodebox.machine import remove_leftovers
 from nodebox.node import Node
 from nodebox.rootfs import debian_root
 from sites import Site
 
 
 class Lab:
-    """Makes nodes; usable from several threads.
+    """Makes nodes.
 
     Args:
         app_factory: Makes apps: the fixture of that name.
@@ -27,6 +29,7 @@ class Lab:
 
     def __init__(self, app_factory: Any, directory: Path) -> None:
         need_root()
+        remove_leftovers()
         self.cloud = Cloud(app_factory)
         self._directory = directory
         debian = debian_root()
@@ -69,6 +72,7 @@ class Lab:
             yield node
         finally:
             node.close()
+            shutil.rmtree(directory)
 
 
 def fleet(instance_type: str, **options: Any) -> Build:

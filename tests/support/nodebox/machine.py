@@ -1,11 +1,12 @@
 """A node that boots: systemd as PID 1 in systemd-nspawn, on a disk, in a network and with an uptime of its own.
 
 Everything that a machine is made of belongs to its processes, which die with this one: a killed run leaves nothing but
-directories.
+directories, which the next run removes or pytest does.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 import signal
@@ -21,6 +22,8 @@ from nodebox.namespace import NetworkNamespace
 
 #: How systemd-nspawn says, with --keep-unit, that the system inside wants to reboot.
 _REBOOT = 133
+_CGROUPS = Path("/sys/fs/cgroup")
+_numbers = itertools.count(1)
 #: A node that reboots more often than this is in a loop.
 _MOST_BOOTS = 4
 # A cgroup of its own: systems that share one would end each other's services.
@@ -43,7 +46,6 @@ class Machine:
     """One machine, and its disk over all its boots.
 
     Args:
-        name: Name of the machine, unique on this host.
         directory: An empty directory for it.
         layers: Directories below its disk, the topmost first; never written to.
         network: Its network.
@@ -57,7 +59,6 @@ class Machine:
 
     def __init__(
         self,
-        name: str,
         directory: Path,
         *,
         layers: Sequence[Path],
@@ -65,7 +66,8 @@ class Machine:
         binds: Mapping[str, Path] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
-        self.name, self.disk, self.boots = name, directory / "disk", 0
+        self.name = f"nodebox-{os.getpid()}-{next(_numbers)}"
+        self.disk, self.boots = directory / "disk", 0
         self.network, self._layers = network, layers
         self._binds, self._variables = dict(binds or {}), dict(variables or {})
         self._directory = directory
@@ -176,7 +178,7 @@ class Machine:
                 )
             started.set()
             status = self._process.wait()
-            self._remove_cgroups()
+            _remove_cgroups(self.name)
             uptime_seconds = 5
 
     def _command(self, uptime_seconds: int) -> list[str]:
@@ -195,16 +197,25 @@ class Machine:
             "--kill-child", "sh", "-ec", script,
         ]  # fmt: skip
 
-    def _remove_cgroups(self) -> None:
-        for top in Path("/sys/fs/cgroup").glob(f"**/{self.name}"):
-            for directory, _, _ in os.walk(top, topdown=False):
-                self._remove(Path(directory))
 
-    @staticmethod
-    def _remove(cgroup: Path) -> None:
-        # Its last processes may still be about to end.
-        for _ in range(50):
-            with suppress(OSError):
-                cgroup.rmdir()
-                return
-            time.sleep(0.05)
+def remove_leftovers() -> None:
+    """Remove what machines of killed runs have left in the kernel."""
+    names = {path.name for path in _CGROUPS.glob("**/nodebox-*-*")}
+    for name in names:
+        if not Path("/proc", name.split("-")[1]).exists():
+            _remove_cgroups(name)
+
+
+def _remove_cgroups(name: str) -> None:
+    for top in _CGROUPS.glob(f"**/{name}"):
+        for directory, _, _ in os.walk(top, topdown=False):
+            _remove(Path(directory))
+
+
+def _remove(cgroup: Path) -> None:
+    # Its last processes may still be about to end.
+    for _ in range(50):
+        with suppress(OSError):
+            cgroup.rmdir()
+            return
+        time.sleep(0.05)

@@ -66,9 +66,7 @@ class Node(Machine):
         self._made.callback(network.close)
         if efa_count:
             binds = {"/sys/class": device_classes(directory / "class", efa_count), **(binds or {})}
-        super().__init__(
-            self.instance_id, directory, layers=layers, network=network, binds=binds, variables=variables
-        )  # fmt: skip
+        super().__init__(directory, layers=layers, network=network, binds=binds, variables=variables)
         self.metadata = Metadata.of_instance(
             self.instance_id,
             user_data=fleet.user_data(),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
-from nodebox.debian import program, sources
+from nodebox.debian import CACHE, program, sources
 
 #: The distribution nearest to Amazon Linux 2023 that can be had: systemd 252, bash 5.2, version 2 of the AWS CLI.
 RELEASE = "bookworm"
@@ -29,7 +30,6 @@ PACKAGES = (
     "udev",
     "xfsprogs",
 )
-CACHE = Path("/var/cache/cdk-gpu-clusters")
 # dpkg need not wait for the disk: a build that is cut short is thrown away.
 _OPTIONS = (
     "--variant=apt",
@@ -44,23 +44,27 @@ _OPTIONS = (
 
 
 def debian_root() -> Path:
-    """The root directory of a Debian with systemd and cloud-init; nothing may write to it."""
-    mmdebstrap = program("mmdebstrap")
+    """The root directory of a Debian with systemd and cloud-init; nothing may write to it, and nobody removes it
+    before this process has ended.
+    """
     recipe = "\n".join([RELEASE, *PACKAGES, *_OPTIONS])
-    root = CACHE / f"node-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+    root = CACHE / f"rootfs-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
     CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    lock = os.open(CACHE / "rootfs.lock", os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC)  # never closed
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    if not root.exists():
+        fcntl.flock(lock, fcntl.LOCK_EX)  # once nobody uses an older one
         if not root.exists():
-            _build(mmdebstrap, root)
+            _build(root)
+        fcntl.flock(lock, fcntl.LOCK_SH)
     return root
 
 
-def _build(mmdebstrap: str, root: Path) -> None:
-    for old in CACHE.glob("node-*"):
+def _build(root: Path) -> None:
+    for old in CACHE.glob("rootfs-*"):
         shutil.rmtree(old)
     unfinished = root.with_name(f"{root.name}.new")
-    command = [mmdebstrap, "--quiet", *_OPTIONS, f"--include={','.join(PACKAGES)}"]
+    command = [program("mmdebstrap"), "--quiet", *_OPTIONS, f"--include={','.join(PACKAGES)}"]
     done = subprocess.run(
         [*command, RELEASE, str(unfinished), *sources(RELEASE)],
         check=False, capture_output=True, text=True, timeout=900,
