@@ -84,7 +84,7 @@ def test_a_local_disk_that_holds_data_is_not_wiped(lab: Lab) -> None:
         with lab.node(fleet("g6.xlarge", scratch=True), binds=binds, **L4) as node:
             node.power_on()
             reason = node.failure()
-            assert reason.startswith(f"scratch: {device} holds ext4 and is not wiped")
+            assert reason.startswith(f"disks: {device} holds ext4 and is not wiped")
             assert node.abandoned() == reason
         assert (
             "users-own"
@@ -98,7 +98,7 @@ def test_of_two_local_disks_one_with_data_keeps_both_from_being_wiped(lab: Lab) 
         subprocess.run(["mkfs.ext4", "-q", used], check=True)
         with lab.node(fleet("g5.48xlarge", efa=False, scratch=True), binds=binds, gpu="A10G") as node:
             node.power_on()
-            assert node.failure().startswith(f"scratch: {used} holds ext4 and is not wiped")
+            assert node.failure().startswith(f"disks: {used} holds ext4 and is not wiped")
         assert subprocess.run(["blkid", blank], check=False, capture_output=True).returncode == 2
         assert subprocess.run(["blkid", used], check=False, capture_output=True).returncode == 0
 
@@ -106,4 +106,4 @@ def test_of_two_local_disks_one_with_data_keeps_both_from_being_wiped(lab: Lab) 
 def test_a_missing_local_disk_ends_the_launch(lab: Lab) -> None:
     with lab.node(fleet("g6.xlarge", scratch=True), **L4) as node:
         node.power_on()
-        assert node.failure() == "scratch: 0 of 1 local disks are there"
+        assert node.failure() == "disks: 0 of 1 local disks are there"

@@ -32,9 +32,8 @@ class Cloud:
     def start(self) -> None:
         """Start the emulator, with the network that `sites.Site` takes for granted."""
         self.account.start()
-        self.account.seed(
-            {"subnets": {"subnet-0123456789abcdef0": ZONE, "subnet-0123456789abcdef1": "us-east-1b"}}
-        )
+        subnets = {"subnet-0123456789abcdef0": ZONE, "subnet-0123456789abcdef1": "us-east-1b"}
+        self.account.seed({"vpcs": ["vpc-0123456789abcdef0"], "subnets": subnets})
 
     def stop(self) -> None:
         self.account.stop()

@@ -123,6 +123,10 @@ class Node(Machine):
         self.run("systemctl is-system-running --wait; systemctl reboot", check=False)
         self.eventually(lambda: self.boots > boots)
 
+    def unit(self, name: str, what: str) -> str:
+        """A property of a systemd unit, as `systemctl show` has it."""
+        return self.run(f"systemctl show --value --property={what} {name}").stdout.strip()
+
     def unit_result(self, unit: str) -> dict[str, Any]:
         """What a unit such as `mig` left for the boot checks."""
         text = self.read(f"{STATE}/{unit}.json")
