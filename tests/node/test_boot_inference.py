@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import email
 import re
+from pathlib import Path
 
+import cdk_gpu_clusters.node
 from cdk_gpu_clusters import InferenceFleet, MigLayout, ModelServer
 from nodebox.disks import local_disks
 from nodebox.lab import Lab
@@ -12,6 +14,7 @@ from nodebox.node import Node
 from sites import Site
 
 COUNT = 7
+UNITS = Path(cdk_gpu_clusters.node.__file__).parent / "files"
 
 
 class Lustre:
@@ -69,8 +72,8 @@ def _cloud_config_faults(node: Node, *, wrong: bool) -> str:
 
 
 def _unit_faults(node: Node, *, wrong: bool) -> str:
-    found = node.run("cd /etc/systemd/system && ls gpu-*.service").stdout.split()
-    assert len(found) == 8, found
+    found = node.run("cd /etc/systemd/system && ls gpu-*.service gpu-*.timer").stdout.split()
+    assert set(found) == {path.name for path in UNITS.iterdir() if path.suffix in (".service", ".timer")}
     names = ["wrong.service"] if wrong else [name.replace("@.", "@0.") for name in found]
     done = node.run(f"systemd-analyze --man=no verify {' '.join(names)}", check=False)
     return done.stdout + done.stderr + ("" if done.returncode == 0 else f"status {done.returncode}")
