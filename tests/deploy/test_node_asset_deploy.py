@@ -35,10 +35,10 @@ def account() -> Iterator[Emulator]:
         yield made
 
 
-def assembly(app_factory: Any, text: str) -> str:
+def assembly(app_factory: Any, text: str, synthesizer: cdk.IStackSynthesizer | None = None) -> str:
     """An app whose nodes have a late file of their own."""
     app = app_factory()
-    stack = cdk.Stack(app, "Servers", env=PLACE)
+    stack = cdk.Stack(app, "Servers", env=PLACE, synthesizer=synthesizer)
     network = ClusterNetwork(stack, "Network", availability_zone="us-east-1a")
     GpuFleet(
         stack, "Fleet", vpc=network.vpc, vpc_subnets=ec2.SubnetSelection(subnets=[network.fleet_subnet]),
@@ -58,12 +58,14 @@ def launched_with(account: Emulator) -> tuple[int, str]:
     return version["VersionNumber"], base64.b64decode(version["LaunchTemplateData"]["UserData"]).decode()
 
 
-def object_of(account: Emulator, user_data: str) -> bytes:
+def object_of(
+    account: Emulator, user_data: str, *, bucket: str = "cdk-hnb659fds-assets-123456789012-us-east-1"
+) -> bytes:
     """What the node would fetch and take."""
     found = FETCH.search(user_data)
     assert found, user_data[-2000:]
-    bucket, key, digest = found.groups()
-    assert bucket == "cdk-hnb659fds-assets-123456789012-us-east-1"
+    named, key, digest = found.groups()
+    assert named == bucket
     content: bytes = account.client("s3").get_object(Bucket=bucket, Key=key)["Body"].read()
     assert hashlib.sha256(content).hexdigest() == digest
     return content
@@ -90,3 +92,15 @@ def test_the_object_is_in_the_bucket_before_a_node_asks_for_it(
     assert number == 2, "other files, another version: nodes that start from now on get them"
     assert object_of(account, after) != content
     assert object_of(account, before) == content, "nodes of the version before still find theirs"
+
+
+def test_a_bucket_of_ones_own_serves_an_account_that_is_not_bootstrapped(
+    app_factory: Any, tmp_path: Path
+) -> None:
+    with Emulator() as fresh:
+        fresh.client("s3").create_bucket(Bucket="my-assets")
+        synthesizer: Any = cdk.CliCredentialsStackSynthesizer(file_assets_bucket_name="my-assets")
+        cdk_cli = CdkCli(fresh, tmp_path)
+        cdk_cli(assembly(app_factory, "own", synthesizer), "deploy", "--all", "--require-approval", "never")
+        _, text = launched_with(fresh)
+        assert object_of(fresh, text, bucket="my-assets")

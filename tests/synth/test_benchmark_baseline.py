@@ -40,7 +40,9 @@ def test_baselines_synthesize_the_same_templates() -> None:
         first, second = templates(subject.assembly).values()
         types = [one["Type"] for template in (first, second) for one in template["Resources"].values()]
         stacks = {"AWS::IAM::ManagedPolicy": 2}  # each has one more, for the software of its nodes
-        assert {name: types.count(name) - stacks.get(name, 0) for name in fleet} == dict.fromkeys(fleet, COUNT)
+        assert {name: types.count(name) - stacks.get(name, 0) for name in fleet} == dict.fromkeys(
+            fleet, COUNT
+        )
         assert len(types) == resources
         interfaces = [
             len(one["Properties"]["LaunchTemplateData"]["NetworkInterfaces"])
