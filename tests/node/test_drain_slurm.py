@@ -45,4 +45,6 @@ def test_jobs_of_the_node_end_after_the_users_command_and_others_run_on(
     assert slurm.job_state(other.id) == "RUNNING"
     assert slurm.node("gpu-1").reason.startswith("gpunode: spot-interruption")
     assert slurm.node("gpu-2").state == "MIXED"
+    other.end.touch()
+    slurm.eventually(lambda: slurm.job_state(other.id) == "COMPLETED")
     assert watched.told.of("jobs") == [("ok", "scancel: SIGTERM to the jobs of gpu-1")]

@@ -153,17 +153,3 @@ def test_memory_that_takes_no_file(watchdog: WatchProgram, undo: ExitStack) -> N
         wait_until(lambda: watchdog.asked("set-instance-health"))
         lives(watchdog)
     assert len(watchdog.asked("set-instance-health")) == 1
-
-
-def test_real_log_of_the_kernel(watchdog: WatchProgram, undo: ExitStack) -> None:
-    """Other tests write to it at the same time: each has a device of its own."""
-    fifo = watchdog.root / "dev/kmsg"
-    fifo.unlink()
-    fifo.symlink_to("/dev/kmsg")
-    watchdog.set(kernel_log_from="end")
-    device = f"0000:{secrets.token_hex(1)}:{secrets.token_hex(1)}"
-    with running(watchdog, undo):
-        Path("/dev/kmsg").write_text(f"NVRM: Xid (PCI:{device}): 79, pid=1, GPU has fallen off the bus.\n")
-        wait_until(lambda: watchdog.asked("set-instance-health"))
-        lives(watchdog)
-    assert len(watchdog.asked("set-instance-health")) == 1

@@ -338,7 +338,7 @@ def test_node_that_does_not_know_who_it_is_tries_again_later(
     assert "does not say who this node is" in capsys.readouterr().err
 
 
-def test_told_of_a_boot_stage_that_the_node_ends(node: Node) -> None:
+def test_boot_of_a_node_that_ends_stops_at_its_stage(node: Node) -> None:
     from cdk_gpu_clusters.node.gpunode.boot.stage import Stage, State, Verdict, pass_stage
 
     looked: list[object] = []
