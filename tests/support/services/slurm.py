@@ -75,6 +75,7 @@ class Slurm:
             *([daemons["slurmd"], "-D", "-N", node] for node in nodes),
         ]
         self.port = 0
+        self._jobs: list[Job] = []
         self._daemons = ExitStack()
 
     def __enter__(self) -> Self:
@@ -95,7 +96,13 @@ class Slurm:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._daemons.close()
+        # A job outlives its daemons.
+        try:
+            for job in self._jobs:
+                job.end.touch()
+            self.eventually(lambda: self._ask("squeue", "--noheader") == "")
+        finally:
+            self._daemons.close()
 
     def node(self, name: str) -> State:
         """What the controller says of a node; nothing while it does not answer."""
@@ -105,14 +112,15 @@ class Slurm:
 
     def run_job(self, node: str) -> Job:
         """Start a job of one core on a node, which runs until it is told to end."""
-        number = len(list(self._folder.glob("job-*")))
+        number = len(self._jobs)
         end, output = self._folder / f"end-{number}", self._folder / f"job-{number}"
         script = f"until [ -e {end} ]; do sleep 0.1; done; echo done"
         job = self._ask(
             "sbatch", "--parsable", f"--nodelist={node}", f"--output={output}", f"--wrap={script}"
         ).strip()
+        self._jobs.append(Job(job, end, output))
         self.eventually(lambda: self.job_state(job) == "RUNNING")
-        return Job(job, end, output)
+        return self._jobs[-1]
 
     def job_state(self, job: str) -> str:
         return _field(self._ask("scontrol", "--oneliner", "show", "job", job), "JobState", " ")
