@@ -6,6 +6,7 @@ from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_s3 as s3
 
 from cdk_gpu_clusters import (
     Capacity,
@@ -19,10 +20,12 @@ from cdk_gpu_clusters import (
     GpuFleet,
     InterfacePolicy,
     NodeImage,
+    NodeWatch,
     PlacementStrategy,
     RootVolume,
     UpdatePolicy,
     UserPart,
+    WatchMode,
 )
 
 # Where each environment stands: its Region and a zone of it; None is env-agnostic.
@@ -69,6 +72,8 @@ def define_training(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
         environment={"NCCL_DEBUG": "WARN", "TEAM": "vision"},
         user_data_parts=[UserPart(content_type="text/x-shellscript", body="#!/bin/sh\nexit 0\n")],
         update_policy=UpdatePolicy.ROLLING,
+        watch=NodeWatch(mode=WatchMode.DRY_RUN, drain_on_rebalance=True, job_units=("training.service",)),
+        evidence_bucket=s3.Bucket.from_bucket_name(stack, "Records", "my-node-records"),
         ready_timeout=cdk.Duration.minutes(40),
         drain_timeout=cdk.Duration.minutes(15),
     )

@@ -10,6 +10,7 @@ from secure_checks import Check, Json
 _NO_RESOURCE_LEVEL = {
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeAutoScalingInstances",
+    "autoscaling:DescribeScalingActivities",
     "ec2:DescribeInstances",
     "ec2:DescribeInstanceTopology",
     "ecr:GetAuthorizationToken",
