@@ -11,6 +11,7 @@ import pytest
 from nodebox.debian import program
 from nodebox.lab import Lab
 from services.account import Account
+from services.kernel import kernel_log
 from services.programs import install_aws_cli, install_kubectl
 from services.watched import WatchedNodes
 
@@ -52,6 +53,7 @@ def account() -> Iterator[Account]:
 @pytest.fixture
 def watched_nodes(account: Account, aws_cli: Path, tmp_path: Path) -> Iterator[WatchedNodes]:
     """Makes nodes under the watchdog."""
-    nodes = WatchedNodes(account, aws_cli, tmp_path)
-    yield nodes
-    nodes.close()
+    with kernel_log():
+        nodes = WatchedNodes(account, aws_cli, tmp_path)
+        yield nodes
+        nodes.close()

@@ -7,6 +7,8 @@ import pytest
 from services.account import Account, Group
 from services.watched import WatchedNodes, expect_evidence
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def group(account: Account) -> Group:

@@ -12,6 +12,7 @@ from services.kernel import unused_instance_id
 from services.kubernetes import ADMIN, Kubernetes
 from services.watched import WatchedNode, WatchedNodes, expect_evidence
 
+pytestmark = pytest.mark.alone
 MINE, OTHER = "ip-10-0-0-1.ec2.internal", "ip-10-0-0-2.ec2.internal"
 KUBELET = f"system:node:{MINE}"
 

@@ -12,6 +12,8 @@ from services.kernel import unused_instance_id
 from services.slurm import Slurm
 from services.watched import WatchedNode, WatchedNodes, expect_evidence
 
+pytestmark = pytest.mark.alone
+
 
 @pytest.fixture
 def slurm(tmp_path: Path) -> Iterator[Slurm]:
