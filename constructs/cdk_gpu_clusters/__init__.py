@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
     from cdk_gpu_clusters.compute.node_image import NodeImage
     from cdk_gpu_clusters.compute.node_role import NodeRole
+    from cdk_gpu_clusters.compute.node_user_data import NodeUserData
     from cdk_gpu_clusters.compute.root_volume import RootVolume
     from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
     from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import Egress
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
+    from cdk_gpu_clusters.node.node_config import EksCluster, NodeConfig
     from cdk_gpu_clusters.node.node_file import NodeFile
     from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
     from cdk_gpu_clusters.node.settings import UserPart
@@ -65,6 +67,7 @@ else:
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
         "Egress": "network.egress",
+        "EksCluster": "node.node_config",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.node_watch",
         "Feature": "rules.endpoints",
@@ -86,9 +89,11 @@ else:
         "MigLayout": "rules.mig_layout",
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
+        "NodeConfig": "node.node_config",
         "NodeFile": "node.node_file",
         "NodeImage": "compute.node_image",
         "NodeRole": "compute.node_role",
+        "NodeUserData": "compute.node_user_data",
         "NodeWatch": "node.node_watch",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
@@ -125,6 +130,7 @@ __all__ = [
     "EfaSecurityGroup",
     "EfaSelfRules",
     "Egress",
+    "EksCluster",
     "FabricManagerOrder",
     "FaultSeverity",
     "Feature",
@@ -146,9 +152,11 @@ __all__ = [
     "MigLayout",
     "ModelServer",
     "ModelWeights",
+    "NodeConfig",
     "NodeFile",
     "NodeImage",
     "NodeRole",
+    "NodeUserData",
     "NodeWatch",
     "Orchestrator",
     "PlacementStrategy",

@@ -12,7 +12,6 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import ClusterConstruct, path_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
@@ -27,6 +26,7 @@ from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.compute.node_log_group import node_log_group
 from cdk_gpu_clusters.compute.node_plan import NodeWish
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
@@ -44,12 +44,6 @@ if TYPE_CHECKING:  # each takes long to load, and few fleets need it
 
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
     from cdk_gpu_clusters.compute.node_asset import NodeAsset
-
-_BOOT_EVENTS = AcceptedFinding(
-    cause="`GpuFleet`: log group of the nodes",
-    reason="CloudWatch Logs encrypts every log group; this one holds boot events and block sizes, no data.",
-    nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
-)
 
 
 class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
@@ -193,10 +187,7 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
         self.placement_group: ec2.IPlacementGroup | None = plan.placement_group
         if plan.new_placement is not None:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
-        self.log_group: logs.ILogGroup = logs.LogGroup(
-            self, "Logs", retention=log_retention, removal_policy=cdk.RemovalPolicy.DESTROY
-        )
-        _BOOT_EVENTS.at(self.log_group)
+        self.log_group: logs.ILogGroup = node_log_group(self, log_retention)
         if root_volume is not None and root_volume.encryption_key is not None:
             allow_auto_scaling(root_volume.encryption_key)
         evidence = None if evidence_bucket is None else NodeEvidence(self, evidence_bucket, evidence_prefix)

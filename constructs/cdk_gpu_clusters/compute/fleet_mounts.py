@@ -104,20 +104,61 @@ def join_stores(
     Raises:
         ConfigError: The faults that the file systems find in their clients.
     """
-    known = [store for store in stores.values() if isinstance(store, _KnowsClients)]
+    check_stores(
+        scope,
+        stores,
+        plan.instance_type,
+        node_count=plan.maximum,
+        efa=plan.efa,
+        subnets=plan.subnets,
+        operating_system=plan.operating_system,
+        kernel=plan.kernel,
+    )
+    for store in _known(stores):
+        store.allow_clients(security_group)
+
+
+def check_stores(
+    scope: Construct,
+    stores: Mapping[str, LustreStoreLike],
+    instance_type: InstanceType,
+    *,
+    node_count: int,
+    efa: bool,
+    subnets: Sequence[ec2.ISubnet] = (),
+    operating_system: str | None = None,
+    kernel: str | None = None,
+) -> None:
+    """Report what keeps nodes from mounting file systems.
+
+    Args:
+        scope: Construct of the nodes.
+        stores: File systems by mount point.
+        instance_type: Type of the nodes.
+        node_count: How many there are at most.
+        efa: Whether they have EFA.
+        subnets: Where they stand, as far as that is known.
+        operating_system: What they boot, None if unknown.
+        kernel: Their kernel, None if unknown.
+
+    Raises:
+        ConfigError: The faults that the file systems find in their clients.
+    """
     findings = [
         finding
-        for store in known
+        for store in _known(stores)
         for finding in store.check_client(
-            subnets=plan.subnets,
-            instance_type=plan.instance_type,
-            operating_system=plan.operating_system,
-            kernel=plan.kernel,
-            node_count=plan.maximum,
+            subnets=subnets,
+            instance_type=instance_type,
+            operating_system=operating_system,
+            kernel=kernel,
+            node_count=node_count,
             # Nodes without EFA mount over TCP; the others as the file system has it.
-            efa=None if plan.efa else False,
+            efa=None if efa else False,
         )
     ]
     report(scope, findings)
-    for store in known:
-        store.allow_clients(security_group)
+
+
+def _known(stores: Mapping[str, LustreStoreLike]) -> list[_KnowsClients]:
+    return [store for store in stores.values() if isinstance(store, _KnowsClients)]

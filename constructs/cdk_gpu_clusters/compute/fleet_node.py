@@ -8,15 +8,11 @@ from constructs import Construct
 from cdk_gpu_clusters._cdk import path_of
 from cdk_gpu_clusters.compute.auto_scaling_group import DRAIN_HOOK, READY_HOOK
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
-from cdk_gpu_clusters.compute.node_plan import NodePlan, NodeWish
+from cdk_gpu_clusters.compute.node_plan import SPOT_DRAIN_SECONDS, NodePlan, NodeWish, boot_deadline_seconds
 from cdk_gpu_clusters.compute.node_settings import WrittenNode, write_node
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
-# Time that a failed boot needs to say why before its hook runs out.
-_LAST_WORDS_SECONDS = 300
-# What is left of the two minutes of a spot notice, after it is seen and before the instance stops.
-_SPOT_DRAIN_SECONDS = 90
 # Time that a drained node needs to complete its terminating hook.
 _HOOK_MARGIN_SECONDS = 60
 
@@ -36,7 +32,7 @@ def fleet_node(
         ConfigError: GPU-UD-003 and -005 to -008, GPU-MNT-001 to -003.
     """
     is_spot = plan.capacity.terms.kind is CapacityKind.SPOT
-    ready, stopped = plan.ready_timeout_seconds, plan.drain_timeout_seconds
+    stopped = plan.drain_timeout_seconds
     drain = max(stopped - _HOOK_MARGIN_SECONDS, stopped // 2)
     node = NodePlan(
         name=path_of(scope),
@@ -45,8 +41,8 @@ def fleet_node(
         efa_count=plan.interfaces.efa_count,
         fleet_size=plan.maximum,
         mig=plan.mig,
-        boot_deadline_seconds=max(ready - _LAST_WORDS_SECONDS, ready // 2),
-        drain_deadline_seconds=min(drain, _SPOT_DRAIN_SECONDS) if is_spot else drain,
+        boot_deadline_seconds=boot_deadline_seconds(plan.ready_timeout_seconds),
+        drain_deadline_seconds=min(drain, SPOT_DRAIN_SECONDS) if is_spot else drain,
         launch_hook_name=READY_HOOK,
         terminate_hook_name=DRAIN_HOOK,
     )

@@ -53,9 +53,15 @@ SUBNET_IN_TEMPLATE = define_rule(
     "the orchestrator, not the launch template, names the subnet",
     source="Amazon EKS CreateNodegroup reference; EC2 Auto Scaling VPCZoneIdentifier",
 )
+NO_IMAGE = define_rule(
+    "GPU-LT-007",
+    "A node of a self-managed EKS group boots an image of EKS that its launch template names",
+    source='Amazon EKS user guide, "Retrieve recommended Amazon Linux AMI IDs"',
+)
 
 _SHARED_INTERFACES: WeakKeyDictionary[cdk.Stack, dict[str, cdk.IResolvable]] = WeakKeyDictionary()
 _TAGGED = ("instance", "volume", "network-interface")
+_EKS = (Orchestrator.EKS_MANAGED, Orchestrator.EKS_SELF_MANAGED)
 _EKS_HOP_LIMIT = 2
 
 
@@ -152,6 +158,7 @@ class GpuLaunchTemplate(ClusterConstruct):
                 *check_efa_wish(self.catalogue_type, efa),
                 *errors_in(_check_purchase(self, capacity, self.catalogue_type, placement_group)),
                 *self._check(fabric, security_groups, subnet, user_data),
+                *_check_image(image, orchestrator),
             ],
         )
         self.capacity: Capacity = capacity
@@ -177,8 +184,7 @@ class GpuLaunchTemplate(ClusterConstruct):
             subnet_id=None if subnet is None else subnet.subnet_id,
             user_data=None if user_data is None else cdk.Fn.base64(user_data),
             public_ip=associate_public_ip_address,
-            metadata_hop_limit=metadata_hop_limit
-            or (_EKS_HOP_LIMIT if orchestrator is Orchestrator.EKS_MANAGED else 1),
+            metadata_hop_limit=metadata_hop_limit or (_EKS_HOP_LIMIT if orchestrator in _EKS else 1),
         )
         data = launch_template_data(parts)
         data["networkInterfaces"] = _shared_interfaces(self, data["networkInterfaces"])
@@ -246,6 +252,23 @@ class GpuLaunchTemplate(ClusterConstruct):
         if user_data is not None:
             findings += check_user_data(user_data)
         return findings
+
+
+def _check_image(image: NodeImage | None, orchestrator: Orchestrator) -> list[Finding]:
+    if orchestrator is not Orchestrator.EKS_SELF_MANAGED or image is not None:
+        return []
+    parameter = (
+        "/aws/service/eks/optimized-ami/<version>/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
+    )
+    return [
+        NO_IMAGE.finding(
+            cause="nobody else names the image of these nodes",
+            got="no image",
+            allowed="an image of EKS for the cluster's version of Kubernetes",
+            fix=f'image=NodeImage.from_parameter("{parameter}")',
+            path="image",
+        )
+    ]
 
 
 def _check_purchase(

@@ -125,8 +125,8 @@ def _market_options(parts: TemplateParts) -> LaunchTemplateData | None:
     if market_type is None:
         return None
     if market_type == "spot":
-        # EKS and PCS ask for spot on the node group, and EKS refuses it here.
-        if parts.plan.orchestrator is not Orchestrator.EC2:
+        # Managed node groups of EKS and PCS ask for spot on the group, and EKS refuses it here.
+        if parts.plan.orchestrator in (Orchestrator.EKS_MANAGED, Orchestrator.PCS):
             return None
         if parts.terms.max_price_usd_per_hour is not None:
             price = f"{Decimal(str(parts.terms.max_price_usd_per_hour)):f}"

@@ -8,11 +8,22 @@ from dataclasses import dataclass, field
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.node.node_config import NodeConfig
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.node_watch import NodeWatch
 from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.mig import MigPlan
+
+#: What is left of the two minutes of a spot notice, after it is seen and before the instance stops.
+SPOT_DRAIN_SECONDS = 90
+# Time that a failed boot needs to say why before those who wait for it give up.
+_LAST_WORDS_SECONDS = 300
+
+
+def boot_deadline_seconds(ready_timeout_seconds: int) -> int:
+    """When a node has to be ready, of which somebody waits so long."""
+    return max(ready_timeout_seconds - _LAST_WORDS_SECONDS, ready_timeout_seconds // 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +68,8 @@ class NodeWish:
         scratch: Whether local disks, where the type has some, become one file system.
         watch: How the node is watched.
         evidence_uri: Where it leaves evidence, None for nowhere.
+        node_config: How an EKS node is set up; None on others.
+        slurm_version: Slurm's version under AWS PCS, None if unknown.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -67,3 +80,5 @@ class NodeWish:
     scratch: bool = True
     watch: NodeWatch = field(default_factory=NodeWatch)
     evidence_uri: str | None = None
+    node_config: NodeConfig | None = None
+    slurm_version: str | None = None

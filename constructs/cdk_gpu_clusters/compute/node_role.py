@@ -99,8 +99,7 @@ def allow_fleet(
             "Statement": [
                 _allow(group_arn, "autoscaling:CompleteLifecycleAction", "autoscaling:SetInstanceHealth"),
                 _allow("*", *peers),
-                _allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents"),
-                *([] if evidence is None else evidence.statements()),
+                *_logging(log_group, evidence),
             ]
         }
     )
@@ -110,6 +109,29 @@ def allow_fleet(
     if evidence is not None:
         evidence.accept_at(policy)
     return policy
+
+
+def allow_node(
+    scope: Construct, role: iam.IRole, *, log_group: logs.ILogGroup, evidence: NodeEvidence | None = None
+) -> iam.ManagedPolicy:
+    """Let nodes log, and leave evidence: what those need that another orchestrator launches.
+
+    Args:
+        scope: Construct of the nodes.
+        role: Their role.
+        log_group: Their log group.
+        evidence: Where they leave evidence, if anywhere.
+    """
+    document = iam.PolicyDocument.from_json({"Statement": _logging(log_group, evidence)})
+    policy = iam.ManagedPolicy(scope, "NodePermissions", roles=[role], document=document)
+    if evidence is not None:
+        evidence.accept_at(policy)
+    return policy
+
+
+def _logging(log_group: logs.ILogGroup, evidence: NodeEvidence | None) -> list[dict[str, Any]]:
+    own = _allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents")
+    return [own, *([] if evidence is None else evidence.statements())]
 
 
 def _allow(resource: str, *actions: str) -> dict[str, Any]:

@@ -15,13 +15,24 @@ from cdk_gpu_clusters.compute.node_asset import NodeAsset, node_software
 from cdk_gpu_clusters.compute.node_plan import NodePlan, NodeWish
 from cdk_gpu_clusters.node.gpu_facts import gpu_facts
 from cdk_gpu_clusters.node.mig import mig_settings
+from cdk_gpu_clusters.node.node_config import node_config_text
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, check_settings
 from cdk_gpu_clusters.node.software import SoftwareObject, software_archive
 from cdk_gpu_clusters.node.storage import ScratchSettings
 from cdk_gpu_clusters.node.user_data import render_user_data
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
 _CHECKPOINT_VARIABLES = ("CHECKPOINT_",)
+#: Who a node tells that it is not well, as `NodeSettings` has it.
+_ORCHESTRATORS = {
+    Orchestrator.EC2: "ec2",
+    Orchestrator.EKS_MANAGED: "eks",
+    Orchestrator.EKS_SELF_MANAGED: "eks",
+    Orchestrator.PCS: "pcs",
+}
+# awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs/assets/pcs-ready-dlami-with-enroot-pyxis.yaml.
+_PCS_SLURM = "/opt/aws/pcs/scheduler/slurm-{version}/bin"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +76,8 @@ def _asset(scope: Construct, files: Sequence[NodeFile]) -> NodeAsset:
 def _settings(plan: NodePlan, wish: NodeWish, *, log_group_name: str) -> NodeSettings:
     record, mounts = plan.instance_type, lustre_mounts(wish.mounts, efa=plan.efa_count > 0)
     disks = sum(disk.count for disk in record.local_disks)
-    accelerator = record.accelerator
+    accelerator, on_eks = record.accelerator, wish.node_config is not None
+    has_scratch = wish.scratch and disks > 0
     return NodeSettings(
         fleet_name=plan.name,
         launch_hook_name=plan.launch_hook_name,
@@ -74,7 +86,8 @@ def _settings(plan: NodePlan, wish: NodeWish, *, log_group_name: str) -> NodeSet
         drain_deadline_seconds=plan.drain_deadline_seconds,
         log_group_name=log_group_name,
         evidence_uri=wish.evidence_uri,
-        orchestrator="ec2",
+        orchestrator=_ORCHESTRATORS[plan.orchestrator],
+        slurm_bin=None if wish.slurm_version is None else _PCS_SLURM.format(version=wish.slurm_version),
         watch=wish.watch,
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
@@ -84,7 +97,11 @@ def _settings(plan: NodePlan, wish: NodeWish, *, log_group_name: str) -> NodeSet
         **_environments(wish.environment),
         mounts=mounts,
         lustre_efa=lustre_efa(mounts, record, plan.fleet_size),
-        scratch=ScratchSettings(disk_count=disks) if wish.scratch and disks else None,
+        # On EKS nodeadm makes one file system of the disks, and kubelet and containerd use it.
+        scratch=ScratchSettings(disk_count=disks) if has_scratch and not on_eks else None,
+        node_config=node_config_text(wish.node_config, local_storage="RAID0" if has_scratch else None)
+        if wish.node_config is not None
+        else "",
         user_parts=wish.user_parts,
         files=wish.files,
         mig=None if plan.mig is None else mig_settings(plan.mig, fabric_manager=wish.fabric_manager_order),

@@ -29,6 +29,14 @@ EARLY_MIG_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/mig-apply.sh": (f"{_PROGRAMS}/mig-apply", 0o755),
     "files/gpu-mig.service": (f"{_UNITS}/gpu-mig.service", 0o644),
 }
+#: What a node gets early besides whose orchestrator starts work by itself: the unit that holds it back must be there,
+#: and fail, also where the rest never comes.
+EARLY_GATE_FILES: Mapping[str, tuple[str, int]] = {
+    "files/gpu-node-boot.service": (f"{_UNITS}/gpu-node-boot.service", 0o644),
+}
+#: Drop-ins of that unit: what it waits for, and what waits for it, by orchestrator.
+ORDERS: Mapping[str, str] = {"eks": "files/gpu-node-boot-eks.conf", "pcs": "files/gpu-node-boot-pcs.conf"}
+_USUAL_ORDER = "files/gpu-node-boot-ec2.conf"
 #: What can wait for the network, with the package `gpunode`. Every node has all of it, so that it is one archive for
 #: all fleets; the user data start only what the node is told to do.
 LATE_FILES: Mapping[str, tuple[str, int]] = {
@@ -40,7 +48,7 @@ LATE_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/scratch-raid.sh": (f"{_PROGRAMS}/scratch-raid", 0o755),
     "files/gpu-lustre.service": (f"{_UNITS}/gpu-lustre.service", 0o644),
     "files/gpu-scratch.service": (f"{_UNITS}/gpu-scratch.service", 0o644),
-    "files/gpu-node-boot.service": (f"{_UNITS}/gpu-node-boot.service", 0o644),
+    **EARLY_GATE_FILES,
     "files/gpu-node-drain.service": (f"{_UNITS}/gpu-node-drain.service", 0o644),
     "files/gpu-node-watch.service": (f"{_UNITS}/gpu-node-watch.service", 0o644),
     "files/gpu-node-ship.service": (f"{_UNITS}/gpu-node-ship.service", 0o644),
@@ -62,13 +70,20 @@ def installed_text(name: str) -> str:
 
 
 @cache
-def early_files(*, mig: bool) -> tuple[NodeFile, ...]:
+def early_files(*, mig: bool, orchestrator: str | None = None) -> tuple[NodeFile, ...]:
     """The files of this package that the user data carry.
 
     Args:
         mig: Whether the unit that splits GPUs is among them.
+        orchestrator: Who gives the node work, as `NodeSettings` has it.
     """
-    chosen = {**EARLY_FILES, **(EARLY_MIG_FILES if mig else {})}
+    order = ORDERS.get(orchestrator or "", _USUAL_ORDER)
+    chosen = {
+        **EARLY_FILES,
+        order: (f"{_UNITS}/gpu-node-boot.service.d/order.conf", 0o644),
+        **(EARLY_GATE_FILES if orchestrator in ORDERS else {}),
+        **(EARLY_MIG_FILES if mig else {}),
+    }
     return tuple(
         NodeFile(path=path, text=installed_text(name), mode=mode) for name, (path, mode) in chosen.items()
     )

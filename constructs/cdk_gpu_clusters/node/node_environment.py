@@ -21,6 +21,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_LOG_GROUP": settings.log_group_name,
         "GPU_EVIDENCE_URI": settings.evidence_uri,
         "GPU_ORCHESTRATOR": settings.orchestrator,
+        **({} if settings.slurm_bin is None else {"GPU_SLURM_BIN": settings.slurm_bin}),
         "GPU_ACCELERATOR": settings.accelerator_kind,
         "GPU_ACCELERATOR_COUNT": settings.accelerator_count,
         "GPU_EFA_COUNT": settings.efa_interface_count,

@@ -95,7 +95,10 @@ class NodeSettings:
         log_group_name: Log group that gets one stream per instance; None: the events stay on the node.
         evidence_uri: `s3://bucket/prefix` that gets a bundle of a node that fails; None: it stays on the node.
         orchestrator: Who is told of a node that is not well: `ec2` (its Auto Scaling group), `eks`, `slurm` or `pcs`;
-            None: nobody, the node only says so itself.
+            None: nobody, the node only says so itself. With `eks` and `pcs`, kubelet and slurmd start only on a node
+            that is ready.
+        slurm_bin: Folder of Slurm's programs; None where they are on the path.
+        node_config: What nodeadm is told on an EKS node, as `node_config_text` makes it; empty for nothing.
         accelerator_kind: `gpu`, `neuron`, or None for a node without accelerators.
         accelerator_count: GPUs or Neuron devices that must answer before the node is ready.
         gpu_facts: What `gpunode verify` compares the GPUs with; None: with their number alone.
@@ -132,6 +135,8 @@ class NodeSettings:
     log_group_name: str | None = None
     evidence_uri: str | None = None
     orchestrator: str | None = None
+    slurm_bin: str | None = None
+    node_config: str = ""
     accelerator_kind: str | None = None
     accelerator_count: int = 0
     gpu_facts: GpuFacts | None = None

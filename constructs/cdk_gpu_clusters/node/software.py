@@ -32,7 +32,7 @@ def user_data_files(settings: NodeSettings) -> tuple[NodeFile, ...]:
     Args:
         settings: What the node is and what it has to do.
     """
-    own = early_files(mig=settings.mig is not None)
+    own = early_files(mig=settings.mig is not None, orchestrator=settings.orchestrator)
     return (*own, *(file for file in settings.files if file.early))
 
 

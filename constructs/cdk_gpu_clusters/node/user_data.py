@@ -1,4 +1,4 @@
-"""The user data of a plain EC2 training node: one MIME multi-part document of plain text.
+"""The user data of a node: one MIME multi-part document of plain text.
 
 It is written by hand, not with CDK's `MultipartUserData`, which base64-encodes every part and so wastes a third of the
 16 KB. Early static files travel as one compressed archive; everything that may hold a CDK token stays readable text,
@@ -8,15 +8,11 @@ because CloudFormation resolves tokens inside the document.
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterable, Mapping
 
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
-from cdk_gpu_clusters.node._archive import inline_archive
-from cdk_gpu_clusters.node.mig import mig_boot_command
-from cdk_gpu_clusters.node.node_environment import node_environment
-from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, nccl_environment
-from cdk_gpu_clusters.node.software import SoftwareObject, user_data_files
+from cdk_gpu_clusters.node._parts import own_parts
+from cdk_gpu_clusters.node.settings import NodeSettings
+from cdk_gpu_clusters.node.software import SoftwareObject
 
 #: Bytes of user data that EC2 accepts, before base64 (AWS EC2 user guide, "Run commands when you launch an EC2
 #: instance with user data input": 16 KB).
@@ -54,16 +50,15 @@ _TOKEN = re.compile(r"\$\{Token\[[^]]*]}")
 #: Taken for the value of a token: room for the ARN of a secret, the longest that is at hand.
 _TOKEN_BYTES = 128
 _BOUNDARY = "gpu-cluster-node"
-_DRAIN = "gpu-node-drain"
-#: What runs on every node.
-_UNITS = ("gpu-node-boot", _DRAIN, "gpu-node-watch", "gpu-node-ship.timer")
 
 
 def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
     """Write the user data of a node.
 
-    The document has a `text/cloud-config` part (installs what must be there before any other service starts, and
-    writes the settings), a short `text/x-shellscript` part (fetches the rest and starts it), and then the user's parts.
+    The document has an early part (installs what must be there before any other service starts, and writes the
+    settings): `text/cloud-config`, or `text/cloud-boothook` under AWS PCS; a short `text/x-shellscript` part (fetches
+    the rest and starts it); for EKS an `application/node.eks.aws` part, if there is anything to say; and then the
+    user's parts.
 
     Args:
         settings: What the node is and what it has to do; texts may be CDK tokens.
@@ -77,10 +72,7 @@ def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
         >>> render_user_data(NodeSettings(fleet_name="preprocessing"), software).splitlines()[0]
         'MIME-Version: 1.0'
     """
-    parts = [
-        UserPart(content_type="text/cloud-config", body=_cloud_config(settings)),
-        UserPart(content_type="text/x-shellscript", body=_start_script(settings, software)),
-    ]
+    parts = own_parts(settings, software)
     boundary = _BOUNDARY
     while any(f"--{boundary}" in part.body for part in settings.user_parts):
         boundary += "-"
@@ -178,65 +170,3 @@ def _part_sizes(text: str) -> dict[str, int]:
         kind = re.match(r"Content-Type: (\S+)", piece)
         sizes[f"part {number} ({kind[1] if kind else 'text'})"] = user_data_size_bytes(piece)
     return sizes
-
-
-def _cloud_config(settings: NodeSettings) -> str:
-    # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
-    mig = settings.mig
-    archive = inline_archive(user_data_files(settings))
-    install = f"echo {archive} | base64 -d | tar -xzC / && systemctl daemon-reload"
-    lines = [
-        "#cloud-config",
-        "bootcmd:",
-        f"- [cloud-init-per, instance, gpu-node, sh, -c, {install}]",
-        *([] if mig is None else [f"- [cloud-init-per, instance, gpu-mig, sh, -c, {mig_boot_command(mig)}]"]),
-        "write_files:",
-    ]
-    for path, text in _setting_files(settings).items():
-        lines += [f"- path: {path}", "  content: |", *(f"    {line}".rstrip() for line in text)]
-    return "\n".join(lines)
-
-
-def _setting_files(settings: NodeSettings) -> dict[str, list[str]]:
-    nccl = nccl_environment(settings)
-    session = {name: value for name, value in nccl.items() if not name.startswith("NCCL_")}
-    if settings.scratch is not None:
-        session["SCRATCH_DIR"] = settings.scratch.mount_point
-    session.update(sorted(settings.checkpoint_environment.items()))
-    session.update(sorted(settings.extra_environment.items()))
-    files = {"/etc/gpu-cluster/node.env": list(_assignments(node_environment(settings)))}
-    if nccl:
-        # NCCL reads this file in every process, however it was started. No "=" in the comment: NCCL splits at it.
-        source = "# awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c; the environment of a job wins"
-        files["/etc/nccl.conf"] = [source, *(f"{name}={value}" for name, value in nccl.items())]
-    if session:
-        files["/etc/profile.d/gpu-cluster.sh"] = [f"export {line}" for line in _assignments(session)]
-    if settings.mounts:
-        files["/etc/gpu-cluster/mounts"] = [mount.line() for mount in settings.mounts]
-    if settings.huge_pages is not None:
-        files["/etc/sysctl.d/99-gpu-cluster.conf"] = [f"vm.nr_hugepages = {settings.huge_pages}"]
-    return files
-
-
-def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
-    return (f"{name}={shlex.quote(value)}" for name, value in variables.items())
-
-
-def _start_script(settings: NodeSettings, software: SoftwareObject) -> str:
-    words = map(shlex.quote, (software.bucket_name, software.object_key, software.sha256))
-    # It says itself why it failed. Nothing below is there without it.
-    fetch = f"/usr/local/libexec/gpu-cluster/fetch-software {' '.join(words)} || exit 1\n"
-    units = " ".join(_UNITS if settings.watch_drain else (unit for unit in _UNITS if unit != _DRAIN))
-    # --no-block: gpu-node-boot waits for cloud-init, which waits for this script; gpu-node-watch waits for both.
-    start = f"systemctl enable {units} && systemctl start --no-block {units}\n"
-    return f"#!/bin/sh\n{fetch}{_storage_start(settings)}{start}"
-
-
-def _storage_start(settings: NodeSettings) -> str:
-    units = ["gpu-scratch"] if settings.scratch is not None else []
-    units += ["gpu-lustre"] if settings.mounts else []
-    if not units:
-        return ""
-    names = " ".join(units)
-    # The user's scripts come next and find the mounts. What fails here is told by gpu-node-boot, with its reason.
-    return f"systemctl enable {names}\ntimeout {settings.boot_deadline_seconds} systemctl start {names} || true\n"

@@ -64,6 +64,7 @@ class Orchestrator(StrEnum):
 
     EC2 = "ec2"
     EKS_MANAGED = "eks-managed"
+    EKS_SELF_MANAGED = "eks-self-managed"
     PCS = "pcs"
 
 
@@ -182,7 +183,7 @@ def plan_interfaces(
         ena_gbps=ena_gbps_of(kind, [i.network_card_index for i in interfaces if i.has_ip]),
         ip_addresses_per_node=sum(i.has_ip for i in interfaces),
         may_set_subnet=orchestrator is not Orchestrator.EKS_MANAGED,
-        may_set_instance_profile=orchestrator is Orchestrator.EC2,
+        may_set_instance_profile=orchestrator in (Orchestrator.EC2, Orchestrator.EKS_SELF_MANAGED),
         may_have_public_ip=len(interfaces) == 1,
         basis=basis,
         findings=tuple(_pcs_warnings(kind, interfaces)) if orchestrator is Orchestrator.PCS else (),

@@ -115,6 +115,7 @@ def test_every_file_travels_once_and_only_what_can_wait_through_s3() -> None:
         "etc/systemd/system/gpu-mig.service",
         "etc/systemd/system.conf.d/90-gpu-cluster.conf",
         "etc/security/limits.d/99-gpu-cluster.conf",
+        "etc/systemd/system/gpu-node-boot.service.d/order.conf",
         "etc/early",
     }
     assert waiting.isdisjoint(carried)

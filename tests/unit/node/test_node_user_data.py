@@ -127,6 +127,7 @@ def test_what_is_early_is_installed_with_its_modes(tmp_path: Path) -> None:
         "usr/local/libexec/gpu-cluster/fetch-software": "0o755",
         "etc/systemd/system.conf.d/90-gpu-cluster.conf": "0o644",
         "etc/security/limits.d/99-gpu-cluster.conf": "0o644",
+        "etc/systemd/system/gpu-node-boot.service.d/order.conf": "0o644",
     }
     limits = (tmp_path / "etc/security/limits.d/99-gpu-cluster.conf").read_text()
     assert "* hard memlock unlimited" in limits

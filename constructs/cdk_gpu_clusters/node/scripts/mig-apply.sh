@@ -6,6 +6,7 @@
 #                  One layout for all GPUs, or one per GPU in the order of nvidia-smi -L, separated by semicolons.
 #   MIG_GPU_COUNT  GPUs to wait for; 1 or more if left out.
 #   MIG_MINIMUM_DRIVER  driver release that the layout needs at least; not checked if left out.
+#   MIG_BOOTHOOK   set where cloud-init runs this and waits for it: then a reboot need not wait for cloud-init.
 #
 # MIG mode that stays pending is tried with a GPU reset, then with one reboot; a marker keeps it at one.
 set -euo pipefail
@@ -152,6 +153,7 @@ reset_gpus() {
 # cloud_init_rests: it is through, or can do no more before this unit is. Debian and Ubuntu order its last stage after
 # multi-user.target, which waits for this unit.
 cloud_init_rests() {
+  if [[ -n ${MIG_BOOTHOOK:-} ]]; then return; fi
   if [[ ! -d $ROOT/run/cloud-init || -e $ROOT/run/cloud-init/result.json ]]; then return; fi
   [[ " $(systemctl show --property=After --value cloud-final) " == *' multi-user.target '* ]] || return 1
   [[ $(systemctl show --property=ActiveState --value cloud-config) != activating ]]

@@ -1,0 +1,280 @@
+"""The user data of nodes that another orchestrator launches: Amazon EKS, or AWS PCS."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at, path_of, report
+from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
+from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, check_stores
+from cdk_gpu_clusters.compute.node_asset import NodeAsset
+from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
+from cdk_gpu_clusters.compute.node_log_group import node_log_group
+from cdk_gpu_clusters.compute.node_plan import SPOT_DRAIN_SECONDS, NodePlan, NodeWish, boot_deadline_seconds
+from cdk_gpu_clusters.compute.node_role import allow_node
+from cdk_gpu_clusters.compute.node_settings import write_node
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.node.node_config import CERTIFICATE_BYTES, NOT_EKS, NodeConfig, check_node_config
+from cdk_gpu_clusters.node.node_file import NodeFile
+from cdk_gpu_clusters.node.node_watch import NodeWatch
+from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.user_data import check_user_data
+from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
+from cdk_gpu_clusters.rules.fleet import check_timeout
+from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
+from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, plan_mig
+
+if TYPE_CHECKING:  # takes long to load
+    from aws_cdk import aws_s3 as s3
+
+_EKS = (Orchestrator.EKS_MANAGED, Orchestrator.EKS_SELF_MANAGED)
+# AWS PCS user guide, troubleshooting: an instance runs for about 30 minutes until Slurm's ResumeTimeout is reached.
+_READY_TIMEOUT_SECONDS = 30 * 60
+_VERSION = re.compile(r"\d\d\.\d\d")
+
+FLEETS_OWN = define_rule(
+    "GPU-UD-009",
+    "Nodes on plain EC2 get their user data from `GpuFleet`",
+    source="their boot completes the lifecycle hooks of the fleet's own group",
+)
+SLURM_VERSION = define_rule(
+    "GPU-PCS-001",
+    "Nodes of AWS PCS know the version of Slurm, to drain themselves",
+    source="awslabs/awsome-distributed-ai @ 95b939c, architectures/aws-pcs: images hold several versions, each in "
+    "/opt/aws/pcs/scheduler/slurm-<version>",
+)
+PCS_PART = define_rule(
+    "GPU-PCS-002",
+    "AWS PCS merges user-data parts of the types that it documents",
+    source='AWS PCS user guide, "Working with Amazon EC2 user data for AWS PCS" and its example of a boothook',
+)
+_PCS_PARTS = ("text/cloud-boothook", "text/cloud-config", "text/x-shellscript")
+
+
+class NodeUserData(ClusterConstruct):
+    """The user data of GPU nodes that Amazon EKS or AWS PCS launches, with the node software of a `GpuFleet`.
+
+    A node that does not get through its boot checks never takes work: on EKS it does not start kubelet, under AWS PCS
+    not slurmd. It completes no lifecycle hook. Give `text` to a `GpuLaunchTemplate` of the same orchestrator.
+
+    Makes a log group, the software as an S3 asset (one for a stack), and a policy of the nodes' role. File systems in
+    `mounts` must admit the nodes' security group (`store.allow_clients(group)`).
+
+    Example:
+        A node group that EKS manages; EKS adds what it needs to join:
+
+        >>> role = NodeRole(stack, "EksRole")
+        >>> eks_nodes = NodeUserData(
+        ...     stack, "EksNodes", instance_type="p5.48xlarge", orchestrator=Orchestrator.EKS_MANAGED, role=role,
+        ... )
+        >>> template = GpuLaunchTemplate(
+        ...     stack, "EksTemplate", instance_type="p5.48xlarge", orchestrator=Orchestrator.EKS_MANAGED,
+        ...     fabric=existing_group, user_data=eks_nodes.text,
+        ... )
+
+        A compute node group of AWS PCS:
+
+        >>> pcs_nodes = NodeUserData(
+        ...     stack, "PcsNodes", instance_type="p5.48xlarge", orchestrator=Orchestrator.PCS, role=role,
+        ...     slurm_version="25.11",
+        ... )
+        >>> template = GpuLaunchTemplate(
+        ...     stack, "PcsTemplate", instance_type="p5.48xlarge", orchestrator=Orchestrator.PCS,
+        ...     fabric=existing_group, subnet=gpu_subnet, user_data=pcs_nodes.text,
+        ... )
+
+    Attributes:
+        text: The user data, before base64.
+        log_group: Boot events of the nodes, one stream per instance.
+        node_asset: Software of the nodes in S3.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        instance_type: str | ec2.InstanceType,
+        orchestrator: Orchestrator,
+        role: iam.IRole,
+        node_config: NodeConfig | None = None,
+        slurm_version: str | None = None,
+        max_node_count: int = 1,
+        efa: bool | None = None,
+        interface_policy: InterfacePolicy | None = None,
+        mig: MigLayout | Sequence[MigLayout] | None = None,
+        fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
+        mounts: Mapping[str, LustreStoreLike] | None = None,
+        scratch: bool = True,
+        environment: Mapping[str, str] | None = None,
+        user_data_parts: Sequence[UserPart] = (),
+        node_files: Sequence[NodeFile] = (),
+        watch: NodeWatch | None = None,
+        evidence_bucket: s3.IBucket | None = None,
+        evidence_prefix: str = "node-evidence",
+        ready_timeout: cdk.Duration | None = None,
+        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+    ) -> None:
+        """Define the user data.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            instance_type: Type of the nodes, such as `p5.48xlarge`.
+            orchestrator: Who launches them: an EKS node group, managed or not, or AWS PCS.
+            role: Role of the nodes. Gets a managed policy to fetch the software and to log. AWS PCS wants a name that
+                begins with `AWSPCS`, or the path `/aws-pcs/`.
+            node_config: EKS: how kubelet is set up, and the cluster that nodes of a self-managed group join.
+            slurm_version: AWS PCS: the cluster's Slurm version, such as `25.11`, with whose programs the node drains
+                itself.
+            max_node_count: Most nodes of the group; counts for Lustre over EFA.
+            efa: Whether the nodes have EFA; accelerated types that have it use it if left out.
+            interface_policy: Layout of the interfaces, as in the launch template.
+            mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out. Excludes EFA.
+            fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it. Under
+                AWS PCS always before: only then may the node reboot for it.
+            mounts: FSx for Lustre file systems by mount point, such as `{"/fsx": store}`.
+            scratch: Whether the node's local disks, where the type has some, become one file system: at `/scratch`,
+                and on EKS by nodeadm, for containerd and the volumes of pods.
+            environment: Variables for every login and job on the node. Pods have their own.
+            user_data_parts: Further user-data parts, after the node's own.
+            node_files: Static files for the nodes, there before any other service starts unless `early=False`.
+            watch: How the nodes are watched; every 10 seconds if left out.
+            evidence_bucket: Gets a bundle of logs and tool output of each node that fails; it stays there if left out.
+            evidence_prefix: What the keys of the bundles begin with; the construct's path follows.
+            ready_timeout: How long a node's boot may take, 30 to 7,200 seconds; 30 minutes if left out.
+            log_retention: How long boot events are kept; one month if left out.
+
+        Raises:
+            ConfigError: GPU-UD-001 to -009, GPU-EKS-001 to -005, GPU-PCS-001 and -002, GPU-MNT-001 to -003; faults of
+                type, interfaces and MIG.
+        """
+        super().__init__(scope, construct_id)
+        name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
+        ready = _READY_TIMEOUT_SECONDS if ready_timeout is None else int(ready_timeout.to_seconds())
+        with errors_at(self):
+            record = catalogue_type(name)
+            interfaces = plan_interfaces(
+                record, policy=interface_policy, orchestrator=orchestrator, efa=uses_efa(record, efa)
+            )
+            mig_plan = None if mig is None else plan_mig(record, mig)
+        report(
+            self,
+            [
+                *check_efa_wish(record, efa),
+                *check_mig_with_efa(record, mig, efa=interfaces.efa_count > 0),
+                *(() if mig_plan is None else mig_plan.findings),
+                *check_timeout("ready_timeout", ready),
+                *_check_orchestrator(orchestrator, node_config, slurm_version),
+                *(_check_pcs_parts(user_data_parts) if orchestrator is Orchestrator.PCS else ()),
+            ],
+        )
+        evidence = None if evidence_bucket is None else NodeEvidence(self, evidence_bucket, evidence_prefix)
+        self.log_group: logs.ILogGroup = node_log_group(self, log_retention)
+        wish = NodeWish(
+            environment=environment or {},
+            user_parts=tuple(user_data_parts),
+            files=tuple(node_files),
+            fabric_manager_order=fabric_manager_order,
+            mounts=mounts or {},
+            scratch=scratch,
+            watch=watch or NodeWatch(),
+            evidence_uri=None if evidence is None else evidence.uri,
+            node_config=(node_config or NodeConfig()) if orchestrator in _EKS else None,
+            slurm_version=slurm_version,
+        )
+        written = write_node(
+            self, _plan(self, interfaces, mig_plan, max_node_count, ready), wish, log_group=self.log_group
+        )
+        check_stores(self, mounts or {}, record, node_count=max_node_count, efa=interfaces.efa_count > 0)
+        self.text: str = written.user_data
+        self.node_asset: NodeAsset = written.asset
+        report(self, check_user_data(_with_certificate(self.text, node_config)))
+        self.node_asset.read_policy.attach_to_role(role)
+        allow_node(self, role, log_group=self.log_group, evidence=evidence)
+
+
+def _plan(
+    scope: Construct,
+    interfaces: InterfacePlan,
+    mig: MigPlan | None,
+    node_count: int,
+    ready_timeout_seconds: int,
+) -> NodePlan:
+    return NodePlan(
+        name=path_of(scope),
+        instance_type=catalogue_type(interfaces.instance_type),
+        orchestrator=interfaces.orchestrator,
+        efa_count=interfaces.efa_count,
+        fleet_size=node_count,
+        mig=mig,
+        boot_deadline_seconds=boot_deadline_seconds(ready_timeout_seconds),
+        drain_deadline_seconds=SPOT_DRAIN_SECONDS,
+    )
+
+
+def _check_orchestrator(
+    orchestrator: Orchestrator, node_config: NodeConfig | None, slurm_version: str | None
+) -> list[Finding]:
+    findings = []
+    if orchestrator is Orchestrator.EC2:
+        findings.append(
+            FLEETS_OWN.finding(
+                cause="nobody would complete the launch of these nodes",
+                got="orchestrator ec2",
+                allowed=", ".join(one.value for one in Orchestrator if one is not Orchestrator.EC2),
+                fix="make a GpuFleet",
+            )
+        )
+    if orchestrator in _EKS:
+        bootstrapped = orchestrator is Orchestrator.EKS_MANAGED
+        findings += check_node_config(node_config or NodeConfig(), bootstrapped=bootstrapped)
+    elif node_config is not None:
+        findings.append(
+            NOT_EKS.finding(
+                cause="nobody would read it",
+                got=f"node_config with orchestrator {orchestrator.value}",
+                path="node_config",
+            )
+        )
+    if orchestrator is Orchestrator.PCS and not (slurm_version and _VERSION.fullmatch(slurm_version)):
+        findings.append(
+            SLURM_VERSION.finding(
+                cause="a node that is not well could not drain itself",
+                got=slurm_version or "no slurm_version",
+                allowed="such as 25.11",
+                fix="pass the cluster's slurm_version",
+                path="slurm_version",
+                severity=Severity.ERROR if slurm_version else Severity.WARNING,
+            )
+        )
+    return findings
+
+
+def _check_pcs_parts(parts: Sequence[UserPart]) -> list[Finding]:
+    return [
+        PCS_PART.finding(
+            cause="AWS PCS does not say what it does with this part",
+            got=part.content_type,
+            allowed=", ".join(_PCS_PARTS),
+            path=f"user_data_parts[{index}]",
+        )
+        for index, part in enumerate(parts)
+        if part.content_type not in _PCS_PARTS
+    ]
+
+
+def _with_certificate(text: str, config: NodeConfig | None) -> str:
+    """The user data with room for the certificate authority, which is longer than tokens mostly are."""
+    if config is None or config.cluster is None:
+        return text
+    return text.replace(config.cluster.certificate_authority, "A" * CERTIFICATE_BYTES)
