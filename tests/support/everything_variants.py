@@ -9,12 +9,16 @@ from cdk_gpu_clusters import (
     ClusterNetwork,
     EfaSecurityGroup,
     Egress,
+    EksCluster,
     Feature,
     GpuFleet,
     GpuLaunchTemplate,
     InferenceFleet,
     ModelServer,
+    NodeConfig,
+    NodeImage,
     NodeRole,
+    NodeUserData,
     Orchestrator,
     ServerSecret,
 )
@@ -36,15 +40,9 @@ def define_variants(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
         features=[Feature.SESSION_MANAGER],
     )
     fabric = EfaSecurityGroup(stack, "Fabric", vpc=open_network.vpc)
-    for orchestrator in Orchestrator:
-        GpuLaunchTemplate(
-            stack,
-            f"For{orchestrator.name.title().replace('_', '')}",
-            instance_type="p5en.48xlarge",
-            orchestrator=orchestrator,
-            fabric=fabric,
-        )
     role = NodeRole(stack, "Role")
+    for orchestrator in Orchestrator:
+        _for_orchestrator(stack, orchestrator, fabric, role)
     for name in ("First", "Second"):
         GpuFleet(
             stack,
@@ -70,3 +68,36 @@ def define_variants(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
         clients=[ec2.Peer.ipv4("10.0.0.0/16")],
     )
     return stack
+
+
+def _for_orchestrator(
+    stack: cdk.Stack, orchestrator: Orchestrator, fabric: ec2.ISecurityGroup, role: NodeRole
+) -> None:
+    name, kind = orchestrator.name.title().replace("_", ""), "p5en.48xlarge"
+    is_self_managed = orchestrator is Orchestrator.EKS_SELF_MANAGED
+    cluster = EksCluster(
+        name="training",
+        endpoint=cdk.Fn.import_value("endpoint"),
+        certificate_authority=cdk.Fn.import_value("authority"),
+        service_cidr="172.20.0.0/16",
+    )
+    text = None
+    if orchestrator is not Orchestrator.EC2:
+        text = NodeUserData(
+            stack,
+            f"{name}Nodes",
+            instance_type=kind,
+            orchestrator=orchestrator,
+            role=role,
+            node_config=NodeConfig(cluster=cluster) if is_self_managed else None,
+            slurm_version="25.11" if orchestrator is Orchestrator.PCS else None,
+        ).text
+    GpuLaunchTemplate(
+        stack,
+        f"For{name}",
+        instance_type=kind,
+        orchestrator=orchestrator,
+        fabric=fabric,
+        image=NodeImage.from_id("ami-0123456789abcdef0") if is_self_managed else None,
+        user_data=text,
+    )
