@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from secure_checks import Check, Json
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
@@ -15,8 +17,10 @@ def _template(resource: Json) -> Json:
 
 def _imds(resource: Json) -> bool:
     options = _template(resource)["MetadataOptions"]
-    # Pods are one hop away; the templates of managed EKS groups leave image and profile to EKS.
-    hops = 1 if {"IamInstanceProfile", "ImageId"} & _template(resource).keys() else 2
+    # Pods are one hop away. The templates of managed EKS groups leave image and profile to EKS; others tell nodeadm.
+    template = _template(resource)
+    is_eks = "application/node.eks.aws" in json.dumps(template.get("UserData"))
+    hops = 1 if {"IamInstanceProfile", "ImageId"} & template.keys() and not is_eks else 2
     tags = options.get("InstanceMetadataTags", "disabled")
     allowed: bool = options["HttpPutResponseHopLimit"] <= hops and tags == "disabled"
     return allowed and options["HttpTokens"] == "required"
