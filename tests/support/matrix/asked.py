@@ -56,7 +56,7 @@ class Asked:
     """One group of nodes as the user asks for it.
 
     Attributes:
-        orchestrator: `ec2`, `eks-managed` or `pcs`.
+        orchestrator: `ec2`, `eks-managed`, `eks-self-managed` or `pcs`.
         instance_type: Type of the nodes.
         purchase: How they are bought.
         efa: The user's word about EFA; by default accelerated types that have it use it.

@@ -52,6 +52,7 @@ class Profile:
 PROFILES = (
     Profile("ec2", Orchestrator.EC2, has_fleet=True, images=(NO_WISH, *AWS_IMAGES, *OWN_IMAGES)),
     Profile("eks-managed", Orchestrator.EKS_MANAGED, has_fleet=False, images=(NO_WISH, *OWN_IMAGES)),
+    Profile("eks-self-managed", Orchestrator.EKS_SELF_MANAGED, has_fleet=False, images=OWN_IMAGES),
     Profile("pcs", Orchestrator.PCS, has_fleet=False, images=(NO_WISH, *OWN_IMAGES)),
 )
 

@@ -100,7 +100,7 @@ def imdsv2_only(nodes: Nodes) -> Iterator[str]:
     options = nodes.data.get("MetadataOptions", {})
     if (options.get("HttpEndpoint"), options.get("HttpTokens")) != ("enabled", "required"):
         yield f"metadata {options}"
-    hops = 2 if nodes.asked.orchestrator == "eks-managed" else 1
+    hops = 2 if nodes.asked.orchestrator.startswith("eks-") else 1
     if options.get("HttpPutResponseHopLimit") != hops:
         yield f"hop limit {options.get('HttpPutResponseHopLimit')}, not {hops}"
 

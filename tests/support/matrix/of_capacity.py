@@ -32,7 +32,7 @@ def market_type(nodes: Nodes) -> Iterator[str]:
     """The market type is that of the purchase; managed node groups ask for spot themselves."""
     asked = nodes.asked.purchase
     wanted = _MARKET.get(asked.kind)
-    if wanted == "spot" and nodes.asked.orchestrator != "ec2":
+    if wanted == "spot" and nodes.asked.orchestrator in ("eks-managed", "pcs"):
         wanted = None
     options: Mapping[str, Json] = nodes.data.get("InstanceMarketOptions", {})
     if options.get("MarketType") != wanted:

@@ -46,6 +46,9 @@ FORBIDDEN: Mapping[str, Mapping[tuple[str, ...], str]] = {
         ("HibernationOptions",): "Amazon EKS user guide, customizing with launch templates",
         ("InstanceMarketOptions", "SpotOptions"): "Amazon EKS: spot is asked for on the node group",
     },
+    "eks-self-managed": {
+        ("NetworkInterfaces", "SubnetId"): "EC2 Auto Scaling: the group names its subnets in VPCZoneIdentifier",
+    },
     "pcs": {
         ("IamInstanceProfile",): "AWS PCS guide: the profile comes from the compute node group",
         ("HibernationOptions",): "AWS PCS guide, overview of launch templates",
