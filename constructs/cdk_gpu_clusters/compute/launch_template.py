@@ -123,9 +123,9 @@ class GpuLaunchTemplate(ClusterConstruct):
             placement_group: Group to launch into; the reservation's own group if left out.
             instance_profile: Profile of the nodes; left out of the template where the orchestrator forbids it.
             image: Image; the newest recommended one of the type if left out, and the orchestrator's own for managed
-                EKS node groups and PCS.
+                EKS node groups and PCS. Self-managed EKS groups need one.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
-            user_data: Text that the node runs at boot (not base64), at most 16,384 bytes; none if left out.
+            user_data: Text that the node runs at boot (not base64), such as `NodeUserData.text`; none if left out.
             subnet: Subnet of every interface; only AWS PCS takes it here.
             metadata_hop_limit: Hops that an IMDSv2 answer may take; 1, and 2 for EKS, whose pods are one hop away.
             associate_public_ip_address: Whether nodes with one interface get a public address, as nodes in a public

@@ -47,7 +47,10 @@ FORBIDDEN: Mapping[str, Mapping[tuple[str, ...], str]] = {
         ("InstanceMarketOptions", "SpotOptions"): "Amazon EKS: spot is asked for on the node group",
     },
     "eks-self-managed": {
-        ("NetworkInterfaces", "SubnetId"): "EC2 Auto Scaling: the group names its subnets in VPCZoneIdentifier",
+        (
+            "NetworkInterfaces",
+            "SubnetId",
+        ): "EC2 Auto Scaling: the group names its subnets in VPCZoneIdentifier",
     },
     "pcs": {
         ("IamInstanceProfile",): "AWS PCS guide: the profile comes from the compute node group",
