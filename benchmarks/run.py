@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import re
 import subprocess
@@ -15,10 +14,10 @@ from importlib.metadata import version
 from itertools import pairwise
 
 from measure import Series, interleaved
+from page import PAGE, cores_and_memory, write_block
 from processes import peak_memory_mib
 from subjects import ROOT, Subject, check_same, empty, imports, javascript, node, ours, prepare, raw, training
 
-PAGE = ROOT / "docs" / "performance.md"
 SIZES = (1, 10, 50, 200)
 LAYERS = {
     "catalogue": ["cdk_gpu_clusters.catalogue"],
@@ -119,23 +118,12 @@ def messages() -> list[str]:
 
 def machine(rounds: int, resources: int) -> list[str]:
     """What it was measured on, and how."""
-    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     release = subprocess.run([node(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
-    where = f"{os.cpu_count()} cores, {memory_gib:.0f} GiB, Python {platform.python_version()}, Node {release[1:]}"
+    where = f"{cores_and_memory()}, Python {platform.python_version()}, Node {release[1:]}"
     how = f"medians of {rounds} interleaved rounds, processor time in brackets"
     return [
         f"{where}, aws-cdk-lib {version('aws-cdk-lib')}; {how}; {resources} resources at {SIZES[-1]} fleets."
     ]
-
-
-def replace_block(text: str, lines: list[str]) -> str:
-    """The page with the measured block replaced."""
-    start, end = "<!-- measured: start -->\n", "<!-- measured: end -->"
-    before, found, rest = text.partition(start)
-    _, closed, after = rest.partition(end)
-    if not found or not closed:
-        sys.exit(f"benchmarks: {PAGE.name} has no measured block")
-    return before + start + "\n".join([*lines, ""]) + end + after
 
 
 def main() -> None:
@@ -162,7 +150,7 @@ def main() -> None:
     lines = [line for table in tables for line in [*table, ""]][:-1]
     print("\n".join(lines))
     if options.write:
-        PAGE.write_text(replace_block(PAGE.read_text(encoding="utf-8"), lines), encoding="utf-8")
+        write_block("measured", lines)
 
 
 if __name__ == "__main__":

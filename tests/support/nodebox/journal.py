@@ -20,11 +20,13 @@ class Entry:
         unit: Unit that said it.
         text: What it said.
         boot: Number of the boot, from 1.
+        seconds: When, by the clock of the day.
     """
 
     unit: str
     text: str
     boot: int
+    seconds: float
 
     @property
     def event(self) -> dict[str, Any]:
@@ -45,6 +47,7 @@ def read_journal(disk: Path) -> list[Entry]:
             unit=row.get("UNIT", row.get("_SYSTEMD_UNIT", "")),
             text=row["MESSAGE"] if isinstance(row.get("MESSAGE"), str) else "",
             boot=boots.index(row["_BOOT_ID"]) + 1,
+            seconds=int(row["__REALTIME_TIMESTAMP"]) / 1e6,
         )
         for row in rows
     ]

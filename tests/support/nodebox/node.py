@@ -114,7 +114,7 @@ class Node(Machine):
         end = time.monotonic() + seconds
         while not (found := look()):
             assert time.monotonic() < end, f"nothing after {seconds} s; said last:\n{self.last_words()}"
-            time.sleep(0.1)
+            time.sleep(0.3)
         return found
 
     def reboot(self) -> None:
