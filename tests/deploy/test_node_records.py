@@ -5,23 +5,20 @@ The AWS CLI is the one that CDK ships for its own use: the images of nodes have 
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import subprocess
 import sys
-import tarfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from aws_cdk import asset_awscli_v1
 from moto.server import ThreadedMotoServer
 
 from cdk_gpu_clusters.node import gpunode
+from services.programs import install_aws_cli
 
 INSTANCE = "i-0123456789abcdef0"
 GROUP = "/gpu-cluster/trainers"
@@ -31,18 +28,7 @@ ELSEWHERE = "http://127.0.0.1:9"  # the discard port: nobody listens
 @pytest.fixture(scope="module")
 def aws_cli(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the program `aws`."""
-    [package] = Path(asset_awscli_v1.__path__[0]).glob("_jsii/*.jsii.tgz")
-    folder = tmp_path_factory.mktemp("aws-cli")
-    with tarfile.open(package) as archive:
-        layer = archive.extractfile("package/lib/layer.zip")
-        assert layer is not None
-        with zipfile.ZipFile(io.BytesIO(layer.read())) as files:
-            files.extractall(folder)
-    program = folder / "bin/aws"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec env -u PYTHONPATH {sys.executable} {folder}/awscli/aws "$@"\n')
-    program.chmod(0o755)
-    return program.parent
+    return install_aws_cli(tmp_path_factory.mktemp("aws-cli")).parent
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cdk_gpu_clusters import FabricManagerOrder, MigLayout
@@ -9,8 +11,8 @@ from nodebox.lab import Lab, fleet
 
 HALVES = MigLayout(["3g.40gb", "3g.40gb"])
 SEVENTHS = MigLayout(["1g.10gb"] * 7)
-H100 = {"gpu": "H100-80GB", "gpu_count": 1}
-A100 = {"gpu": "A100-80GB", "gpu_count": 8}
+H100: dict[str, Any] = {"gpu": "H100-80GB", "gpu_count": 1}
+A100: dict[str, Any] = {"gpu": "A100-80GB", "gpu_count": 8}
 
 
 @pytest.mark.parametrize("debian_order", [True, False])

@@ -83,8 +83,8 @@ class Node:
 
     @property
     def mounts(self) -> list[str]:
-        """Its lines of file systems: mount point, name, and what else the node is told."""
-        return re.findall(r"^ *(/\S+ .+ relatime,flock)$", self.text, flags=re.MULTILINE)
+        """Its lines of file systems: mount point, name, options, and `efa` where data take it."""
+        return re.findall(r"^ *(/\S+ .+ relatime,flock(?: efa)?)$", self.text, flags=re.MULTILINE)
 
     @property
     def balanced_servers(self) -> int:
@@ -231,7 +231,7 @@ def test_p5en_nodes_have_their_data_and_checkpoints_beside_them(cluster: FindClu
     assert trainers.interfaces == ["interface", *["efa-only"] * 16]
     assert helpers.template["InstanceType"] == "m8g.4xlarge"
     assert "arm64" in json.dumps(helpers.template["ImageId"])
-    assert trainers.mounts == helpers.mounts
+    assert trainers.mounts == [f"{mount} efa" for mount in helpers.mounts]
     assert "moe-train-data-corpus" in trainers.mounts[0]
     [zone] = {
         subnet["Properties"]["AvailabilityZoneId"]
@@ -261,7 +261,7 @@ def test_p5_lustre_is_16_nodes_with_efa_and_two_associations(cluster: FindCluste
 def test_training_and_inference_share_a_store(cluster: FindCluster) -> None:
     made = cluster("train-and-serve")
     trainers, servers = made.node("fleet-trainers"), made.node("inference-servers")
-    assert trainers.mounts == servers.mounts
+    assert trainers.mounts == [f"{mount} efa" for mount in servers.mounts]
     assert "assistant-data-models" in servers.mounts[0]
     assert trainers.interfaces.count("efa-only") == 32
     assert servers.interfaces == ["interface"]

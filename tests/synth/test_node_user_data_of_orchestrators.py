@@ -77,7 +77,9 @@ def documents(text: str) -> dict[str, str]:
     """The parts of a document by their type."""
     message = email.message_from_string(text)
     assert not message.defects
-    return {part.get_content_type(): part.get_payload() for part in message.walk() if not part.is_multipart()}
+    return {
+        part.get_content_type(): str(part.get_payload()) for part in message.walk() if not part.is_multipart()
+    }
 
 
 def setting(text: str, name: str) -> str:

@@ -109,7 +109,7 @@ class Node(Machine):
         failures = [one for one in self.fleet.logged(self.instance_id) if one["state"] == "failed"]
         return str(failures[-1]["reason"]) if failures else ""
 
-    def eventually(self, look: Callable[[], Found], seconds: float = _PATIENCE) -> Found:
+    def eventually(self, look: Callable[[], Found | None], seconds: float = _PATIENCE) -> Found:
         """What `look` gives, as soon as that is not nothing."""
         end = time.monotonic() + seconds
         while not (found := look()):

@@ -198,7 +198,7 @@ def test_a_fleet_without_a_log_group_keeps_its_records(logs: Logs) -> None:
 def test_what_the_storage_units_said_goes_along(logs: Logs, node: Node, tmp_path: Path) -> None:
     """Once: the journal keeps the place in a file."""
     now = int(time.time() * 1_000_000)
-    said = [
+    said: list[dict[str, object]] = [
         {"_SYSTEMD_UNIT": "gpu-mig.service", "MESSAGE": '{"stage": "mig", "state": "ok"}'},
         {"UNIT": "gpu-lustre.service", "MESSAGE": "Started gpu-lustre.service."},
         {"_SYSTEMD_UNIT": "gpu-mig.service", "MESSAGE": [255, 254]},

@@ -108,8 +108,8 @@ NODE_SEVERITY = Metric(
     "NodeSeverity",
     "None",
     "node",
-    "what the worst finding of the watchdog asks for: 0 nothing, 1 it cannot be told, 2 watch it, 3 reset the GPU, 4 reboot the node, "
-    "5 replace the node",
+    "what the worst finding of the watchdog asks for: 0 nothing, 1 it cannot be told, 2 watch it, 3 reset the GPU, "
+    "4 reboot the node, 5 replace the node",
     "gpunode watch",
 )
 UNHEALTHY_NODES = Metric(

@@ -50,8 +50,8 @@ class KernelLog:
             from_end: Skip what is there already, in a container that shares its host's log.
             path: Where the log is.
         """
-        self.sequence = after
-        self.overwritten = 0
+        self.sequence: int = after
+        self.overwritten: int = 0
         self._path = path or paths.below("/dev/kmsg")
         self._from_end = from_end and after < 0
         self._file = -1
