@@ -47,8 +47,20 @@ def test_kubelet_never_starts_where_the_gpus_are_not_split(lab: Lab) -> None:
         assert node.run("systemctl list-jobs --no-legend").stdout == ""
 
 
+def test_kubelet_never_starts_where_a_check_fails(lab: Lab) -> None:
+    whole = group(Orchestrator.EKS_MANAGED, "p5.4xlarge")
+    with lab.node(whole, debian_order=False, **H100) as node:
+        make_eks(node)
+        node.gpus.state["late"] = -1
+        node.power_on(uptime_seconds=1485)
+        assert node.failure().startswith("driver: nvidia-smi: NVIDIA-SMI has failed")
+        node.run("systemctl is-system-running --wait", check=False)
+        assert node.run("systemctl is-active kubelet", check=False).stdout == "inactive\n"
+        assert seen_by(node, "kubelet") == []
+
+
 def test_kubelet_never_starts_where_the_software_does_not_come(lab: Lab) -> None:
-    with lab.node(NODES, debian_order=False, s3=True, **H100) as node:
+    with lab.node(NODES, debian_order=False, **H100) as node:
         make_eks(node)
         node.fleet.overwrite_assets(None)
         node.power_on()
