@@ -61,7 +61,6 @@ NO_IMAGE = define_rule(
 
 _SHARED_INTERFACES: WeakKeyDictionary[cdk.Stack, dict[str, cdk.IResolvable]] = WeakKeyDictionary()
 _TAGGED = ("instance", "volume", "network-interface")
-_EKS = (Orchestrator.EKS_MANAGED, Orchestrator.EKS_SELF_MANAGED)
 _EKS_HOP_LIMIT = 2
 
 
@@ -184,7 +183,7 @@ class GpuLaunchTemplate(ClusterConstruct):
             subnet_id=None if subnet is None else subnet.subnet_id,
             user_data=None if user_data is None else cdk.Fn.base64(user_data),
             public_ip=associate_public_ip_address,
-            metadata_hop_limit=metadata_hop_limit or (_EKS_HOP_LIMIT if orchestrator in _EKS else 1),
+            metadata_hop_limit=metadata_hop_limit or (_EKS_HOP_LIMIT if orchestrator.is_eks else 1),
         )
         data = launch_template_data(parts)
         data["networkInterfaces"] = _shared_interfaces(self, data["networkInterfaces"])

@@ -36,7 +36,6 @@ from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, p
 if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_s3 as s3
 
-_EKS = (Orchestrator.EKS_MANAGED, Orchestrator.EKS_SELF_MANAGED)
 # AWS PCS user guide, troubleshooting: an instance runs for about 30 minutes until Slurm's ResumeTimeout is reached.
 _READY_TIMEOUT_SECONDS = 30 * 60
 _VERSION = re.compile(r"\d\d\.\d\d")
@@ -189,7 +188,7 @@ class NodeUserData(ClusterConstruct):
             scratch=scratch,
             watch=watch or NodeWatch(),
             evidence_uri=None if evidence is None else evidence.uri,
-            node_config=(node_config or NodeConfig()) if orchestrator in _EKS else None,
+            node_config=(node_config or NodeConfig()) if orchestrator.is_eks else None,
             slurm_version=slurm_version,
         )
         written = write_node(
@@ -235,7 +234,7 @@ def _check_orchestrator(
                 fix="make a GpuFleet",
             )
         )
-    if orchestrator in _EKS:
+    if orchestrator.is_eks:
         bootstrapped = orchestrator is Orchestrator.EKS_MANAGED
         findings += check_node_config(node_config or NodeConfig(), bootstrapped=bootstrapped)
     elif node_config is not None:
