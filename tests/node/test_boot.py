@@ -6,9 +6,11 @@ import json
 import time
 
 import pytest
+from aws_cdk import aws_s3 as s3
 
-from cdk_gpu_clusters import NodeFile, UserPart
+from cdk_gpu_clusters import GpuFleet, NodeFile, UserPart
 from nodebox.lab import Lab, fleet
+from sites import Site
 
 STAGES = ["driver", "fabric-manager", "efa", "limits", "user-data", "containers", "verification", "hook"]
 L4 = {"gpu": "L4", "gpu_count": 1}
@@ -64,11 +66,18 @@ def test_a_driver_that_never_comes_ends_the_launch_with_the_reason_logged_before
         assert list(node.fleet.states().values()) == ["Pending:Wait"], "another one is launched in its place"
 
 
-def test_a_lost_gpu_ends_the_launch(lab: Lab) -> None:
-    with lab.node(fleet("g6.12xlarge"), gpu="L4", gpu_count=3) as node:
+def test_a_lost_gpu_ends_the_launch_with_its_evidence_kept_before(lab: Lab) -> None:
+    def build(site: Site) -> GpuFleet:
+        return fleet("g6.12xlarge", evidence_bucket=s3.Bucket(site.stack, "Evidence"))(site)
+
+    with lab.node(build, gpu="L4", gpu_count=3) as node:
         node.power_on(uptime_seconds=1490)
         assert node.failure() == "driver: 3 of 4 GPUs answer"
         assert node.abandoned() == "driver: 3 of 4 GPUs answer"
+        [(key, files)] = node.fleet.evidence().items()
+        assert node.instance_id in key
+        assert "3 of 4 GPUs answer" in files["reason.json"]
+        assert files["nvidia-smi-q.txt"].count("GPU 00000000:") == 3
 
 
 def test_too_few_efa_devices_end_the_launch(lab: Lab) -> None:

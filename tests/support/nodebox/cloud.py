@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -122,6 +124,12 @@ class Fleet:
         found = logs.get_log_events(logGroupName=group, logStreamName=instance_id)["events"]
         return [json.loads(one["message"]) for one in found]
 
+    def evidence(self) -> dict[str, dict[str, str]]:
+        """The bundles in the stack's bucket by their keys, each as its files and their texts."""
+        s3, bucket = self._account.client("s3"), self._id("AWS::S3::Bucket")
+        keys = [one["Key"] for one in s3.list_objects_v2(Bucket=bucket).get("Contents", [])]
+        return {key: _texts(s3.get_object(Bucket=bucket, Key=key)["Body"].read()) for key in keys}
+
     def replace_all(self) -> None:
         """End all instances, and let the group launch one."""
         scaling, group = self._account.client("autoscaling"), self._id("AWS::AutoScaling::AutoScalingGroup")
@@ -142,3 +150,9 @@ class Fleet:
         found = self._account.client("cloudformation").describe_stack_resources(StackName=self.stack_name)
         (one,) = [row for row in found["StackResources"] if row["ResourceType"] == resource_type]
         return str(one["PhysicalResourceId"])
+
+
+def _texts(archive: bytes) -> dict[str, str]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as bundle:
+        files = ((member.name, bundle.extractfile(member)) for member in bundle if member.isfile())
+        return {name: file.read().decode() for name, file in files if file is not None}
