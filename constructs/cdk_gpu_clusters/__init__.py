@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
     from cdk_gpu_clusters.compute.fleet import GpuFleet
+    from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms
     from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
     from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
     from cdk_gpu_clusters.compute.node_image import NodeImage
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
+    from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
     from cdk_gpu_clusters.rules.mig_layout import MigLayout
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.storage.lustre_store_base import LustreStoreBase
 else:
     _EXPORTS = {
+        "AlarmSettings": "rules.fleet_alarms",
         "Capacity": "capacity.capacity",
         "CapacityBlockLifecycle": "compute.block_lifecycle",
         "CapacityReservation": "capacity.capacity_reservation",
@@ -72,6 +75,7 @@ else:
         "FaultSeverity": "node.node_watch",
         "Feature": "rules.endpoints",
         "Finding": "errors",
+        "FleetAlarms": "compute.fleet_alarms",
         "GpuFleet": "compute.fleet",
         "GpuLaunchTemplate": "compute.launch_template",
         "InferenceFleet": "inference.inference_fleet",
@@ -117,6 +121,7 @@ else:
 
 
 __all__ = [
+    "AlarmSettings",
     "Capacity",
     "CapacityBlockLifecycle",
     "CapacityReservation",
@@ -135,6 +140,7 @@ __all__ = [
     "FaultSeverity",
     "Feature",
     "Finding",
+    "FleetAlarms",
     "GpuFleet",
     "GpuLaunchTemplate",
     "InferenceFleet",

@@ -69,8 +69,9 @@ class AcceptedFinding:
 
 
 SILENT_ALARM = AcceptedFinding(
-    cause="`CapacityReservation`, `LustreStore`: alarms",
-    reason="Whom an alarm tells is the user's word: add_alarm_action(...) of the alarm.",
+    cause="`CapacityReservation`, `GpuFleet`, `LustreStore`: alarms",
+    reason="Whom an alarm tells is the user's word: add_alarm_action(...) of the alarm, alarms.add_topic(...) of the "
+    "fleet.",
     nist_hipaa=("CloudWatchAlarmAction",),
 )
 

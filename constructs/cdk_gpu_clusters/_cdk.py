@@ -6,17 +6,22 @@ cluster. So what Python can tell by itself is not asked, and what never changes 
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, raise_for
+
+if TYPE_CHECKING:  # takes long to load
+    from aws_cdk import cloudformation_include
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -122,6 +127,31 @@ def _asked_path(construct: IConstruct) -> str:
 @asked_once
 def _asked_stack(construct: IConstruct) -> cdk.Stack:
     return cdk.Stack.of(construct)
+
+
+def define_resources(
+    scope: Construct, construct_id: str, resources: Mapping[str, Any]
+) -> cloudformation_include.CfnInclude:
+    """Define resources as a template has them: for one message all together, instead of some for each.
+
+    They are the same typed constructs (`cloudwatch.CfnAlarm` ...), which aspects and policy packs see.
+
+    Args:
+        scope: Parent construct.
+        construct_id: Id in the scope; their own follow from it and from their names.
+        resources: By name, as in a template, with `Ref` and `Fn::GetAtt` among each other; texts may hold tokens.
+
+    Returns:
+        What gives each by its name (`get_resource`).
+    """
+    from aws_cdk import cloudformation_include
+
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump({"Resources": resources}, file)
+        file.flush()
+        return cloudformation_include.CfnInclude(
+            scope, construct_id, template_file=file.name, preserve_logical_ids=False
+        )
 
 
 @contextmanager

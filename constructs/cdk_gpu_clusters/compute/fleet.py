@@ -17,6 +17,7 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
 from cdk_gpu_clusters.compute.fleet_access import FleetAccess
+from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms, inspection_seconds, raise_alarms
 from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
 from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, join_stores
@@ -34,12 +35,14 @@ from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.node_watch import NodeWatch
 from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 if TYPE_CHECKING:  # each takes long to load, and few fleets need it
     from aws_cdk import aws_elasticloadbalancingv2 as elbv2
+    from aws_cdk import aws_kms as kms
     from aws_cdk import aws_s3 as s3
 
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
@@ -76,6 +79,7 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
         log_group: Boot events of the nodes, one stream per instance.
         node_asset: Software of the nodes in S3.
         block_lifecycle: State machine of a Capacity Block, None for other capacity.
+        alarms: The alarms, to tell somebody of (`alarms.add_topic`); None where there are none.
         cfn_auto_scaling_group: The group, as an escape hatch.
     """
 
@@ -114,7 +118,9 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
         update_policy: UpdatePolicy = UpdatePolicy.NEVER_REPLACE,
         ready_timeout: cdk.Duration | None = None,
         drain_timeout: cdk.Duration | None = None,
+        alarms: AlarmSettings | None = AlarmSettings(),  # noqa: B008 - frozen
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        log_encryption_key: kms.IKey | None = None,
     ) -> None:
         """Define the fleet.
 
@@ -156,10 +162,14 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
             update_policy: Whether a new template version replaces running nodes; never if left out.
             ready_timeout: How long a node's boot may take, 30 to 7,200 seconds; 30 minutes if left out.
             drain_timeout: How long a node may take to stop its work, as long (600 on a block); 5 minutes if left out.
-            log_retention: How long boot events are kept; one month if left out.
+            alarms: When the fleet raises alarms, and stops to launch nodes that fail; the settings' own defaults if
+                left out, no alarms and no stop with None.
+            log_retention: How long events and metrics of nodes are kept as logs; one month if left out.
+            log_encryption_key: Key of the log group; CloudWatch's own if left out.
 
         Raises:
-            ConfigError: GPU-FLT-001 to -007, GPU-MNT-001 to -003; faults of type, capacity, interfaces, MIG, image.
+            ConfigError: GPU-FLT-001 to -007, GPU-ALM-001, GPU-MNT-001 to -003; faults of type, capacity, interfaces,
+                MIG, image.
         """
         super().__init__(scope, construct_id)
         plan = plan_fleet(
@@ -187,7 +197,7 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
         self.placement_group: ec2.IPlacementGroup | None = plan.placement_group
         if plan.new_placement is not None:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
-        self.log_group: logs.ILogGroup = node_log_group(self, log_retention)
+        self.log_group: logs.ILogGroup = node_log_group(self, log_retention, log_encryption_key)
         if root_volume is not None and root_volume.encryption_key is not None:
             allow_auto_scaling(root_volume.encryption_key)
         evidence = None if evidence_bucket is None else NodeEvidence(self, evidence_bucket, evidence_prefix)
@@ -200,6 +210,7 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
             scratch=scratch,
             watch=watch or NodeWatch(),
             evidence_uri=None if evidence is None else evidence.uri,
+            inspection_seconds=inspection_seconds(self, plan, alarms),
         )
         node = fleet_node(self, plan, wish, log_group=self.log_group)
         self.node_asset: NodeAsset = node.asset
@@ -230,11 +241,17 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
             self.cfn_auto_scaling_group.node.add_dependency(self.node_asset.read_policy)
         allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group, evidence=evidence)
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
+        self.alarms: FleetAlarms | None = raise_alarms(self, plan, alarms, group_name=self.fleet_name)
 
     @property
     def fleet_name(self) -> str:
         """Name of the Auto Scaling group, known at deployment."""
         return str(self.cfn_auto_scaling_group.ref)
+
+    @property
+    def fleet_path(self) -> str:
+        """Path of the fleet in the app: its name in the metrics of its nodes."""
+        return path_of(self)
 
     def _group(
         self, update_policy: UpdatePolicy, target_groups: Sequence[elbv2.ITargetGroup]

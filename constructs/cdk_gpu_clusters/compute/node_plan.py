@@ -70,6 +70,7 @@ class NodeWish:
         evidence_uri: Where it leaves evidence, None for nowhere.
         node_config: How an EKS node is set up; None on others.
         slurm_version: Slurm's version under AWS PCS, None if unknown.
+        inspection_seconds: How long it is kept when it failed its boot and launches are suspended.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -82,3 +83,4 @@ class NodeWish:
     evidence_uri: str | None = None
     node_config: NodeConfig | None = None
     slurm_version: str | None = None
+    inspection_seconds: int = 0

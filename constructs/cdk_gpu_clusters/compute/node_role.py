@@ -29,6 +29,13 @@ _PEERS = AcceptedFinding(
 )
 
 
+_OWN_GROUP = (
+    "autoscaling:CompleteLifecycleAction",
+    "autoscaling:RecordLifecycleActionHeartbeat",
+    "autoscaling:SetInstanceHealth",
+)
+
+
 class NodeRole(iam.Role):
     """A role with Systems Manager sessions and no more; a fleet attaches its own policy to it (`allow_fleet`).
 
@@ -97,7 +104,7 @@ def allow_fleet(
     document = iam.PolicyDocument.from_json(
         {
             "Statement": [
-                _allow(group_arn, "autoscaling:CompleteLifecycleAction", "autoscaling:SetInstanceHealth"),
+                _allow(group_arn, *_OWN_GROUP),
                 _allow("*", *peers),
                 *_logging(log_group, evidence),
             ]

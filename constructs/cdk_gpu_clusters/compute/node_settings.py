@@ -88,6 +88,7 @@ def _settings(plan: NodePlan, wish: NodeWish, *, log_group_name: str) -> NodeSet
         evidence_uri=wish.evidence_uri,
         orchestrator=_ORCHESTRATORS[plan.orchestrator],
         slurm_bin=None if wish.slurm_version is None else _PCS_SLURM.format(version=wish.slurm_version),
+        inspection_seconds=wish.inspection_seconds,
         watch=wish.watch,
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,

@@ -19,6 +19,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_BOOT_DEADLINE": settings.boot_deadline_seconds,
         "GPU_DRAIN_DEADLINE": settings.drain_deadline_seconds,
         "GPU_LOG_GROUP": settings.log_group_name,
+        "GPU_INSPECTION": settings.inspection_seconds or None,
         "GPU_EVIDENCE_URI": settings.evidence_uri,
         "GPU_ORCHESTRATOR": settings.orchestrator,
         **({} if settings.slurm_bin is None else {"GPU_SLURM_BIN": settings.slurm_bin}),

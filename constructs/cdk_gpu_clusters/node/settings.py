@@ -93,6 +93,8 @@ class NodeSettings:
         drain_deadline_seconds: Seconds that the user's `on-drain` command may take. 90 fits the two minutes of a
             Spot interruption notice (AWS EC2 user guide, Spot Instance interruption notices).
         log_group_name: Log group that gets one stream per instance; None: the events stay on the node.
+        inspection_seconds: How long the node is kept for people when it failed its first boot and the launches of its
+            group are suspended; 0: it goes at once.
         evidence_uri: `s3://bucket/prefix` that gets a bundle of a node that fails; None: it stays on the node.
         orchestrator: Who is told of a node that is not well: `ec2` (its Auto Scaling group), `eks`, `slurm` or `pcs`;
             None: nobody, the node only says so itself. With `eks` and `pcs`, kubelet and slurmd start only on a node
@@ -133,6 +135,7 @@ class NodeSettings:
     boot_deadline_seconds: int = 900
     drain_deadline_seconds: int = 90
     log_group_name: str | None = None
+    inspection_seconds: int = 0
     evidence_uri: str | None = None
     orchestrator: str | None = None
     slurm_bin: str | None = None

@@ -8,7 +8,7 @@ from typing import Any
 from .._extra import optional_module
 from .faults import Fault, Refused
 from .lazy_handlers import Handler
-from .world import BUCKET, Json
+from .world import ALARM, BUCKET, Json
 
 _SUFFIX_LENGTH = 7  # a hyphen and six characters, which Secrets Manager puts behind the name
 
@@ -56,7 +56,30 @@ def _bucket(own: Handler) -> Handler:
     return {**own, "delete": delete}
 
 
+def _alarm(own: Handler) -> Handler:
+    """The engine refuses alarms on metric math; it keeps them under their first metric, and `alarms.py` reads them."""
+
+    def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
+        made: tuple[str, Json] = own["create"](logical_id, _simple(given), stack_name)
+        return made
+
+    def update(physical_id: str, old: Json, new: Json, *rest: Any) -> tuple[str, Json]:
+        made: tuple[str, Json] = own["update"](physical_id, _simple(old), _simple(new), *rest)
+        return made
+
+    return {**own, "create": create, "update": update} if "update" in own else {**own, "create": create}
+
+
+def _simple(alarm: Json) -> Json:
+    stats = [query["MetricStat"] for query in alarm.get("Metrics", []) if "MetricStat" in query]
+    if not stats:
+        return alarm
+    rest = {key: value for key, value in alarm.items() if key != "Metrics"}
+    return {**rest, **stats[0]["Metric"], "Period": stats[0]["Period"], "Statistic": stats[0]["Stat"]}
+
+
 _CORRECTIONS: Mapping[str, Callable[[Handler], Handler]] = {
+    ALARM: _alarm,
     BUCKET: _bucket,
     "AWS::SecretsManager::Secret": _secret,
 }

@@ -45,7 +45,9 @@ def emit(world: World, event: Json) -> list[Json]:
         except ValueError as error:
             world.deliveries.append({"rule": rule.physical_id, "error": str(error)})
             continue
-        deliveries += deliver(world, rule, full) if wanted else []
+        if wanted:
+            world.triggered.append((world.clock.now(), rule.physical_id))
+            deliveries += deliver(world, rule, full)
     return deliveries
 
 

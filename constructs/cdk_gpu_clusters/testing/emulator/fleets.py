@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from . import lifecycle
+from .alarms import look_at_alarms
 from .faults import ApiError
 from .groups import IN_SERVICE, Group, Instance
 from .launches import launch
@@ -145,6 +146,8 @@ def settle(world: World) -> None:
                 lifecycle.leave(world, group, one, "the desired capacity fell")
         elif surplus < 0 and "Launch" not in group.suspended:
             launch(world, group, -surplus)
+        group.measure(world)
+    look_at_alarms(world)
 
 
 def _end_lost_instances(world: World, group: Group) -> None:

@@ -55,11 +55,18 @@ class Group:
     instances: list[Instance] = field(default_factory=list)
     activities: list[dict[str, Any]] = field(default_factory=list)
     suspended: set[str] = field(default_factory=set)
+    sizes: list[tuple[datetime, int, int]] = field(default_factory=list)
 
     @property
     def staying(self) -> list[Instance]:
         """The instances that count towards the desired capacity."""
         return [one for one in self.instances if not one.is_leaving]
+
+    def measure(self, world: World) -> None:
+        """Put down the desired capacity and the instances in service, if they changed."""
+        now = (self.desired, sum(one.lifecycle_state == IN_SERVICE for one in self.instances))
+        if not self.sizes or self.sizes[-1][1:] != now:
+            self.sizes.append((world.clock.now(), *now))
 
     def note(self, world: World, status: str, description: str, message: str = "", cause: str = "") -> None:
         """Put an activity first in the list of `DescribeScalingActivities`; without a cause, the desired size."""

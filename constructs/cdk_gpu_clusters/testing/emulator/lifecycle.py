@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from . import events
 from .faults import ApiError
 from .groups import IN_SERVICE, PENDING, TERMINATING, Group, Instance
 from .world import AUTO_SCALING_GROUP, LIFECYCLE_HOOK, Json, World
@@ -101,6 +102,7 @@ def _end_wait(world: World, group: Group, instance: Instance, hook: str, result:
             f"Launching a new EC2 instance: {instance.id}",
             f"the lifecycle hook {hook} abandoned it",
         )
+        events.emit(world, _unsuccessful(group, instance, hook))
         return
     del instance.waits[hook]
     if instance.waits:
@@ -109,6 +111,20 @@ def _end_wait(world: World, group: Group, instance: Instance, hook: str, result:
         group.instances.remove(instance)
     else:
         instance.lifecycle_state, instance.since = IN_SERVICE, world.clock.now()
+
+
+def _unsuccessful(group: Group, instance: Instance, hook: str) -> Json:
+    """Source: EC2 Auto Scaling user guide, "Amazon EC2 Auto Scaling event reference", unsuccessful scaling events."""
+    return {
+        "source": "aws.autoscaling",
+        "detail-type": "EC2 Instance Launch Unsuccessful",
+        "detail": {
+            "StatusCode": "Failed",
+            "AutoScalingGroupName": group.name,
+            "EC2InstanceId": instance.id,
+            "StatusMessage": f"Instance failed to complete user's Lifecycle Action: {hook} was abandoned",
+        },
+    }
 
 
 def _named(world: World, group: Group, hook: str) -> Json:

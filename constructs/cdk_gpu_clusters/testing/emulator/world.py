@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from .clock import Clock
@@ -25,6 +26,7 @@ AUTO_SCALING_GROUP = "AWS::AutoScaling::AutoScalingGroup"
 LIFECYCLE_HOOK = "AWS::AutoScaling::LifecycleHook"
 SCHEDULED_ACTION = "AWS::AutoScaling::ScheduledAction"
 SCALING_POLICY = "AWS::AutoScaling::ScalingPolicy"
+ALARM = "AWS::CloudWatch::Alarm"
 EVENTS_RULE = "AWS::Events::Rule"
 STATE_MACHINE = "AWS::StepFunctions::StateMachine"
 FILE_SYSTEM = "AWS::FSx::FileSystem"
@@ -100,6 +102,8 @@ class World:
         self.events: list[Json] = []
         self.deliveries: list[Json] = []
         self.executions: list[Json] = []
+        self.triggered: list[tuple[datetime, str]] = []
+        self.alarm_states: dict[str, str] = {}
         self.block_event_names: tuple[str, str] = (
             "Capacity Block Delivered",
             "Capacity Block Expiration Warning",

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 from .. import paths
 from ..events import Events
+from ..inspection import keep_for_inspection
 from ..lifecycle import complete_hook
 from ..node import Node
 from .stage import Stage, State, pass_stage
@@ -53,7 +54,9 @@ def boot(
         _tell_console(node, f"{reason}: {fix}" if fix else reason)
         collect(reason)
         tell()
-        launch.complete("ABANDON", until)
+        if launch.is_first:
+            keep_for_inspection(node, events, tell)
+        launch.complete("ABANDON", max(until, paths.uptime_seconds()))
     else:
         launch.complete("CONTINUE", until)
         tell()

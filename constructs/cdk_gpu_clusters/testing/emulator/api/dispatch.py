@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+from ..alarms import describe_alarms
 from ..faults import ApiError
 from ..world import Json, World
 from . import autoscaling, ec2, elbv2, fsx
@@ -15,6 +16,7 @@ from .query_protocol import error_xml, read_request, response_xml
 
 OPERATIONS: Mapping[str, Mapping[str, Callable[[World, Json], Json]]] = {
     "autoscaling": autoscaling.OPERATIONS,
+    "cloudwatch": {"DescribeAlarms": describe_alarms},  # for state machines; the engine answers others
     "ec2": ec2.OPERATIONS,
     "elbv2": elbv2.OPERATIONS,
     "fsx": fsx.OPERATIONS,
