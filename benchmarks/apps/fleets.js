@@ -7,8 +7,10 @@ const cdk = require("aws-cdk-lib");
 const autoscaling = require("aws-cdk-lib/aws-autoscaling");
 const cloudwatch = require("aws-cdk-lib/aws-cloudwatch");
 const ec2 = require("aws-cdk-lib/aws-ec2");
+const events = require("aws-cdk-lib/aws-events");
 const iam = require("aws-cdk-lib/aws-iam");
 const logs = require("aws-cdk-lib/aws-logs");
+const stepfunctions = require("aws-cdk-lib/aws-stepfunctions");
 const { Construct } = require("constructs");
 
 const TYPE = "p5.48xlarge";
@@ -85,6 +87,7 @@ class Fleet extends Construct {
     const template = this.#launchTemplate({ fabric, placementGroup, reservation, role, logGroup, texts });
     const group = this.#group(template);
     this.#allow(role, group, logGroup);
+    alarms(new Construct(this, "Alarms"), { path: this.node.path, group });
   }
 
   #launchTemplate({ fabric, placementGroup, reservation, role, logGroup, texts }) {
@@ -176,7 +179,11 @@ class Fleet extends Construct {
       roles: [role],
       statements: [
         new iam.PolicyStatement({
-          actions: ["autoscaling:CompleteLifecycleAction", "autoscaling:SetInstanceHealth"],
+          actions: [
+            "autoscaling:CompleteLifecycleAction",
+            "autoscaling:RecordLifecycleActionHeartbeat",
+            "autoscaling:SetInstanceHealth",
+          ],
           resources: [groupArn],
         }),
         new iam.PolicyStatement({ actions: peers, resources: ["*"] }),
@@ -187,6 +194,192 @@ class Fleet extends Construct {
       ],
     });
   }
+}
+
+const COST = "CloudWatch bills each alarm.";
+const WINDOW = 120;
+
+// Metric, statistic, threshold and words of each alarm on what the nodes measure.
+const NODE_ALARMS = {
+  UnhealthyNode: [
+    "UnhealthyNodes",
+    "Maximum",
+    1,
+    "The watchdog of a node asks for a GPU reset, a reboot or another node; the fleet's log group says why.",
+  ],
+  BootFailure: [
+    "BootFailures",
+    "Sum",
+    1,
+    "A node failed its boot; the fleet's log group says at which stage, why, and what to do.",
+  ],
+  Xid: [
+    "Xids",
+    "Sum",
+    1,
+    "The driver told of an Xid that asks for a reset of a GPU, a reboot or another node; the fleet's log group says " +
+      "of which.",
+  ],
+  Idle: [
+    "IdleSeconds",
+    "Minimum",
+    3600,
+    "All GPUs of the fleet stood idle for 60 minutes, at the full price of its nodes: scale it in, or raise " +
+      "idle_minutes.",
+  ],
+};
+
+const ALARM = {
+  comparisonOperator: "GreaterThanOrEqualToThreshold",
+  evaluationPeriods: 1,
+  treatMissingData: "notBreaching",
+};
+
+function alarms(scope, { path, group }) {
+  for (const [id, [metricName, statistic, threshold, words]] of Object.entries(NODE_ALARMS)) {
+    new cloudwatch.CfnAlarm(scope, id, {
+      ...ALARM,
+      alarmDescription: `${words} ${COST}`,
+      namespace: "GpuCluster",
+      metricName,
+      dimensions: [{ name: "Fleet", value: path }],
+      statistic,
+      period: 300,
+      threshold,
+    });
+  }
+  launchStop(scope, { path, groupName: group.ref });
+}
+
+function launchStop(scope, { path, groupName }) {
+  const alarmName = cdk.Fn.join("-", [cdk.Aws.STACK_NAME, `${path.replaceAll("/", "-")}-LaunchLoop`]);
+  const role = new iam.CfnRole(scope, "StopLaunchesRole", {
+    assumeRolePolicyDocument: {
+      Version: "2012-10-17",
+      Statement: [
+        {
+          Effect: "Allow",
+          Principal: { Service: ["events.amazonaws.com", "states.amazonaws.com"] },
+          Action: "sts:AssumeRole",
+        },
+      ],
+    },
+  });
+  const machine = stopLaunches(scope, role, alarmName);
+  const targets = (action) => [
+    { id: "Stop", input: JSON.stringify({ action, group: groupName }), arn: machine.attrArn, roleArn: role.attrArn },
+  ];
+  const rule = new events.CfnRule(scope, "AbandonedLaunch", {
+    description: "Launches that got an instance and lost it",
+    eventPattern: {
+      source: ["aws.autoscaling"],
+      "detail-type": ["EC2 Instance Launch Unsuccessful"],
+      detail: { AutoScalingGroupName: [groupName], EC2InstanceId: [{ prefix: "i-" }] },
+    },
+    state: "ENABLED",
+    targets: targets("look"),
+  });
+  const alarm = launchLoop(scope, { groupName, rule, alarmName });
+  new events.CfnRule(scope, "LaunchLoopRaised", {
+    description: "The launches of the group fail again and again",
+    eventPattern: {
+      source: ["aws.cloudwatch"],
+      "detail-type": ["CloudWatch Alarm State Change"],
+      resources: [alarm.attrArn],
+      detail: { state: { value: ["ALARM"] } },
+    },
+    state: "ENABLED",
+    targets: targets("stop"),
+  });
+  const groupArn = cdk.Stack.of(scope).formatArn({
+    service: "autoscaling",
+    resource: `autoScalingGroup:*:autoScalingGroupName/${groupName}`,
+    arnFormat: cdk.ArnFormat.COLON_RESOURCE_NAME,
+  });
+  const allowed = {
+    "autoscaling:SuspendProcesses": groupArn,
+    "cloudwatch:DescribeAlarms": alarm.attrArn,
+    "states:StartExecution": machine.attrArn,
+  };
+  new iam.CfnManagedPolicy(scope, "StopLaunchesPolicy", {
+    policyDocument: {
+      Version: "2012-10-17",
+      Statement: Object.entries(allowed).map(([Action, Resource]) => ({ Effect: "Allow", Action, Resource })),
+    },
+    roles: [role.ref],
+  });
+}
+
+function launchLoop(scope, { groupName, rule, alarmName }) {
+  const query = (id, namespace, metricName, stat, name, value) => ({
+    id,
+    metricStat: { metric: { namespace, metricName, dimensions: [{ name, value }] }, period: 60 * WINDOW, stat },
+    returnData: false,
+  });
+  const group = ["AutoScalingGroupName", groupName];
+  return new cloudwatch.CfnAlarm(scope, "LaunchLoop", {
+    ...ALARM,
+    alarmName,
+    alarmDescription:
+      `3 launches or more for each missing node were abandoned within ${WINDOW} minutes; the fleet's log group says ` +
+      "why. Launching is suspended. Nodes that still fail are kept for 120 minutes: aws ssm start-session --target " +
+      "INSTANCE. When the cause is gone: aws autoscaling resume-processes --scaling-processes Launch " +
+      `--auto-scaling-group-name ${groupName} . ${COST}`,
+    threshold: 3,
+    metrics: [
+      {
+        id: "short",
+        expression: "IF(desired - ready > 1, failed / (desired - ready), failed)",
+        label: "Abandoned launches for each missing node",
+      },
+      query("failed", "AWS/Events", "TriggeredRules", "Sum", "RuleName", rule.ref),
+      query("desired", "AWS/AutoScaling", "GroupDesiredCapacity", "Maximum", ...group),
+      query("ready", "AWS/AutoScaling", "GroupInServiceInstances", "Minimum", ...group),
+    ],
+  });
+}
+
+function stopLaunches(scope, role, alarmName) {
+  const Retry = [{ ErrorEquals: ["States.ALL"], IntervalSeconds: 30, MaxAttempts: 10, BackoffRate: 1 }];
+  const sdk = `arn:${cdk.Stack.of(scope).partition}:states:::aws-sdk`;
+  const definition = {
+    Comment: "Suspends launching while the alarm is raised",
+    StartAt: "Which",
+    States: {
+      Which: {
+        Type: "Choice",
+        Choices: [{ Variable: "$.action", StringEquals: "stop", Next: "Suspend" }],
+        Default: "LookAtAlarm",
+      },
+      LookAtAlarm: {
+        Type: "Task",
+        Resource: `${sdk}:cloudwatch:describeAlarms`,
+        Parameters: { AlarmNames: ["${Alarm}"] },
+        ResultSelector: { "state.$": "$.MetricAlarms[0].StateValue" },
+        ResultPath: "$.alarm",
+        Retry,
+        Next: "IsRaised",
+      },
+      IsRaised: {
+        Type: "Choice",
+        Choices: [{ Variable: "$.alarm.state", StringEquals: "ALARM", Next: "Suspend" }],
+        Default: "GoOn",
+      },
+      Suspend: {
+        Type: "Task",
+        Resource: `${sdk}:autoscaling:suspendProcesses`,
+        Parameters: { "AutoScalingGroupName.$": "$.group", ScalingProcesses: ["Launch"] },
+        Retry,
+        End: true,
+      },
+      GoOn: { Type: "Succeed" },
+    },
+  };
+  return new stepfunctions.CfnStateMachine(scope, "StopLaunches", {
+    definitionString: JSON.stringify(definition),
+    definitionSubstitutions: { Alarm: alarmName },
+    roleArn: role.attrArn,
+  });
 }
 
 // The texts of the one launch template in the recipe, for any fleet.

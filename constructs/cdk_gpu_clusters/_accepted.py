@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
-from cdk_gpu_clusters._cdk import stack_of
+from cdk_gpu_clusters._cdk import asked_once, stack_of
 
 if TYPE_CHECKING:
     from aws_cdk import aws_s3 as s3
@@ -52,8 +52,15 @@ class AcceptedFinding:
             scope: The construct that causes them.
             details: What IAM4 and IAM5 name one by one, such as `Resource::*`; they are not accepted without.
         """
-        accepted = [cdk.Acknowledgment(id=rule, reason=self.reason) for rule in self._ids(details)]
-        cdk.Validations.of(scope).acknowledge(*accepted)
+        self.with_details(*details).at(scope)
+
+    def with_details(self, *details: str) -> Acceptance:
+        """The finding with what IAM4 and IAM5 name one by one, to accept it together with others.
+
+        Args:
+            details: As for `at`.
+        """
+        return Acceptance([cdk.Acknowledgment(id=rule, reason=self.reason) for rule in self._ids(details)])
 
     def _ids(self, details: tuple[str, ...]) -> Iterator[str]:
         for rule in self.aws_solutions:
@@ -66,6 +73,20 @@ class AcceptedFinding:
         ):
             yield from (f"{pack}::{pack}-{rule}" for rule in rules)
         yield from (f"CloudFormation-Validate::{rule}" for rule in self.cloudformation)
+
+
+class Acceptance:
+    """Findings that are accepted together: each acceptance costs messages."""
+
+    def __init__(self, acknowledgments: Sequence[cdk.Acknowledgment]) -> None:
+        self._acknowledgments = tuple(acknowledgments)
+
+    def __add__(self, other: Acceptance) -> Acceptance:
+        return Acceptance((*self._acknowledgments, *other._acknowledgments))
+
+    def at(self, scope: IConstruct) -> None:
+        """Accept them at a construct and below it."""
+        cdk.Validations.of(scope).acknowledge(*self._acknowledgments)
 
 
 SILENT_ALARM = AcceptedFinding(
@@ -111,7 +132,16 @@ def accept_bucket_grant(
 
 def named_resource(scope: IConstruct, arn: str) -> str:
     """A resource of a policy as cdk-nag names it in its findings, such as `Resource::<Bucket.Arn>/*`."""
-    return f"Resource::{_flat(stack_of(scope).resolve(arn))}"
+    flat = _flat_arns(stack_of(scope))
+    if arn not in flat:
+        flat[arn] = _flat(stack_of(scope).resolve(arn))
+    return f"Resource::{flat[arn]}"
+
+
+@asked_once
+def _flat_arns(_: cdk.Stack) -> dict[str, str]:
+    """ARNs that were asked for before: a policy is not the only one that names its group."""
+    return {}
 
 
 def _flat(value: Any) -> str:

@@ -37,7 +37,7 @@ _PERIOD_SECONDS = 300
 _COST = "CloudWatch bills each alarm."
 
 
-class FleetAlarms(ClusterConstruct):
+class FleetAlarms:
     """Alarms of a fleet: a node that is not well, Xids, failed boots, idle GPUs, and a launch loop, which it stops.
 
     `GpuFleet` makes one; whom they tell is the user's word.
@@ -71,21 +71,20 @@ class FleetAlarms(ClusterConstruct):
 
         Args:
             scope: The fleet.
-            construct_id: Id in the scope.
+            construct_id: Id in the scope, of what holds the alarms.
             fleet: Name of the fleet in the metrics of its nodes.
             group_name: Name of the Auto Scaling group.
             has_gpus: Whether the nodes have GPUs of NVIDIA, which Xids and idle time are told of.
             ready_timeout_seconds: How long a boot may take.
             settings: When they are raised.
         """
-        super().__init__(scope, construct_id)
-        group_arn = arn_of(self, "autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group_name}")
+        group_arn = arn_of(scope, "autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group_name}")
         window = settings.window_minutes(ready_timeout_seconds=ready_timeout_seconds)
         stop = LaunchStop(
             fleet=fleet,
             group_name=group_name,
             group_arn=group_arn,
-            partition=partition_of(stack_of(self)),
+            partition=partition_of(stack_of(scope)),
             launches_per_node=settings.abandoned_launches_per_node,
             window_minutes=window,
             description=_launch_loop(settings, window, group_name),
@@ -93,10 +92,11 @@ class FleetAlarms(ClusterConstruct):
         )
         alarms = {name: alarm.resource(fleet) for name, alarm in _alarms(settings, has_gpus=has_gpus).items()}
         self.names: tuple[str, ...] = (*alarms, ALARM)
-        self._resources = define_resources(self, "Default", {**alarms, **stop.resources()})
-        SILENT_ALARM.at(self)
+        self._resources = define_resources(scope, construct_id, {**alarms, **stop.resources()})
+        accepted = SILENT_ALARM.with_details()
         if settings.suspends_launching:
-            STOPPING.at(self, named_resource(self, group_arn))
+            accepted += STOPPING.with_details(named_resource(scope, group_arn))
+        accepted.at(self._resources)
 
     def cfn_alarm(self, name: str) -> cloudwatch.CfnAlarm:
         """An alarm, as an escape hatch.

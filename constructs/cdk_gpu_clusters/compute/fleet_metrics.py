@@ -48,7 +48,7 @@ class FleetMetrics:
             statistic: CloudWatch statistic.
             period: 1 minute if left out.
         """
-        return self._metric("AWS/AutoScaling", metric_name, statistic, period, self._group)
+        return self._metric("AWS/AutoScaling", metric_name, statistic, period, self._of_group)
 
     def metric_of_nodes(
         self, metric_name: str, *, statistic: str = "Average", period: cdk.Duration | None = None
@@ -91,7 +91,7 @@ class FleetMetrics:
 
     def metric_cpu_utilization(self) -> cloudwatch.Metric:
         """CPU use over all nodes, in percent."""
-        return self._metric("AWS/EC2", "CPUUtilization", "Average", None, self._group)
+        return self._metric("AWS/EC2", "CPUUtilization", "Average", None, self._of_group)
 
     def metric_gpu_utilization(self, *, statistic: str = "Average") -> cloudwatch.Metric:
         """Share of time in which a kernel ran on a GPU, in percent; no such metric exists for GPUs split with MIG."""
@@ -166,7 +166,7 @@ class FleetMetrics:
         return self.metric_of_nodes(names.BOOT_FAILURES.name, statistic="Sum", period=period)
 
     @property
-    def _group(self) -> dict[str, str]:
+    def _of_group(self) -> dict[str, str]:
         return {"AutoScalingGroupName": self.fleet_name}
 
     @staticmethod

@@ -35,7 +35,7 @@ _RULE, _ALARM_RULE, _MACHINE, _ROLE, _POLICY = (
 # Of the 255 characters of an alarm's name, beside the 128 of a stack's.
 _LONGEST_NAME = 100
 # The policy that allows the calls may come a little later than the first event.
-_RETRY = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 30, "MaxAttempts": 10, "BackoffRate": 1.0}
+_RETRY = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 30, "MaxAttempts": 10, "BackoffRate": 1}
 
 STOPPING = AcceptedFinding(
     cause="`GpuFleet`: state machine that suspends launching",
@@ -85,7 +85,7 @@ class LaunchStop:
     def _alarm_name(self) -> dict[str, Any]:
         """Said, not left to CloudFormation: the alarm counts the rule, which starts the machine, which asks for it."""
         words = self.fleet.replace("/", "-")[-_LONGEST_NAME:]
-        return {"Fn::Join": ["-", [{"Ref": "AWS::StackName"}, words, ALARM]]}
+        return {"Fn::Join": ["-", [{"Ref": "AWS::StackName"}, f"{words}-{ALARM}"]]}
 
     def _rule(self) -> dict[str, Any]:
         pattern = {
@@ -107,7 +107,7 @@ class LaunchStop:
     def _targets(self, action: str) -> list[dict[str, Any]]:
         if not self.suspends:
             return []
-        sent = json.dumps({"action": action, "group": self.group_name})
+        sent = json.dumps({"action": action, "group": self.group_name}, separators=(",", ":"))
         arns = {name: {"Fn::GetAtt": [made, "Arn"]} for name, made in (("Arn", _MACHINE), ("RoleArn", _ROLE))}
         return [{"Id": "Stop", "Input": sent, **arns}]
 
@@ -182,7 +182,7 @@ class LaunchStop:
             },
         }
         properties = {
-            "DefinitionString": json.dumps(definition),
+            "DefinitionString": json.dumps(definition, separators=(",", ":")),
             "DefinitionSubstitutions": {"Alarm": self._alarm_name},
             "RoleArn": {"Fn::GetAtt": [_ROLE, "Arn"]},
         }

@@ -107,13 +107,17 @@ def test_a_node_is_kept_with_the_way_to_it_told_to_aws(make: Any) -> None:
     node = make(10**9)
     node.boot()
     assert node.inspections() == ["started", "ok"]
-    [started] = [event for event in node.events.written if event["state"] == "started" and event["stage"] == "inspection"]
+    [started] = [
+        event
+        for event in node.events.written
+        if event["state"] == "started" and event["stage"] == "inspection"
+    ]
     assert f"aws ssm start-session --region us-east-2 --target {INSTANCE}" in started["reason"]
     assert "120 minutes" in started["reason"]
     assert node.told[1] > node.events.written.index(started)
     beats = node.group.heartbeats()
     assert 7_000 < beats[-1] - beats[0] < 7_200
-    assert max(later - beat for beat, later in zip(beats, beats[1:])) <= 60  # noqa: B905 - Python 3.9
+    assert max(later - beat for beat, later in zip(beats, beats[1:])) <= 60  # noqa: B905, RUF007 - Python 3.9
     assert node.group.results == ["ABANDON"]
 
 
@@ -129,7 +133,7 @@ def test_heartbeats_come_before_a_short_time_out(make: Any) -> None:
     node = make(10**9, boot_deadline="15", inspection="100")
     node.boot()
     beats = node.group.heartbeats()
-    assert max(later - beat for beat, later in zip(beats, beats[1:])) < 15  # noqa: B905 - Python 3.9
+    assert max(later - beat for beat, later in zip(beats, beats[1:])) < 15  # noqa: B905, RUF007 - Python 3.9
 
 
 @pytest.mark.parametrize(("denied", "states"), [(2, ["started", "ok"]), (3, ["failed"])])

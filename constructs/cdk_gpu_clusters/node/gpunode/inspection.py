@@ -72,9 +72,7 @@ def _extend(node: Node, hook: str) -> bool:
 
 
 def _is_suspended(node: Node, group: str) -> bool:
-    answer = node.aws.call(
-        "autoscaling", "describe-auto-scaling-groups", "--auto-scaling-group-names", group
-    )
+    answer = node.aws.call("autoscaling", "describe-auto-scaling-groups", "--auto-scaling-group-names", group)
     groups = (answer or {}).get("AutoScalingGroups", [])
     suspended = {row.get("ProcessName") for found in groups for row in found.get("SuspendedProcesses", [])}
     return "Launch" in suspended
