@@ -24,6 +24,7 @@ NAVIGATION: Sections = {
         "docs/node.md",
         "docs/node-software.md",
         "docs/node-health.md",
+        "docs/metrics.md",
         "docs/topology.md",
         "docs/testing.md",
         "docs/emulator.md",

@@ -18,6 +18,7 @@ from _pages import ROOT, cell, constants_made_by, write_or_check
 PAGE = ROOT / "docs" / "rules.md"
 
 AREAS = {
+    "ALM": "Alarms of fleets",
     "AMI": "Machine images",
     "CAP": "Capacity",
     "CKP": "Checkpoint stores",

@@ -259,7 +259,9 @@ def test_fleets_may_share_a_role_of_the_users_own(site: Site) -> None:
     given = iam.Role.from_role_arn(site.stack, "Given", "arn:aws:iam::123456789012:role/nodes")
     fleet(site, role=role, instance_type="g6.xlarge", alarms=None)
     for name, other in (("Second", role), ("Third", given)):
-        GpuFleet(site.stack, name, vpc=site.vpc, instance_type="g6.xlarge", node_count=1, role=other, alarms=None)
+        GpuFleet(
+            site.stack, name, vpc=site.vpc, instance_type="g6.xlarge", node_count=1, role=other, alarms=None
+        )
     resources = site.resources()
     attached = [p["Properties"]["Roles"] for p in of_type(resources, "AWS::IAM::ManagedPolicy").values()]
     (role_id,) = of_type(resources, "AWS::IAM::Role")

@@ -38,6 +38,7 @@ from cdk_gpu_clusters.inference.scaling import InferenceScaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.node.node_watch import NodeWatch
+from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.inference import DRAIN_MARGIN_SECONDS, check_counts
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
@@ -112,6 +113,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         update_policy: UpdatePolicy = UpdatePolicy.ROLLING,
         watch: NodeWatch | None = None,
         evidence_bucket: s3.IBucket | None = None,
+        alarms: AlarmSettings | None = AlarmSettings(),  # noqa: B008 - frozen
     ) -> None:
         """Define the service.
 
@@ -153,6 +155,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             update_policy: What a new template version does to running nodes; one is replaced at a time if left out.
             watch: How the nodes are watched, as in `GpuFleet`.
             evidence_bucket: Gets a bundle of each node that fails, as in `GpuFleet`.
+            alarms: When the nodes raise alarms, and launching stops, as in `GpuFleet`.
 
         Raises:
             ConfigError: GPU-INF-001 to -023 and -026, and the faults of `GpuFleet`.
@@ -227,6 +230,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             node_files=model_server_files(settings),
             watch=watch,
             evidence_bucket=evidence_bucket,
+            alarms=alarms,
             user_data_parts=[model_server_part(settings)],
             target_groups=[self.load_balancer.target_group],
             update_policy=update_policy,
