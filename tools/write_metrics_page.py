@@ -8,12 +8,8 @@ The table is made from what the node software sends and the constructs read (`gp
 
 from __future__ import annotations
 
-import sys
-
 from _pages import ROOT, cell, write_or_check
-
-sys.path.insert(0, str(ROOT / "constructs" / "cdk_gpu_clusters" / "node"))
-from gpunode.metrics.names import METRICS
+from cdk_gpu_clusters.node.gpunode.metrics.names import METRICS
 
 PAGE = ROOT / "docs" / "metrics.md"
 START = "<!-- Written by tools/write_metrics_page.py from here; do not edit. -->\n"

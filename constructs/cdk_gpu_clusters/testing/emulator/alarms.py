@@ -24,7 +24,7 @@ _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
 }
 _MISSING = {"notBreaching": "OK", "breaching": "ALARM"}
 _STATISTICS: Mapping[str, Callable[[list[float]], float]] = {"Sum": sum, "Minimum": min, "Maximum": max}
-_SIZES = {"GroupDesiredCapacity": 1, "GroupInServiceInstances": 2}
+_SIZES = {"GroupDesiredCapacity": 0, "GroupInServiceInstances": 1}
 _OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -149,7 +149,7 @@ def _sizes(world: World, name: str, column: int, since: datetime) -> list[float]
     group = world.groups.get(name)
     rows = group.sizes if group else []
     earlier = [row for row in rows if row[0] <= since][-1:]
-    return [float(row[column]) for row in [*earlier, *(row for row in rows if row[0] > since)]]
+    return [float(row[1:][column]) for row in [*earlier, *(row for row in rows if row[0] > since)]]
 
 
 def _calculated(node: ast.expr, values: Mapping[str, Any]) -> Any:
