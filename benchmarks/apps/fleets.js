@@ -87,7 +87,7 @@ class Fleet extends Construct {
     const template = this.#launchTemplate({ fabric, placementGroup, reservation, role, logGroup, texts });
     const group = this.#group(template);
     this.#allow(role, group, logGroup);
-    alarms(new Construct(this, "Alarms"), { path: this.node.path, group });
+    alarms(new Construct(this, "Alarms"), { path: this.node.path, group, logGroup });
   }
 
   #launchTemplate({ fabric, placementGroup, reservation, role, logGroup, texts }) {
@@ -235,7 +235,7 @@ const ALARM = {
   treatMissingData: "notBreaching",
 };
 
-function alarms(scope, { path, group }) {
+function alarms(scope, { path, group, logGroup }) {
   for (const [id, [metricName, statistic, threshold, words]] of Object.entries(NODE_ALARMS)) {
     new cloudwatch.CfnAlarm(scope, id, {
       ...ALARM,
@@ -248,10 +248,10 @@ function alarms(scope, { path, group }) {
       threshold,
     });
   }
-  launchStop(scope, { path, groupName: group.ref });
+  launchStop(scope, { path, groupName: group.ref, logGroup });
 }
 
-function launchStop(scope, { path, groupName }) {
+function launchStop(scope, { path, groupName, logGroup }) {
   const alarmName = cdk.Fn.join("-", [cdk.Aws.STACK_NAME, `${path.replaceAll("/", "-")}-LaunchLoop`]);
   const role = new iam.CfnRole(scope, "StopLaunchesRole", {
     assumeRolePolicyDocument: {
@@ -265,7 +265,8 @@ function launchStop(scope, { path, groupName }) {
       ],
     },
   });
-  const machine = stopLaunches(scope, role, alarmName);
+  const machine = stopLaunches(scope, role, alarmName, logGroup);
+  machine.addResourceDependency(stopLaunchesPolicy(scope, role, groupName));
   const targets = (action) => [
     { id: "Stop", input: JSON.stringify({ action, group: groupName }), arn: machine.attrArn, roleArn: role.attrArn },
   ];
@@ -291,20 +292,45 @@ function launchStop(scope, { path, groupName }) {
     state: "ENABLED",
     targets: targets("stop"),
   });
+  new iam.CfnManagedPolicy(scope, "StopLaunchesStartPolicy", {
+    policyDocument: {
+      Version: "2012-10-17",
+      Statement: [
+        { Effect: "Allow", Action: ["cloudwatch:DescribeAlarms"], Resource: alarm.attrArn },
+        { Effect: "Allow", Action: ["states:StartExecution"], Resource: machine.attrArn },
+      ],
+    },
+    roles: [role.ref],
+  });
+}
+
+function stopLaunchesPolicy(scope, role, groupName) {
   const groupArn = cdk.Stack.of(scope).formatArn({
     service: "autoscaling",
     resource: `autoScalingGroup:*:autoScalingGroupName/${groupName}`,
     arnFormat: cdk.ArnFormat.COLON_RESOURCE_NAME,
   });
-  const allowed = {
-    "autoscaling:SuspendProcesses": groupArn,
-    "cloudwatch:DescribeAlarms": alarm.attrArn,
-    "states:StartExecution": machine.attrArn,
-  };
-  new iam.CfnManagedPolicy(scope, "StopLaunchesPolicy", {
+  const anywhere = [
+    "logs:CreateLogDelivery",
+    "logs:DeleteLogDelivery",
+    "logs:DescribeLogGroups",
+    "logs:DescribeResourcePolicies",
+    "logs:GetLogDelivery",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "logs:UpdateLogDelivery",
+    "xray:GetSamplingRules",
+    "xray:GetSamplingTargets",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
+  ];
+  return new iam.CfnManagedPolicy(scope, "StopLaunchesPolicy", {
     policyDocument: {
       Version: "2012-10-17",
-      Statement: Object.entries(allowed).map(([Action, Resource]) => ({ Effect: "Allow", Action, Resource })),
+      Statement: [
+        { Effect: "Allow", Action: ["autoscaling:SuspendProcesses"], Resource: groupArn },
+        { Effect: "Allow", Action: anywhere, Resource: "*" },
+      ],
     },
     roles: [role.ref],
   });
@@ -339,7 +365,7 @@ function launchLoop(scope, { groupName, rule, alarmName }) {
   });
 }
 
-function stopLaunches(scope, role, alarmName) {
+function stopLaunches(scope, role, alarmName, logGroup) {
   const Retry = [{ ErrorEquals: ["States.ALL"], IntervalSeconds: 30, MaxAttempts: 10, BackoffRate: 1 }];
   const sdk = `arn:${cdk.Stack.of(scope).partition}:states:::aws-sdk`;
   const definition = {
@@ -379,6 +405,12 @@ function stopLaunches(scope, role, alarmName) {
     definitionString: JSON.stringify(definition),
     definitionSubstitutions: { Alarm: alarmName },
     roleArn: role.attrArn,
+    loggingConfiguration: {
+      destinations: [{ cloudWatchLogsLogGroup: { logGroupArn: logGroup.logGroupArn } }],
+      includeExecutionData: true,
+      level: "ALL",
+    },
+    tracingConfiguration: { enabled: true },
   });
 }
 

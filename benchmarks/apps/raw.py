@@ -16,6 +16,8 @@ def define(stack: cdk.Stack, resources: dict[str, Any]) -> None:
         made = cdk.CfnResource(stack, name, type=resource["Type"], properties=resource["Properties"])
         if resource.get("DeletionPolicy") == "Delete":
             made.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        if "DependsOn" in resource:
+            made.add_override("DependsOn", resource["DependsOn"])
 
 
 def main() -> None:

@@ -241,7 +241,9 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
             self.cfn_auto_scaling_group.node.add_dependency(self.node_asset.read_policy)
         allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group, evidence=evidence)
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
-        self.alarms: FleetAlarms | None = raise_alarms(self, plan, alarms, group_name=self.fleet_name)
+        self.alarms: FleetAlarms | None = raise_alarms(
+            self, plan, alarms, group_name=self.fleet_name, log_group=self.log_group
+        )
 
     @property
     def fleet_name(self) -> str:

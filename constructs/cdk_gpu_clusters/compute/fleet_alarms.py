@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import SILENT_ALARM, named_resource
@@ -63,6 +64,7 @@ class FleetAlarms:
         *,
         fleet: str,
         group_name: str,
+        log_group: logs.ILogGroup,
         has_gpus: bool,
         ready_timeout_seconds: int,
         settings: AlarmSettings,
@@ -74,6 +76,7 @@ class FleetAlarms:
             construct_id: Id in the scope, of what holds the alarms.
             fleet: Name of the fleet in the metrics of its nodes.
             group_name: Name of the Auto Scaling group.
+            log_group: Where the state machine logs.
             has_gpus: Whether the nodes have GPUs of NVIDIA, which Xids and idle time are told of.
             ready_timeout_seconds: How long a boot may take.
             settings: When they are raised.
@@ -84,6 +87,7 @@ class FleetAlarms:
             fleet=fleet,
             group_name=group_name,
             group_arn=group_arn,
+            log_group_arn=log_group.log_group_arn,
             partition=partition_of(stack_of(scope)),
             launches_per_node=settings.abandoned_launches_per_node,
             window_minutes=window,
@@ -95,7 +99,7 @@ class FleetAlarms:
         self._resources = define_resources(scope, construct_id, {**alarms, **stop.resources()})
         accepted = SILENT_ALARM.with_details()
         if settings.suspends_launching:
-            accepted += STOPPING.with_details(named_resource(scope, group_arn))
+            accepted += STOPPING.with_details("Resource::*", named_resource(scope, group_arn))
         accepted.at(self._resources)
 
     def cfn_alarm(self, name: str) -> cloudwatch.CfnAlarm:
@@ -202,7 +206,12 @@ def inspection_seconds(scope: Construct, plan: FleetPlan, settings: AlarmSetting
 
 
 def raise_alarms(
-    fleet: ClusterConstruct, plan: FleetPlan, settings: AlarmSettings | None, *, group_name: str
+    fleet: ClusterConstruct,
+    plan: FleetPlan,
+    settings: AlarmSettings | None,
+    *,
+    group_name: str,
+    log_group: logs.ILogGroup,
 ) -> FleetAlarms | None:
     """Give a fleet its alarms, if it has any.
 
@@ -211,6 +220,7 @@ def raise_alarms(
         plan: What was decided about it.
         settings: When it raises alarms.
         group_name: Name of its Auto Scaling group.
+        log_group: Its log group.
     """
     if settings is None:
         return None
@@ -220,6 +230,7 @@ def raise_alarms(
         "Alarms",
         fleet=path_of(fleet),
         group_name=group_name,
+        log_group=log_group,
         has_gpus=accelerator is not None and accelerator.kind == "gpu",
         ready_timeout_seconds=plan.ready_timeout_seconds,
         settings=settings,

@@ -25,12 +25,29 @@ from cdk_gpu_clusters._accepted import AcceptedFinding
 Resources = dict[str, dict[str, Any]]
 
 ALARM = "LaunchLoop"
-_RULE, _ALARM_RULE, _MACHINE, _ROLE, _POLICY = (
-    "AbandonedLaunch",
-    "LaunchLoopRaised",
+_RULE, _ALARM_RULE = "AbandonedLaunch", "LaunchLoopRaised"
+_MACHINE, _ROLE, _POLICY, _START_POLICY = (
     "StopLaunches",
     "StopLaunchesRole",
     "StopLaunchesPolicy",
+    "StopLaunchesStartPolicy",
+)
+# What CDK 2.275 allows state machines that log and are traced.
+_LOG_DELIVERY = (
+    "logs:CreateLogDelivery",
+    "logs:DeleteLogDelivery",
+    "logs:DescribeLogGroups",
+    "logs:DescribeResourcePolicies",
+    "logs:GetLogDelivery",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "logs:UpdateLogDelivery",
+)
+_TRACES = (
+    "xray:GetSamplingRules",
+    "xray:GetSamplingTargets",
+    "xray:PutTelemetryRecords",
+    "xray:PutTraceSegments",
 )
 # Of the 255 characters of an alarm's name, beside the 128 of a stack's.
 _LONGEST_NAME = 100
@@ -38,9 +55,9 @@ _LONGEST_NAME = 100
 _RETRY = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 30, "MaxAttempts": 10, "BackoffRate": 1}
 
 STOPPING = AcceptedFinding(
-    cause="`GpuFleet`: state machine that suspends launching",
-    reason="It makes two calls, which CloudTrail records; the ARN of the group holds an id that only EC2 knows.",
-    aws_solutions=("IAM5", "SF1", "SF2"),
+    cause="`GpuFleet`: policy of the state machine that suspends launching",
+    reason="Log delivery and tracing have no resource level; the ARN of the group holds an id that only EC2 knows.",
+    aws_solutions=("IAM5",),
 )
 
 
@@ -52,6 +69,7 @@ class LaunchStop:
         fleet: Path of the fleet.
         group_name: Name of the group; a token.
         group_arn: Its ARN.
+        log_group_arn: Where the state machine logs.
         partition: Partition of the stack.
         launches_per_node: Abandoned launches for each node that the group is short of.
         window_minutes: Within which time.
@@ -62,6 +80,7 @@ class LaunchStop:
     fleet: str
     group_name: str
     group_arn: str
+    log_group_arn: str
     partition: str
     launches_per_node: int
     window_minutes: int
@@ -78,7 +97,12 @@ class LaunchStop:
             _ALARM_RULE: self._alarm_rule(),
             _MACHINE: self._machine(),
             _ROLE: _role(),
-            _POLICY: self._policy(),
+            # Two: the machine is not made before it may log, and who starts it must know it.
+            _POLICY: _policy(*self._permissions()),
+            _START_POLICY: _policy(
+                _allow({"Fn::GetAtt": [ALARM, "Arn"]}, "cloudwatch:DescribeAlarms"),
+                _allow({"Fn::GetAtt": [_MACHINE, "Arn"]}, "states:StartExecution"),
+            ),
         }
 
     @property
@@ -185,23 +209,25 @@ class LaunchStop:
             "DefinitionString": json.dumps(definition, separators=(",", ":")),
             "DefinitionSubstitutions": {"Alarm": self._alarm_name},
             "RoleArn": {"Fn::GetAtt": [_ROLE, "Arn"]},
+            "LoggingConfiguration": {
+                "Destinations": [{"CloudWatchLogsLogGroup": {"LogGroupArn": self.log_group_arn}}],
+                "IncludeExecutionData": True,
+                "Level": "ALL",
+            },
+            "TracingConfiguration": {"Enabled": True},
         }
-        return {"Type": "AWS::StepFunctions::StateMachine", "Properties": properties}
+        return {
+            "Type": "AWS::StepFunctions::StateMachine",
+            "DependsOn": [_POLICY],
+            "Properties": properties,
+        }
 
-    def _policy(self) -> dict[str, Any]:
-        allowed = {
-            "autoscaling:SuspendProcesses": self.group_arn,
-            "cloudwatch:DescribeAlarms": {"Fn::GetAtt": [ALARM, "Arn"]},
-            "states:StartExecution": {"Fn::GetAtt": [_MACHINE, "Arn"]},
-        }
-        statements = [
-            {"Effect": "Allow", "Action": action, "Resource": resource}
-            for action, resource in allowed.items()
+    def _permissions(self) -> list[dict[str, Any]]:
+        return [
+            _allow(self.group_arn, "autoscaling:SuspendProcesses"),
+            # Neither has a resource level (Step Functions developer guide, "Logging" and "AWS X-Ray").
+            _allow("*", *_LOG_DELIVERY, *_TRACES),
         ]
-        document = {"Version": "2012-10-17", "Statement": statements}
-        # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
-        properties = {"PolicyDocument": document, "Roles": [{"Ref": _ROLE}]}
-        return {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
 
 
 def _event_rule(
@@ -219,3 +245,14 @@ def _role() -> dict[str, Any]:
     statement = {"Effect": "Allow", "Principal": services, "Action": "sts:AssumeRole"}
     document = {"Version": "2012-10-17", "Statement": [statement]}
     return {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": document}}
+
+
+def _allow(resource: Any, *actions: str) -> dict[str, Any]:
+    return {"Effect": "Allow", "Action": list(actions), "Resource": resource}
+
+
+def _policy(*statements: dict[str, Any]) -> dict[str, Any]:
+    # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
+    document = {"Version": "2012-10-17", "Statement": list(statements)}
+    properties = {"PolicyDocument": document, "Roles": [{"Ref": _ROLE}]}
+    return {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
