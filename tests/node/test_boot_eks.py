@@ -30,7 +30,7 @@ def test_kubelet_starts_on_a_ready_node_and_again_after_a_reboot(lab: Lab) -> No
         node.ready()
         node.eventually(lambda: len(seen_by(node, "kubelet")) == 2)
         assert [text.split(",")[0] for text in seen_by(node, "kubelet")] == ["kubelet sees 2 MIG devices"] * 2
-        assert node.run("systemctl is-active gpu-node-watch", check=False).stdout == "active\n"
+        node.eventually(lambda: node.unit("gpu-node-watch", "ActiveState") == "active")
 
 
 def test_kubelet_never_starts_where_the_gpus_are_not_split(lab: Lab) -> None:

@@ -31,11 +31,17 @@ def chat(site: Site) -> InferenceFleet:
     )  # fmt: skip
 
 
-def test_one_model_server_answers_on_each_mig_slice(lab: Lab) -> None:
+def test_one_model_server_answers_on_each_mig_slice_and_what_systemd_and_cloud_init_read_is_without_fault(
+    lab: Lab,
+) -> None:
+    """The node has every unit of the library; something wrong is found beside them."""
     with (
         local_disks(lab.directory()) as disks,
         lab.node(chat, gpu="H100-80GB", gpu_count=1, binds=disks) as node,
     ):
+        node.write("/root/config", _cloud_config(node))
+        node.write("/root/wrong-config", "#cloud-config\nbootcmd: [{}]\n")
+        node.write("/etc/systemd/system/wrong.service", "[Service]\nExecStart=/usr/bin/true\nRestrat=no\n")
         node.power_on()
         node.ready()
         node.in_service()
@@ -43,26 +49,15 @@ def test_one_model_server_answers_on_each_mig_slice(lab: Lab) -> None:
         slices = {found[0] for one in answers if (found := re.findall(r"device=(MIG-[0-9-]+)", one))}
         assert slices == {f"MIG-0-{number}" for number in range(COUNT)}
         assert node.sightings()["docker"].startswith(f"{COUNT} MIG devices")
-
-
-def test_systemd_and_cloud_init_find_no_fault_in_what_they_read(lab: Lab) -> None:
-    """All units of the library and all cloud-config parts are there; something wrong is found."""
-    with (
-        local_disks(lab.directory()) as disks,
-        lab.node(chat, gpu="H100-80GB", gpu_count=1, binds=disks) as node,
-    ):
-        parts = email.message_from_string(node.metadata.user_data).walk()
-        (config,) = [
-            str(part.get_payload()) for part in parts if part.get_content_type() == "text/cloud-config"
-        ]
-        node.write("/root/config", config)
-        node.write("/root/wrong-config", "#cloud-config\nbootcmd: [{}]\n")
-        node.write("/etc/systemd/system/wrong.service", "[Service]\nExecStart=/usr/bin/true\nRestrat=no\n")
-        node.power_on()
-        node.ready()
         for verdict in (_cloud_config_faults, _unit_faults):
             assert verdict(node, wrong=False) == ""
             assert verdict(node, wrong=True) != ""
+
+
+def _cloud_config(node: Node) -> str:
+    parts = email.message_from_string(node.metadata.user_data).walk()
+    (config,) = [str(part.get_payload()) for part in parts if part.get_content_type() == "text/cloud-config"]
+    return config
 
 
 def _cloud_config_faults(node: Node, *, wrong: bool) -> str:

@@ -101,9 +101,3 @@ def test_of_two_local_disks_one_with_data_keeps_both_from_being_wiped(lab: Lab) 
             assert node.failure().startswith(f"disks: {used} holds ext4 and is not wiped")
         assert subprocess.run(["blkid", blank], check=False, capture_output=True).returncode == 2
         assert subprocess.run(["blkid", used], check=False, capture_output=True).returncode == 0
-
-
-def test_a_missing_local_disk_ends_the_launch(lab: Lab) -> None:
-    with lab.node(fleet("g6.xlarge", scratch=True), **L4) as node:
-        node.power_on()
-        assert node.failure() == "disks: 0 of 1 local disks are there"
