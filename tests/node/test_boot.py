@@ -8,7 +8,7 @@ import time
 import pytest
 from aws_cdk import aws_s3 as s3
 
-from cdk_gpu_clusters import GpuFleet, NodeFile, UserPart
+from cdk_gpu_clusters import NodeFile, UserPart
 from nodebox.lab import Lab, fleet
 from sites import Site
 
@@ -67,7 +67,7 @@ def test_a_driver_that_never_comes_ends_the_launch_with_the_reason_logged_before
 
 
 def test_a_lost_gpu_ends_the_launch_with_its_evidence_kept_before(lab: Lab) -> None:
-    def build(site: Site) -> GpuFleet:
+    def build(site: Site) -> object:
         return fleet("g6.12xlarge", evidence_bucket=s3.Bucket(site.stack, "Evidence"))(site)
 
     with lab.node(build, gpu="L4", gpu_count=3) as node:

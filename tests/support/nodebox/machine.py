@@ -22,13 +22,14 @@ from nodebox.namespace import NetworkNamespace
 
 #: How systemd-nspawn says, with --keep-unit, that the system inside wants to reboot.
 _REBOOT = 133
-_CGROUPS = Path("/sys/fs/cgroup")
+# Where processes have a cgroup: unified hosts, and those with systemd's own hierarchies beside the controllers'.
+_CGROUPS = [Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/systemd"), Path("/sys/fs/cgroup/unified")]
 _numbers = itertools.count(1)
 #: A node that reboots more often than this is in a loop.
 _MOST_BOOTS = 4
 # A cgroup of its own: systems that share one would end each other's services.
 _START = """
-for hierarchy in /sys/fs/cgroup /sys/fs/cgroup/systemd /sys/fs/cgroup/unified; do
+for hierarchy in {cgroups}; do
   [ -e $hierarchy/cgroup.procs ] || continue
   mkdir -p $hierarchy/{name}
   echo 0 >$hierarchy/{name}/cgroup.procs
@@ -186,6 +187,7 @@ class Machine:
             name=self.name,
             lower=":".join(map(str, self._layers)),
             directory=self._directory,
+            cgroups=" ".join(map(str, _CGROUPS)),
             network=self.network.path,
             options=shlex.join(f"--bind={source}:{place}" for place, source in self._binds.items()),
             variables=shlex.join(f"systemd.setenv={name}={value}" for name, value in self._variables.items()),
@@ -200,21 +202,23 @@ class Machine:
 
 def remove_leftovers() -> None:
     """Remove what machines of killed runs have left in the kernel."""
-    names = {path.name for path in _CGROUPS.glob("**/nodebox-*-*")}
+    names = {name for top in _CGROUPS if top.exists() for name in os.listdir(top)}  # noqa: PTH208 - names are wanted
     for name in names:
-        if not Path("/proc", name.split("-")[1]).exists():
+        if name.startswith("nodebox-") and not Path("/proc", name.split("-")[1]).exists():
             _remove_cgroups(name)
 
 
 def _remove_cgroups(name: str) -> None:
-    for top in _CGROUPS.glob(f"**/{name}"):
-        for directory, _, _ in os.walk(top, topdown=False):
+    for top in _CGROUPS:
+        for directory, _, _ in os.walk(top / name, topdown=False):
             _remove(Path(directory))
 
 
 def _remove(cgroup: Path) -> None:
-    # Its last processes may still be about to end.
+    # Its last processes may still be about to end. Another run may remove it too.
     for _ in range(50):
+        if not cgroup.exists():
+            return
         with suppress(OSError):
             cgroup.rmdir()
             return
