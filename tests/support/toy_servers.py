@@ -75,10 +75,13 @@ class ToyServers:
                 writer.transport.abort()
 
     async def _stop_tasks(self) -> None:
+        # A connection that was accepted just now has a task that has not begun: cancelled, it would not close it.
+        await asyncio.sleep(0.05)
         tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.05)  # transports close in a later turn of the loop
 
     def _handler(self, index: int) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
