@@ -80,6 +80,26 @@ def test_a_lost_gpu_ends_the_launch_with_its_evidence_kept_before(lab: Lab) -> N
         assert files["nvidia-smi-q.txt"].count("GPU 00000000:") == 3
 
 
+def test_after_three_failed_launches_the_next_node_that_fails_is_kept_and_no_other_is_launched(
+    lab: Lab,
+) -> None:
+    deployed = lab.cloud.deploy(fleet("g6.12xlarge"))
+    for _ in range(3):
+        assert deployed.launches()
+        deployed.abandon()
+    with lab.instance(deployed, gpu="L4", gpu_count=3) as node:
+        assert not deployed.launches()
+        node.power_on(uptime_seconds=1490)
+        assert node.failure() == "driver: 3 of 4 GPUs answer"
+        (kept,) = node.eventually(
+            lambda: [reason for stage, _, reason in node.events("gpu-node-boot") if stage == "inspection"]
+        )
+        assert f"aws ssm start-session --region us-east-1 --target {node.instance_id}" in kept
+        assert deployed.states() == {node.instance_id: "Pending:Wait"}
+        deployed.resume_launches()
+        assert node.abandoned() == "driver: 3 of 4 GPUs answer"
+
+
 def test_too_few_efa_devices_end_the_launch(lab: Lab) -> None:
     with lab.node(fleet("p5.48xlarge"), efa_count=31) as node:
         node.power_on(uptime_seconds=1490)

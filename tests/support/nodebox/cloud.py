@@ -95,6 +95,7 @@ class Fleet:
     def __init__(self, account: Emulator, stack_name: str, assets: list[dict[str, str]]) -> None:
         self._account, self.stack_name = account, stack_name
         self._assets = assets
+        self._scaling = account.client("autoscaling")
 
     def launching(self) -> str:
         """The instance that waits for its launching hook."""
@@ -103,10 +104,25 @@ class Fleet:
 
     def states(self) -> dict[str, str]:
         """Lifecycle states by instance."""
-        groups = self._account.client("autoscaling").describe_auto_scaling_groups(
-            AutoScalingGroupNames=[self._id("AWS::AutoScaling::AutoScalingGroup")]
-        )["AutoScalingGroups"]
-        return {one["InstanceId"]: one["LifecycleState"] for group in groups for one in group["Instances"]}
+        return {one["InstanceId"]: one["LifecycleState"] for one in self._group()["Instances"]}
+
+    def launches(self) -> bool:
+        """Whether the group may launch instances."""
+        return "Launch" not in [one["ProcessName"] for one in self._group()["SuspendedProcesses"]]
+
+    def resume_launches(self) -> None:
+        """What a person does once the fault is gone."""
+        group = self._group()["AutoScalingGroupName"]
+        self._scaling.resume_processes(AutoScalingGroupName=group, ScalingProcesses=["Launch"])
+
+    def abandon(self) -> None:
+        """What a node does whose boot fails, without booting it."""
+        self._scaling.complete_lifecycle_action(
+            AutoScalingGroupName=self._group()["AutoScalingGroupName"],
+            LifecycleHookName="node-ready",
+            InstanceId=self.launching(),
+            LifecycleActionResult="ABANDON",
+        )
 
     def user_data(self) -> str:
         """What the next instance is launched with."""
@@ -132,9 +148,11 @@ class Fleet:
 
     def replace_all(self) -> None:
         """End all instances, and let the group launch one."""
-        scaling, group = self._account.client("autoscaling"), self._id("AWS::AutoScaling::AutoScalingGroup")
+        group = self._group()["AutoScalingGroupName"]
         for nodes in (0, 1):
-            scaling.update_auto_scaling_group(AutoScalingGroupName=group, MinSize=0, DesiredCapacity=nodes)
+            self._scaling.update_auto_scaling_group(
+                AutoScalingGroupName=group, MinSize=0, DesiredCapacity=nodes
+            )
 
     def overwrite_assets(self, content: bytes | None) -> None:
         """Put other bytes in the place of its files in S3; None deletes them."""
@@ -144,6 +162,13 @@ class Fleet:
                 s3.delete_object(**place)
             else:
                 s3.put_object(**place, Body=content)
+
+    def _group(self) -> dict[str, Any]:
+        name = self._id("AWS::AutoScaling::AutoScalingGroup")
+        (group,) = self._scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])[
+            "AutoScalingGroups"
+        ]
+        return dict(group)
 
     def _id(self, resource_type: str) -> str:
         """Physical id of the stack's one resource of a type."""
