@@ -13,7 +13,7 @@ from cdk_gpu_clusters.node.gpunode.drain.service import drain
 from services.slurm import Slurm
 from watched_node import WatchedNode
 
-# A busy machine starts jobs too late for slurmd, which then puts them back into the queue.
+# Beside other tests, in a process of a parallel runner, slurmd was seen to put its jobs back into the queue.
 pytestmark = pytest.mark.alone
 
 
