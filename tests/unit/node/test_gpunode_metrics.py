@@ -14,6 +14,7 @@ from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.cli import main
 from cdk_gpu_clusters.node.gpunode.events import Events
 from cdk_gpu_clusters.node.gpunode.metadata import Metadata
+from cdk_gpu_clusters.node.gpunode.metrics import collect
 from cdk_gpu_clusters.node.gpunode.metrics.collect import measure
 from cdk_gpu_clusters.node.gpunode.metrics.names import (
     EFA_RECEIVED,
@@ -242,7 +243,7 @@ def test_a_broken_reader_takes_only_its_own_metrics_away(
     def broken() -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr("cdk_gpu_clusters.node.gpunode.metrics.collect.efa_counters", broken)
+    monkeypatch.setattr(collect, "efa_counters", broken)
     node.works(5)
     assert node.measure()["GpuUtilization"] == 5
 
