@@ -15,7 +15,12 @@ from cdk_gpu_clusters.catalogue.instances import (
     NetworkCard,
     UltraServer,
 )
-from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_types, name_only_types
+from cdk_gpu_clusters.catalogue.lookup import (
+    instance_type,
+    instance_type_names,
+    instance_types,
+    name_only_types,
+)
 
 __all__ = [
     "Accelerator",
@@ -28,6 +33,7 @@ __all__ = [
     "NetworkCard",
     "UltraServer",
     "instance_type",
+    "instance_type_names",
     "instance_types",
     "name_only_types",
 ]

@@ -56,10 +56,20 @@ def instance_types() -> Mapping[str, InstanceType]:
     return _all_records()
 
 
+def instance_type_names() -> frozenset[str]:
+    """The names of every instance type of the catalogue, without their records."""
+    return _names()
+
+
 def name_only_types() -> Mapping[str, str]:
     """Types that sources name without giving numbers, each with the reason why it cannot be used yet."""
     names: dict[str, str] = read_json("instance_facts.json")["name_only_types"]
     return MappingProxyType(names)
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(_rows())
 
 
 @cache

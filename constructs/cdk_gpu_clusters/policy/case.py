@@ -1,0 +1,127 @@
+"""A template in one case: every choice made that a check has asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from cdk_gpu_clusters.policy.choices import Choices, Undecidable
+from cdk_gpu_clusters.policy.conditions import holds
+from cdk_gpu_clusters.policy.resolved import Reference
+from cdk_gpu_clusters.policy.template import Template
+from cdk_gpu_clusters.policy.value import Value
+
+T = TypeVar("T")
+
+
+class Case:
+    """What checks look at: the resources that exist in one case.
+
+    Attributes:
+        template: The template.
+        choices: What is decided in this case.
+    """
+
+    def __init__(self, template: Template, choices: Choices) -> None:
+        self.template = template
+        self.choices = choices
+        self._resources: dict[str, Resource | None] = {}
+        self._answers: dict[Callable[..., Any], Any] = {}
+
+    def resources(self, *resource_types: str) -> list[Resource]:
+        """The resources of some types, such as `AWS::EC2::Subnet`, that exist in this case."""
+        return [
+            resource
+            for resource_type in resource_types
+            for logical_id in self.template.logical_ids(resource_type)
+            if (resource := self.resource(logical_id)) is not None
+        ]
+
+    def resource(self, logical_id: str) -> Resource | None:
+        """A resource by its logical id; None if there is none, or its condition does not hold."""
+        if logical_id not in self._resources:
+            self._resources[logical_id] = self._made(logical_id)
+        return self._resources[logical_id]
+
+    def _made(self, logical_id: str) -> Resource | None:
+        raw = self.template.resources.get(logical_id)
+        if raw is None:
+            return None
+        if (condition := raw.get("Condition")) is not None:
+            try:
+                if not holds(self, condition):
+                    return None
+            except Undecidable as unclear:
+                raise Undecidable(unclear.reason, ("Resources", logical_id, "Condition")) from None
+        return Resource(self, logical_id)
+
+    def once(self, question: Callable[[Case], T]) -> T:
+        """The answer to a question about the template, asked once a case.
+
+        Args:
+            question: A function at the top level of a module, whose answer never changes.
+        """
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        found: T = self._answers[question]
+        return found
+
+
+class Resource:
+    """A resource of the template, in one case.
+
+    Attributes:
+        case: The case.
+        logical_id: Its logical id.
+        type: Such as `AWS::EC2::LaunchTemplate`.
+        path: Where it stands in the template.
+        properties: Its properties.
+    """
+
+    def __init__(self, case: Case, logical_id: str) -> None:
+        self.case = case
+        self.logical_id = logical_id
+        self.path = ("Resources", logical_id)
+        self._raw = case.template.resources[logical_id]
+        self.type: str = self._raw["Type"]
+        self.properties = self.attribute("Properties")
+        self._answers: dict[Callable[..., Any], Any] = {}
+
+    def get(self, *keys: str | int) -> Value:
+        """A property: `get("LaunchTemplateData", "ImageId")`."""
+        return self.properties.get(*keys)
+
+    def attribute(self, name: str) -> Value:
+        """What stands beside the properties: `DeletionPolicy`, `UpdatePolicy` and such."""
+        return Value(self.case, self._raw.get(name), (*self.path, name))
+
+    def once(self, question: Callable[[Resource], T]) -> T:
+        """The answer to a question about the resource, asked once a case: rules share what is costly to find.
+
+        Args:
+            question: A function at the top level of a module, whose answer never changes.
+        """
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        found: T = self._answers[question]
+        return found
+
+    def is_target_of(self, value: Value) -> bool:
+        """Whether a value refers to this resource."""
+        reference = value.reference
+        return reference is not None and reference.logical_id == self.logical_id
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resource) and self.logical_id == other.logical_id
+
+    def __hash__(self) -> int:
+        return hash(self.logical_id)
+
+    def __repr__(self) -> str:
+        return f"{self.type} {self.logical_id}"
+
+
+def target_of(value: Value) -> Resource | None:
+    """The resource that a value refers to, by `Ref` or `Fn::GetAtt`; None if it refers to none of the template."""
+    reference: Reference | None = value.reference
+    return value.case.resource(reference.logical_id) if reference else None

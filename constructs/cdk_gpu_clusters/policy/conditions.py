@@ -1,0 +1,93 @@
+"""Whether a condition of a template holds in a case.
+
+A comparison with a parameter is decided by a choice of the parameter's value, so that conditions on the same parameter
+never contradict each other, and `Ref` gives that value in the branch. Its default does not decide a condition: the
+author wrote the other branch to be used.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from cdk_gpu_clusters.policy.choices import Choice, Fork, Undecidable
+from cdk_gpu_clusters.policy.parameters import is_parameter, possible_values
+from cdk_gpu_clusters.policy.resolved import text_of
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.policy.case import Case
+
+
+def holds(case: Case, name: Any, *, above: tuple[str, ...] = ()) -> bool:
+    """Whether the condition of a name holds.
+
+    Args:
+        case: The case.
+        name: Its name.
+        above: Conditions that are asked for because of each other.
+
+    Raises:
+        Fork: If the case does not decide it.
+        Undecidable: If there is none of that name, or it is malformed.
+    """
+    if not isinstance(name, str) or name not in case.template.conditions:
+        raise Undecidable(f"there is no condition {name!r}")
+    if name in above:
+        raise Undecidable(f"condition {name} needs itself: {' -> '.join((*above, name))}")
+    return _holds(case, case.template.conditions[name], (*above, name))
+
+
+def _holds(case: Case, condition: Any, above: tuple[str, ...]) -> bool:
+    match condition:
+        case {"Condition": name, **rest} if not rest:
+            return holds(case, name, above=above)
+        case {"Fn::Not": [operand]}:
+            return not _holds(case, operand, above)
+        case {"Fn::And": [*operands]}:
+            return all(_holds(case, operand, above) for operand in operands)
+        case {"Fn::Or": [*operands]}:
+            return any(_holds(case, operand, above) for operand in operands)
+        case {"Fn::Equals": [left, right]}:
+            return _equal(case, left, right)
+    raise Undecidable(f"condition {above[-1]} is malformed")
+
+
+def _equal(case: Case, left: Any, right: Any) -> bool:
+    if _is_literal(left) and _is_literal(right):
+        return text_of(left) == text_of(right)
+    for operand, other in ((left, right), (right, left)):
+        name = operand.get("Ref") if isinstance(operand, dict) else None
+        if isinstance(name, str) and is_parameter(case, name) and _is_literal(other):
+            return _parameter_equals(case, name, text_of(other))
+    return _free(case, json.dumps([left, right], sort_keys=True, default=str))
+
+
+def _is_literal(value: Any) -> bool:
+    return isinstance(value, str | int | float) and "{{resolve:" not in text_of(value)
+
+
+def _parameter_equals(case: Case, name: str, literal: str) -> bool:
+    choice = case.choices.get(name, Choice())
+    if choice.value is not None:
+        return choice.value == literal
+    if literal in choice.excluded:
+        return False
+    if name == "AWS::Region" and case.template.region:
+        return case.template.region == literal
+    left = possible_values(case, name)
+    if left is not None and (literal not in left or left == [literal]):
+        return literal in left
+    other = Choice(excluded=choice.excluded | {literal})
+    raise Fork(
+        (case.choices.having(name, Choice(literal)), case.choices.having(name, other)), must_agree=False
+    )
+
+
+def _free(case: Case, comparison: str) -> bool:
+    """A comparison of anything else: it holds, or does not."""
+    choice = case.choices.get(comparison)
+    if choice is not None:
+        return choice.value == "true"
+    raise Fork(
+        tuple(case.choices.having(comparison, Choice(value)) for value in ("true", "false")), must_agree=False
+    )

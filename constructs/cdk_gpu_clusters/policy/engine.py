@@ -1,0 +1,163 @@
+"""Run rules over a template, once for each case that a check tells apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from cdk_gpu_clusters.policy.case import Case
+from cdk_gpu_clusters.policy.choices import Choices, Fork, Undecidable
+from cdk_gpu_clusters.policy.document import Path
+from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, Outcome, TemplateRule, Verdict
+from cdk_gpu_clusters.policy.template import Template
+
+# Six conditions that have nothing to do with each other make 64 cases; a rule meets two or three at a resource.
+_MOST_CASES = 128
+
+
+def judge(template: Template, rules: Iterable[TemplateRule]) -> list[Verdict]:
+    """What the rules say of every resource that they are asked about.
+
+    Args:
+        template: The template.
+        rules: The rules.
+
+    Returns:
+        One verdict for each rule and resource, or several where several things are wrong or undecidable.
+    """
+    return [
+        verdict
+        for cases in [_Cases(template)]
+        for rule in rules
+        for resource_type in rule.on
+        for logical_id in template.logical_ids(resource_type)
+        for verdict in _Question(rule, logical_id, cases).verdicts()
+    ]
+
+
+class _Cases:
+    """The cases of a template; lookups that one rule asked for serve the others."""
+
+    def __init__(self, template: Template) -> None:
+        self._template = template
+        self._made: dict[frozenset[object], Case] = {}
+
+    def case(self, choices: Choices) -> Case:
+        key = frozenset[object](choices.items())
+        if key not in self._made:
+            self._made[key] = Case(self._template, choices)
+        return self._made[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a check says in one case."""
+
+    outcome: Outcome
+    verdicts: tuple[Verdict, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """A case still to be looked at.
+
+    Attributes:
+        choices: Its choices.
+        group: The branches taken; all cases of one group must agree.
+    """
+
+    choices: Choices
+    group: tuple[int, ...] = ()
+
+
+class _Question:
+    """One rule, asked about one resource."""
+
+    def __init__(self, rule: TemplateRule, logical_id: str, cases: _Cases) -> None:
+        self._rule = rule
+        self._logical_id = logical_id
+        self._cases = cases
+        self._path: Path = ("Resources", logical_id)
+
+    def verdicts(self) -> list[Verdict]:
+        groups = self._answers()
+        answers = [self._agreed(group) for group in groups]
+        found = _without_repetition(verdict for answer in answers for verdict in answer.verdicts)
+        if found:
+            return found
+        compliant = any(answer.outcome is Outcome.COMPLIANT for answer in answers)
+        return [self._verdict(Outcome.COMPLIANT if compliant else Outcome.NOT_APPLICABLE)]
+
+    def _answers(self) -> list[list[_Answer]]:
+        """The answers of all cases, by group."""
+        groups: dict[tuple[int, ...], list[_Answer]] = {}
+        pending = [_Branch(Choices())]
+        looked_at = 0
+        while pending:
+            branch = pending.pop()
+            looked_at += 1
+            if looked_at > _MOST_CASES:
+                groups.setdefault((-1,), []).append(
+                    self._undecidable("too many conditions have nothing to do with each other", self._path)
+                )
+                break
+            try:
+                groups.setdefault(branch.group, []).append(self._answer(self._cases.case(branch.choices)))
+            except Fork as fork:
+                pending += [
+                    _Branch(choices, branch.group if fork.must_agree else (*branch.group, number))
+                    for number, choices in enumerate(fork.options)
+                ]
+        return [answers for answers in groups.values() if answers]
+
+    def _answer(self, case: Case) -> _Answer:
+        verdicts: list[Verdict] = []
+        when = str(case.choices)
+        try:
+            resource = case.resource(self._logical_id)
+            if resource is None:
+                return _Answer(Outcome.NOT_APPLICABLE)
+            for fault in self._rule.check(resource):  # what was found before something unclear stays found
+                verdicts.append(self._fault(fault, when))  # noqa: PERF401
+        except NotApplicable:
+            return _Answer(Outcome.NOT_APPLICABLE)
+        except Undecidable as unclear:
+            verdicts += self._undecidable(unclear.reason, unclear.path or self._path, when).verdicts
+        if not verdicts:
+            return _Answer(Outcome.COMPLIANT)
+        return _Answer(verdicts[0].outcome, tuple(verdicts))
+
+    def _agreed(self, answers: list[_Answer]) -> _Answer:
+        """The answer of a group: one that all its cases give, or none."""
+        outcomes = {answer.outcome for answer in answers}
+        if len(outcomes) == 1 or outcomes == {Outcome.COMPLIANT, Outcome.NOT_APPLICABLE}:
+            return min(answers, key=lambda answer: len(answer.verdicts))
+        unclear = next(v for answer in answers for v in answer.verdicts)
+        return self._undecidable("the allowed values of a parameter lead to different answers", unclear.path)
+
+    def _undecidable(self, reason: str, path: Path, when: str = "") -> _Answer:
+        verdict = self._verdict(Outcome.UNDECIDABLE, path=path, reason=reason, when=when)
+        return _Answer(Outcome.UNDECIDABLE, (verdict,))
+
+    def _fault(self, fault: Fault, when: str) -> Verdict:
+        return self._verdict(
+            Outcome.NOT_COMPLIANT, path=fault.at.path, finding=self._rule.finding(fault), when=when
+        )
+
+    def _verdict(self, outcome: Outcome, **said: object) -> Verdict:
+        return Verdict(
+            rule=self._rule, outcome=outcome, resource=self._logical_id, **{"path": self._path, **said}
+        )  # type: ignore[arg-type]
+
+
+def _without_repetition(verdicts: Iterable[Verdict]) -> list[Verdict]:
+    """The same thing, said of several cases, once."""
+    kept: dict[object, Verdict] = {}
+    for verdict in verdicts:
+        kept.setdefault((verdict.outcome, verdict.path, verdict.finding, verdict.reason), verdict)
+    return list(kept.values())
+
+
+def not_compliant(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+    """The faults among the verdicts that nobody acknowledged."""
+    return (v for v in verdicts if v.outcome is Outcome.NOT_COMPLIANT and not v.acknowledged)

@@ -1,0 +1,73 @@
+"""Values of parameters: a default is the value; without one, all allowed values must lead to the same answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cdk_gpu_clusters.policy.choices import Choice, Fork
+from cdk_gpu_clusters.policy.resolved import Resolved, Unknown, text_of
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.policy.case import Case
+
+# More allowed values than that (all zones, all types) are not gone through.
+_MOST_ALLOWED_VALUES = 24
+
+
+def is_parameter(case: Case, name: str) -> bool:
+    """Whether a name is that of a parameter, or of a pseudo parameter such as `AWS::Region`."""
+    return name in case.template.parameters or name.startswith("AWS::")
+
+
+def parameter_value(case: Case, name: str) -> Resolved:
+    """The value of a parameter in a case.
+
+    Raises:
+        Fork: If it has allowed values only.
+    """
+    choice = case.choices.get(name, Choice())
+    if choice.value is not None:
+        return _typed(_kind(case, name), choice.value)
+    if name.startswith("AWS::"):
+        return _pseudo(case, name)
+    definition = case.template.parameters[name]
+    kind = _kind(case, name)
+    if kind.startswith("AWS::SSM::Parameter::Value"):
+        return Unknown(f"parameter {name} is read from Systems Manager at deployment", f"Ref:{name}")
+    default = definition.get("Default") if isinstance(definition, dict) else None
+    if default is not None and text_of(default) not in choice.excluded:
+        return _typed(kind, text_of(default))
+    left = possible_values(case, name)
+    if left is not None and len(left) == 1:
+        return _typed(kind, left[0])
+    if left is not None and 1 < len(left) <= _MOST_ALLOWED_VALUES:
+        raise Fork(tuple(case.choices.having(name, Choice(value)) for value in left), must_agree=True)
+    said = "is not its default here" if default is not None else "has no default"
+    return Unknown(f"parameter {name} {said}", f"Ref:{name}")
+
+
+def possible_values(case: Case, name: str) -> list[str] | None:
+    """Allowed values of a parameter that are not ruled out; None if any value is allowed."""
+    definition = case.template.parameters.get(name)
+    allowed = definition.get("AllowedValues") if isinstance(definition, dict) else None
+    if not isinstance(allowed, list):
+        return None
+    excluded = case.choices.get(name, Choice()).excluded
+    return [text for value in allowed if (text := text_of(value)) not in excluded]
+
+
+def _kind(case: Case, name: str) -> str:
+    definition = case.template.parameters.get(name)
+    return str(definition.get("Type", "String")) if isinstance(definition, dict) else "String"
+
+
+def _pseudo(case: Case, name: str) -> Resolved:
+    if name == "AWS::Region" and case.template.region:
+        return case.template.region
+    return Unknown(f"{name} is known at deployment only", f"Ref:{name}")
+
+
+def _typed(kind: str, text: str) -> Any:
+    if kind.startswith("List<") or kind == "CommaDelimitedList":
+        return [part.strip() for part in text.split(",")] if text else []
+    return text

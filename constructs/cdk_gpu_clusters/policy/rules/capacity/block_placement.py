@@ -1,0 +1,72 @@
+"""A launch into a Capacity Block names no placement group, nor does the group that launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Severity
+from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, Launch, launch_of
+from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
+from cdk_gpu_clusters.policy.value import Value
+from cdk_gpu_clusters.rules.capacity_checks import BLOCK_WITH_PLACEMENT_GROUP
+
+
+def _check(resource: Resource) -> Iterator[Fault]:
+    launch = launch_of(resource)
+    if launch.data.get("InstanceMarketOptions", "MarketType").text() != "capacity-block":
+        raise NotApplicable
+    for named in _placements(launch):
+        if named.exists:
+            yield Fault(at=named, got=named.identity().removeprefix("="), allowed="none")
+
+
+def _placements(launch: Launch) -> Iterator[Value]:
+    yield launch.data.get("Placement", "GroupName")
+    yield launch.data.get("Placement", "GroupId")
+    for use in launch.uses():
+        if use.resource.type == "AWS::AutoScaling::AutoScalingGroup":
+            yield use.resource.get("PlacementGroup")
+
+
+RULE = TemplateRule(
+    rule=BLOCK_WITH_PLACEMENT_GROUP,
+    severity=Severity.ERROR,
+    cause="a launch into a Capacity Block may not name a placement group",
+    fix="leave the placement group out: the block's instances are already close together",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
+        "LaunchTemplateData/Placement/GroupName",
+        "LaunchTemplateData/Placement/GroupId",
+        "AWS::AutoScaling::AutoScalingGroup/PlacementGroup",
+    ),
+    check=_check,
+    bad="""
+Resources:
+  Close:
+    Type: AWS::EC2::PlacementGroup
+    Properties: {Strategy: cluster}
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: p5.48xlarge
+        InstanceMarketOptions: {MarketType: capacity-block}
+        CapacityReservationSpecification:
+          CapacityReservationTarget: {CapacityReservationId: cr-0123456789abcdef0}
+        Placement: {GroupName: !Ref Close}
+""",
+    good="""
+Resources:
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: p5.48xlarge
+        InstanceMarketOptions: {MarketType: capacity-block}
+        CapacityReservationSpecification:
+          CapacityReservationTarget: {CapacityReservationId: cr-0123456789abcdef0}
+""",
+)

@@ -1,0 +1,177 @@
+"""A template's sections, checked for their shape once, so that nothing behind them meets a wrong type there."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from pathlib import Path as File
+from typing import Any
+
+from cdk_gpu_clusters.policy.cycles import find_cycle
+from cdk_gpu_clusters.policy.document import MAX_BYTES, Document, Path, Place, UnusableTemplate, no_places
+from cdk_gpu_clusters.policy.json_text import read_json_text
+
+Json = Mapping[str, Any]
+_SECTIONS = ("Parameters", "Mappings", "Conditions", "Resources")
+_KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "a truth value", type(None): "nothing"}
+
+
+class Template:
+    """One CloudFormation template.
+
+    Attributes:
+        name: Its file, or another name to show.
+        parameters: The section of that name, as the three below.
+        mappings: See above.
+        conditions: See above.
+        resources: See above; loops (`Fn::ForEach`) and other transforms stand in `unread` instead.
+        unread: Keys of the resource section that only a transform of CloudFormation's can read.
+        region: The Region that it is for, if known.
+    """
+
+    def __init__(self, document: Document, *, name: str = "template", region: str | None = None) -> None:
+        """Check the shape of every section.
+
+        Raises:
+            UnusableTemplate: If it is no template, or CloudFormation would refuse it as a whole.
+        """
+        self.name = name
+        self.region = region
+        self._locate = document.locate
+        sections = _sections(document.data)
+        self.parameters: Json = sections["Parameters"]
+        self.mappings: Json = sections["Mappings"]
+        self.conditions: Json = sections["Conditions"]
+        self.unread = tuple(key for key in sections["Resources"] if key.startswith("Fn::"))
+        self.resources: Json = {
+            key: _resource(key, value)
+            for key, value in sections["Resources"].items()
+            if not key.startswith("Fn::")
+        }
+        self._by_type: dict[str, list[str]] = defaultdict(list)
+        for logical_id, resource in self.resources.items():
+            self._by_type[resource["Type"]].append(logical_id)
+        if cycle := find_cycle(self.resources):
+            raise UnusableTemplate(f"circular dependency: {' -> '.join(cycle)}", path=("Resources", cycle[0]))
+
+    @classmethod
+    def of(cls, data: Json, *, name: str = "template", region: str | None = None) -> Template:
+        """A template that is given as values, without places.
+
+        Raises:
+            UnusableTemplate: As the constructor.
+        """
+        return cls(Document(data, no_places), name=name, region=region)
+
+    def logical_ids(self, resource_type: str) -> list[str]:
+        """The resources of a type, in the order of the text."""
+        return self._by_type.get(resource_type, [])
+
+    def place(self, path: Path) -> Place:
+        """Where a path stands in the text."""
+        return self._locate(path)
+
+
+def read_template(file: File, *, name: str | None = None, region: str | None = None) -> Template:
+    """Read a file of JSON or YAML.
+
+    Args:
+        file: The file.
+        name: Name to show; its path by default.
+        region: The Region that it is for, if known.
+
+    Raises:
+        UnusableTemplate: If it cannot be read, or is no template; with its place where there is one.
+    """
+    document = read_document(file)
+    try:
+        return Template(document, name=name or str(file), region=region)
+    except UnusableTemplate as fault:
+        raise UnusableTemplate(fault.cause, fault.place or document.locate(fault.path)) from None
+
+
+def read_document(file: File) -> Document:
+    """Read a file of JSON or YAML as values.
+
+    Raises:
+        UnusableTemplate: If it cannot be read.
+    """
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(MAX_BYTES + 1)
+    except OSError as fault:
+        raise UnusableTemplate(f"cannot be read: {fault.strerror or fault}") from None
+    if len(content) > MAX_BYTES:
+        raise UnusableTemplate("the file is larger than 1 MB, the most that CloudFormation takes")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as fault:
+        line = content.count(b"\n", 0, fault.start) + 1
+        column = fault.start - content.rfind(b"\n", 0, fault.start)
+        raise UnusableTemplate("this is not UTF-8 text", Place(line, column)) from None
+    return read_text(text)
+
+
+def read_text(text: str) -> Document:
+    """Read JSON, or YAML if it does not start as JSON does.
+
+    Raises:
+        UnusableTemplate: If it is neither.
+    """
+    start = text.lstrip()
+    if not start:
+        raise UnusableTemplate("the file is empty")
+    if start[0] in "{[":
+        try:
+            return read_json_text(text)
+        except UnusableTemplate as fault:
+            return _flow_yaml(text, fault)
+    return _read_yaml(text)
+
+
+def _flow_yaml(text: str, fault: UnusableTemplate) -> Document:
+    """YAML may start with a bracket, too; where it is not YAML either, the fault of the JSON is the clearer one."""
+    if "nested" in fault.cause or "twice" in fault.cause:
+        raise fault
+    try:
+        return _read_yaml(text)
+    except UnusableTemplate:
+        raise fault from None
+
+
+def _read_yaml(text: str) -> Document:
+    from cdk_gpu_clusters.policy.yaml_text import read_yaml_text  # only YAML pays for its parser
+
+    return read_yaml_text(text)
+
+
+def _sections(data: Any) -> dict[str, dict[str, Any]]:
+    if not isinstance(data, dict):
+        raise UnusableTemplate(f"this is no CloudFormation template, but {kind_of(data)}")
+    if "Resources" not in data:
+        raise UnusableTemplate("this is no CloudFormation template: it has no Resources")
+    return {name: _mapping(data.get(name, {}), (name,)) for name in _SECTIONS}
+
+
+def _mapping(value: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UnusableTemplate(
+            f"{'/'.join(map(str, path))} must be a mapping, but is {kind_of(value)}", path=path
+        )
+    return value
+
+
+def _resource(logical_id: str, value: Any) -> dict[str, Any]:
+    path = ("Resources", logical_id)
+    resource = _mapping(value, path)
+    if not isinstance(resource.get("Type"), str):
+        raise UnusableTemplate(f"Resources/{logical_id} has no Type", path=path)
+    for key in ("Properties", "Metadata"):
+        if resource.get(key) is not None:
+            _mapping(resource[key], (*path, key))
+    return resource
+
+
+def kind_of(value: Any) -> str:
+    """What a value is, in a user's words."""
+    return next((name for kind, name in _KINDS.items() if isinstance(value, kind)), "a number")

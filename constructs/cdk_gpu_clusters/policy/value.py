@@ -1,0 +1,183 @@
+"""A value of a template, as a check reads it: a question that the template cannot answer ends the check by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cdk_gpu_clusters.policy.choices import Undecidable
+from cdk_gpu_clusters.policy.document import Path
+from cdk_gpu_clusters.policy.intrinsics import resolve, settle
+from cdk_gpu_clusters.policy.resolved import ABSENT, Joined, Reference, Resolved, Unknown, text_of
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.policy.case import Case
+
+# No number of a template is larger; infinity and what is no number are not smaller.
+_MOST = 1e15
+_FLAGS = {"true": True, "false": False}
+
+
+class Value:
+    """One value, with its path.
+
+    `get` and `items` walk down; `text`, `integer`, `number` and `flag` read. What is absent reads as None. What only a
+    deployment knows, or what has another type, raises `Undecidable`, which the engine reports with path and reason.
+    """
+
+    __slots__ = ("_path", "_raw", "_resolved", "case")
+
+    def __init__(self, case: Case, raw: Any, path: Path) -> None:
+        self.case = case
+        self._raw = raw
+        self._path = path
+        self._resolved: Resolved = None
+
+    @property
+    def path(self) -> Path:
+        """Where it stands, with the branch of `Fn::If` that this case takes."""
+        self._read()
+        return self._path
+
+    def _read(self) -> Resolved:
+        if self._resolved is None:
+            try:
+                self._raw, self._path = settle(self.case, self._raw, self._path)
+                self._resolved = resolve(self.case, self._raw)
+            except RecursionError:
+                raise Undecidable("this value needs itself", self._path) from None
+            except Undecidable as unclear:
+                raise Undecidable(unclear.reason, unclear.path or self._path) from None
+        return self._resolved
+
+    def _plain(self) -> Any:
+        """The value if it is known; None if it is absent."""
+        value = self._read()
+        if isinstance(value, Unknown):
+            raise self.undecidable(value.reason)
+        if isinstance(value, Reference):
+            kind = self.case.template.resources[value.logical_id]["Type"]
+            raise self.undecidable(f"{value} is known when the {kind} exists")
+        if isinstance(value, Joined):
+            unknown = next(part for part in value.parts if not isinstance(part, str))
+            raise self.undecidable(f"a part of this text, {unknown}, is known at deployment only")
+        return None if value is ABSENT else value
+
+    def undecidable(self, reason: str) -> Undecidable:
+        """The exception that says that this value leaves the question open; `raise` it."""
+        return Undecidable(reason, self.path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a value, known or not."""
+        return self._read() is not ABSENT
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a value, and the template holds it."""
+        value = self._read()
+        return value is not ABSENT and not isinstance(value, Unknown | Reference | Joined)
+
+    def get(self, *keys: str | int) -> Value:
+        """A value below this one; absent where a key is absent."""
+        value = self
+        for key in keys:
+            value = value._child(key)
+        return value
+
+    def _child(self, key: str | int) -> Value:
+        held = self._plain()
+        if isinstance(key, int):
+            child = held[key] if isinstance(held, list) and key < len(held) else None
+        elif held is not None and not isinstance(held, dict):
+            raise self.undecidable("a mapping belongs here")
+        else:
+            child = held.get(key) if held else None
+        return Value(self.case, child, (*self.path, key))
+
+    def items(self) -> list[Value]:
+        """The items of a list, without those that are `AWS::NoValue`; none if it is absent."""
+        held = self._plain()
+        if held is None:
+            return []
+        if not isinstance(held, list):
+            raise self.undecidable("a list belongs here")
+        items = [Value(self.case, item, (*self.path, index)) for index, item in enumerate(held)]
+        return [item for item in items if item.exists]
+
+    def keys(self) -> list[str]:
+        """The keys of a mapping whose values exist; none if it is absent."""
+        held = self._plain()
+        if held is not None and not isinstance(held, dict):
+            raise self.undecidable("a mapping belongs here")
+        return [key for key in held or {} if self.get(key).exists]
+
+    def text(self) -> str | None:
+        """The text, or a number or truth value as text."""
+        held = self._plain()
+        if isinstance(held, list | dict):
+            raise self.undecidable("a text belongs here")
+        return None if held is None else text_of(held)
+
+    def integer(self) -> int | None:
+        """The whole number; a text of digits is one."""
+        number = self.number()
+        if number is None:
+            return None
+        if number != int(number):
+            raise self.undecidable("a whole number belongs here")
+        return int(number)
+
+    def number(self) -> float | None:
+        """The number; a text of digits is one."""
+        text = self.text()
+        if text is None:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            raise self.undecidable("a number belongs here") from None
+        if not abs(number) < _MOST:
+            raise self.undecidable("a number belongs here")
+        return number
+
+    def flag(self) -> bool | None:
+        """The truth value; `"true"` and `"false"` are ones."""
+        text = self.text()
+        if text is None:
+            return None
+        if text.lower() not in _FLAGS:
+            raise self.undecidable("true or false belongs here")
+        return _FLAGS[text.lower()]
+
+    def template_text(self) -> str | None:
+        """The text with `${Name}` for what only a deployment knows; None if it is absent or nothing of it is known."""
+        held = self._read()
+        if isinstance(held, Joined):
+            return str(held)
+        return text_of(held) if isinstance(held, str | int | float) else None
+
+    @property
+    def reference(self) -> Reference | None:
+        """The resource of this template, or attribute of it, that the value is; None if it is something else."""
+        held = self._read()
+        return held if isinstance(held, Reference) else None
+
+    def identity(self) -> str:
+        """A text that is the same for values that are the same: `=p5.48xlarge`, `Subnet.AvailabilityZone`."""
+        held = self._read()
+        return str(held) if isinstance(held, Reference | Unknown | Joined) else f"={held}"
+
+    def is_same_as(self, other: Value) -> bool:
+        """Whether two values are the same.
+
+        Raises:
+            Undecidable: If they are not the same expression, and one is not known.
+        """
+        if self.identity() == other.identity():
+            return True
+        for value in (self, other):
+            value.text()
+        return False
+
+    def __repr__(self) -> str:
+        return f"{'/'.join(map(str, self._path))}: {self._raw!r}"
