@@ -33,26 +33,14 @@ from cdk_gpu_clusters.compute.launch_template_data import (
 )
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
-from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
+from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
+from cdk_gpu_clusters.rules.launch_template import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE
 
-EFA_WITHOUT_GROUP = define_rule(
-    "GPU-LT-004",
-    "EFA interfaces carry a security group that allows all traffic with itself",
-    source='AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"',
-)
-NO_SECURITY_GROUP = define_rule(
-    "GPU-LT-005", "every interface names its security groups", source="default groups admit what nobody chose"
-)
-SUBNET_IN_TEMPLATE = define_rule(
-    "GPU-LT-006",
-    "the orchestrator, not the launch template, names the subnet",
-    source="Amazon EKS CreateNodegroup reference; EC2 Auto Scaling VPCZoneIdentifier",
-)
 NO_IMAGE = define_rule(
     "GPU-LT-007",
     "A node of a self-managed EKS group boots an image of EKS that its launch template names",

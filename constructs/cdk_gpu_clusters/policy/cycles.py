@@ -22,7 +22,7 @@ def find_cycle(resources: Mapping[str, Any]) -> list[str]:
         for logical_id, resource in resources.items()
     }
     done: set[str] = set()
-    for start in uses:  # noqa: PLC0206 - others are looked up on the way
+    for start in uses:
         if start not in done and (cycle := _walk(start, uses, done)):
             return cycle
     return []

@@ -137,7 +137,7 @@ class Verdict:
     def message(self) -> str:
         """One sentence."""
         if self.finding is None:
-            said = f"cannot tell whether {self.rule.title}: {self.reason}"
+            said = f"cannot be decided: {self.reason} (rule: {self.rule.title})"
         else:
             got = f", got {self.finding.got}" if self.finding.got else ""
             allowed = f"; allowed: {self.finding.allowed}" if self.finding.allowed else ""

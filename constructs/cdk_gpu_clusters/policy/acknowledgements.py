@@ -1,0 +1,118 @@
+"""Faults that somebody accepted, each with a reason: in the template, in a file, or in a CDK app."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+from cdk_gpu_clusters.policy.document import Path, UnusableTemplate, path_text
+from cdk_gpu_clusters.policy.rule import Outcome, Verdict
+from cdk_gpu_clusters.policy.template import Template, kind_of, read_document
+
+#: Key in the `Metadata` of a resource: `cdk_gpu_clusters: {acknowledge: [{id: …, reason: …}]}`.
+METADATA_KEY = "cdk_gpu_clusters"
+# CDK's own name for the path of the construct that a resource comes from.
+_CONSTRUCT_PATH = "aws:cdk:path"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    """A fault that somebody accepted.
+
+    Attributes:
+        id: Id of the rule.
+        reason: Why.
+        resource: Logical id of the resource; every resource by default.
+        construct_path: Path of a construct; the resources of it and below it.
+    """
+
+    id: str
+    reason: str
+    resource: str | None = None
+    construct_path: str | None = None
+
+    def covers(self, verdict: Verdict, construct_path: str) -> bool:
+        """Whether a verdict is what was accepted."""
+        if verdict.rule.id != self.id or self.resource not in (None, verdict.resource):
+            return False
+        own = self.construct_path
+        return own is None or f"{construct_path}/".startswith(f"{own}/") or own == ""
+
+
+def acknowledge(
+    template: Template, verdicts: Iterable[Verdict], given: Sequence[Acknowledgement] = ()
+) -> list[Verdict]:
+    """The verdicts, with what was accepted marked as such.
+
+    Args:
+        template: The template; what its resources accept in their metadata counts, too.
+        verdicts: What the rules say of it.
+        given: What is accepted besides.
+
+    Raises:
+        UnusableTemplate: If metadata accepts something without an id or a reason.
+    """
+    accepted = [*given, *_of_template(template)]
+    return [_marked(template, verdict, accepted) if accepted else verdict for verdict in verdicts]
+
+
+def _marked(template: Template, verdict: Verdict, accepted: Iterable[Acknowledgement]) -> Verdict:
+    if verdict.outcome is not Outcome.NOT_COMPLIANT:
+        return verdict
+    construct_path = construct_path_of(template, verdict.resource)
+    reasons = (one.reason for one in accepted if one.covers(verdict, construct_path))
+    return next((verdict.accepted(reason) for reason in reasons), verdict)
+
+
+def construct_path_of(template: Template, logical_id: str) -> str:
+    """The path of the construct that a resource comes from, as CDK notes it; empty if it does not."""
+    metadata = template.resources[logical_id].get("Metadata") or {}
+    path = metadata.get(_CONSTRUCT_PATH)
+    return path if isinstance(path, str) else ""
+
+
+def _of_template(template: Template) -> Iterator[Acknowledgement]:
+    for logical_id, resource in template.resources.items():
+        own = (resource.get("Metadata") or {}).get(METADATA_KEY)
+        if own is not None:
+            path = ("Resources", logical_id, "Metadata", METADATA_KEY)
+            try:
+                yield from (
+                    Acknowledgement(id=one.id, reason=one.reason, resource=logical_id)
+                    for one in _listed(own, path)
+                )
+            except UnusableTemplate as fault:
+                raise UnusableTemplate(fault.cause, template.place(fault.path)) from None
+
+
+def read_acknowledgements(file: File) -> list[Acknowledgement]:
+    """Read a file that accepts faults: `acknowledge: [{id: GPU-LT-010, resource: Nodes, reason: …}]`.
+
+    Raises:
+        UnusableTemplate: If it cannot be read, or accepts something without an id or a reason.
+    """
+    document = read_document(file)
+    try:
+        return list(_listed(document.data, ()))
+    except UnusableTemplate as fault:
+        raise UnusableTemplate(fault.cause, document.locate(fault.path)) from None
+
+
+def _listed(value: Any, path: Path) -> Iterator[Acknowledgement]:
+    items = value.get("acknowledge") if isinstance(value, dict) else None
+    if not isinstance(items, list):
+        raise UnusableTemplate(
+            f"{path_text(path) or 'the file'} must hold acknowledge, a list, not {kind_of(items)}", path=path
+        )
+    for index, item in enumerate(items):
+        where = (*path, "acknowledge", index)
+        known = item if isinstance(item, dict) else {}
+        texts = {key: known.get(key) for key in ("id", "reason")}
+        if not all(isinstance(text, str) and text.strip() for text in texts.values()):
+            raise UnusableTemplate(f"{path_text(where)} needs an id and a reason", path=where)
+        resource = known.get("resource")
+        yield Acknowledgement(
+            id=known["id"], reason=known["reason"], resource=None if resource is None else str(resource)
+        )

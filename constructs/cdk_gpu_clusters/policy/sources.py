@@ -1,0 +1,92 @@
+"""The templates behind the paths that a user gives: files, or folders that CDK has written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+from cdk_gpu_clusters.policy.acknowledgements import Acknowledgement
+from cdk_gpu_clusters.policy.document import UnusableTemplate
+
+#: Name of the CDK plugin; what CDK acknowledges is `<plugin>::<rule id>`.
+PLUGIN = "GpuClusterRules"
+
+_STACK = "aws:cloudformation:stack"
+_NESTED = "cdk:cloud-assembly"
+# Metadata that `Validations.of(construct).acknowledge(...)` writes.
+_ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A template to read.
+
+    Attributes:
+        file: Its file.
+        region: The Region that it is for, if known.
+        acknowledgements: What its CDK app accepts.
+    """
+
+    file: File
+    region: str | None = None
+    acknowledgements: tuple[Acknowledgement, ...] = ()
+
+
+def sources_of(path: File) -> list[Source]:
+    """The templates of a file, of a `cdk.out` folder, or of a folder with `*.template.json`.
+
+    Raises:
+        UnusableTemplate: If there is none.
+    """
+    if not path.is_dir():
+        return [Source(path)]
+    found = list(_assembly(path)) if (path / "manifest.json").is_file() else []
+    known = {source.file for source in found}
+    found += [Source(file) for file in sorted(path.glob("*.template.json")) if file not in known]
+    if not found:
+        raise UnusableTemplate("the folder holds no *.template.json: give files, or a cdk.out folder")
+    return found
+
+
+def _assembly(folder: File) -> Iterator[Source]:
+    artifacts = _mapping(_read(folder / "manifest.json").get("artifacts"))
+    for artifact in map(_mapping, artifacts.values()):
+        properties = _mapping(artifact.get("properties"))
+        if artifact.get("type") == _NESTED and isinstance(properties.get("directoryName"), str):
+            yield from _assembly(folder / properties["directoryName"])
+        elif artifact.get("type") == _STACK and isinstance(properties.get("templateFile"), str):
+            region = str(artifact.get("environment", "")).rpartition("/")[2]
+            yield Source(
+                folder / properties["templateFile"],
+                None if region in ("", "unknown-region") else region,
+                tuple(_acknowledged(folder, artifact)),
+            )
+
+
+def _acknowledged(folder: File, artifact: dict[str, Any]) -> Iterator[Acknowledgement]:
+    metadata = dict(_mapping(artifact.get("metadata")))
+    if isinstance(file := artifact.get("additionalMetadataFile"), str):
+        metadata |= _read(folder / file)
+    for path, entries in metadata.items():
+        for entry in entries if isinstance(entries, list) else []:
+            if isinstance(entry, dict) and entry.get("type") == _ACKNOWLEDGED:
+                for name, reason in _mapping(entry.get("data")).items():
+                    yield Acknowledgement(
+                        id=name.removeprefix(f"{PLUGIN}::"),
+                        reason=str(reason),
+                        construct_path=path.strip("/"),
+                    )
+
+
+def _read(file: File) -> dict[str, Any]:
+    try:
+        return _mapping(json.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, RecursionError) as fault:
+        raise UnusableTemplate(f"{file.name} cannot be read: {str(fault).splitlines()[0]}") from None
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
