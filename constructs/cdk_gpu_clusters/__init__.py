@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
     from cdk_gpu_clusters.node.settings import UserPart
     from cdk_gpu_clusters.node.storage import checkpoint_environment
+    from cdk_gpu_clusters.policy.plugin import GpuClusterRules
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
@@ -76,6 +77,7 @@ else:
         "Feature": "rules.endpoints",
         "Finding": "errors",
         "FleetAlarms": "compute.fleet_alarms",
+        "GpuClusterRules": "policy.plugin",
         "GpuFleet": "compute.fleet",
         "GpuLaunchTemplate": "compute.launch_template",
         "InferenceFleet": "inference.inference_fleet",
@@ -141,6 +143,7 @@ __all__ = [
     "Feature",
     "Finding",
     "FleetAlarms",
+    "GpuClusterRules",
     "GpuFleet",
     "GpuLaunchTemplate",
     "InferenceFleet",

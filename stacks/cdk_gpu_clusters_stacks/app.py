@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import aws_cdk as cdk
 
+from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
@@ -148,9 +149,11 @@ def main() -> None:
     """Synthesize the cluster file named by the context value `cluster`; `cluster.yaml` if there is none.
 
     The context value `deployed` may name the file as it was deployed: a change that would replace one of its stores is
-    refused then. Faults of the file go to standard error, all at once, and nothing is written; so do warnings.
+    refused then. Faults of the file go to standard error, all at once, and nothing is written; so do warnings. The GPU
+    rules look at every template.
     """
     app = cdk.App()
+    cdk.Validations.of(app).add_plugins(GpuClusterRules())
     earlier = app.node.try_get_context("deployed")
     deployed = None
     if earlier:
