@@ -1,0 +1,36 @@
+"""The templates that the synth tests have recorded: everything that our own constructs make, read without Node."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+RECORDS = Path(__file__).parents[1] / "synth" / "__snapshots__"
+
+
+@cache
+def recorded() -> dict[str, Json]:
+    """Templates by name: `everywhere/everything_on`, `p5-lustre/llama-lustre-fleet-trainers` …"""
+    return {
+        name: template for file in sorted(RECORDS.glob("*/*.json")) for name, template in _templates(file)
+    }
+
+
+def _templates(file: Path) -> list[tuple[str, Json]]:
+    """The templates of one record: one, or one for each stack."""
+    name = re.sub(r"^test_|_(is|are)_as_recorded|_template$", "", file.stem)
+    held = json.loads(file.read_text(encoding="utf-8"))
+    if "Resources" in held:
+        return [(f"{file.parent.name.removeprefix('test_')}/{name}", held)]
+    case = re.sub(r".*\[(.*?)(\.yaml)?\]", r"\1", name)
+    return [(f"{case}/{stack.removesuffix('.template.json')}", one) for stack, one in held.items()]
+
+
+def copy_of(name: str) -> Json:
+    """A recorded template, to be changed."""
+    copied: Json = json.loads(json.dumps(recorded()[name]))
+    return copied

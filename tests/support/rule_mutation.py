@@ -1,0 +1,66 @@
+"""Faults planted in our own templates, one for each rule: exactly that rule is to find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mutations import Mutation as Change
+from recorded_templates import Json, copy_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleMutation:
+    """What a rule forbids, done to a recorded template.
+
+    Attributes:
+        rule: Id of the rule that is to fire, alone.
+        template: Name of the recorded template.
+        at: Type of the resource that is changed: the first of its type for which `where` holds.
+        change: Changes its properties, as the functions of `mutations` do.
+        where: Holds for the properties of the resource that is meant.
+        change_template: Changes the template as a whole, instead of or besides.
+        also: Rules that cannot but fire with it, since what it forbids is forbidden by them, too.
+    """
+
+    rule: str
+    template: str
+    at: str = ""
+    change: Change | None = None
+    where: Callable[[Json], bool] = lambda _: True
+    change_template: Callable[[Json], None] | None = None
+    also: tuple[str, ...] = ()
+
+    def mutated(self) -> Json:
+        """The template with the fault."""
+        template = copy_of(self.template)
+        if self.change:
+            self.change(first(template, self.at, self.where)["Properties"])
+        if self.change_template:
+            self.change_template(template)
+        assert template != copy_of(self.template)
+        return template
+
+
+def first(template: Json, resource_type: str, where: Callable[[Json], bool] = lambda _: True) -> Json:
+    """The first resource of a type for whose properties a condition holds."""
+    return next(
+        resource
+        for resource in template["Resources"].values()
+        if resource["Type"] == resource_type and where(resource["Properties"])
+    )
+
+
+def without(resource_type: str, where: Callable[[Any], bool]) -> Callable[[Json], None]:
+    """Leave out the resources of a type for whose properties a condition holds."""
+
+    def change(template: Json) -> None:
+        resources = template["Resources"]
+        gone = [
+            key for key, one in resources.items() if one["Type"] == resource_type and where(one["Properties"])
+        ]
+        for key in gone:
+            del resources[key]
+
+    return change

@@ -1,0 +1,57 @@
+"""Our own recorded templates: every rule is silent on them, and finds its own fault, alone, when it is planted."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from cdk_gpu_clusters.policy.engine import judge, not_compliant
+from cdk_gpu_clusters.policy.registry import AREAS, every_rule
+from cdk_gpu_clusters.policy.rule import Outcome
+from cdk_gpu_clusters.policy.template import Template
+from recorded_templates import Json, recorded
+from rule_mutation import RuleMutation
+
+MUTATIONS: tuple[RuleMutation, ...] = tuple(
+    mutation for area in AREAS for mutation in import_module(f"rule_mutations.{area}").MUTATIONS
+)
+
+
+def fired_by(template: Json, region: str = "us-east-1") -> set[str]:
+    return {v.rule.id for v in not_compliant(judge(Template.of(template, region=region), every_rule()))}
+
+
+@pytest.mark.parametrize("name", recorded())
+def test_every_rule_is_silent(name: str) -> None:
+    template = Template.of(recorded()[name], region="us-east-1")
+    assert [
+        f"{v.rule.id} at {v.path}: {v.message}" for v in not_compliant(judge(template, every_rule()))
+    ] == []
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.rule)
+def test_a_planted_fault_fires_its_rule_alone(mutation: RuleMutation) -> None:
+    registered = {rule.id for rule in every_rule()}
+    assert fired_by(mutation.mutated()) == {mutation.rule, *mutation.also} & registered
+
+
+def test_every_rule_has_a_planted_fault() -> None:
+    assert {rule.id for rule in every_rule()} == {mutation.rule for mutation in MUTATIONS}
+
+
+def test_rules_have_something_to_look_at() -> None:
+    """A rule that applies to none of our templates could not be silent for a good reason."""
+    compliant = {
+        verdict.rule.id
+        for template in recorded().values()
+        for verdict in judge(Template.of(template, region="us-east-1"), every_rule())
+        if verdict.outcome is Outcome.COMPLIANT
+    }
+    assert {rule.id for rule in every_rule()} - compliant == set()
+
+
+def test_the_records_are_many() -> None:
+    sizes = [len(template["Resources"]) for template in recorded().values()]
+    assert len(sizes) > 70
+    assert sum(sizes) > 700
