@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, Launch, launch_of
+from cdk_gpu_clusters.policy.lookups.reservations import market_type_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 from cdk_gpu_clusters.policy.value import Value
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_WITH_PLACEMENT_GROUP
@@ -14,7 +15,7 @@ from cdk_gpu_clusters.rules.capacity_checks import BLOCK_WITH_PLACEMENT_GROUP
 
 def _check(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
-    if launch.data.get("InstanceMarketOptions", "MarketType").text() != "capacity-block":
+    if market_type_of(launch) != "capacity-block":
         raise NotApplicable
     for named in _placements(launch):
         if named.exists:

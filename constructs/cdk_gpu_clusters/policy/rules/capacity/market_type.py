@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
-from cdk_gpu_clusters.policy.case import Resource, target_of
+from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.policy.lookups.reservations import reservation_of, reservation_target
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 MARKET_TYPE = define_rule(
@@ -17,9 +18,9 @@ MARKET_TYPE = define_rule(
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
-    data = launch_of(resource).data
-    market = data.get("InstanceMarketOptions", "MarketType")
-    target = data.get("CapacityReservationSpecification", "CapacityReservationTarget")
+    launch = launch_of(resource)
+    market = launch.data.get("InstanceMarketOptions", "MarketType")
+    target = reservation_target(launch)
     if not (market.exists or target.exists):
         raise NotApplicable
     market_type = market.text()
@@ -39,7 +40,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
             cause="spot instances are not launched into a reservation",
             fix="remove InstanceMarketOptions, or the reservation",
         )
-    reservation = target_of(target.get("CapacityReservationId"))
+    reservation = reservation_of(launch)
     if market_type == "capacity-block" and reservation is not None:
         yield Fault(
             at=market,

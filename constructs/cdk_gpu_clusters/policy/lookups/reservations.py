@@ -1,0 +1,25 @@
+"""Capacity reservations that launches name."""
+
+from __future__ import annotations
+
+from cdk_gpu_clusters.policy.case import Resource, target_of
+from cdk_gpu_clusters.policy.lookups.launches import Launch
+from cdk_gpu_clusters.policy.value import Value
+
+RESERVATION = "AWS::EC2::CapacityReservation"
+
+
+def market_type_of(launch: Launch) -> str | None:
+    """`spot`, `capacity-block`, or None."""
+    return launch.data.get("InstanceMarketOptions", "MarketType").text()
+
+
+def reservation_target(launch: Launch) -> Value:
+    """`CapacityReservationTarget`, with the id of a reservation or the ARN of a resource group; may be absent."""
+    return launch.data.get("CapacityReservationSpecification", "CapacityReservationTarget")
+
+
+def reservation_of(launch: Launch) -> Resource | None:
+    """The reservation of the template that a launch names; None if it names another one, or none."""
+    target = target_of(reservation_target(launch).get("CapacityReservationId"))
+    return target if target is not None and target.type == RESERVATION else None
