@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from cdk_gpu_clusters.policy.case import Case
 from cdk_gpu_clusters.policy.choices import Choices, Fork, Undecidable
@@ -82,7 +82,7 @@ class _Question:
     def verdicts(self) -> list[Verdict]:
         groups = self._answers()
         answers = [self._agreed(group) for group in groups]
-        found = _without_repetition(verdict for answer in answers for verdict in answer.verdicts)
+        found = _without_repetition([answer.verdicts for answer in answers])
         if found:
             return found
         compliant = any(answer.outcome is Outcome.COMPLIANT for answer in answers)
@@ -150,12 +150,16 @@ class _Question:
         )  # type: ignore[arg-type]
 
 
-def _without_repetition(verdicts: Iterable[Verdict]) -> list[Verdict]:
-    """The same thing, said of several cases, once."""
-    kept: dict[object, Verdict] = {}
-    for verdict in verdicts:
-        kept.setdefault((verdict.outcome, verdict.path, verdict.finding, verdict.reason), verdict)
-    return list(kept.values())
+def _without_repetition(cases: Sequence[Sequence[Verdict]]) -> list[Verdict]:
+    """The same thing, said of several cases, once; and of no case, if it is said of all."""
+    said: dict[object, list[Verdict]] = {}
+    for verdicts in cases:
+        own = {(one.outcome, one.path, one.finding, one.reason): one for one in verdicts}
+        for key, verdict in own.items():
+            said.setdefault(key, []).append(verdict)
+    return [
+        replace(all_of[0], when="") if len(all_of) == len(cases) else all_of[0] for all_of in said.values()
+    ]
 
 
 def not_compliant(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:

@@ -150,7 +150,9 @@ def _sections(data: Any) -> dict[str, dict[str, Any]]:
         raise UnusableTemplate(f"this is no CloudFormation template, but {kind_of(data)}")
     if "Resources" not in data:
         raise UnusableTemplate("this is no CloudFormation template: it has no Resources")
-    return {name: _mapping(data.get(name, {}), (name,)) for name in _SECTIONS}
+    held = {name: data.get(name) for name in _SECTIONS}
+    empty = {name: {} for name in _SECTIONS if held[name] is None and name != "Resources"}
+    return {name: _mapping(value, (name,)) for name, value in {**held, **empty}.items()}
 
 
 def _mapping(value: Any, path: Path) -> dict[str, Any]:

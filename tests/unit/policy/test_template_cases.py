@@ -1,0 +1,184 @@
+"""Conditions: both branches are looked at, and never two that exclude each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdk_gpu_clusters.policy.rule import Outcome, Verdict
+from templates import verdicts_of
+
+MARKET = "GPU-CAP-030"
+TOKENS = "GPU-LT-010"
+
+NODES = """
+Parameters:
+  Mode: {Type: String, Default: none MORE}
+  Other: {Type: String, Default: x}
+Conditions:
+CONDITIONS
+Resources:
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: p5.48xlarge
+        MetadataOptions: {HttpTokens: TOKENS}
+        InstanceMarketOptions: MARKET
+        CapacityReservationSpecification: TARGET
+"""
+PARTS = {
+    "MORE": "",
+    "CONDITIONS": "",
+    "TOKENS": "required",
+    "MARKET": "!Ref AWS::NoValue",
+    "TARGET": "{CapacityReservationTarget: {CapacityReservationId: cr-0123456789abcdef0}}",
+}
+
+
+def said(rule: str, **parts: str) -> list[Verdict]:
+    text = NODES
+    for name, part in {**PARTS, **parts}.items():
+        text = text.replace(name, part)
+    return verdicts_of(text, rule)
+
+
+def outcomes(rule: str, **parts: str) -> set[Outcome]:
+    return {verdict.outcome for verdict in said(rule, **parts)}
+
+
+def test_a_fault_in_a_branch_that_is_not_the_default_is_found() -> None:
+    [verdict] = said(
+        MARKET,
+        CONDITIONS="  Spot: !Equals [!Ref Mode, spot]",
+        MARKET="!If [Spot, {MarketType: spot}, !Ref AWS::NoValue]",
+    )
+    assert verdict.outcome is Outcome.NOT_COMPLIANT
+    assert verdict.when == "Mode = 'spot'"
+    assert verdict.path[-4:] == ("InstanceMarketOptions", "Fn::If", 1, "MarketType")
+
+
+def test_branches_that_exclude_each_other_are_not_mixed() -> None:
+    parts = {
+        "CONDITIONS": "  Spot: !Equals [!Ref Mode, spot]\n  Block: !Not [!Condition Spot]",
+        "MARKET": "!If [Spot, {MarketType: spot}, !Ref AWS::NoValue]",
+        "TARGET": "!If [Block, {CapacityReservationTarget: {CapacityReservationId: cr-1}}, !Ref AWS::NoValue]",
+    }
+    assert outcomes(MARKET, **parts) == {Outcome.COMPLIANT}
+
+
+def test_two_conditions_on_one_parameter_are_not_both_true() -> None:
+    parts = {
+        "CONDITIONS": "  Spot: !Equals [!Ref Mode, spot]\n  Reserved: !Equals [reserved, !Ref Mode]",
+        "MARKET": "!If [Spot, {MarketType: spot}, !Ref AWS::NoValue]",
+        "TARGET": "!If [Reserved, {CapacityReservationTarget: {CapacityReservationId: cr-1}}, !Ref AWS::NoValue]",
+    }
+    assert Outcome.NOT_COMPLIANT not in outcomes(MARKET, **parts)
+
+
+def test_conditions_on_different_parameters_are_combined() -> None:
+    parts = {
+        "CONDITIONS": "  Spot: !Equals [!Ref Mode, spot]\n  Reserved: !Equals [!Ref Other, reserved]",
+        "MARKET": "!If [Spot, {MarketType: spot}, !Ref AWS::NoValue]",
+        "TARGET": "!If [Reserved, {CapacityReservationTarget: {CapacityReservationId: cr-1}}, !Ref AWS::NoValue]",
+    }
+    [verdict] = said(MARKET, **parts)
+    assert verdict.when == "Mode = 'spot', Other = 'reserved'"
+
+
+def test_a_reference_has_the_value_of_the_branch() -> None:
+    parts = {
+        "CONDITIONS": "  Asked: !Equals [!Ref Mode, optional]",
+        "TOKENS": "!If [Asked, !Ref Mode, required]",
+    }
+    [verdict] = said(TOKENS, **parts)
+    assert verdict.finding is not None
+    assert verdict.finding.got == "optional"
+
+
+def test_a_parameter_that_is_not_its_default_is_undecidable() -> None:
+    parts = {"CONDITIONS": "  Plain: !Equals [!Ref Mode, none]", "TOKENS": "!If [Plain, required, !Ref Mode]"}
+    [verdict] = said(TOKENS, **parts)
+    assert verdict.outcome is Outcome.UNDECIDABLE
+    assert "parameter Mode is not its default here" in verdict.reason
+
+
+def test_what_no_allowed_value_makes_true_is_not_looked_at() -> None:
+    parts = {
+        "MORE": ", AllowedValues: [none, some]",
+        "CONDITIONS": "  Spot: !Equals [!Ref Mode, spot]",
+        "MARKET": "!If [Spot, {MarketType: spot}, !Ref AWS::NoValue]",
+    }
+    assert outcomes(MARKET, **parts) == {Outcome.COMPLIANT}
+
+
+@pytest.mark.parametrize(
+    ("allowed", "outcome"),
+    [
+        ("[required]", Outcome.COMPLIANT),
+        ("[optional, none]", Outcome.NOT_COMPLIANT),
+        ("[required, optional]", Outcome.UNDECIDABLE),
+    ],
+)
+def test_all_allowed_values_must_agree(allowed: str, outcome: Outcome) -> None:
+    text = NODES.replace("Default: none MORE", f"AllowedValues: {allowed}").replace("TOKENS", "!Ref Mode")
+    for name, part in PARTS.items():
+        text = text.replace(name, part)
+    assert {verdict.outcome for verdict in verdicts_of(text, TOKENS)} == {outcome}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("!Equals [a, a]", Outcome.NOT_COMPLIANT),
+        ("!Equals [a, b]", Outcome.COMPLIANT),
+        ("!Not [!Equals [a, a]]", Outcome.COMPLIANT),
+        ("!And [!Equals [a, a], !Equals [1, '1']]", Outcome.NOT_COMPLIANT),
+        ("!Or [!Equals [a, b], !Equals [b, a]]", Outcome.COMPLIANT),
+        ("!Equals [!Ref AWS::Region, us-east-1]", Outcome.NOT_COMPLIANT),
+        ("!Equals [!Join ['', [!Ref Mode, x]], ax]", Outcome.NOT_COMPLIANT),
+        ("{a: 1}", Outcome.UNDECIDABLE),
+        ("!Condition Missing", Outcome.UNDECIDABLE),
+        ("!Condition Optional", Outcome.UNDECIDABLE),
+    ],
+)
+def test_conditions_are_evaluated(condition: str, expected: Outcome) -> None:
+    parts = {"CONDITIONS": f"  Optional: {condition}", "TOKENS": "!If [Optional, optional, required]"}
+    assert outcomes(TOKENS, **parts) == {expected}
+
+
+def test_a_resource_exists_where_its_condition_holds() -> None:
+    text = """
+    Parameters: {Mode: {Type: String, Default: a}}
+    Conditions: {A: !Equals [!Ref Mode, a], Never: !Equals [1, 2]}
+    Resources:
+      Nodes:
+        Condition: CONDITION
+        Type: AWS::EC2::LaunchTemplate
+        Properties:
+          LaunchTemplateData:
+            InstanceType: p5.48xlarge
+            MetadataOptions: {HttpTokens: !If [A, required, optional]}
+    """
+    for condition, expected in (("A", Outcome.COMPLIANT), ("Never", Outcome.NOT_APPLICABLE)):
+        [verdict] = verdicts_of(text.replace("CONDITION", condition), TOKENS)
+        assert verdict.outcome is expected
+
+
+def test_too_many_conditions_are_said_to_be_too_many() -> None:
+    conditions = "\n".join(f"  C{i}: !Equals [!GetAZs '{i}', [x]]" for i in range(9))
+    nested = "required"
+    for i in range(9):
+        nested = f"!Join ['', [!If [C{i}, '', ''], {nested}]]"
+    verdicts = said(TOKENS, CONDITIONS=conditions, TOKENS=nested)
+    assert [verdict.reason for verdict in verdicts] == [
+        "too many conditions have nothing to do with each other"
+    ]
+
+
+def test_a_fault_of_every_case_is_told_once_and_of_no_case() -> None:
+    parts = {
+        "CONDITIONS": "  A: !Equals [!Ref Mode, a]",
+        "MARKET": "{MarketType: !Join ['', [spo, !If [A, '', ''], t]]}",
+    }
+    [verdict] = said(MARKET, **parts)
+    assert verdict.when == ""
