@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path as File
@@ -12,6 +13,8 @@ from cdk_gpu_clusters.policy.document import MAX_BYTES, Document, Path, Place, U
 from cdk_gpu_clusters.policy.json_text import read_json_text
 
 Json = Mapping[str, Any]
+# An object whose first key has quotes; YAML may start with a bracket, too, and goes on otherwise.
+_JSON = re.compile(r'\s*\{\s*["}]')
 _SECTIONS = ("Parameters", "Mappings", "Conditions", "Resources")
 _KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "a truth value", type(None): "nothing"}
 
@@ -113,30 +116,14 @@ def read_document(file: File) -> Document:
 
 
 def read_text(text: str) -> Document:
-    """Read JSON, or YAML if it does not start as JSON does.
+    """Read JSON, or YAML where the text does not start as JSON does.
 
     Raises:
         UnusableTemplate: If it is neither.
     """
-    start = text.lstrip()
-    if not start:
+    if not text.strip():
         raise UnusableTemplate("the file is empty")
-    if start[0] in "{[":
-        try:
-            return read_json_text(text)
-        except UnusableTemplate as fault:
-            return _flow_yaml(text, fault)
-    return _read_yaml(text)
-
-
-def _flow_yaml(text: str, fault: UnusableTemplate) -> Document:
-    """YAML may start with a bracket, too; where it is not YAML either, the fault of the JSON is the clearer one."""
-    if "nested" in fault.cause or "twice" in fault.cause:
-        raise fault
-    try:
-        return _read_yaml(text)
-    except UnusableTemplate:
-        raise fault from None
+    return read_json_text(text) if _JSON.match(text) else _read_yaml(text)
 
 
 def _read_yaml(text: str) -> Document:
