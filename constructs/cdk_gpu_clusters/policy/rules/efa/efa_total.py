@@ -22,10 +22,13 @@ Resources:
     Type: AWS::EC2::LaunchTemplate
     Properties:
       LaunchTemplateData:
-        InstanceType: g6.8xlarge
+        InstanceType: p4d.24xlarge
         NetworkInterfaces:
           - {DeviceIndex: 0, NetworkCardIndex: 0, InterfaceType: efa}
           - {DeviceIndex: 1, NetworkCardIndex: 0, InterfaceType: efa-only}
+          - {DeviceIndex: 1, NetworkCardIndex: 1, InterfaceType: efa}
+          - {DeviceIndex: 1, NetworkCardIndex: 2, InterfaceType: efa}
+          - {DeviceIndex: 1, NetworkCardIndex: 3, InterfaceType: efa}
 """,
     good="""
 Resources:
@@ -33,8 +36,11 @@ Resources:
     Type: AWS::EC2::LaunchTemplate
     Properties:
       LaunchTemplateData:
-        InstanceType: g6.8xlarge
+        InstanceType: p4d.24xlarge
         NetworkInterfaces:
           - {DeviceIndex: 0, NetworkCardIndex: 0, InterfaceType: efa}
+          - {DeviceIndex: 1, NetworkCardIndex: 0, InterfaceType: efa-only}
+          - {DeviceIndex: 1, NetworkCardIndex: 1, InterfaceType: efa}
+          - {DeviceIndex: 1, NetworkCardIndex: 2, InterfaceType: efa}
 """,
 )
