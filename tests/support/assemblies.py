@@ -11,6 +11,8 @@ from typing import Any
 import aws_cdk as cdk
 import cdk_nag
 
+from cdk_gpu_clusters import GpuClusterRules
+
 Json = dict[str, Any]
 # CDK's own name for it; `Validations.of(...).acknowledge(...)` writes it.
 _ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
@@ -59,7 +61,7 @@ class Assembly:
 
 
 class Packs:
-    """The packs of cdk-nag and CloudFormation Validate, made once: each of them takes seconds to start."""
+    """The packs of cdk-nag, CloudFormation Validate and our own rules, made once: each of them takes seconds to start."""
 
     def __init__(self) -> None:
         self.cloudformation = cdk.CloudFormationValidatePlugin()
@@ -69,6 +71,7 @@ class Packs:
             cdk_nag.NIST80053R5Checks(),
             cdk_nag.HIPAASecurityChecks(),
             cdk_nag.PCIDSS321Checks(),
+            GpuClusterRules(),
         ]
 
     def assemble(self, name: str, app: cdk.App, define: Callable[[cdk.App], object]) -> Assembly:

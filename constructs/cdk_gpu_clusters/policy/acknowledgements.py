@@ -13,8 +13,6 @@ from cdk_gpu_clusters.policy.template import Template, kind_of, read_document
 
 #: Key in the `Metadata` of a resource: `cdk_gpu_clusters: {acknowledge: [{id: …, reason: …}]}`.
 METADATA_KEY = "cdk_gpu_clusters"
-# CDK's own name for the path of the construct that a resource comes from.
-_CONSTRUCT_PATH = "aws:cdk:path"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,20 +23,15 @@ class Acknowledgement:
         id: Id of the rule.
         reason: Why.
         resource: Logical id of the resource; every resource by default.
-        construct_path: Path of a construct; the resources of it and below it.
     """
 
     id: str
     reason: str
     resource: str | None = None
-    construct_path: str | None = None
 
-    def covers(self, verdict: Verdict, construct_path: str) -> bool:
+    def covers(self, verdict: Verdict) -> bool:
         """Whether a verdict is what was accepted."""
-        if verdict.rule.id != self.id or self.resource not in (None, verdict.resource):
-            return False
-        own = self.construct_path
-        return own is None or f"{construct_path}/".startswith(f"{own}/") or own == ""
+        return verdict.rule.id == self.id and self.resource in (None, verdict.resource)
 
 
 def acknowledge(
@@ -55,22 +48,14 @@ def acknowledge(
         UnusableTemplate: If metadata accepts something without an id or a reason.
     """
     accepted = [*given, *_of_template(template)]
-    return [_marked(template, verdict, accepted) if accepted else verdict for verdict in verdicts]
+    return [_marked(verdict, accepted) for verdict in verdicts]
 
 
-def _marked(template: Template, verdict: Verdict, accepted: Iterable[Acknowledgement]) -> Verdict:
+def _marked(verdict: Verdict, accepted: Iterable[Acknowledgement]) -> Verdict:
     if verdict.outcome is not Outcome.NOT_COMPLIANT:
         return verdict
-    construct_path = construct_path_of(template, verdict.resource)
-    reasons = (one.reason for one in accepted if one.covers(verdict, construct_path))
+    reasons = (one.reason for one in accepted if one.covers(verdict))
     return next((verdict.accepted(reason) for reason in reasons), verdict)
-
-
-def construct_path_of(template: Template, logical_id: str) -> str:
-    """The path of the construct that a resource comes from, as CDK notes it; empty if it does not."""
-    metadata = template.resources[logical_id].get("Metadata") or {}
-    path = metadata.get(_CONSTRUCT_PATH)
-    return path if isinstance(path, str) else ""
 
 
 def _of_template(template: Template) -> Iterator[Acknowledgement]:

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.policy.document import path_text
 from cdk_gpu_clusters.policy.engine import judge, not_compliant
 from cdk_gpu_clusters.policy.registry import choose_rules
 from cdk_gpu_clusters.policy.rule import Verdict
-from cdk_gpu_clusters.policy.sources import PLUGIN
+from cdk_gpu_clusters.policy.sources import PLUGIN, nested_templates
 from cdk_gpu_clusters.policy.template import read_template
 
 
@@ -64,7 +64,10 @@ class GpuClusterRules:
 
     def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
         """Run the rules; CDK calls it when it has written the templates."""
-        found = [one for stack in context.stack_templates for one in self._found(stack)]
+        regions = {stack.template_path: stack.region for stack in context.stack_templates}
+        for folder in {Path(path).parent for path in regions}:
+            regions |= {str(file): None for file in nested_templates(folder)}
+        found = [one for path, region in regions.items() for one in self._found(path, region)]
         found.sort(key=lambda one: _heading(one[1]))
         return cdk.PolicyValidationPluginReport(
             success=not any(verdict.rule.severity is Severity.ERROR for _, verdict in found),
@@ -72,10 +75,10 @@ class GpuClusterRules:
             violations=[_violation(verdict, list(group)) for (_, verdict), group in _grouped(found)],
         )
 
-    def _found(self, stack: cdk.PolicyValidationStack) -> Iterator[tuple[str, Verdict]]:
-        template = read_template(Path(stack.template_path), region=stack.region)
+    def _found(self, path: str, region: str | None) -> Iterator[_Found]:
+        template = read_template(Path(path), region=region)
         verdicts = acknowledge(template, judge(template, self._rules))
-        return ((stack.template_path, verdict) for verdict in not_compliant(verdicts))
+        return ((path, verdict) for verdict in not_compliant(verdicts))
 
 
 _Found = tuple[str, Verdict]

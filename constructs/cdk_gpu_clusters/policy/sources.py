@@ -18,6 +18,8 @@ _STACK = "aws:cloudformation:stack"
 _NESTED = "cdk:cloud-assembly"
 # Metadata that `Validations.of(construct).acknowledge(...)` writes.
 _ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
+# Metadata that says which resource a construct is.
+_LOGICAL_ID = "aws:cdk:logicalId"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ def sources_of(path: File) -> list[Source]:
     return found
 
 
+def nested_templates(folder: File) -> list[File]:
+    """The templates of nested stacks: files beside those of the stacks, which the manifest does not name."""
+    return sorted(folder.glob("*.nested.template.json"))
+
+
 def _assembly(folder: File) -> Iterator[Source]:
     artifacts = _mapping(_read(folder / "manifest.json").get("artifacts"))
     for artifact in map(_mapping, artifacts.values()):
@@ -70,15 +77,25 @@ def _acknowledged(folder: File, artifact: dict[str, Any]) -> Iterator[Acknowledg
     metadata = dict(_mapping(artifact.get("metadata")))
     if isinstance(file := artifact.get("additionalMetadataFile"), str):
         metadata |= _read(folder / file)
+    logical_ids = {path: data for path, kind, data in _entries(metadata) if kind == _LOGICAL_ID}
+    for path, kind, data in _entries(metadata):
+        if kind == _ACKNOWLEDGED:
+            below = [one for at, one in logical_ids.items() if f"{at}/".startswith(f"{path.rstrip('/')}/")]
+            yield from (
+                Acknowledgement(
+                    id=name.removeprefix(f"{PLUGIN}::"), reason=str(reason), resource=str(logical_id)
+                )
+                for name, reason in _mapping(data).items()
+                for logical_id in below
+            )
+
+
+def _entries(metadata: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Path of a construct, kind and content of each entry."""
     for path, entries in metadata.items():
         for entry in entries if isinstance(entries, list) else []:
-            if isinstance(entry, dict) and entry.get("type") == _ACKNOWLEDGED:
-                for name, reason in _mapping(entry.get("data")).items():
-                    yield Acknowledgement(
-                        id=name.removeprefix(f"{PLUGIN}::"),
-                        reason=str(reason),
-                        construct_path=path.strip("/"),
-                    )
+            if isinstance(entry, dict):
+                yield path, str(entry.get("type")), entry.get("data")
 
 
 def _read(file: File) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from cdk_gpu_clusters.policy.registry import choose_rules
 NODES = {
     "Type": "AWS::EC2::LaunchTemplate",
     "Properties": {"LaunchTemplateData": {"InstanceType": "p5.48xlarge"}},
-    "Metadata": {"aws:cdk:path": "App/Stack/Nodes/Resource"},
 }
 
 
@@ -52,6 +51,7 @@ def test_stacks_of_the_manifest_and_of_assemblies_in_it_are_read(tmp_path: Path)
     [
         ("/App/Stack/Nodes", True),
         ("/App", True),
+        ("/", True),
         ("/App/Stack/Node", False),
         ("/App/Stack/Nodes/Other", False),
     ],
@@ -61,9 +61,10 @@ def test_what_a_cdk_app_acknowledges_is_accepted(
     tmp_path: Path, path: str, accepted: bool, in_file: bool
 ) -> None:
     metadata = {
+        "/App/Stack/Nodes/Resource": [{"type": "aws:cdk:logicalId", "data": "Nodes"}],
         path: [
             {"type": "aws:cdk:acknowledged-rules", "data": {"GpuClusterRules::GPU-LT-010": "an old agent"}}
-        ]
+        ],
     }
     more: dict[str, Any] = {"metadata": metadata}
     if in_file:
