@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from mutations import Mutation, put
 from recorded_templates import Json
-from rule_mutation import RuleMutation, without
+from rule_mutation import RuleMutation, first, without
 
+GROUP = "AWS::AutoScaling::AutoScalingGroup"
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 EVERYTHING = "everywhere/everything_on"
+#: Rules about zones that fire together: nodes are close together, reserved and exchange EFA traffic in one zone.
+OF_ZONE = ("GPU-FLT-004", "GPU-FLT-006", "GPU-PLC-005")
 INTERFACES = "LaunchTemplateData.NetworkInterfaces"
 
 
@@ -43,6 +47,48 @@ def without_groups(properties: Json) -> None:
 def refers_to_itself(end: str) -> Any:
     """Whether the properties of a group's rule are about the same group at both ends."""
     return lambda properties: properties.get(f"{end}SecurityGroupId") == properties["GroupId"]
+
+
+def interfaces_of(template: Json, instance_type: str) -> list[Json]:
+    found = first(template, TEMPLATE, of_type(instance_type))["Properties"]["LaunchTemplateData"]
+    return list(found["NetworkInterfaces"])
+
+
+def one_fabric(template: Json) -> None:
+    """Nodes of p5 get the group of those of p4d."""
+    groups = interfaces_of(template, "p4d.24xlarge")[0]["Groups"]
+    for interface in interfaces_of(template, "p5.48xlarge"):
+        interface["Groups"] = groups
+
+
+def reserved_group(template: Json) -> Json:
+    properties: Json = first(template, GROUP, lambda properties: properties["MinSize"] == "4")["Properties"]
+    return properties
+
+
+def second_subnet(zone: str) -> Callable[[Json], None]:
+    """A group gets a second subnet."""
+
+    def change(template: Json) -> None:
+        template["Resources"]["Second"] = {
+            "Type": "AWS::EC2::Subnet",
+            "Properties": {"VpcId": "vpc-0", "CidrBlock": "10.0.128.0/20", "AvailabilityZone": zone},
+        }
+        reserved_group(template)["VPCZoneIdentifier"].append({"Ref": "Second"})
+
+    return change
+
+
+def second_type(template: Json) -> None:
+    group = reserved_group(template)
+    launch = {"LaunchTemplateSpecification": group.pop("LaunchTemplate")}
+    overrides = [{"InstanceType": "p4d.24xlarge"}, {"InstanceType": "p4de.24xlarge"}]
+    group["MixedInstancesPolicy"] = {"LaunchTemplate": {**launch, "Overrides": overrides}}
+
+
+def of_fleet_subnet(change: Mutation) -> Callable[[Json], None]:
+    """Change the subnet that the nodes stand in."""
+    return lambda template: change(template["Resources"]["NetworkSubnetsFleet503AB9B8"]["Properties"])
 
 
 def on_p4d(rule: str, change: Mutation, *also: str) -> RuleMutation:
@@ -88,4 +134,24 @@ MUTATIONS = (
     on_p4d("GPU-EFA-032", one_efa_less),
     on_p4d("GPU-EFA-033", put("LaunchTemplateData.SecurityGroupIds", ["sg-0123456789abcdef0"])),
     on_p4d("GPU-LT-005", without_groups),
+    RuleMutation(rule="GPU-FAB-001", template=EVERYTHING, change_template=one_fabric),
+    RuleMutation(
+        rule="GPU-FAB-003",
+        template=EVERYTHING,
+        change_template=second_subnet("us-east-1b"),
+        also=("GPU-FAB-004", *OF_ZONE),
+    ),
+    RuleMutation(rule="GPU-FAB-004", template=EVERYTHING, change_template=second_subnet("us-east-1a")),
+    # p4de is not the type of the reservation, either
+    RuleMutation(rule="GPU-FAB-005", template=EVERYTHING, change_template=second_type, also=("GPU-CAP-021",)),
+    RuleMutation(
+        rule="GPU-FLT-003",
+        template=EVERYTHING,
+        change_template=of_fleet_subnet(put("MapPublicIpOnLaunch", True)),
+    ),
+    RuleMutation(
+        rule="GPU-IP-003",
+        template=EVERYTHING,
+        change_template=of_fleet_subnet(put("CidrBlock", "10.0.0.0/28")),
+    ),
 )

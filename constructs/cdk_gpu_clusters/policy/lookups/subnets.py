@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from cdk_gpu_clusters.policy.case import Resource, target_of
+from cdk_gpu_clusters.policy.lookups.group_sizes import users_of
 from cdk_gpu_clusters.policy.lookups.launches import INSTANCE, Launch, values_at
 from cdk_gpu_clusters.policy.value import Value
+from cdk_gpu_clusters.rules.zones import is_zone_id
 
 SUBNET = "AWS::EC2::Subnet"
 
@@ -46,3 +50,61 @@ def zone_of(value: Value) -> Value | None:
     subnet = subnet_of(value)
     zones = [] if subnet is None else [subnet.get("AvailabilityZone"), subnet.get("AvailabilityZoneId")]
     return next((zone for zone in zones if zone.exists), None)
+
+
+def subnets_by_user(launch: Launch) -> list[list[Value]]:
+    """The subnets of the nodes of each resource that launches: one list each, without repetition."""
+    own = values_at(launch.data, "NetworkInterfaces/*/SubnetId")
+    named = [[*own, *subnets_of(user)] for user in users_of(launch)] or [own]
+    return [list({value.identity(): value for value in values}.values()) for values in named]
+
+
+def leave_the_subnet(launch: Launch) -> Iterator[Value]:
+    """Subnets that are another than the first one of the same resource.
+
+    Raises:
+        Undecidable: If two might be the same.
+    """
+    for values in subnets_by_user(launch):
+        for value in values[1:]:
+            first, other = subnet_of(values[0]), subnet_of(value)
+            same = first == other if first is not None and other is not None else value.is_same_as(values[0])
+            if not same:
+                yield value
+
+
+def leave_the_zone(launch: Launch) -> Iterator[tuple[Value, str]]:
+    """Subnets in another zone than the first one of the same resource, with both zones.
+
+    Raises:
+        Undecidable: If the zone of a subnet is not known, and there are several subnets.
+    """
+    for values in subnets_by_user(launch):
+        for value in values[1:]:
+            first, other = known_zone_of(values[0]), known_zone_of(value)
+            if not is_same_zone(first, other):
+                yield value, f"{first.text()} and {other.text()}"
+
+
+def known_zone_of(value: Value) -> Value:
+    """The zone of the subnet that a value names.
+
+    Raises:
+        Undecidable: If the subnet is not in the template, or leaves it open.
+    """
+    zone = zone_of(value)
+    if zone is None:
+        raise value.undecidable("the zone of this subnet stands in no part of the template")
+    return zone
+
+
+def is_same_zone(one: Value, other: Value) -> bool:
+    """Whether two zones are one.
+
+    Raises:
+        Undecidable: If they are not known, or one is a name and the other an id: accounts differ in which is which.
+    """
+    same = one.is_same_as(other)
+    if not same and is_zone_id(one.text() or "") != is_zone_id(other.text() or ""):
+        raise other.undecidable("the name of a zone cannot be compared with the id of one")
+    return same

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, Launch, launch_of
+from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.policy.lookups.placement_groups import placements_of
 from cdk_gpu_clusters.policy.lookups.reservations import market_type_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
-from cdk_gpu_clusters.policy.value import Value
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_WITH_PLACEMENT_GROUP
 
 
@@ -17,17 +17,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
     if market_type_of(launch) != "capacity-block":
         raise NotApplicable
-    for named in _placements(launch):
-        if named.exists:
-            yield Fault(at=named, got=named.identity().removeprefix("="), allowed="none")
-
-
-def _placements(launch: Launch) -> Iterator[Value]:
-    yield launch.data.get("Placement", "GroupName")
-    yield launch.data.get("Placement", "GroupId")
-    for use in launch.uses():
-        if use.resource.type == "AWS::AutoScaling::AutoScalingGroup":
-            yield use.resource.get("PlacementGroup")
+    for named in placements_of(launch):
+        yield Fault(at=named, got=named.identity().removeprefix("="), allowed="none")
 
 
 RULE = TemplateRule(
