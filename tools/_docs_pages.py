@@ -26,6 +26,7 @@ NAVIGATION: Sections = {
         "docs/node-health.md",
         "docs/metrics.md",
         "docs/topology.md",
+        "docs/template-rules.md",
         "docs/testing.md",
         "docs/emulator.md",
         "docs/*.md",

@@ -3,7 +3,8 @@
     python tools/write_rules_page.py            write it
     python tools/write_rules_page.py --check    exit 1 if it is not current
 
-The rules are read from the sources, not by importing them: modules with constructs would start Node.
+The rules are read from the sources, not by importing them: modules with constructs would start Node. Those over
+templates start none, and are asked for their examples.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 from _pages import ROOT, cell, constants_made_by, write_or_check
+from _template_rules import template_rules
 
 PAGE = ROOT / "docs" / "rules.md"
 
@@ -99,7 +101,9 @@ def page() -> str:
             "| --- | --- | --- | --- |",
         ]
         parts += [f"| `{row.id}` | {cell(row.title)} | {cell(row.source)} | `{row.file}` |" for row in rows]
-    return "\n".join(parts) + "\n"
+    if (ROOT / "constructs" / "cdk_gpu_clusters" / "policy").exists():
+        parts += template_rules()
+    return "\n".join(parts).rstrip() + "\n"
 
 
 if __name__ == "__main__":

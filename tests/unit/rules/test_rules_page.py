@@ -14,6 +14,7 @@ import pytest
 
 import cdk_gpu_clusters
 from cdk_gpu_clusters.errors import defined_rules
+from cdk_gpu_clusters.policy.registry import every_rule
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOL = ROOT / "tools" / "write_rules_page.py"
@@ -55,6 +56,14 @@ def test_the_page_has_every_rule_with_its_title_and_source() -> None:
     assert missing == []
 
 
+def test_the_page_has_every_rule_over_templates_with_both_examples() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    for rule in every_rule():
+        assert f"### {rule.id}: " in page
+        for part in (rule.url, rule.bad.strip(), rule.good.strip()):
+            assert part in page
+
+
 @pytest.mark.parametrize("rule_id", IDS)
 def test_every_rule_is_met_by_a_test(rule_id: str) -> None:
     assert rule_id in named_in_tests()
@@ -64,7 +73,7 @@ def test_an_outdated_page_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "constructs").mkdir()
     tool = tmp_path / "tools" / TOOL.name
-    for part in (TOOL, TOOL.with_name("_pages.py")):
+    for part in (TOOL, TOOL.with_name("_pages.py"), TOOL.with_name("_template_rules.py")):
         shutil.copy(part, tool.parent)
 
     def run(*arguments: str) -> int:

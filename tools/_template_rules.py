@@ -1,0 +1,47 @@
+"""The part of docs/rules.md about the rules over templates: what each looks at, and examples of both kinds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.policy.rule import TemplateRule
+
+INTRODUCTION = """\
+
+## Over templates
+
+These rules look at any CloudFormation template, too: [template rules](template-rules.md) says how to run them. Their
+sources stand above.
+"""
+
+
+def template_rules() -> Iterator[str]:
+    """The part, line by line."""
+    from cdk_gpu_clusters.policy.registry import every_rule
+
+    yield INTRODUCTION
+    for rule in every_rule():
+        yield from _rule(rule)
+
+
+def _rule(rule: TemplateRule) -> Iterator[str]:
+    yield f"### {rule.id}: {_text(rule.title)}\n"
+    yield f"- Severity: {rule.severity.value}"
+    yield f"- Cause: {_text(rule.cause)}"
+    yield f"- Fix: {_text(rule.fix)}"
+    yield f"- Asked about: {', '.join(f'`{kind}`' for kind in rule.on)}"
+    yield f"- Looks at: {', '.join(_path(path) for path in rule.looks_at)}"
+    yield f"- More: [{rule.url.removeprefix('https://')}]({rule.url})\n"
+    for title, example in (("It finds a fault in", rule.bad), ("and none in", rule.good)):
+        yield f"{title}\n\n```yml\n{example.strip()}\n```\n"
+
+
+def _text(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", "\\*")
+
+
+def _path(path: str) -> str:
+    """A path as code; some are words."""
+    return path if " " in path else f"`{path}`"
