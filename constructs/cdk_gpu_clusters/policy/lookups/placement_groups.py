@@ -6,6 +6,7 @@ import re
 
 from cdk_gpu_clusters.policy.case import Resource, target_of
 from cdk_gpu_clusters.policy.lookups.launches import Launch, values_at
+from cdk_gpu_clusters.policy.rule import NotApplicable
 from cdk_gpu_clusters.policy.value import Value
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
@@ -57,3 +58,22 @@ def strategy_of(group: Resource) -> PlacementStrategy:
     if text not in known:
         raise strategy.undecidable("the template says no strategy" if text is None else f"{text!r} is none")
     return known[text]
+
+
+def strategies_of(launch: Launch) -> list[tuple[Value, PlacementStrategy]]:
+    """Where a launch, or who uses it, names a placement group, with its strategy.
+
+    Raises:
+        NotApplicable: If none is named.
+        Undecidable: If one is not in the template, or leaves its strategy open.
+    """
+    named = placements_of(launch)
+    if not named:
+        raise NotApplicable
+    found = []
+    for value in named:
+        group = placement_group_of(value)
+        if group is None:
+            raise value.undecidable("this placement group stands in no part of the template")
+        found.append((value, strategy_of(group)))
+    return found
