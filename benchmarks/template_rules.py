@@ -1,7 +1,6 @@
 """The rules over a template of 500 resources, beside cfn-lint on the same file, in one run.
 
-`python benchmarks/template_rules.py --rounds 5`; run it with `tests/support` on PYTHONPATH, since the template is made of
-those that the synth tests recorded.
+`python benchmarks/template_rules.py --rounds 5`. The template is made of those that the synth tests recorded.
 """
 
 from __future__ import annotations

@@ -24,13 +24,14 @@ class Value:
     deployment knows, or what has another type, raises `Undecidable`, which the engine reports with path and reason.
     """
 
-    __slots__ = ("_path", "_raw", "_resolved", "case")
+    __slots__ = ("_children", "_path", "_raw", "_resolved", "case")
 
     def __init__(self, case: Case, raw: Any, path: Path) -> None:
         self.case = case
         self._raw = raw
         self._path = path
         self._resolved: Resolved = None
+        self._children: dict[str | int, Value] = {}
 
     @property
     def path(self) -> Path:
@@ -85,14 +86,19 @@ class Value:
         return value
 
     def _child(self, key: str | int) -> Value:
+        """The same object for the same key: rules read the same properties again and again."""
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = Value(self.case, self._raw_child(key), (*self.path, key))
+        return child
+
+    def _raw_child(self, key: str | int) -> Any:
         held = self._plain()
         if isinstance(key, int):
-            child = held[key] if isinstance(held, list) and key < len(held) else None
-        elif held is not None and not isinstance(held, dict):
+            return held[key] if isinstance(held, list) and key < len(held) else None
+        if held is not None and not isinstance(held, dict):
             raise self.undecidable("a mapping belongs here")
-        else:
-            child = held.get(key) if held else None
-        return Value(self.case, child, (*self.path, key))
+        return held.get(key) if held else None
 
     def items(self) -> list[Value]:
         """The items of a list, without those that are `AWS::NoValue`; none if it is absent."""
@@ -101,8 +107,7 @@ class Value:
             return []
         if not isinstance(held, list):
             raise self.undecidable("a list belongs here")
-        items = [Value(self.case, item, (*self.path, index)) for index, item in enumerate(held)]
-        return [item for item in items if item.exists]
+        return [item for item in map(self._child, range(len(held))) if item.exists]
 
     def keys(self) -> list[str]:
         """The keys of a mapping whose values exist; none if it is absent."""
