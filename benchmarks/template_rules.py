@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ def main() -> None:
         file.write_text(json.dumps(big_template(options.resources), indent=1), encoding="utf-8")
         print(f"{options.resources} resources, {file.stat().st_size / 1e3:.0f} kB, {len(every_rule())} rules")
         lint = [sys.executable, "-m", "cdk_gpu_clusters.cli.main", "lint", str(file)]
-        subjects = {
+        subjects: dict[str, Callable[[], float]] = {
             "rules alone": lambda: rule_time(file),
             "gpu-clusters lint": lambda: timed(lint),
             "cfn-lint": lambda: timed(["cfn-lint", "--", str(file)]),

@@ -136,18 +136,15 @@ class _Question:
         return self._undecidable("the allowed values of a parameter lead to different answers", unclear.path)
 
     def _undecidable(self, reason: str, path: Path, when: str = "") -> _Answer:
-        verdict = self._verdict(Outcome.UNDECIDABLE, path=path, reason=reason, when=when)
+        verdict = replace(self._verdict(Outcome.UNDECIDABLE), path=path, reason=reason, when=when)
         return _Answer(Outcome.UNDECIDABLE, (verdict,))
 
     def _fault(self, fault: Fault, when: str) -> Verdict:
-        return self._verdict(
-            Outcome.NOT_COMPLIANT, path=fault.at.path, finding=self._rule.finding(fault), when=when
-        )
+        verdict = self._verdict(Outcome.NOT_COMPLIANT)
+        return replace(verdict, path=fault.at.path, finding=self._rule.finding(fault), when=when)
 
-    def _verdict(self, outcome: Outcome, **said: object) -> Verdict:
-        return Verdict(
-            rule=self._rule, outcome=outcome, resource=self._logical_id, **{"path": self._path, **said}
-        )  # type: ignore[arg-type]
+    def _verdict(self, outcome: Outcome) -> Verdict:
+        return Verdict(rule=self._rule, outcome=outcome, resource=self._logical_id, path=self._path)
 
 
 def _without_repetition(cases: Sequence[Sequence[Verdict]]) -> list[Verdict]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from json.decoder import scanstring
 from typing import Any
 
 from cdk_gpu_clusters.policy.document import Document, Path, Place, UnusableTemplate
 
 _SPACE = " \t\r\n"
+_DECODER = json.JSONDecoder()
 
 
 def read_json_text(text: str) -> Document:
@@ -59,7 +59,7 @@ def _member(text: str, position: int, wanted: str) -> tuple[int, int] | None:
     position = _skip_space(text, position + 1)
     while text[position] == '"':
         start = position
-        key, position = scanstring(text, position + 1)
+        key, position = _DECODER.raw_decode(text, position)
         position = _skip_space(text, _skip_space(text, position) + 1)
         if key == wanted:
             return start, position
@@ -81,7 +81,7 @@ def _item(text: str, position: int, wanted: int) -> tuple[int, int] | None:
 
 def _next(text: str, position: int) -> int:
     """Skip a value, and the comma after it."""
-    position = _skip_space(text, json.JSONDecoder().raw_decode(text, position)[1])
+    position = _skip_space(text, _DECODER.raw_decode(text, position)[1])
     return _skip_space(text, position + 1) if text[position] == "," else position
 
 

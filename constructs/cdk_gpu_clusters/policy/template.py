@@ -127,8 +127,10 @@ def read_text(text: str) -> Document:
 
 
 def _read_yaml(text: str) -> Document:
-    from cdk_gpu_clusters.policy.yaml_text import read_yaml_text  # only YAML pays for its parser
-
+    try:
+        from cdk_gpu_clusters.policy.yaml_text import read_yaml_text  # only YAML pays for its parser
+    except ImportError:
+        raise UnusableTemplate("YAML templates need PyYAML: pip install 'cdk-gpu-clusters[cli]'") from None
     return read_yaml_text(text)
 
 
@@ -137,9 +139,8 @@ def _sections(data: Any) -> dict[str, dict[str, Any]]:
         raise UnusableTemplate(f"this is no CloudFormation template, but {kind_of(data)}")
     if "Resources" not in data:
         raise UnusableTemplate("this is no CloudFormation template: it has no Resources")
-    held = {name: data.get(name) for name in _SECTIONS}
-    empty = {name: {} for name in _SECTIONS if held[name] is None and name != "Resources"}
-    return {name: _mapping(value, (name,)) for name, value in {**held, **empty}.items()}
+    given = {name: data[name] for name in _SECTIONS if data.get(name) is not None or name == "Resources"}
+    return {name: _mapping(given.get(name, {}), (name,)) for name in _SECTIONS}
 
 
 def _mapping(value: Any, path: Path) -> dict[str, Any]:

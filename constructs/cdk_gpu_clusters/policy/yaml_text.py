@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from cdk_gpu_clusters.policy.document import MAX_DEPTH, Document, Path, Place, UnusableTemplate
-
-if TYPE_CHECKING:
-    from yaml.nodes import Node
 
 #: A template of 1 MB holds fewer; more come only from aliases of aliases.
 _MAX_VALUES = 500_000
@@ -38,12 +38,8 @@ def read_yaml_text(text: str) -> Document:
     """Read YAML.
 
     Raises:
-        UnusableTemplate: If it is not YAML, or not what a template may be; or if PyYAML is not installed.
+        UnusableTemplate: If it is not YAML, or not what a template may be.
     """
-    try:
-        import yaml
-    except ImportError:
-        raise UnusableTemplate("YAML templates need PyYAML: pip install 'cdk-gpu-clusters[cli]'") from None
     if deep := _DEEP.search(text):
         raise UnusableTemplate("values are nested too deeply", _in_text(text, deep.start()))
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -74,7 +70,7 @@ class _Builder:
 
     def _sized(self, node: Node, depth: int) -> tuple[Any, int]:
         """The value, and how many values it holds with every alias written out."""
-        if node.id == "scalar":
+        if isinstance(node, ScalarNode):
             return _tagged(node, _scalar(node)), 1
         if id(node) in self._made:
             return self._made[id(node)]
@@ -83,18 +79,25 @@ class _Builder:
         if depth > MAX_DEPTH:
             raise UnusableTemplate("values are nested too deeply", _start(node))
         self._open.add(id(node))
-        value, size = self._sequence(node, depth) if node.id == "sequence" else self._mapping(node, depth)
+        value, size = self._collection(node, depth)
         self._open.discard(id(node))
         if size > _MAX_VALUES:
             raise UnusableTemplate("aliases repeat too many values", _start(node))
         self._made[id(node)] = _tagged(node, value), size
         return self._made[id(node)]
 
-    def _sequence(self, node: Node, depth: int) -> tuple[list[Any], int]:
+    def _collection(self, node: Node, depth: int) -> tuple[Any, int]:
+        if isinstance(node, SequenceNode):
+            return self._sequence(node, depth)
+        if isinstance(node, MappingNode):
+            return self._mapping(node, depth)
+        raise UnusableTemplate("this is not YAML", _start(node))
+
+    def _sequence(self, node: SequenceNode, depth: int) -> tuple[list[Any], int]:
         parts = [self._sized(item, depth + 1) for item in node.value]
         return [value for value, _ in parts], 1 + sum(size for _, size in parts)
 
-    def _mapping(self, node: Node, depth: int) -> tuple[dict[str, Any], int]:
+    def _mapping(self, node: MappingNode, depth: int) -> tuple[dict[str, Any], int]:
         made: dict[str, Any] = {}
         total = 1
         for key_node, value_node in node.value:
@@ -107,14 +110,14 @@ class _Builder:
 
 
 def _key(node: Node) -> str:
-    if node.id != "scalar":
+    if not isinstance(node, ScalarNode):
         raise UnusableTemplate("a key must be a word, not a list or a mapping", _start(node))
     if node.tag == f"{_TAG}merge":
         raise UnusableTemplate("CloudFormation does not take YAML's merge key <<", _start(node))
     return str(node.value)
 
 
-def _scalar(node: Node) -> Any:
+def _scalar(node: ScalarNode) -> Any:
     text = str(node.value)
     kind = node.tag.removeprefix(_TAG)
     if kind == "null":
@@ -162,9 +165,9 @@ def _locate(root: Node, path: Path) -> Place:
 
 def _steps(node: Node, part: str | int) -> Iterator[tuple[Node, Node]]:
     """The key and the value of a part of a node."""
-    if node.id == "mapping":
+    if isinstance(node, MappingNode):
         yield from ((key, value) for key, value in node.value if key.value == part)
-    elif node.id == "sequence" and isinstance(part, int) and part < len(node.value):
+    elif isinstance(node, SequenceNode) and isinstance(part, int) and part < len(node.value):
         yield node.value[part], node.value[part]
 
 

@@ -204,6 +204,7 @@ def test_yaml_without_its_reader_says_what_to_install(
     faulty: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "yaml", None)
+    monkeypatch.delitem(sys.modules, "cdk_gpu_clusters.policy.yaml_text", raising=False)
     as_json = tmp_path / "template.json"
     as_json.write_text('{"Resources": {}}')
     assert run(as_json) == 0

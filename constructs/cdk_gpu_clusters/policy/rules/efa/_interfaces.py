@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import get_args
 
 from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.policy.case import Resource
@@ -10,7 +11,7 @@ from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, Launch, launch_of
 from cdk_gpu_clusters.policy.rule import Check, Fault, NotApplicable, faults_of
 from cdk_gpu_clusters.policy.value import Value
 from cdk_gpu_clusters.rules.interface_checks import check_interfaces
-from cdk_gpu_clusters.rules.interfaces import NetworkInterface
+from cdk_gpu_clusters.rules.interfaces import InterfaceType, NetworkInterface
 
 ON = LAUNCHES
 LOOKS_AT = (
@@ -50,7 +51,9 @@ def layout_of(launch: Launch) -> list[NetworkInterface]:
     ]
 
 
-def _known_type(name: str, value: Value) -> str:
-    if name not in ("interface", "efa", "efa-only"):
-        raise value.get("InterfaceType").undecidable(f"there is no interface type {name!r}")
-    return name
+def _known_type(name: str, value: Value) -> InterfaceType:
+    for known in get_args(InterfaceType):
+        if known == name:
+            found: InterfaceType = known
+            return found
+    raise value.get("InterfaceType").undecidable(f"there is no interface type {name!r}")
