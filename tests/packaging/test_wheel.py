@@ -82,3 +82,21 @@ def test_readme_cluster_file_synthesizes(clean_environment: CleanEnvironment, tm
     )
     assert done.returncode == 0, done.stderr
     assert "AWS::AutoScaling::AutoScalingGroup" in types_in(tmp_path / "cdk.out")
+
+
+def test_the_command_runs_from_the_wheel_alone(clean_environment: CleanEnvironment, tmp_path: Path) -> None:
+    """JSON needs no extra; YAML says which."""
+    nodes = {
+        "Type": "AWS::EC2::LaunchTemplate",
+        "Properties": {"LaunchTemplateData": {"InstanceType": "p5.49xlarge"}},
+    }
+    (tmp_path / "nodes.json").write_text(json.dumps({"Resources": {"Nodes": nodes}}), encoding="utf-8")
+    (tmp_path / "nodes.yaml").write_text("Resources: {}\n", encoding="utf-8")
+    command = clean_environment.folder / "bin" / "gpu-clusters"
+    found = clean_environment.run(command, "lint", "nodes.json", cwd=tmp_path)
+    assert (found.returncode, found.stderr) == (1, "")
+    assert "nodes.json:1:" in found.stdout
+    assert "GPU-INST-001" in found.stdout
+    without_yaml = clean_environment.run(command, "lint", "nodes.yaml", cwd=tmp_path)
+    assert without_yaml.returncode == 2
+    assert "pip install 'cdk-gpu-clusters[cli]'" in without_yaml.stderr
