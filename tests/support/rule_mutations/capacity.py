@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from mutations import drop, put
 from recorded_templates import Json
-from rule_mutation import RuleMutation, first
+from rule_mutation import RuleMutation, first, without
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 PLACEMENT = "AWS::EC2::PlacementGroup"
+TARGET = "LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget"
+MARKET = "LaunchTemplateData.InstanceMarketOptions"
+BLOCK = "p5-capacity-block/llama-train-fleet-trainers"
+RACK = "p6e-gb200-ultraserver/gb200-fleet-rack"
 EVERYTHING = "everywhere/everything_on"
 SPREAD = "g5-single-gpu/classifier-inference-bert"
 CLUSTER = "p5en-spot/finetune-fleet-trainers"
@@ -33,6 +37,23 @@ def burstable_in_cluster(template: Json) -> None:
     first(template, TEMPLATE)["Properties"]["LaunchTemplateData"]["InstanceType"] = "t3.xlarge"
 
 
+def without_blocks(properties: Json) -> None:
+    launch = properties["LaunchTemplateData"]
+    launch.update(InstanceType="g6e.12xlarge", NetworkInterfaces=launch["NetworkInterfaces"][:1])
+
+
+def mixed(template: Json) -> None:
+    group = first(template, GROUP)["Properties"]
+    launch = {"LaunchTemplateSpecification": group.pop("LaunchTemplate")}
+    group["MixedInstancesPolicy"] = {"LaunchTemplate": launch}
+
+
+def warm(template: Json) -> None:
+    name = next(key for key, one in template["Resources"].items() if one["Type"] == GROUP)
+    properties = {"AutoScalingGroupName": {"Ref": name}}
+    template["Resources"]["Warm"] = {"Type": "AWS::AutoScaling::WarmPool", "Properties": properties}
+
+
 MUTATIONS = (
     RuleMutation(
         rule="GPU-CAP-002",
@@ -41,10 +62,44 @@ MUTATIONS = (
         change=put("LaunchTemplateData.Placement", {"GroupName": "close"}),
     ),
     RuleMutation(
+        rule="GPU-CAP-003",
+        template=BLOCK,
+        at=TEMPLATE,
+        change=without_blocks,
+    ),
+    RuleMutation(rule="GPU-CAP-005", template=RACK, at=TEMPLATE, change=drop(MARKET)),
+    RuleMutation(
+        rule="GPU-CAP-006",
+        template="p6-b300-existing-reservation/pretrain-fleet-trainers",
+        at=TEMPLATE,
+        change=put(f"{TARGET}.CapacityReservationId", "pretrain"),
+    ),
+    RuleMutation(
+        rule="GPU-CAP-007",
+        template=RACK,
+        at=TEMPLATE,
+        change=put(f"{TARGET}.CapacityReservationResourceGroupArn", "rack"),
+    ),
+    RuleMutation(rule="GPU-CAP-008", template=RACK, at=GROUP, change=put("MaxSize", "10")),
+    RuleMutation(rule="GPU-CAP-013", template=BLOCK, at=GROUP, change=put("MaxSize", "65")),
+    RuleMutation(
+        rule="GPU-CAP-020",
+        template=CLUSTER,
+        at=TEMPLATE,
+        change=put(f"{MARKET}.SpotOptions.MaxPrice", "0"),
+    ),
+    RuleMutation(
         rule="GPU-CAP-030",
         template="p4d-new-reservation/vision-fleet-trainers",
         at=TEMPLATE,
         change=put("LaunchTemplateData.InstanceMarketOptions", {"MarketType": "spot"}),
+    ),
+    RuleMutation(rule="GPU-CAP-031", template=BLOCK, change_template=mixed),
+    RuleMutation(rule="GPU-CAP-032", template=BLOCK, change_template=warm),
+    RuleMutation(
+        rule="GPU-CAP-033",
+        template=BLOCK,
+        change_template=without("AWS::Events::Rule", lambda _: True),
     ),
     RuleMutation(rule="GPU-PLC-001", template=SPREAD, change_template=burstable_in_cluster),
     RuleMutation(rule="GPU-PLC-002", template=EVERYTHING, at=PLACEMENT, change=put("PartitionCount", 8)),

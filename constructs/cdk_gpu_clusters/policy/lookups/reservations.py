@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.policy.case import Resource, target_of
 from cdk_gpu_clusters.policy.lookups.launches import Launch
 from cdk_gpu_clusters.policy.value import Value
+from cdk_gpu_clusters.rules.capacity import CapacityKind
 
 RESERVATION = "AWS::EC2::CapacityReservation"
 
@@ -23,3 +25,13 @@ def reservation_of(launch: Launch) -> Resource | None:
     """The reservation of the template that a launch names; None if it names another one, or none."""
     target = target_of(reservation_target(launch).get("CapacityReservationId"))
     return target if target is not None and target.type == RESERVATION else None
+
+
+def capacity_kind_of(launch: Launch, record: InstanceType) -> CapacityKind:
+    """How a launch buys instances of a type, as the decision functions name it."""
+    market = market_type_of(launch)
+    if market == "spot":
+        return CapacityKind.SPOT
+    if market == "capacity-block":
+        return CapacityKind.ULTRASERVER_BLOCK if record.ultraservers else CapacityKind.CAPACITY_BLOCK
+    return CapacityKind.RESERVATION if reservation_target(launch).exists else CapacityKind.ON_DEMAND

@@ -48,7 +48,12 @@ def subnet_of(value: Value) -> Resource | None:
 def zone_of(value: Value) -> Value | None:
     """The zone of the subnet that a value names; None if the subnet is not in the template, or leaves it open."""
     subnet = subnet_of(value)
-    zones = [] if subnet is None else [subnet.get("AvailabilityZone"), subnet.get("AvailabilityZoneId")]
+    return None if subnet is None else zone_in(subnet)
+
+
+def zone_in(resource: Resource) -> Value | None:
+    """The zone that a subnet or a reservation names; None if it leaves it open."""
+    zones = [resource.get("AvailabilityZone"), resource.get("AvailabilityZoneId")]
     return next((zone for zone in zones if zone.exists), None)
 
 

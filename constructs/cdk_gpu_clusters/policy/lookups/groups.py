@@ -1,0 +1,74 @@
+"""Auto Scaling groups, and what else sets their size."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.lookups.launches import Launch, launch_of, template_used_by, values_at
+
+AUTO_SCALING_GROUP = "AWS::AutoScaling::AutoScalingGroup"
+
+_SPECIFICATIONS = ("LaunchTemplate", "MixedInstancesPolicy/LaunchTemplate/LaunchTemplateSpecification")
+_NAMES_GROUP = {
+    "AWS::AutoScaling::ScalingPolicy": "AutoScalingGroupName",
+    "AWS::AutoScaling::ScheduledAction": "AutoScalingGroupName",
+    "AWS::AutoScaling::WarmPool": "AutoScalingGroupName",
+}
+# What may call EC2 Auto Scaling by a definition, a target or code of its own.
+_AUTOMATION = (
+    "AWS::Events::Rule",
+    "AWS::Lambda::Function",
+    "AWS::Scheduler::Schedule",
+    "AWS::StepFunctions::StateMachine",
+)
+
+
+def launch_of_group(group: Resource) -> Launch:
+    """What a group launches from.
+
+    Raises:
+        Undecidable: If the launch template is not in the template.
+    """
+    for path in _SPECIFICATIONS:
+        for specification in values_at(group.properties, path):
+            template = template_used_by(specification)
+            if template is None:
+                raise specification.undecidable("this launch template stands in no part of the template")
+            return launch_of(template)
+    raise group.properties.undecidable("no launch template is named")
+
+
+def belongs_to(resource: Resource, group: Resource) -> bool:
+    """Whether a scaling policy, a scheduled action or a warm pool is one of a group."""
+    value = resource.get(_NAMES_GROUP[resource.type])
+    own = group.get("AutoScalingGroupName")
+    return group.is_target_of(value) or (own.exists and own.identity() == value.identity())
+
+
+def scheduled_actions_of(group: Resource) -> list[Resource]:
+    """The scheduled actions of a group."""
+    return [
+        one for one in group.case.resources("AWS::AutoScaling::ScheduledAction") if belongs_to(one, group)
+    ]
+
+
+def scaling_policies_of(group: Resource) -> list[Resource]:
+    """The scaling policies of a group."""
+    return [one for one in group.case.resources("AWS::AutoScaling::ScalingPolicy") if belongs_to(one, group)]
+
+
+def warm_pools_of(group: Resource) -> list[Resource]:
+    """The warm pools of a group."""
+    return [one for one in group.case.resources("AWS::AutoScaling::WarmPool") if belongs_to(one, group)]
+
+
+def automation_of(group: Resource) -> list[Resource]:
+    """Rules, schedules, state machines and functions that are told the name of a group."""
+    name = re.compile(rf'"{group.logical_id}[".]|\$\{{{group.logical_id}[.}}]')
+    return [
+        one
+        for one in group.case.resources(*_AUTOMATION)
+        if name.search(json.dumps(group.case.template.resources[one.logical_id], default=str))
+    ]

@@ -1,0 +1,88 @@
+"""A group that launches spot instances, several types or a Capacity Block has no warm pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.lookups.groups import AUTO_SCALING_GROUP, launch_of_group, warm_pools_of
+from cdk_gpu_clusters.policy.lookups.reservations import market_type_of
+from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
+
+NO_WARM_POOL = define_rule(
+    "GPU-CAP-032",
+    "a group on spot or on a Capacity Block, or with a mixed instances policy, has no warm pool",
+    source='EC2 Auto Scaling API, PutWarmPool; EC2 Auto Scaling guide, "Use Capacity Blocks"',
+)
+
+
+def _check(resource: Resource) -> Iterator[Fault]:
+    reason = _reason(resource)
+    if not reason:
+        raise NotApplicable
+    for pool in warm_pools_of(resource):
+        yield Fault(at=pool, got=f"a warm pool of a group with {reason}", allowed="none")
+
+
+def _reason(group: Resource) -> str:
+    """What keeps a group from having a warm pool; empty if nothing does."""
+    if group.get("MixedInstancesPolicy").exists:
+        return "a mixed instances policy"
+    market = market_type_of(launch_of_group(group))
+    return {"spot": "spot instances", "capacity-block": "a Capacity Block"}.get(market or "", "")
+
+
+RULE = TemplateRule(
+    rule=NO_WARM_POOL,
+    severity=Severity.ERROR,
+    cause="EC2 Auto Scaling refuses a warm pool for such a group",
+    fix="remove the warm pool",
+    url="https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutWarmPool.html",
+    on=(AUTO_SCALING_GROUP,),
+    looks_at=(
+        "MixedInstancesPolicy",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions/MarketType",
+        "AWS::AutoScaling::WarmPool/AutoScalingGroupName",
+    ),
+    check=_check,
+    bad="""
+Resources:
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: p5.48xlarge
+        InstanceMarketOptions: {MarketType: capacity-block}
+        CapacityReservationSpecification:
+          CapacityReservationTarget: {CapacityReservationId: cr-0123456789abcdef0}
+  Group:
+    Type: AWS::AutoScaling::AutoScalingGroup
+    Properties:
+      MinSize: 0
+      MaxSize: 4
+      VPCZoneIdentifier: [subnet-0123456789abcdef0]
+      LaunchTemplate: {LaunchTemplateId: !Ref Nodes, Version: !GetAtt Nodes.LatestVersionNumber}
+  Pool:
+    Type: AWS::AutoScaling::WarmPool
+    Properties: {AutoScalingGroupName: !Ref Group}
+""",
+    good="""
+Resources:
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: p5.48xlarge
+        InstanceMarketOptions: {MarketType: capacity-block}
+        CapacityReservationSpecification:
+          CapacityReservationTarget: {CapacityReservationId: cr-0123456789abcdef0}
+  Group:
+    Type: AWS::AutoScaling::AutoScalingGroup
+    Properties:
+      MinSize: 0
+      MaxSize: 4
+      VPCZoneIdentifier: [subnet-0123456789abcdef0]
+      LaunchTemplate: {LaunchTemplateId: !Ref Nodes, Version: !GetAtt Nodes.LatestVersionNumber}
+""",
+)
