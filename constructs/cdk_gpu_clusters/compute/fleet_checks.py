@@ -11,19 +11,12 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.compute.fleet_subnets import ipv4_block_of, zones_of
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.rules.fabric import check_efa_group
+from cdk_gpu_clusters.rules.fleet_zones import RESERVATION_ZONE, RESERVED_ONE_ZONE
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.zones import read_zone
 
 NO_SUBNET = define_rule(
     "GPU-FLT-002", "a fleet stands in a subnet", source="EC2 Auto Scaling VPCZoneIdentifier"
-)
-RESERVATION_ZONE = define_rule(
-    "GPU-FLT-004",
-    "a fleet stands in the zone of its reservation",
-    source='AWS EC2 user guide, "On-Demand Capacity Reservations"',
-)
-RESERVED_ONE_ZONE = define_rule(
-    "GPU-FLT-006", "a reserved fleet stands in one zone", source="EC2 Auto Scaling guide, Capacity Blocks"
 )
 
 

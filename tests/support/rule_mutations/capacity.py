@@ -8,28 +8,49 @@ from rule_mutation import RuleMutation, first, without
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
+RESERVATION = "AWS::EC2::CapacityReservation"
 PLACEMENT = "AWS::EC2::PlacementGroup"
 TARGET = "LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget"
 MARKET = "LaunchTemplateData.InstanceMarketOptions"
 BLOCK = "p5-capacity-block/llama-train-fleet-trainers"
 RACK = "p6e-gb200-ultraserver/gb200-fleet-rack"
 EVERYTHING = "everywhere/everything_on"
+RESERVED = "p4d-new-reservation/vision-capacity-trainers"
 SPREAD = "g5-single-gpu/classifier-inference-bert"
 CLUSTER = "p5en-spot/finetune-fleet-trainers"
 
 
-def over_zones(template: Json) -> None:
-    """A group in a cluster placement group gets a second subnet in another zone."""
+def add_zone(template: Json, maximum: str) -> None:
+    """A group gets a second subnet, in another zone."""
     template["Resources"]["Second"] = {
         "Type": "AWS::EC2::Subnet",
         "Properties": {"VpcId": "vpc-0", "CidrBlock": "10.0.128.0/20", "AvailabilityZone": "us-east-1b"},
     }
-    spare = first(
-        template, GROUP, lambda properties: properties["MaxSize"] == "4" and properties["MinSize"] == "0"
-    )
-    spare["Properties"]["VPCZoneIdentifier"].append({"Ref": "Second"})
+    for group in (one for one in template["Resources"].values() if one["Type"] == GROUP):
+        if group["Properties"]["MaxSize"] == maximum and group["Properties"]["MinSize"] == "0":
+            group["Properties"]["VPCZoneIdentifier"].append({"Ref": "Second"})
+
+
+def over_zones(template: Json) -> None:
+    add_zone(template, "4")
     partitions = first(template, PLACEMENT, lambda properties: properties["Strategy"] == "partition")
     partitions["Properties"] = {"Strategy": "cluster"}
+
+
+def reserved_over_zones(template: Json) -> None:
+    """The group on the block, whose nodes have no EFA any more: that has rules of its own about zones."""
+    add_zone(template, "16")
+    launch = first(template, TEMPLATE)["Properties"]["LaunchTemplateData"]
+    launch["NetworkInterfaces"] = launch["NetworkInterfaces"][:1]
+
+
+def without_the_group_of_the_reservation(template: Json) -> None:
+    launches = (
+        one["Properties"]["LaunchTemplateData"]
+        for one in template["Resources"].values()
+        if one["Type"] == TEMPLATE
+    )
+    del next(launch for launch in launches if launch["InstanceType"] == "p4d.24xlarge")["Placement"]
 
 
 def burstable_in_cluster(template: Json) -> None:
@@ -83,11 +104,21 @@ MUTATIONS = (
     RuleMutation(rule="GPU-CAP-008", template=RACK, at=GROUP, change=put("MaxSize", "10")),
     RuleMutation(rule="GPU-CAP-013", template=BLOCK, at=GROUP, change=put("MaxSize", "65")),
     RuleMutation(
+        rule="GPU-CAP-016", template=EVERYTHING, change_template=without_the_group_of_the_reservation
+    ),
+    RuleMutation(rule="GPU-CAP-017", template=RESERVED, at=RESERVATION, change=put("InstanceCount", 1001)),
+    RuleMutation(rule="GPU-CAP-018", template=RESERVED, at=RESERVATION, change=drop("EndDate")),
+    RuleMutation(rule="GPU-CAP-019", template=RESERVED, at=PLACEMENT, change=put("Strategy", "spread")),
+    RuleMutation(
         rule="GPU-CAP-020",
         template=CLUSTER,
         at=TEMPLATE,
         change=put(f"{MARKET}.SpotOptions.MaxPrice", "0"),
     ),
+    RuleMutation(
+        rule="GPU-CAP-021", template=EVERYTHING, at=RESERVATION, change=put("InstanceType", "p4de.24xlarge")
+    ),
+    RuleMutation(rule="GPU-CAP-022", template=EVERYTHING, at=RESERVATION, change=put("InstanceCount", 3)),
     RuleMutation(
         rule="GPU-CAP-030",
         template="p4d-new-reservation/vision-fleet-trainers",
@@ -101,6 +132,20 @@ MUTATIONS = (
         template=BLOCK,
         change_template=without("AWS::Events::Rule", lambda _: True),
     ),
+    RuleMutation(
+        rule="GPU-CAP-034",
+        template=EVERYTHING,
+        at="AWS::ResourceGroups::Group",
+        change=lambda properties: properties["Configuration"].pop(1),
+    ),
+    RuleMutation(
+        rule="GPU-FLT-004",
+        template=EVERYTHING,
+        at=RESERVATION,
+        change=put("AvailabilityZone", "us-east-1b"),
+    ),
+    RuleMutation(rule="GPU-FLT-006", template=EVERYTHING, change_template=reserved_over_zones),
+    RuleMutation(rule="GPU-FLT-008", template=SPREAD, at=GROUP, change=put("DesiredCapacity", "4")),
     RuleMutation(rule="GPU-PLC-001", template=SPREAD, change_template=burstable_in_cluster),
     RuleMutation(rule="GPU-PLC-002", template=EVERYTHING, at=PLACEMENT, change=put("PartitionCount", 8)),
     RuleMutation(rule="GPU-PLC-003", template=SPREAD, at=GROUP, change=put("MaxSize", "15")),
