@@ -37,6 +37,7 @@ NAVIGATION: Sections = {
         "Nodes": ("docs/reference/nodes/*.md",),
         "Storage": ("docs/reference/storage/*.md",),
         "Inference": ("docs/reference/inference/*.md",),
+        "Policy": ("docs/reference/policy/*.md",),
         "Without CDK": ("docs/reference/without-cdk/*.md",),
     },
     "Examples": ("examples/README.md", "examples/*.yaml", "examples/*/app.py"),

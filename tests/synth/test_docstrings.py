@@ -42,6 +42,7 @@ def names(app_factory: Any) -> dict[str, Any]:
         "cdk": cdk,
         "ec2": ec2,
         **{name: getattr(cdk_gpu_clusters, name) for name in cdk_gpu_clusters.__all__},
+        "app": stack.node.root,
         "stack": stack,
         "two_zone_vpc": ec2.Vpc.from_vpc_attributes(
             stack,
