@@ -2,24 +2,178 @@
 
 from __future__ import annotations
 
-from mutations import put
+from collections.abc import Callable
+from typing import Any
+
+from mutations import drop, put
 from recorded_templates import Json
-from rule_mutation import RuleMutation, first
+from rule_mutation import RuleMutation, first, without
 
 FILE_SYSTEM = "AWS::FSx::FileSystem"
+ASSOCIATION = "AWS::FSx::DataRepositoryAssociation"
+TEMPLATE = "AWS::EC2::LaunchTemplate"
 CORPUS = "p5en-express-preprocessing/moe-train-data-corpus"
+OF_BASE_POD = "p4de-base-pod/base-pod-data-corpus"
+WITH_EFA = "p5-lustre/llama-lustre-data-corpus"
+#: The one record with a file system and the nodes that mount it.
+SERVING = "inference_everywhere/everything_on"
+METADATA = "LustreConfiguration.MetadataConfiguration"
 
 
 def dropped_with_its_stack(template: Json) -> None:
     first(template, FILE_SYSTEM)["DeletionPolicy"] = "Delete"
 
 
+def as_scratch(**values: Any) -> Callable[[Json], None]:
+    """The file system becomes one of SCRATCH_2, with nothing that it cannot have."""
+
+    def change(properties: Json) -> None:
+        del properties["KmsKeyId"]
+        properties["LustreConfiguration"] = {"DeploymentType": "SCRATCH_2", **values.pop("lustre", {})}
+        properties.update(values)
+
+    return change
+
+
+def as_tiering(**values: Any) -> Callable[[Json], None]:
+    """The file system becomes one of Intelligent-Tiering."""
+
+    def change(properties: Json) -> None:
+        del properties["StorageCapacity"]
+        properties["StorageType"] = "INTELLIGENT_TIERING"
+        properties["LustreConfiguration"] = {
+            "DeploymentType": "PERSISTENT_2",
+            "ThroughputCapacity": 8000,
+            "DataReadCacheConfiguration": {"SizingMode": "NO_CACHE"},
+            "MetadataConfiguration": {"Mode": "USER_PROVISIONED", "Iops": 6000},
+            "AutomaticBackupRetentionDays": 0,
+            **values,
+        }
+
+    return change
+
+
+def older(properties: Json) -> None:
+    properties["LustreConfiguration"]["DeploymentType"] = "PERSISTENT_1"
+
+
+def linked_too_often(template: Json) -> None:
+    one = first(template, ASSOCIATION)["Properties"]
+    for number in range(8):
+        path = {"FileSystemPath": f"/more{number}", "DataRepositoryPath": f"s3://more/{number}/"}
+        template["Resources"][f"More{number}"] = {"Type": ASSOCIATION, "Properties": {**one, **path}}
+
+
+def linked_inside(template: Json) -> None:
+    one, other = (
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == ASSOCIATION
+    )
+    other["FileSystemPath"] = f"{one['FileSystemPath']}/inside"
+
+
+def prefix_inside(template: Json) -> None:
+    one, other = (
+        resource["Properties"]
+        for resource in template["Resources"].values()
+        if resource["Type"] == ASSOCIATION
+    )
+    one["DataRepositoryPath"], other["DataRepositoryPath"] = "s3://corpus/a/", "s3://corpus/a/inside/"
+
+
+def described(kind: str, words: str) -> Callable[[Json], None]:
+    """Leave out the rules of security groups with some words in their descriptions."""
+    return without(
+        f"AWS::EC2::SecurityGroup{kind}", lambda properties: words in properties.get("Description", "")
+    )
+
+
+def in_another_zone(template: Json) -> None:
+    for name, zone in (("Near", "us-east-1a"), ("Far", "us-east-1b")):
+        template["Resources"][name] = {
+            "Type": "AWS::EC2::Subnet",
+            "Properties": {"VpcId": "vpc-0", "CidrBlock": "10.0.0.0/16", "AvailabilityZone": zone},
+        }
+    first(template, FILE_SYSTEM)["Properties"]["SubnetIds"] = [{"Ref": "Near"}]
+    group = first(
+        template, "AWS::AutoScaling::AutoScalingGroup", lambda properties: properties["MaxSize"] == "3"
+    )
+    group["Properties"]["VPCZoneIdentifier"] = [{"Ref": "Far"}]
+
+
+def mounted_once(template: Json) -> None:
+    launch = first(
+        template,
+        TEMPLATE,
+        lambda properties: properties["LaunchTemplateData"]["InstanceType"] == "g6e.48xlarge",
+    )
+    launch["Properties"]["LaunchTemplateData"]["UserData"] = {
+        "Fn::Base64": "#!/bin/sh\nmount -t lustre fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/fsx /fsx\n"
+    }
+
+
+def on_file_system(
+    rule: str, change: Callable[[Json], None], *also: str, template: str = OF_BASE_POD
+) -> RuleMutation:
+    """A fault in the properties of a file system."""
+    return RuleMutation(rule=rule, template=template, at=FILE_SYSTEM, change=change, also=also)
+
+
+def on_association(rule: str, change: Callable[[Json], None]) -> RuleMutation:
+    """A fault in a data repository association."""
+    return RuleMutation(rule=rule, template=CORPUS, at=ASSOCIATION, change=change)
+
+
 MUTATIONS = (
-    RuleMutation(
-        rule="GPU-LUS-003",
-        template="p4de-base-pod/base-pod-data-corpus",
-        at=FILE_SYSTEM,
-        change=put("StorageCapacity", 5000),
+    on_file_system("GPU-LUS-001", older),
+    on_file_system("GPU-LUS-002", as_scratch(StorageType="HDD")),
+    on_file_system("GPU-LUS-003", put("StorageCapacity", 5000)),
+    on_file_system("GPU-LUS-004", put("LustreConfiguration.PerUnitStorageThroughput", 200)),
+    on_file_system("GPU-LUS-005", put("StorageCapacity", 2400), template=WITH_EFA),
+    on_file_system("GPU-LUS-006", as_scratch(lustre={"EfaEnabled": True}), "GPU-LUS-043", template=SERVING),
+    on_file_system("GPU-LUS-007", put(METADATA, {"Mode": "USER_PROVISIONED", "Iops": 10_000})),
+    on_file_system("GPU-LUS-008", drop(METADATA), template=WITH_EFA),
+    on_file_system("GPU-LUS-009", put("FileSystemTypeVersion", "2.12")),
+    on_file_system("GPU-LUS-012", as_tiering(ThroughputCapacity=6000), template=SERVING),
+    on_file_system("GPU-LUS-013", as_tiering(DataReadCacheConfiguration={}), template=SERVING),
+    on_file_system(
+        "GPU-LUS-015", put("LustreConfiguration.AutomaticBackupRetentionDays", 365), template=SERVING
+    ),
+    on_file_system(
+        "GPU-LUS-016",
+        lambda properties: as_scratch(KmsKeyId=properties["KmsKeyId"])(properties),
+        template=SERVING,
     ),
     RuleMutation(rule="GPU-LUS-040", template=CORPUS, change_template=dropped_with_its_stack),
+    on_file_system("GPU-LUS-041", put("SubnetIds", ["subnet-0", "subnet-1"])),
+    RuleMutation(
+        rule="GPU-LUS-042",
+        template=OF_BASE_POD,
+        change_template=described("Ingress", "988-988 from other servers"),
+    ),
+    RuleMutation(
+        rule="GPU-LUS-043",
+        template=WITH_EFA,
+        change_template=described("Egress", "to other servers"),
+        also=("GPU-LUS-042",),
+    ),
+    RuleMutation(
+        rule="GPU-LUS-044",
+        template=SERVING,
+        change_template=described("Ingress", "988-988 from the file system"),
+    ),
+    RuleMutation(rule="GPU-LUS-021", template=SERVING, change_template=in_another_zone),
+    RuleMutation(rule="GPU-DRA-001", template=CORPUS, change_template=linked_too_often),
+    on_association("GPU-DRA-002", put("FileSystemPath", "/tokens/train.tar")),
+    RuleMutation(rule="GPU-DRA-003", template=CORPUS, change_template=linked_inside),
+    on_association("GPU-DRA-004", put("DataRepositoryPath", "https://corpus.s3.amazonaws.com/")),
+    RuleMutation(rule="GPU-DRA-005", template=CORPUS, change_template=prefix_inside),
+    on_file_system("GPU-DRA-007", as_tiering(), template=CORPUS),
+    on_file_system(
+        "GPU-DRA-008", put("LustreConfiguration.AutomaticBackupRetentionDays", 7), template=CORPUS
+    ),
+    on_association("GPU-DRA-009", put("ImportedFileChunkSize", 1_000_000)),
+    on_file_system("GPU-DRA-021", put("LustreConfiguration.ImportPath", "s3://corpus/tokens")),
+    RuleMutation(rule="GPU-MNT-010", template=SERVING, change_template=mounted_once),
 )

@@ -1,0 +1,63 @@
+"""A new Lustre file system is of a class that is not outdated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Severity
+from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.lookups.file_systems import FILE_SYSTEM, lustre_only
+from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
+from cdk_gpu_clusters.rules.lustre import DEPLOYMENT, check_lustre
+from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
+
+
+def _check(resource: Resource) -> Iterator[Fault]:
+    deployment_type = lustre_only(resource).get("LustreConfiguration", "DeploymentType")
+    named = deployment_type.text() or "SCRATCH_1"  # FSx's own default
+    for finding in check_lustre(LustreSizing(deployment_type=named)):
+        if finding.id == DEPLOYMENT.id:
+            yield Fault(at=deployment_type, got=named, allowed=finding.allowed)
+
+
+RULE = TemplateRule(
+    rule=DEPLOYMENT,
+    severity=Severity.WARNING,
+    cause="this class is older and slower, and takes neither EFA nor metadata operations",
+    fix="use PERSISTENT_2, or SCRATCH_2 for data that may be lost",
+    url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-fsx-lustre.html",
+    on=(FILE_SYSTEM,),
+    looks_at=("LustreConfiguration/DeploymentType",),
+    check=_check,
+    bad="""
+Resources:
+  Corpus:
+    Type: AWS::FSx::FileSystem
+    DeletionPolicy: Retain
+    UpdateReplacePolicy: Retain
+    Properties:
+      FileSystemType: LUSTRE
+      FileSystemTypeVersion: "2.15"
+      StorageCapacity: 4800
+      SubnetIds: [subnet-0123456789abcdef0]
+      LustreConfiguration:
+        DeploymentType: PERSISTENT_1
+        PerUnitStorageThroughput: 200
+""",
+    good="""
+Resources:
+  Corpus:
+    Type: AWS::FSx::FileSystem
+    DeletionPolicy: Retain
+    UpdateReplacePolicy: Retain
+    Properties:
+      FileSystemType: LUSTRE
+      FileSystemTypeVersion: "2.15"
+      StorageCapacity: 4800
+      SubnetIds: [subnet-0123456789abcdef0]
+      LustreConfiguration:
+        DeploymentType: PERSISTENT_2
+        PerUnitStorageThroughput: 250
+        MetadataConfiguration: {Mode: AUTOMATIC}
+""",
+)
