@@ -165,7 +165,7 @@ MUTATIONS = (
     ),
     RuleMutation(rule="GPU-LUS-021", template=SERVING, change_template=in_another_zone),
     RuleMutation(rule="GPU-DRA-001", template=CORPUS, change_template=linked_too_often),
-    on_association("GPU-DRA-002", put("FileSystemPath", "/tokens/train.tar")),
+    on_association("GPU-DRA-002", put("FileSystemPath", "/raw/train.tar")),
     RuleMutation(rule="GPU-DRA-003", template=CORPUS, change_template=linked_inside),
     on_association("GPU-DRA-004", put("DataRepositoryPath", "https://corpus.s3.amazonaws.com/")),
     RuleMutation(rule="GPU-DRA-005", template=CORPUS, change_template=prefix_inside),
