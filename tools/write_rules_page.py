@@ -24,6 +24,7 @@ AREAS = {
     "AMI": "Machine images",
     "CAP": "Capacity",
     "CKP": "Checkpoint stores",
+    "COST": "Cost",
     "DRA": "Data repositories of FSx for Lustre",
     "EFA": "Network interfaces and EFA security groups",
     "EKS": "Nodes of Amazon EKS",

@@ -242,18 +242,33 @@ def _check_environment(settings: NodeSettings) -> list[Finding]:
                     )
                 )
             findings += _check_text(value or "", what="the value", path=path)
-            for pattern, reason in _HARMFUL.items():
-                if value is not None and re.fullmatch(pattern, name):
-                    findings.append(
-                        HARMFUL_VARIABLE.finding(
-                            cause=f"{name} does harm: {reason}",
-                            got=value,
-                            fix=f"remove {name}",
-                            path=path,
-                            severity=Severity.WARNING,
-                        )
-                    )
+            findings += [] if value is None else check_variable(name, value, path=path)
     return findings
+
+
+def check_variable(name: str, value: str, *, path: str = "") -> list[Finding]:
+    """Find a variable of the environment that does harm on current EFA software.
+
+    Args:
+        name: Its name.
+        value: Its value.
+        path: Where it is set.
+
+    Example:
+        >>> [finding.id for finding in check_variable("NCCL_PROTO", "simple")]
+        ['GPU-UD-004']
+    """
+    return [
+        HARMFUL_VARIABLE.finding(
+            cause=f"{name} does harm: {reason}",
+            got=value,
+            fix=f"remove {name}",
+            path=path,
+            severity=Severity.WARNING,
+        )
+        for pattern, reason in _HARMFUL.items()
+        if re.fullmatch(pattern, name)
+    ]
 
 
 def _check_parts(settings: NodeSettings) -> list[Finding]:

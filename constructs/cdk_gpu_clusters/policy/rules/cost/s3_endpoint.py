@@ -1,0 +1,87 @@
+"""A network with a NAT gateway has a gateway endpoint for S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.policy.case import Resource, target_of
+from cdk_gpu_clusters.policy.lookups.subnets import subnet_of
+from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
+
+S3_ENDPOINT = define_rule(
+    "GPU-COST-003",
+    "a network with a NAT gateway has a gateway endpoint for S3",
+    source='Amazon VPC user guide, "Pricing for NAT gateways": traffic with S3 through a gateway endpoint is free',
+)
+
+
+def _check(resource: Resource) -> Iterator[Fault]:
+    gateways = [
+        gateway
+        for gateway in resource.case.resources("AWS::EC2::NatGateway")
+        if _stands_in(gateway, resource)
+    ]
+    if not gateways:
+        raise NotApplicable
+    endpoints = resource.case.resources("AWS::EC2::VPCEndpoint")
+    if not any(resource.is_target_of(one.get("VpcId")) and _is_s3_gateway(one) for one in endpoints):
+        yield Fault(
+            at=gateways[0], got="no gateway endpoint for S3 in the VPC", allowed="one, in every route table"
+        )
+
+
+def _stands_in(gateway: Resource, network: Resource) -> bool:
+    subnet = subnet_of(gateway.get("SubnetId"))
+    return subnet is not None and target_of(subnet.get("VpcId")) == network
+
+
+def _is_s3_gateway(endpoint: Resource) -> bool:
+    kind = endpoint.get("VpcEndpointType").text() or "Gateway"
+    return kind == "Gateway" and (endpoint.get("ServiceName").template_text() or "").endswith(".s3")
+
+
+RULE = TemplateRule(
+    rule=S3_ENDPOINT,
+    severity=Severity.INFO,
+    cause="data sets, weights and checkpoints that nodes read from S3 pass the NAT gateway, which bills each GB",
+    fix="add an AWS::EC2::VPCEndpoint of type Gateway for S3 with the route tables of the nodes",
+    url="https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-pricing.html",
+    on=("AWS::EC2::VPC",),
+    looks_at=(
+        "AWS::EC2::NatGateway/SubnetId",
+        "AWS::EC2::VPCEndpoint/ServiceName",
+    ),
+    check=_check,
+    bad="""
+Resources:
+  Network:
+    Type: AWS::EC2::VPC
+    Properties: {CidrBlock: 10.0.0.0/16}
+  Public:
+    Type: AWS::EC2::Subnet
+    Properties: {VpcId: !Ref Network, CidrBlock: 10.0.0.0/24}
+  Nat:
+    Type: AWS::EC2::NatGateway
+    Properties: {SubnetId: !Ref Public, AllocationId: eipalloc-0123456789abcdef0}
+""",
+    good="""
+Resources:
+  Network:
+    Type: AWS::EC2::VPC
+    Properties: {CidrBlock: 10.0.0.0/16}
+  Public:
+    Type: AWS::EC2::Subnet
+    Properties: {VpcId: !Ref Network, CidrBlock: 10.0.0.0/24}
+  Nat:
+    Type: AWS::EC2::NatGateway
+    Properties: {SubnetId: !Ref Public, AllocationId: eipalloc-0123456789abcdef0}
+  S3:
+    Type: AWS::EC2::VPCEndpoint
+    Properties:
+      VpcId: !Ref Network
+      VpcEndpointType: Gateway
+      ServiceName: !Sub com.amazonaws.${AWS::Region}.s3
+      RouteTableIds: [rtb-0123456789abcdef0]
+""",
+)

@@ -1,0 +1,41 @@
+"""Faults that cost money."""
+
+from __future__ import annotations
+
+from mutations import put
+from recorded_templates import Json
+from rule_mutation import RuleMutation, without
+
+TEMPLATE = "AWS::EC2::LaunchTemplate"
+EVERYTHING = "everywhere/everything_on"
+NODE = "g6-dev-node/dev-fleet-dev"
+VOLUME = "LaunchTemplateData.BlockDeviceMappings.0.Ebs"
+
+
+def without_tags(template: Json) -> None:
+    for resource in template["Resources"].values():
+        if resource["Type"] == TEMPLATE:
+            del resource["Properties"]["LaunchTemplateData"]["TagSpecifications"]
+        if resource["Type"] == "AWS::AutoScaling::AutoScalingGroup":
+            del resource["Properties"]["Tags"]
+
+
+MUTATIONS = (
+    RuleMutation(rule="GPU-COST-001", template=NODE, change_template=without_tags),
+    RuleMutation(
+        rule="GPU-COST-002",
+        template="p4d-new-reservation/vision-capacity-trainers",
+        change_template=without("AWS::CloudWatch::Alarm", lambda _: True),
+    ),
+    RuleMutation(
+        rule="GPU-COST-003",
+        template="cluster_network/minimal",
+        change_template=without(
+            "AWS::EC2::VPCEndpoint", lambda properties: properties.get("VpcEndpointType") == "Gateway"
+        ),
+    ),
+    RuleMutation(rule="GPU-COST-004", template=NODE, at=TEMPLATE, change=put(f"{VOLUME}.VolumeType", "gp2")),
+    RuleMutation(
+        rule="GPU-COST-005", template=NODE, at=TEMPLATE, change=put(f"{VOLUME}.DeleteOnTermination", False)
+    ),
+)
