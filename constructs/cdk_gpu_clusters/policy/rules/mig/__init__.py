@@ -1,0 +1,21 @@
+"""MIG: GPUs that are split, as user data says."""
+
+from cdk_gpu_clusters.policy.rules.mig import (
+    apart_from_efa,
+    capable_gpu,
+    every_boot,
+    known_profile,
+    layout_count,
+    layout_fits,
+    media_engines,
+)
+
+RULES = (
+    apart_from_efa.RULE,
+    capable_gpu.RULE,
+    every_boot.RULE,
+    known_profile.RULE,
+    layout_count.RULE,
+    layout_fits.RULE,
+    media_engines.RULE,
+)
