@@ -78,5 +78,5 @@ def _named(function: str, argument: Any) -> Iterator[str]:
     elif function == "Fn::GetAtt":
         yield first.partition(".")[0]
     elif function == "Fn::Sub":
-        own = argument[1] if isinstance(argument, list) and len(argument) > 1 else {}
-        yield from (name for name in _NAMES.findall(first) if name not in own)
+        own = argument[1] if isinstance(argument, list) and len(argument) > 1 else None
+        yield from (name for name in _NAMES.findall(first) if not (isinstance(own, dict) and name in own))
