@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mutations import drop, put
 from recorded_templates import Json
 from rule_mutation import RuleMutation, first, without
@@ -9,6 +11,7 @@ from rule_mutation import RuleMutation, first, without
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 RESERVATION = "AWS::EC2::CapacityReservation"
+SUBNET = "AWS::EC2::Subnet"
 PLACEMENT = "AWS::EC2::PlacementGroup"
 TARGET = "LaunchTemplateData.CapacityReservationSpecification.CapacityReservationTarget"
 MARKET = "LaunchTemplateData.InstanceMarketOptions"
@@ -35,6 +38,12 @@ def over_zones(template: Json) -> None:
     add_zone(template, "4")
     partitions = first(template, PLACEMENT, lambda properties: properties["Strategy"] == "partition")
     partitions["Properties"] = {"Strategy": "cluster"}
+    spare = first(
+        template,
+        TEMPLATE,
+        lambda properties: properties["LaunchTemplateData"]["InstanceType"] == "g6.12xlarge",
+    )
+    spare["Properties"]["LaunchTemplateData"]["InstanceType"] = "g6.xlarge"  # without EFA
 
 
 def reserved_over_zones(template: Json) -> None:
@@ -73,6 +82,34 @@ def warm(template: Json) -> None:
     name = next(key for key, one in template["Resources"].items() if one["Type"] == GROUP)
     properties = {"AutoScalingGroupName": {"Ref": name}}
     template["Resources"]["Warm"] = {"Type": "AWS::AutoScaling::WarmPool", "Properties": properties}
+
+
+def moved_to(zone: str) -> Callable[[Json], None]:
+    """The nodes and their reservation stand in another zone."""
+
+    def change(template: Json) -> None:
+        subnet = first(template, SUBNET, lambda properties: properties["CidrBlock"] == "10.0.0.0/18")
+        for resource in (subnet, first(template, RESERVATION)):
+            resource["Properties"]["AvailabilityZone"] = zone
+
+    return change
+
+
+def type_of_the_group_only(template: Json) -> None:
+    """The type is named by a group of AWS PCS, and no more by the launch template."""
+    name, launch = next(
+        (key, one["Properties"]["LaunchTemplateData"])
+        for key, one in template["Resources"].items()
+        if one["Type"] == TEMPLATE
+    )
+    properties = {
+        "CustomLaunchTemplate": {
+            "TemplateId": {"Ref": name},
+            "Version": {"Fn::GetAtt": [name, "LatestVersionNumber"]},
+        },
+        "InstanceConfigs": [{"InstanceType": launch.pop("InstanceType")}],
+    }
+    template["Resources"]["Nodes"] = {"Type": "AWS::PCS::ComputeNodeGroup", "Properties": properties}
 
 
 MUTATIONS = (
@@ -146,6 +183,24 @@ MUTATIONS = (
     ),
     RuleMutation(rule="GPU-FLT-006", template=EVERYTHING, change_template=reserved_over_zones),
     RuleMutation(rule="GPU-FLT-008", template=SPREAD, at=GROUP, change=put("DesiredCapacity", "4")),
+    RuleMutation(rule="GPU-CAP-014", template=EVERYTHING, change_template=moved_to("ca-central-1a")),
+    RuleMutation(rule="GPU-CAP-035", template=BLOCK, change_template=type_of_the_group_only),
+    RuleMutation(
+        rule="GPU-FLT-009",
+        template=BLOCK,
+        at=GROUP,
+        change=put("InstanceMaintenancePolicy.MaxHealthyPercentage", 125),
+    ),
+    RuleMutation(
+        rule="GPU-NET-103",
+        template="p4d-new-reservation/vision-capacity-trainers",
+        at=RESERVATION,
+        change=put("AvailabilityZone", "us-west-b2"),
+    ),
+    # blocks of the type are not sold there, either
+    RuleMutation(
+        rule="GPU-NET-105", template=EVERYTHING, change_template=moved_to("eu-west-3a"), also=("GPU-CAP-014",)
+    ),
     RuleMutation(rule="GPU-PLC-001", template=SPREAD, change_template=burstable_in_cluster),
     RuleMutation(rule="GPU-PLC-002", template=EVERYTHING, at=PLACEMENT, change=put("PartitionCount", 8)),
     RuleMutation(rule="GPU-PLC-003", template=SPREAD, at=GROUP, change=put("MaxSize", "15")),

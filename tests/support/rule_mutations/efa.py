@@ -35,6 +35,10 @@ def one_efa_less(properties: Json) -> None:
     del properties["LaunchTemplateData"]["NetworkInterfaces"][-1]
 
 
+def over_tcp(properties: Json) -> None:
+    del properties["LaunchTemplateData"]["NetworkInterfaces"][1:]
+
+
 def one_place_twice(properties: Json) -> None:
     interfaces = properties["LaunchTemplateData"]["NetworkInterfaces"]
     interfaces.append({**interfaces[1], "InterfaceType": "interface"})
@@ -133,6 +137,9 @@ MUTATIONS = (
     ),
     on_p4d("GPU-EFA-032", one_efa_less),
     on_p4d("GPU-EFA-033", put("LaunchTemplateData.SecurityGroupIds", ["sg-0123456789abcdef0"])),
+    RuleMutation(
+        rule="GPU-EFA-034", template="p5en-spot/finetune-fleet-trainers", at=TEMPLATE, change=over_tcp
+    ),
     on_p4d("GPU-LT-005", without_groups),
     RuleMutation(rule="GPU-FAB-001", template=EVERYTHING, change_template=one_fabric),
     RuleMutation(

@@ -1,7 +1,9 @@
-"""Capacity: reservations, Capacity Blocks, spot, placement."""
+"""Capacity: reservations, Capacity Blocks, spot, placement, zones."""
 
 from cdk_gpu_clusters.policy.rules.capacity import (
+    block_names_type,
     block_placement,
+    block_region,
     block_size,
     block_without_mix,
     cluster_zone,
@@ -27,12 +29,17 @@ from cdk_gpu_clusters.policy.rules.capacity import (
     sold_as_blocks,
     spot_price,
     spread_size,
+    terminate_first,
+    type_offered,
     ultraserver_block,
     ultraserver_size,
+    zone_form,
 )
 
 RULES = (
+    block_names_type.RULE,
     block_placement.RULE,
+    block_region.RULE,
     block_size.RULE,
     block_without_mix.RULE,
     cluster_zone.RULE,
@@ -58,6 +65,9 @@ RULES = (
     sold_as_blocks.RULE,
     spot_price.RULE,
     spread_size.RULE,
+    terminate_first.RULE,
+    type_offered.RULE,
     ultraserver_block.RULE,
     ultraserver_size.RULE,
+    zone_form.RULE,
 )

@@ -37,9 +37,6 @@ RULE = TemplateRule(
     check=_check,
     bad="""
 Resources:
-  Close:
-    Type: AWS::EC2::PlacementGroup
-    Properties: {Strategy: cluster}
   Nodes:
     Type: AWS::EC2::LaunchTemplate
     Properties:
@@ -48,7 +45,7 @@ Resources:
         InstanceMarketOptions: {MarketType: capacity-block}
         CapacityReservationSpecification:
           CapacityReservationTarget: {CapacityReservationId: cr-0123456789abcdef0}
-        Placement: {GroupName: !Ref Close}
+        Placement: {GroupName: close}
 """,
     good="""
 Resources:

@@ -22,6 +22,7 @@ from cdk_gpu_clusters.policy.rules.efa import (
     self_ingress,
     type_on_card,
     unique_device,
+    used_in_cluster,
 )
 
 RULES = (
@@ -46,4 +47,5 @@ RULES = (
     self_ingress.RULE,
     type_on_card.RULE,
     unique_device.RULE,
+    used_in_cluster.RULE,
 )

@@ -1,0 +1,74 @@
+"""Nodes that stand close together use EFA, where their type has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.policy.lookups.placement_groups import strategies_of
+from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
+
+EFA_USED = define_rule(
+    "GPU-EFA-034",
+    "nodes in a cluster placement group use EFA, where their type has it",
+    source="aws/aws-parallelcluster, EfaValidator; modelplaneai/modelplane 197 (a type with EFA, and no interfaces)",
+)
+
+
+def _check(resource: Resource) -> Iterator[Fault]:
+    launch = launch_of(resource)
+    if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
+        raise NotApplicable
+    if launch.has_efa():
+        return
+    for value, record in launch.records():
+        if record.network.efa:
+            at = launch.data.get("NetworkInterfaces")
+            yield Fault(
+                at=at, got=f"no EFA on {value.text()}", allowed=f"{record.network.efa.max_interfaces}"
+            )
+
+
+RULE = TemplateRule(
+    rule=EFA_USED,
+    severity=Severity.WARNING,
+    cause="nodes that stand close together, to exchange data fast, exchange it over TCP; no message says so",
+    fix="add efa-only interfaces, with a security group that allows all traffic with itself",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+        "LaunchTemplateData/Placement/GroupName",
+        "AWS::EC2::PlacementGroup/Strategy",
+    ),
+    check=_check,
+    bad="""
+Resources:
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: g6.8xlarge
+        Placement: {GroupName: !Ref Place}
+  Place:
+    Type: AWS::EC2::PlacementGroup
+    Properties: {Strategy: cluster}
+""",
+    good="""
+Resources:
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: g6.8xlarge
+        Placement: {GroupName: !Ref Place}
+        NetworkInterfaces:
+          - {DeviceIndex: 0, InterfaceType: efa, Groups: [sg-0123456789abcdef0]}
+  Place:
+    Type: AWS::EC2::PlacementGroup
+    Properties: {Strategy: cluster}
+""",
+)
