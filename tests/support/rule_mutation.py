@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from cdk_gpu_clusters.policy.registry import every_rule
+from cdk_gpu_clusters.policy.template import read_text
 from mutations import Mutation as Change
 from recorded_templates import Json, copy_of
 
@@ -21,6 +23,8 @@ class RuleMutation:
         change: Changes its properties, as the functions of `mutations` do.
         where: Holds for the properties of the resource that is meant.
         change_template: Changes the template as a whole, instead of or besides.
+        example: Whether the rule's bad example is added, for resources that none of our constructs makes. What its good
+            example fires, too, does not count.
         also: Rules that cannot but fire with it, since what it forbids is forbidden by them, too.
     """
 
@@ -30,16 +34,28 @@ class RuleMutation:
     change: Change | None = None
     where: Callable[[Json], bool] = lambda _: True
     change_template: Callable[[Json], None] | None = None
+    example: bool = False
     also: tuple[str, ...] = ()
 
     def mutated(self) -> Json:
         """The template with the fault."""
-        template = copy_of(self.template)
+        template = self._with_example(good=False)
         if self.change:
             self.change(first(template, self.at, self.where)["Properties"])
         if self.change_template:
             self.change_template(template)
         assert template != copy_of(self.template)
+        return template
+
+    def unmutated(self) -> Json:
+        """The template without the fault."""
+        return self._with_example(good=True)
+
+    def _with_example(self, *, good: bool) -> Json:
+        template = copy_of(self.template)
+        if self.example:
+            rule = next(rule for rule in every_rule() if rule.id == self.rule)
+            template["Resources"].update(read_text(rule.good if good else rule.bad).data["Resources"])
         return template
 
 

@@ -10,6 +10,7 @@ awslabs/awsome-distributed-ai @ 95b939c, `add-cng-p6-b200.yaml` and `add-cng-p6-
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
@@ -191,7 +192,7 @@ def plan_interfaces(
         may_set_instance_profile=orchestrator in (Orchestrator.EC2, Orchestrator.EKS_SELF_MANAGED),
         may_have_public_ip=len(interfaces) == 1,
         basis=basis,
-        findings=tuple(_pcs_warnings(kind, interfaces)) if orchestrator is Orchestrator.PCS else (),
+        findings=tuple(check_pcs_interfaces(kind, interfaces)) if orchestrator is Orchestrator.PCS else (),
     )
 
 
@@ -269,8 +270,13 @@ def _no_ena_layout(kind: InstanceType) -> Finding:
     )
 
 
-def _pcs_warnings(kind: InstanceType, interfaces: tuple[NetworkInterface, ...]) -> list[Finding]:
-    """What departs from the form that the PCS guide documents."""
+def check_pcs_interfaces(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
+    """Find what departs from the form that the PCS guide documents; warnings, since no page forbids it.
+
+    Args:
+        kind: The instance type.
+        interfaces: Its interfaces.
+    """
     fix = f"use policy {InterfacePolicy.EFA_PER_CARD.value}, or try one node and count its EFA devices"
     cards = [i.network_card_index for i in interfaces]
     efa_only = [i for i in interfaces if i.interface_type == "efa-only"]
