@@ -27,7 +27,7 @@ AREAS = {
     "COST": "Cost",
     "DRA": "Data repositories of FSx for Lustre",
     "EFA": "Network interfaces and EFA security groups",
-    "EKS": "Nodes of Amazon EKS",
+    "EKS": "Amazon EKS",
     "FAB": "Fabrics",
     "FLT": "Fleets",
     "INF": "Model servers",

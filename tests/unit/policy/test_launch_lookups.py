@@ -227,3 +227,30 @@ Resources:
     found = [one for one in verdicts_of(text, "GPU-EFA-006") if one.outcome is Outcome.NOT_COMPLIANT]
     assert [one.finding.cause for one in found if one.finding] == ["g6.8xlarge has no network card 1"]
     assert outcomes(text, "GPU-FAB-005", of="Nodes") == [Outcome.NOT_COMPLIANT]
+
+
+def test_a_block_in_aws_batch_gets_its_types_from_the_compute_environment() -> None:
+    text = BLOCK.partition("  Group:")[0].replace("        InstanceType: p5.48xlarge\n", "")
+    batch = """
+  Jobs:
+    Type: AWS::Batch::ComputeEnvironment
+    Properties:
+      Type: MANAGED
+      ComputeResources:
+        Type: EC2
+        InstanceTypes: [p5.48xlarge]
+        LaunchTemplate: {LaunchTemplateId: !Ref Nodes, Version: !GetAtt Nodes.LatestVersionNumber}
+"""
+    assert outcomes(text, "GPU-CAP-035") == [Outcome.NOT_COMPLIANT]
+    assert outcomes(f"{text}{batch}", "GPU-CAP-035") == [Outcome.NOT_APPLICABLE]
+
+
+def test_a_reservation_that_somebody_has_yet_to_fill_in_is_left_open() -> None:
+    parameter = """
+Parameters:
+  Block: {Type: String, Default: ""}
+"""
+    text = parameter + BLOCK.replace(
+        "CapacityReservationId: cr-0123456789abcdef0", "CapacityReservationId: !Ref Block"
+    )
+    assert outcomes(text, "GPU-CAP-006") == [Outcome.UNDECIDABLE]

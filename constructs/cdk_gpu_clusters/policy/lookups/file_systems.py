@@ -62,7 +62,8 @@ def mounted_by(launch: Launch) -> list[Resource]:
     Raises:
         Undecidable: If the template holds nothing of the user data.
     """
-    file_systems = launch.resource.case.resources(FILE_SYSTEM)
+    every = launch.resource.case.resources(FILE_SYSTEM)
+    file_systems = [one for one in every if one.get("FileSystemType").text() == "LUSTRE"]
     user_data = user_data_of(launch) if file_systems else None
     if user_data is None:
         return []

@@ -21,6 +21,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
     if market_type_of(launch) != "capacity-block":
         raise NotApplicable
+    if any(use.resource.type == "AWS::Batch::ComputeEnvironment" for use in launch.uses()):
+        raise NotApplicable  # it has the types itself
     own = launch.data.get("InstanceType")
     if not own.exists:
         yield Fault(at=own, got="no InstanceType", allowed="the type of the block")

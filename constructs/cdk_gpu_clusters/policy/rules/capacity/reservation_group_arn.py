@@ -18,7 +18,9 @@ def _check(resource: Resource) -> Iterator[Fault]:
     named = reservation_target(launch).get("CapacityReservationResourceGroupArn")
     if not named.exists or named.reference:
         raise NotApplicable
-    terms = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_group_arn=named.text())
+    if not (given := named.text()):
+        raise named.undecidable("it is empty until somebody fills it in")
+    terms = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_group_arn=given)
     for _, record in launch.records()[:1]:
         yield from faults_of(RESERVATION_GROUP_ARN, check_capacity(terms, record), named)
 

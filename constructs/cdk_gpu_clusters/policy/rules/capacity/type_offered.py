@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, accelerated_launch
 from cdk_gpu_clusters.policy.lookups.subnets import known_zone_of, subnets_by_user
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, faults_of
 from cdk_gpu_clusters.rules.zones import TYPE_OFFERED, check_zone
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
-    launch = launch_of(resource)
+    launch = accelerated_launch(resource)
     subnets = [value for values in subnets_by_user(launch) for value in values]
     if not subnets:
         raise NotApplicable

@@ -26,7 +26,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 
 RULE = TemplateRule(
     rule=HOP_LIMIT,
-    severity=Severity.WARNING,
+    severity=Severity.INFO,
     cause="credentials of the node can be read from behind it: by containers of containers, and through proxies",
     fix="set HttpPutResponseHopLimit to 1, or to 2 for containers that need the node's credentials",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html",
