@@ -175,6 +175,7 @@ MUTATIONS = (
         at="AWS::ResourceGroups::Group",
         change=lambda properties: properties["Configuration"].pop(1),
     ),
+    RuleMutation(rule="GPU-CAP-036", template=RESERVED, at=RESERVATION, change=drop("InstanceMatchCriteria")),
     RuleMutation(
         rule="GPU-FLT-004",
         template=EVERYTHING,

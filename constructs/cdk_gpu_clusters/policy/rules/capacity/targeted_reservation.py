@@ -1,0 +1,59 @@
+"""A reservation serves only the launches that name it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.lookups.reservations import RESERVATION
+from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
+
+TARGETED = define_rule(
+    "GPU-CAP-036",
+    "a reservation serves only the launches that name it",
+    source='AWS EC2 user guide, "On-Demand Capacity Reservations", instance eligibility',
+)
+
+
+def _check(resource: Resource) -> Iterator[Fault]:
+    criteria = resource.get("InstanceMatchCriteria")
+    if criteria.text() != "targeted":
+        yield Fault(at=criteria, got=criteria.text() or "open, by default", allowed="targeted")
+
+
+RULE = TemplateRule(
+    rule=TARGETED,
+    severity=Severity.WARNING,
+    cause="any matching instance of the account takes a place, and the nodes that it is for find it full",
+    fix="set InstanceMatchCriteria to targeted, and name the reservation in the launch template",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
+    on=(RESERVATION,),
+    looks_at=("InstanceMatchCriteria",),
+    check=_check,
+    bad="""
+Resources:
+  Reserved:
+    Type: AWS::EC2::CapacityReservation
+    Properties:
+      AvailabilityZone: us-east-1a
+      InstanceCount: 4
+      InstancePlatform: Linux/UNIX
+      InstanceType: p4d.24xlarge
+      EndDateType: limited
+      EndDate: "2026-12-31T00:00:00Z"
+""",
+    good="""
+Resources:
+  Reserved:
+    Type: AWS::EC2::CapacityReservation
+    Properties:
+      AvailabilityZone: us-east-1a
+      InstanceCount: 4
+      InstancePlatform: Linux/UNIX
+      InstanceType: p4d.24xlarge
+      EndDateType: limited
+      EndDate: "2026-12-31T00:00:00Z"
+      InstanceMatchCriteria: targeted
+""",
+)
