@@ -1,4 +1,4 @@
-"""A reservation serves only the launches that name it."""
+"""A reservation serves only the launches that name it, or says that it serves all."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 TARGETED = define_rule(
     "GPU-CAP-036",
-    "a reservation serves only the launches that name it",
+    "a reservation serves only the launches that name it, or says that it serves all",
     source='AWS EC2 user guide, "On-Demand Capacity Reservations", instance eligibility',
 )
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
     criteria = resource.get("InstanceMatchCriteria")
-    if criteria.text() != "targeted":
-        yield Fault(at=criteria, got=criteria.text() or "open, by default", allowed="targeted")
+    if criteria.text() is None:
+        yield Fault(at=criteria, got="open, by default", allowed="targeted, or open said aloud")
 
 
 RULE = TemplateRule(
