@@ -96,20 +96,21 @@ def moved_to(zone: str) -> Callable[[Json], None]:
 
 
 def type_of_the_group_only(template: Json) -> None:
-    """The type is named by a group of AWS PCS, and no more by the launch template."""
+    """The type is named by a fleet, and no more by the launch template."""
     name, launch = next(
         (key, one["Properties"]["LaunchTemplateData"])
         for key, one in template["Resources"].items()
         if one["Type"] == TEMPLATE
     )
-    properties = {
-        "CustomLaunchTemplate": {
-            "TemplateId": {"Ref": name},
-            "Version": {"Fn::GetAtt": [name, "LatestVersionNumber"]},
-        },
-        "InstanceConfigs": [{"InstanceType": launch.pop("InstanceType")}],
+    version = {"Fn::GetAtt": [name, "LatestVersionNumber"]}
+    launched = {
+        "LaunchTemplateSpecification": {"LaunchTemplateId": {"Ref": name}, "Version": version},
+        "Overrides": [{"InstanceType": launch.pop("InstanceType")}],
     }
-    template["Resources"]["Nodes"] = {"Type": "AWS::PCS::ComputeNodeGroup", "Properties": properties}
+    template["Resources"]["Nodes"] = {
+        "Type": "AWS::EC2::EC2Fleet",
+        "Properties": {"LaunchTemplateConfigs": [launched]},
+    }
 
 
 MUTATIONS = (

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
 
 from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, Launch, launch_of
+from cdk_gpu_clusters.policy.lookups.interfaces import layout_of
+from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
 from cdk_gpu_clusters.policy.rule import Check, Fault, NotApplicable, faults_of
 from cdk_gpu_clusters.policy.value import Value
 from cdk_gpu_clusters.rules.interface_checks import check_interfaces
-from cdk_gpu_clusters.rules.interfaces import InterfaceType, NetworkInterface
 
 ON = LAUNCHES
 LOOKS_AT = (
@@ -41,19 +40,3 @@ def _findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
         raise NotApplicable
     at = launch.data.get("NetworkInterfaces")
     return [(at, check_interfaces(record, interfaces)) for _, record in launch.records()]
-
-
-def layout_of(launch: Launch) -> list[NetworkInterface]:
-    """The interfaces as the decision functions take them."""
-    return [
-        NetworkInterface(one.network_card_index, one.device_index, _known_type(one.interface_type, one.value))
-        for one in launch.interfaces()
-    ]
-
-
-def _known_type(name: str, value: Value) -> InterfaceType:
-    for known in get_args(InterfaceType):
-        if known == name:
-            found: InterfaceType = known
-            return found
-    raise value.get("InterfaceType").undecidable(f"there is no interface type {name!r}")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.group_sizes import most_nodes_of, users_of
+from cdk_gpu_clusters.policy.lookups.interfaces import layout_of
 from cdk_gpu_clusters.policy.lookups.launches import Launch, launches
 from cdk_gpu_clusters.policy.lookups.subnets import SUBNET, subnet_of, subnets_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, faults_of
-from cdk_gpu_clusters.policy.rules.efa._interfaces import layout_of
 from cdk_gpu_clusters.rules.ip_budget import ENOUGH_ADDRESSES, IpDemand, check_ip_budget
 
 

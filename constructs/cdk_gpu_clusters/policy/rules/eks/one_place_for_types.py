@@ -11,7 +11,7 @@ from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 TYPES = define_rule(
     "GPU-EKS-003",
-    "instance types stand in the node group or in its launch template; for a Capacity Block in the template",
+    "instance types stand in the node group or in its launch template, not in both",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
 )
 
@@ -21,8 +21,6 @@ def _check(resource: Resource) -> Iterator[Fault]:
     in_template = launch_of_node_group(resource).data.get("InstanceType")
     if own_types and in_template.exists:
         yield Fault(at=own_types[0], got="types in both places", allowed="one of the two")
-    if resource.get("CapacityType").text() == "CAPACITY_BLOCK" and not in_template.exists:
-        yield Fault(at=in_template, got="no InstanceType", allowed="the type of the Capacity Block")
 
 
 RULE = TemplateRule(
@@ -34,7 +32,6 @@ RULE = TemplateRule(
     on=(EKS_NODE_GROUP,),
     looks_at=(
         "InstanceTypes",
-        "CapacityType",
         "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceType",
     ),
     check=_check,

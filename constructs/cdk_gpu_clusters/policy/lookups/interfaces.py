@@ -1,0 +1,25 @@
+"""Network interfaces of launches, as the decision functions take them."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from cdk_gpu_clusters.policy.lookups.launches import Launch
+from cdk_gpu_clusters.policy.value import Value
+from cdk_gpu_clusters.rules.interfaces import InterfaceType, NetworkInterface
+
+
+def layout_of(launch: Launch) -> list[NetworkInterface]:
+    """The interfaces as the decision functions take them."""
+    return [
+        NetworkInterface(one.network_card_index, one.device_index, _known_type(one.interface_type, one.value))
+        for one in launch.interfaces()
+    ]
+
+
+def _known_type(name: str, value: Value) -> InterfaceType:
+    for known in get_args(InterfaceType):
+        if known == name:
+            found: InterfaceType = known
+            return found
+    raise value.get("InterfaceType").undecidable(f"there is no interface type {name!r}")
