@@ -9,7 +9,19 @@ from importlib import import_module
 from cdk_gpu_clusters.policy.rule import TemplateRule
 
 #: Folders of `policy.rules`; each lists its rules in `RULES`.
-AREAS = ("batch", "capacity", "cost", "efa", "eks", "hyperpod", "launch", "mig", "pcs", "storage")
+AREAS = (
+    "batch",
+    "capacity",
+    "cost",
+    "efa",
+    "eks",
+    "hyperpod",
+    "inference",
+    "launch",
+    "mig",
+    "pcs",
+    "storage",
+)
 
 
 @cache
