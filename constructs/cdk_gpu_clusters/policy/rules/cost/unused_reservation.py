@@ -1,4 +1,4 @@
-"""An alarm tells that reserved instances stand unused."""
+"""A reservation has an end, or an alarm that tells that its instances stand unused."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 UNUSED_RESERVATION = define_rule(
     "GPU-COST-002",
-    "an alarm tells that instances of a reservation stand unused",
+    "a reservation has an end, or an alarm that tells that its instances stand unused",
     source='AWS EC2 user guide, "Monitor Capacity Reservations usage with CloudWatch metrics"',
 )
 _NAMESPACE = "AWS/EC2CapacityReservations"
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
+    if resource.get("EndDate").exists:
+        return
     alarms = resource.case.resources("AWS::CloudWatch::Alarm")
     if not any(_watches(alarm, resource) for alarm in alarms):
         yield Fault(
@@ -38,11 +40,12 @@ def _watches(alarm: Resource, reservation: Resource) -> bool:
 RULE = TemplateRule(
     rule=UNUSED_RESERVATION,
     severity=Severity.INFO,
-    cause="a reservation bills its full price while instances stand unused, and nothing tells",
+    cause="a reservation without an end bills its full price while instances stand unused, and nothing tells",
     fix="add an AWS::CloudWatch::Alarm of AvailableInstanceCount in AWS/EC2CapacityReservations",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservation-cw-metrics.html",
     on=(RESERVATION,),
     looks_at=(
+        "EndDate",
         "AWS::CloudWatch::Alarm/Namespace",
         "AWS::CloudWatch::Alarm/Dimensions",
     ),
@@ -56,8 +59,7 @@ Resources:
       InstanceCount: 4
       InstancePlatform: Linux/UNIX
       InstanceType: p4d.24xlarge
-      EndDateType: limited
-      EndDate: "2026-12-31T00:00:00Z"
+      EndDateType: unlimited
 """,
     good="""
 Resources:
@@ -68,8 +70,7 @@ Resources:
       InstanceCount: 4
       InstancePlatform: Linux/UNIX
       InstanceType: p4d.24xlarge
-      EndDateType: limited
-      EndDate: "2026-12-31T00:00:00Z"
+      EndDateType: unlimited
   Unused:
     Type: AWS::CloudWatch::Alarm
     Properties:
