@@ -18,7 +18,7 @@ _NAMESPACE = "AWS/EC2CapacityReservations"
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
-    if resource.get("EndDate").exists:
+    if resource.get("EndDateType").text() != "unlimited":
         return
     alarms = resource.case.resources("AWS::CloudWatch::Alarm")
     if not any(_watches(alarm, resource) for alarm in alarms):
@@ -45,7 +45,7 @@ RULE = TemplateRule(
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-reservation-cw-metrics.html",
     on=(RESERVATION,),
     looks_at=(
-        "EndDate",
+        "EndDateType",
         "AWS::CloudWatch::Alarm/Namespace",
         "AWS::CloudWatch::Alarm/Dimensions",
     ),
