@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutations import put
 from recorded_templates import Json
-from rule_mutation import RuleMutation, first, without
+from rule_mutation import RuleMutation, without
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 EVERYTHING = "everywhere/everything_on"
@@ -20,20 +20,8 @@ def without_tags(template: Json) -> None:
             del resource["Properties"]["Tags"]
 
 
-def for_ever_and_unwatched(template: Json) -> None:
-    without("AWS::CloudWatch::Alarm", lambda _: True)(template)
-    reservation = first(template, "AWS::EC2::CapacityReservation")["Properties"]
-    reservation["EndDateType"] = "unlimited"
-    del reservation["EndDate"]
-
-
 MUTATIONS = (
     RuleMutation(rule="GPU-COST-001", template=NODE, change_template=without_tags),
-    RuleMutation(
-        rule="GPU-COST-002",
-        template="p4d-new-reservation/vision-capacity-trainers",
-        change_template=for_ever_and_unwatched,
-    ),
     RuleMutation(
         rule="GPU-COST-003",
         template="cluster_network/minimal",
@@ -43,6 +31,6 @@ MUTATIONS = (
     ),
     RuleMutation(rule="GPU-COST-004", template=NODE, at=TEMPLATE, change=put(f"{VOLUME}.VolumeType", "gp2")),
     RuleMutation(
-        rule="GPU-COST-005", template=NODE, at=TEMPLATE, change=put(f"{VOLUME}.DeleteOnTermination", False)
+        rule="GPU-COST-002", template=NODE, at=TEMPLATE, change=put(f"{VOLUME}.DeleteOnTermination", False)
     ),
 )

@@ -1,10 +1,9 @@
-"""Cost: tags, what stands unused, what is paid for twice."""
+"""Cost: tags, what is paid for twice, what is left behind."""
 
 from cdk_gpu_clusters.policy.rules.cost import (
     left_volumes,
     s3_endpoint,
     tagged_nodes,
-    unused_reservation,
     volume_type,
 )
 
@@ -12,6 +11,5 @@ RULES = (
     left_volumes.RULE,
     s3_endpoint.RULE,
     tagged_nodes.RULE,
-    unused_reservation.RULE,
     volume_type.RULE,
 )

@@ -11,7 +11,7 @@ from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 from cdk_gpu_clusters.policy.rules.launch._volumes import volumes_of
 
 LEFT_VOLUMES = define_rule(
-    "GPU-COST-005",
+    "GPU-COST-002",
     "volumes of a GPU node are deleted with the node",
     source='AWS EC2 user guide, "Preserve data when an instance is terminated"',
 )
