@@ -15,8 +15,9 @@ def _check(resource: Resource) -> Iterator[Fault]:
     if not groups_behind(resource):
         raise NotApplicable
     seconds = attribute_of(resource, "TargetGroupAttributes", "deregistration_delay.timeout_seconds")
-    given = seconds.integer() if seconds is not None else None
-    for finding in check_drain_timeout(given) if seconds is not None and given is not None else ():
+    if seconds is None:
+        return
+    for finding in check_drain_timeout(seconds.integer() or 0):
         yield Fault(at=seconds, got=finding.got, allowed=finding.allowed)
 
 

@@ -18,9 +18,7 @@ EVERY_BOOT = define_rule(
     source="NVIDIA MIG User Guide, editions 580 to 620 (2026-10): instances do not persist over a reboot",
 )
 # What runs again: a unit, or a part of user data of every boot.
-_AGAIN = re.compile(
-    r"systemctl[^\n]* enable|/etc/systemd/|bootcmd:|boothook|scripts-user, *always|@reboot|mig-parted"
-)
+_AGAIN = re.compile(r"/etc/systemd/|bootcmd:|boothook|scripts-user, *always|@reboot|mig-parted|mig-manager")
 _CREATED = re.compile(r"nvidia-smi mig\b[^\n]*-cgi")
 
 

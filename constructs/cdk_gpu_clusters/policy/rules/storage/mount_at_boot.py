@@ -19,7 +19,7 @@ AT_BOOT = define_rule(
 )
 _MOUNT = re.compile(r"\bmount\b[^\n]*\blustre\b")
 # What mounts at later boots: fstab, a unit, or a part of user data that runs at every boot.
-_LATER = re.compile(r"/etc/fstab|\.mount\b|systemctl enable|bootcmd:|boothook|scripts-user, *always|mounts:")
+_LATER = re.compile(r"/etc/fstab|\.mount\b|/etc/systemd/|bootcmd:|boothook|scripts-user, *always|mounts:")
 _FSTAB = re.compile(r"\S+ +/\S+ +lustre +(?P<options>\S+)")
 _NETWORK = ("_netdev", "x-systemd.requires", "x-systemd.after")
 
