@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from rule_mutation import RuleMutation
 
-RULES = tuple(f"GPU-BAT-{number:03}" for number in range(1, 7))
+RULES = (
+    "GPU-BAT-001",
+    "GPU-BAT-002",
+    "GPU-BAT-003",
+    "GPU-BAT-004",
+    "GPU-BAT-005",
+    "GPU-BAT-006",
+)
 
 MUTATIONS = tuple(
     RuleMutation(rule=rule, template="everywhere/everything_on", example=True) for rule in RULES

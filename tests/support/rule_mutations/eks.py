@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from rule_mutation import RuleMutation
 
-RULES = tuple(f"GPU-EKS-{number:03}" for number in range(1, 9))
+RULES = (
+    "GPU-EKS-001",
+    "GPU-EKS-002",
+    "GPU-EKS-003",
+    "GPU-EKS-004",
+    "GPU-EKS-005",
+    "GPU-EKS-006",
+    "GPU-EKS-007",
+    "GPU-EKS-008",
+)
 
 MUTATIONS = tuple(
     RuleMutation(rule=rule, template="everywhere/everything_on", example=True) for rule in RULES

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from rule_mutation import RuleMutation
 
-RULES = tuple(f"GPU-HYP-{number:03}" for number in range(1, 10))
+RULES = (
+    "GPU-HYP-001",
+    "GPU-HYP-002",
+    "GPU-HYP-003",
+    "GPU-HYP-004",
+    "GPU-HYP-005",
+    "GPU-HYP-006",
+    "GPU-HYP-007",
+    "GPU-HYP-008",
+    "GPU-HYP-009",
+)
 
 MUTATIONS = tuple(
     RuleMutation(rule=rule, template="everywhere/everything_on", example=True) for rule in RULES
