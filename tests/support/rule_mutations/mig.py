@@ -60,4 +60,5 @@ MUTATIONS = (
     ),
     RuleMutation(rule="GPU-MIG-006", template=EVERYTHING, change_template=split_and_trained),
     RuleMutation(rule="GPU-MIG-010", template=MIXED, change_template=once_only),
+    RuleMutation(rule="GPU-MIG-011", template=EVERYTHING, example=True),
 )

@@ -151,3 +151,24 @@ def test_a_group_of_hyperpod_may_have_a_network_of_its_own() -> None:
         InstanceType=f"ml.{P5}", OverrideVpcConfig={"SecurityGroupIds": ["sg-0123456789abcdef0"]}
     )
     assert outcomes("GPU-HYP-005", Cluster=cluster) == {Outcome.UNDECIDABLE}
+
+
+@pytest.mark.parametrize(
+    ("label", "instance_type", "outcome"),
+    [
+        ("all-1g.10gb", P5, Outcome.COMPLIANT),
+        ("all-balanced", P5, Outcome.COMPLIANT),
+        ("all-disabled", "g6.xlarge", Outcome.COMPLIANT),
+        ("all-1g.5gb", P5, Outcome.NOT_COMPLIANT),
+        ("all-1g.10gb", "g6.xlarge", Outcome.NOT_COMPLIANT),
+        ("all-enabled", "g6.xlarge", Outcome.NOT_COMPLIANT),
+        ("ours", P5, Outcome.UNDECIDABLE),
+        (None, P5, Outcome.NOT_APPLICABLE),
+    ],
+)
+def test_labels_ask_for_what_the_gpu_has(label: str | None, instance_type: str, outcome: Outcome) -> None:
+    labels = {"nvidia.com/mig.config": label}
+    eks = node_group(Labels=labels, InstanceTypes=[instance_type])
+    cluster = hyperpod(InstanceType=f"ml.{instance_type}", KubernetesConfig={"Labels": labels})
+    assert outcomes("GPU-MIG-011", Group=eks) == {outcome}
+    assert outcomes("GPU-MIG-011", Cluster=cluster) == {outcome}

@@ -31,7 +31,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=SERVER_PORTS,
     severity=Severity.ERROR,
-    cause="FSx refuses a file system whose servers cannot reach each other",
+    cause="FSx refuses a file system whose group stops Lustre traffic, and documents both ranges as needed",
     fix="let the group of the file system reach itself at TCP 988 and TCP 1018-1023, in and out",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html",
     on=(FILE_SYSTEM,),
