@@ -6,26 +6,26 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, accelerated_launch
 from cdk_gpu_clusters.policy.lookups.placement_groups import strategies_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 EFA_USED = define_rule(
     "GPU-EFA-034",
-    "nodes in a cluster placement group use EFA, where their type has it",
+    "accelerated nodes in a cluster placement group use EFA, where their type has it",
     source="aws/aws-parallelcluster, EfaValidator; modelplaneai/modelplane 197 (a type with EFA, and no interfaces)",
 )
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
-    launch = launch_of(resource)
+    launch = accelerated_launch(resource)
     if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
         raise NotApplicable
     if launch.has_efa():
         return
     for value, record in launch.records():
-        if record.network.efa:
+        if record.network.efa and record.accelerator:
             at = launch.data.get("NetworkInterfaces")
             yield Fault(
                 at=at, got=f"no EFA on {value.text()}", allowed=f"{record.network.efa.max_interfaces}"
