@@ -24,15 +24,9 @@ _DRIVERS = {"NVIDIA": ("NVIDIA", "NVIDIA_FIPS", "_GPU"), "AWS": ("NEURON", "_GPU
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
-    specification = specification_of(resource)
-    image = (
-        launch_of_node_group(resource).data.get("ImageId")
-        if specification.exists
-        else resource.get("ImageId")
-    )
     ami_type = resource.get("AmiType")
     name = ami_type.text()
-    if image.exists or name == "CUSTOM":
+    if name == "CUSTOM" or (specification_of(resource).exists and _has_image(resource)):
         raise NotApplicable
     for value, record in records_of(resource):
         if record.accelerator is None:
@@ -44,6 +38,10 @@ def _check(resource: Resource) -> Iterator[Fault]:
         if not name.endswith(wanted) or processor not in name:
             allowed = f"AL2023_{processor}_{wanted[0]}"
             yield Fault(at=ami_type, got=f"{name} with {value.text()}", allowed=allowed)
+
+
+def _has_image(group: Resource) -> bool:
+    return launch_of_node_group(group).data.get("ImageId").exists
 
 
 RULE = TemplateRule(

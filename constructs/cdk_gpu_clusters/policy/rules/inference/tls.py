@@ -15,14 +15,13 @@ def _check(resource: Resource) -> Iterator[Fault]:
     if balancer_of(resource) is None:
         raise NotApplicable
     certificate = bool(resource.get("Certificates").items())
-    internet_facing = is_internet_facing(resource)
     protocol = resource.get("Protocol").text()
     if protocol not in ("HTTP", "HTTPS"):
         raise NotApplicable  # of a Network Load Balancer
-    if protocol == "HTTP" and redirects(resource):
+    if redirects(resource) or not is_internet_facing(resource):
         return
     for finding in check_tls(
-        has_certificate=certificate, plain_http=protocol == "HTTP", internet_facing=internet_facing
+        has_certificate=certificate, plain_http=protocol == "HTTP", internet_facing=True
     ):
         yield Fault(
             at=resource.get("Protocol"),
