@@ -163,6 +163,7 @@ MUTATIONS = (
         template=SERVING,
         change_template=described("Ingress", "988-988 from the file system"),
     ),
+    RuleMutation(rule="GPU-LUS-024", template=SERVING, example=True),
     RuleMutation(rule="GPU-LUS-021", template=SERVING, change_template=in_another_zone),
     RuleMutation(rule="GPU-DRA-001", template=CORPUS, change_template=linked_too_often),
     on_association("GPU-DRA-002", put("FileSystemPath", "/raw/train.tar")),

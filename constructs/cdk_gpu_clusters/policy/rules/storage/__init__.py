@@ -2,6 +2,7 @@
 
 from cdk_gpu_clusters.policy.rules.storage import (
     backup_days,
+    client_network,
     client_ports,
     client_zone,
     efa_capacity,
@@ -34,6 +35,7 @@ from cdk_gpu_clusters.policy.rules.storage import (
 
 RULES = (
     backup_days.RULE,
+    client_network.RULE,
     client_ports.RULE,
     client_zone.RULE,
     efa_capacity.RULE,
