@@ -5,14 +5,14 @@ from __future__ import annotations
 from rule_mutation import RuleMutation
 
 RULES = (
-    "GPU-EKS-001",
-    "GPU-EKS-002",
-    "GPU-EKS-003",
-    "GPU-EKS-004",
-    "GPU-EKS-005",
-    "GPU-EKS-006",
-    "GPU-EKS-007",
-    "GPU-EKS-008",
+    "GPU-EKS-011",
+    "GPU-EKS-012",
+    "GPU-EKS-013",
+    "GPU-EKS-014",
+    "GPU-EKS-015",
+    "GPU-EKS-016",
+    "GPU-EKS-017",
+    "GPU-EKS-018",
 )
 
 MUTATIONS = tuple(

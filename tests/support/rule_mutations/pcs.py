@@ -8,12 +8,12 @@ RULES = (
     "GPU-EFA-022",
     "GPU-EFA-023",
     "GPU-EFA-024",
-    "GPU-PCS-001",
-    "GPU-PCS-002",
-    "GPU-PCS-003",
-    "GPU-PCS-004",
-    "GPU-PCS-005",
-    "GPU-PCS-006",
+    "GPU-PCS-011",
+    "GPU-PCS-012",
+    "GPU-PCS-013",
+    "GPU-PCS-014",
+    "GPU-PCS-015",
+    "GPU-PCS-016",
 )
 
 MUTATIONS = tuple(

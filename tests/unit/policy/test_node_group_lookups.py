@@ -49,16 +49,16 @@ def node_group(**properties: Any) -> dict[str, Any]:
 )
 def test_ami_types_carry_the_drivers(ami_type: str | None, instance_type: str, outcome: Outcome) -> None:
     group = node_group(AmiType=ami_type, InstanceTypes=[instance_type])
-    assert outcomes("GPU-EKS-006", Group=group) == {outcome}
+    assert outcomes("GPU-EKS-016", Group=group) == {outcome}
 
 
 def test_a_launch_template_of_another_stack_is_left_open() -> None:
     group = node_group(LaunchTemplate={"Id": "lt-0123456789abcdef0", "Version": "1"})
-    assert outcomes("GPU-EKS-001", Group=group) == {Outcome.UNDECIDABLE}
+    assert outcomes("GPU-EKS-011", Group=group) == {Outcome.UNDECIDABLE}
 
 
 def test_a_node_group_without_launch_template_is_no_matter() -> None:
-    assert outcomes("GPU-EKS-001", Group=node_group(InstanceTypes=[P5])) == {Outcome.NOT_APPLICABLE}
+    assert outcomes("GPU-EKS-011", Group=node_group(InstanceTypes=[P5])) == {Outcome.NOT_APPLICABLE}
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_purchase_options_and_market_types_go_together(
         PurchaseOption=option,
         CustomLaunchTemplate={"TemplateId": {"Ref": "Nodes"}},
     )
-    assert outcomes("GPU-EKS-002", Nodes=nodes, Group=eks) == {outcome}
-    assert outcomes("GPU-PCS-002", Nodes=nodes, Group=pcs) == {outcome}
+    assert outcomes("GPU-EKS-012", Nodes=nodes, Group=eks) == {outcome}
+    assert outcomes("GPU-PCS-012", Nodes=nodes, Group=pcs) == {outcome}
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_purchase_options_and_market_types_go_together(
 )
 def test_the_group_of_the_cluster_is_among_those_of_the_nodes(groups: list[Any], outcome: Outcome) -> None:
     found = outcomes(
-        "GPU-EKS-007",
+        "GPU-EKS-017",
         Cluster=resource("AWS::EKS::Cluster"),
         Own=resource("AWS::EC2::SecurityGroup"),
         Nodes=launch_template(SecurityGroupIds=groups),
@@ -118,7 +118,7 @@ def test_the_group_of_the_cluster_is_among_those_of_the_nodes(groups: list[Any],
 )
 def test_roles_of_pcs_have_their_name(role: dict[str, Any], outcome: Outcome) -> None:
     found = outcomes(
-        "GPU-PCS-004",
+        "GPU-PCS-014",
         Role=resource("AWS::IAM::Role", **role),
         Profile=resource("AWS::IAM::InstanceProfile", Roles=[{"Ref": "Role"}]),
         Group=resource(

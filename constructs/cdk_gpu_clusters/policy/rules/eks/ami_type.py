@@ -15,7 +15,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import (
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 AMI_TYPE = define_rule(
-    "GPU-EKS-006",
+    "GPU-EKS-016",
     "the AMI type of a node group is for its processors, and carries the drivers of its accelerators",
     source="botocore 1.44.5, eks service model: AMITypes",
 )

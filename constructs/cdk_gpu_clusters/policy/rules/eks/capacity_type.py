@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import EKS_NODE_GROUP, market_f
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 CAPACITY_TYPE = define_rule(
-    "GPU-EKS-002",
+    "GPU-EKS-012",
     "CAPACITY_BLOCK goes with market type capacity-block, and spot is asked of the node group alone",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates" and "Capacity Blocks for ML"',
 )

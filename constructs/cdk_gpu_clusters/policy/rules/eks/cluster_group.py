@@ -11,7 +11,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import EKS_NODE_GROUP, launch_o
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 CLUSTER_GROUP = define_rule(
-    "GPU-EKS-007",
+    "GPU-EKS-017",
     "a launch template that names security groups names that of the cluster, too",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
 )

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import EKS_NODE_GROUP, launch_o
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 CUSTOM_IMAGE = define_rule(
-    "GPU-EKS-005",
+    "GPU-EKS-015",
     "a node group whose launch template names an image has AmiType CUSTOM or none, and no version of its own",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
 )

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import EKS_NODE_GROUP
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 IN_TEMPLATE = define_rule(
-    "GPU-EKS-004",
+    "GPU-EKS-014",
     "a node group with a launch template has no DiskSize and no RemoteAccess",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
 )

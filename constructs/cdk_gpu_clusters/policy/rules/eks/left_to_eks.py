@@ -11,7 +11,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import EKS_NODE_GROUP, launch_o
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 LEFT_TO_EKS = define_rule(
-    "GPU-EKS-001",
+    "GPU-EKS-011",
     "the launch template of a managed node group names no subnet, instance profile, shutdown behavior or hibernation",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
 )

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import EKS_NODE_GROUP, launch_o
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 TYPES = define_rule(
-    "GPU-EKS-003",
+    "GPU-EKS-013",
     "instance types stand in the node group or in its launch template, not in both",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
 )

@@ -14,7 +14,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import (
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 ARCHIVE = define_rule(
-    "GPU-EKS-008",
+    "GPU-EKS-018",
     "the user data of a managed node group of Amazon Linux is a MIME archive, which EKS adds its part to",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
 )

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import PCS_NODE_GROUP, launch_o
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 BLOCK_TYPE = define_rule(
-    "GPU-PCS-003",
+    "GPU-PCS-013",
     "the launch template of a PCS node group of a Capacity Block names the type of the node group",
     source='AWS PCS guide, "Configure a compute node group to use a Capacity Block"',
 )

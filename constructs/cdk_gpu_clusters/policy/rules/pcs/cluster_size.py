@@ -11,7 +11,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import PCS_CLUSTER, PCS_NODE_GR
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 CLUSTER_SIZE = define_rule(
-    "GPU-PCS-006",
+    "GPU-PCS-016",
     "a PCS cluster of size SMALL, MEDIUM or LARGE has at most 32, 512 or 2048 nodes",
     source="botocore 1.44.5, pcs service model: CreateCluster, size",
 )

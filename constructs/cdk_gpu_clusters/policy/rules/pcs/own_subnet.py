@@ -11,7 +11,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import PCS_NODE_GROUP, launch_o
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 OWN_SUBNET = define_rule(
-    "GPU-PCS-001",
+    "GPU-PCS-011",
     "interfaces in the launch template of a PCS node group stand in its subnet",
     source='AWS PCS guide, "Multiple network interfaces"',
 )

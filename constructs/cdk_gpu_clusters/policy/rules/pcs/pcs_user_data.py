@@ -14,7 +14,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import (
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 ARCHIVE = define_rule(
-    "GPU-PCS-005",
+    "GPU-PCS-015",
     "the user data of PCS nodes is a MIME archive, which PCS adds its part to",
     source='AWS PCS guide, "Working with Amazon EC2 user data"',
 )

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import PCS_NODE_GROUP, market_f
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 PURCHASE = define_rule(
-    "GPU-PCS-002",
+    "GPU-PCS-012",
     "CAPACITY_BLOCK goes with market type capacity-block, and spot is asked of the node group alone",
     source='AWS PCS guide, "Configure a compute node group to use a Capacity Block"',
 )

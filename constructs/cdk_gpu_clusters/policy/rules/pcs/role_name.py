@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.node_groups import PCS_NODE_GROUP
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 ROLE = define_rule(
-    "GPU-PCS-004",
+    "GPU-PCS-014",
     "the role of PCS nodes has a name that starts with AWSPCS, or the path /aws-pcs/",
     source="botocore 1.44.5, pcs service model: iamInstanceProfileArn",
 )
