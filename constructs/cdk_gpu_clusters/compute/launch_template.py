@@ -33,7 +33,7 @@ from cdk_gpu_clusters.compute.launch_template_data import (
 )
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
-from cdk_gpu_clusters.errors import Finding, errors_in
+from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
