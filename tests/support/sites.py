@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any, Protocol
 
@@ -63,6 +64,16 @@ def only(resources: Resources, resource_type: str) -> dict[str, Any]:
     (resource,) = of_type(resources, resource_type).values()
     properties: dict[str, Any] = resource["Properties"]
     return properties
+
+
+def node_roles(resources: Resources) -> Resources:
+    """The roles of nodes: those that EC2 assumes for an instance."""
+    roles = of_type(resources, "AWS::IAM::Role")
+    return {
+        name: role
+        for name, role in roles.items()
+        if '"ec2.amazonaws.com"' in json.dumps(role["Properties"]["AssumeRolePolicyDocument"])
+    }
 
 
 _ARCHIVE = re.compile(r"[A-Za-z0-9+/]{400,}={0,2}")

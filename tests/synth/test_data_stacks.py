@@ -16,7 +16,7 @@ import pytest
 from cdk_gpu_clusters.testing.emulator.schemas import resource_schema
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
-from sites import of_type, only
+from sites import node_roles, of_type, only
 from store_edits import CLUSTER, HARMFUL, HARMLESS, edited
 
 STORES = ("corpus", "fast", "elastic", "checkpoints")
@@ -317,7 +317,7 @@ def test_existing_checkpoints_without_key_and_express_grant_the_bucket_only(synt
 
 def test_policies_of_existing_checkpoints_are_printed_for_their_owner(synthesize: Synthesize) -> None:
     template = json.loads(synthesize(existing_checkpoints(FULL))["lab-fleet-trainers"])
-    (role,) = of_type(template["Resources"], "AWS::IAM::Role")
+    (role,) = node_roles(template["Resources"])
     value = template["Outputs"]["CheckpointPolicies"]["Value"]
     pieces = value["Fn::Join"][1]
     assert {"Fn::GetAtt": [role, "Arn"]} in pieces

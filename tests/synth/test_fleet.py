@@ -28,7 +28,7 @@ from cdk_gpu_clusters import (
     UpdatePolicy,
     UserPart,
 )
-from sites import Site, SiteFactory, of_type, only
+from sites import Site, SiteFactory, node_roles, of_type, only
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 TEMPLATE = "AWS::EC2::LaunchTemplate"
@@ -193,9 +193,11 @@ def test_nodes_may_complete_only_the_hooks_of_their_own_group(site: Site) -> Non
     fleet(site)
     resources = site.resources()
     (group_id,) = of_type(resources, GROUP)
+    (role_id,) = node_roles(resources)
     statements = [
         statement
         for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
+        if {"Ref": role_id} in policy["Properties"].get("Roles", [])
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]
     ]
     (hooks,) = [s for s in statements if "autoscaling:CompleteLifecycleAction" in s["Action"]]

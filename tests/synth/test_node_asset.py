@@ -25,7 +25,7 @@ from cdk_gpu_clusters import (
     NodeFile,
     NodeRole,
 )
-from sites import Resources, Site, SiteFactory, of_type, only
+from sites import Resources, Site, SiteFactory, node_roles, of_type, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
@@ -138,7 +138,8 @@ def test_the_role_reads_that_object_and_nothing_else(site: Site) -> None:
         name for name, policy in of_type(resources, POLICY).items() if "s3:GetObject" in json.dumps(policy)
     ]
     # The group needs the template, that the instance profile, that the role, and so no node fetches before it may.
-    assert {"Ref": name} in only(resources, "AWS::IAM::Role")["ManagedPolicyArns"]
+    (role,) = node_roles(resources).values()
+    assert {"Ref": name} in role["Properties"]["ManagedPolicyArns"]
 
 
 def test_two_synths_give_the_same_object(make_site: SiteFactory) -> None:
@@ -156,7 +157,7 @@ def test_fleets_without_late_files_of_their_own_share_one_object_and_one_policy(
     (read,) = reads(resources)
     assert json.dumps(read["Resource"]).endswith(f'/{first.node_asset.object_key}"]]}}')
     (policy,) = [name for name, found in of_type(resources, POLICY).items() if "s3:" in json.dumps(found)]
-    roles = of_type(resources, "AWS::IAM::Role").values()
+    roles = node_roles(resources).values()
     assert [{"Ref": policy} in role["Properties"]["ManagedPolicyArns"] for role in roles] == [True, True]
     assert len(assets(site.app.outdir)) == 1
 
@@ -294,7 +295,7 @@ def test_roles_of_ones_own_get_the_right_too(site: Site) -> None:
         for name, policy in of_type(resources, POLICY).items()
         if "s3:GetObject" in json.dumps(policy)
     ]
-    (role_id,) = of_type(resources, "AWS::IAM::Role")
+    (role_id,) = node_roles(resources)
     assert policy["Roles"] == [{"Ref": role_id}, "nodes"]
     waits = [name in group["DependsOn"] for group in of_type(resources, GROUP).values()]
     assert waits == [True] * 3, "a node may fetch before it may read"

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from cdk_gpu_clusters.catalogue.nccl import nccl_variables
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.node.gpu_facts import GpuFacts
 from cdk_gpu_clusters.node.mig import MigSettings
 from cdk_gpu_clusters.node.node_file import NodeFile, check_files
 from cdk_gpu_clusters.node.node_watch import NodeWatch, check_watch
 from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings, check_storage
+from cdk_gpu_clusters.rules.harmful_variables import check_variable
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
@@ -34,23 +35,11 @@ _BEGINNINGS: Mapping[str, str] = {
     "text/x-shellscript-per-once": "#!",
 }
 
-#: Variables that do harm on current images, with the reason.
-_HARMFUL: Mapping[str, str] = {
-    r"RDMAV_.*": "it can break newer kernels",
-    r"NCCL_PROTO|NCCL_ALGO": "setting it stops the tuner of the EFA plugin from loading",
-    r"NCCL_MIN_N?CHANNELS": "it starves EFA",
-}
-
 ENVIRONMENT = define_rule(
     "GPU-UD-003",
     "Environment names are shell names; values, and the fleet's name, are one line of printable ASCII",
     source="the settings are read as NAME=value lines by shells, PAM and NCCL; the cloud-config part has no charset, "
     f"so a character beyond ASCII makes all of it unreadable ({_CLOUD_INIT})",
-)
-HARMFUL_VARIABLE = define_rule(
-    "GPU-UD-004",
-    "Variables that do harm on current EFA software are left unset",
-    source="awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c; aws/aws-ofi-nccl issue 982",
 )
 USER_PART = define_rule(
     "GPU-UD-005",
@@ -244,31 +233,6 @@ def _check_environment(settings: NodeSettings) -> list[Finding]:
             findings += _check_text(value or "", what="the value", path=path)
             findings += [] if value is None else check_variable(name, value, path=path)
     return findings
-
-
-def check_variable(name: str, value: str, *, path: str = "") -> list[Finding]:
-    """Find a variable of the environment that does harm on current EFA software.
-
-    Args:
-        name: Its name.
-        value: Its value.
-        path: Where it is set.
-
-    Example:
-        >>> [finding.id for finding in check_variable("NCCL_PROTO", "simple")]
-        ['GPU-UD-004']
-    """
-    return [
-        HARMFUL_VARIABLE.finding(
-            cause=f"{name} does harm: {reason}",
-            got=value,
-            fix=f"remove {name}",
-            path=path,
-            severity=Severity.WARNING,
-        )
-        for pattern, reason in _HARMFUL.items()
-        if re.fullmatch(pattern, name)
-    ]
 
 
 def _check_parts(settings: NodeSettings) -> list[Finding]:

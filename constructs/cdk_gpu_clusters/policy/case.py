@@ -79,12 +79,12 @@ class Resource:
     """
 
     def __init__(self, case: Case, logical_id: str) -> None:
-        self.case = case
+        self.case: Case = case
         self.logical_id = logical_id
-        self.path = ("Resources", logical_id)
+        self.path: tuple[str, str] = ("Resources", logical_id)
         self._raw = case.template.resources[logical_id]
         self.type: str = self._raw["Type"]
-        self.properties = self.attribute("Properties")
+        self.properties: Value = self.attribute("Properties")
         self._answers: dict[Callable[..., Any], Any] = {}
 
     def get(self, *keys: str | int) -> Value:

@@ -45,7 +45,7 @@ class Template:
         self.parameters: Json = sections["Parameters"]
         self.mappings: Json = sections["Mappings"]
         self.conditions: Json = sections["Conditions"]
-        self.unread = tuple(key for key in sections["Resources"] if key.startswith("Fn::"))
+        self.unread: tuple[str, ...] = tuple(key for key in sections["Resources"] if key.startswith("Fn::"))
         self.resources: Json = {
             key: _resource(key, value)
             for key, value in sections["Resources"].items()

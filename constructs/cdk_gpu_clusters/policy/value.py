@@ -27,7 +27,7 @@ class Value:
     __slots__ = ("_children", "_path", "_raw", "_resolved", "case")
 
     def __init__(self, case: Case, raw: Any, path: Path) -> None:
-        self.case = case
+        self.case: Case = case
         self._raw = raw
         self._path = path
         self._resolved: Resolved = None

@@ -10,39 +10,25 @@ awslabs/awsome-distributed-ai @ 95b939c, `add-cng-p6-b200.yaml` and `add-cng-p6-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from cdk_gpu_clusters.catalogue import InstanceType, NetworkCard
 from cdk_gpu_clusters.catalogue import instance_type as look_up
-from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
 from cdk_gpu_clusters.rules.interface_bandwidth import efa_gbps_of, ena_gbps_of
+from cdk_gpu_clusters.rules.pcs_interfaces import PCS_PAGE, check_pcs_interfaces
 
 _CARDS_PAGE = (
     'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
 )
-_PCS_PAGE = (
-    'AWS PCS guide, "Multiple network interfaces"; awslabs/awsome-distributed-ai @ 95b939c, PCS templates'
-)
-
 NO_ENA_LAYOUT = define_rule(
     "GPU-EFA-020", "maximum ENA bandwidth is planned only where AWS documents the cards", source=_CARDS_PAGE
 )
 ENA_WITHOUT_EFA = define_rule(
     "GPU-EFA-021", "maximum ENA bandwidth is documented beside EFA only", source=_CARDS_PAGE
 )
-PCS_EFA_ONLY = define_rule(
-    "GPU-EFA-022", "efa-only under AWS PCS is not documented and not verified", source=_PCS_PAGE
-)
-PCS_SHARED_CARD = define_rule(
-    "GPU-EFA-023", "AWS PCS documents one interface per network card", source=_PCS_PAGE
-)
-PCS_DEVICE_INDEX = define_rule(
-    "GPU-EFA-024", "AWS PCS documents device index 1 on every interface but the primary", source=_PCS_PAGE
-)
-
 InterfaceType = Literal["interface", "efa", "efa-only"]
 
 
@@ -206,7 +192,7 @@ def _lay_out(
             raise ConfigError([_ena_without_efa(kind)])
         return (NetworkInterface(0, 0),), "no EFA: one plain interface"
     if policy is InterfacePolicy.EFA_PER_CARD:
-        return _efa_per_card(kind), f"one efa interface per EFA card ({_PCS_PAGE})"
+        return _efa_per_card(kind), f"one efa interface per EFA card ({PCS_PAGE})"
     basis = kind.network.efa.recommended_layout_basis
     interfaces = _minimum_ip(kind)
     if wants_ena:
@@ -268,44 +254,3 @@ def _no_ena_layout(kind: InstanceType) -> Finding:
         fix=f"use policy {InterfacePolicy.MINIMUM_IP.value}: full EFA bandwidth, one IP address per node",
         path="policy",
     )
-
-
-def check_pcs_interfaces(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
-    """Find what departs from the form that the PCS guide documents; warnings, since no page forbids it.
-
-    Args:
-        kind: The instance type.
-        interfaces: Its interfaces.
-    """
-    fix = f"use policy {InterfacePolicy.EFA_PER_CARD.value}, or try one node and count its EFA devices"
-    cards = [i.network_card_index for i in interfaces]
-    efa_only = [i for i in interfaces if i.interface_type == "efa-only"]
-    shared = sorted({card for card in cards if cards.count(card) > 1})
-    at_0 = [i.network_card_index for i in interfaces if i.device_index == 0 and not i.is_primary]
-    departures = (
-        (
-            PCS_EFA_ONLY,
-            "AWS samples say that PCS does not carry efa-only over; no page confirms that it does",
-            f"{len(efa_only)} efa-only interfaces" if efa_only else "",
-            "efa, interface",
-        ),
-        (
-            PCS_SHARED_CARD,
-            "the PCS guide gives every interface its own network card",
-            f"two interfaces on card {', '.join(map(str, shared))}" if shared else "",
-            "one interface per card",
-        ),
-        (
-            PCS_DEVICE_INDEX,
-            "the PCS guide gives device index 0 to the primary interface alone",
-            f"device index 0 on card {', '.join(map(str, at_0))}" if at_0 else "",
-            "device index 1 beyond card 0",
-        ),
-    )
-    return [
-        rule.finding(
-            cause=f"{kind.name}: {cause}", got=got, allowed=allowed, fix=fix, severity=Severity.WARNING
-        )
-        for rule, cause, got, allowed in departures
-        if got
-    ]

@@ -143,6 +143,7 @@ def test_what_must_be_early_is_there_before_the_network(fetching: Fetching) -> N
         "etc/systemd/system.conf.d/90-gpu-cluster.conf",
         "etc/systemd/system/gpu-mig.service",
         "etc/systemd/system/gpu-mig.service.d/fabric-manager.conf",
+        "etc/systemd/system/gpu-node-boot.service.d/order.conf",
         FETCH,
         "usr/local/libexec/gpu-cluster/lib.sh",
         "usr/local/libexec/gpu-cluster/mig-apply",

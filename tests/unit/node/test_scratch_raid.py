@@ -248,6 +248,6 @@ def test_node_without_its_scratch_is_not_ready(node: Any) -> None:
     scratch.disks("xfs")
     scratch.runs(1, launch_hook_name="ready")
     status, result = node.boot()
-    assert (status, result["reason"].startswith("scratch: /dev/nvme1n1 holds xfs")) == (1, True)
+    assert (status, result["reason"].startswith("disks: /dev/nvme1n1 holds xfs")) == (1, True)
     [action] = node.account.made("complete-lifecycle-action")
     assert action["--lifecycle-action-result"] == ["ABANDON"]

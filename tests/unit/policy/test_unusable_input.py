@@ -28,7 +28,7 @@ TEXTS: dict[str, tuple[str | bytes, str]] = {
     "JSON with a comma too many": ('{"Resources": {},}', "this is not JSON"),
     "JSON with NaN": ('{"Resources": NaN}', "NaN is no value"),
     "JSON with a key twice": ('{"Resources": {"A": 1, "A": 2}}', "the key 'A' stands twice"),
-    "deep JSON": ('{"Resources":' + "[" * 5000 + "]" * 5000 + "}", "nested too deeply"),
+    "deep JSON": ('{"Resources":' + "[" * 100_000 + "]" * 100_000 + "}", "nested too deeply"),
     "a huge number": ('{"Resources": ' + "9" * 5000 + "}", "this is not JSON"),
     "a list": ("[1, 2]", "this is no CloudFormation template, but a list"),
     "a text": ("hello", "this is no CloudFormation template, but a text"),

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.node.settings import HARMFUL_VARIABLE, check_variable
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, accelerated_launch
 from cdk_gpu_clusters.policy.lookups.user_data import user_data_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, faults_of
+from cdk_gpu_clusters.rules.harmful_variables import HARMFUL_VARIABLE, check_variable
 
 _ASSIGNMENT = re.compile(r"(?m)^\s*(?:-\s+)?(?:export\s+|ENV\s+)?([A-Z][A-Z0-9_]*)=(\S*)")
 
