@@ -90,7 +90,7 @@ def main() -> None:
         file = Path(folder) / "big.template.json"
         file.write_text(json.dumps(big_template(options.resources), indent=1), encoding="utf-8")
         print(f"{options.resources} resources, {file.stat().st_size / 1e3:.0f} kB, {len(every_rule())} rules")
-        lint = [sys.executable, "-m", "cdk_gpu_clusters.cli.main", "lint", str(file)]
+        lint = [sys.executable, "-m", "cdk_gpu_clusters_stacks.cli.main", "lint", str(file)]
         subjects: dict[str, Callable[[], float]] = {
             "rules alone": lambda: rule_time(file),
             "gpu-clusters lint": lambda: timed(lint),

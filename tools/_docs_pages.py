@@ -17,6 +17,7 @@ NAVIGATION: Sections = {
     "Start": ("README.md", "docs/concepts.md", "docs/cookbook.md"),
     "Guides": (
         "docs/cluster-file.md",
+        "docs/command-line.md",
         "docs/capacity.md",
         "docs/storage.md",
         "docs/inference.md",

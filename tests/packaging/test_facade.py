@@ -34,7 +34,7 @@ def probe(module: str) -> str:
     [
         "cdk_gpu_clusters",
         "cdk_gpu_clusters.catalogue",
-        "cdk_gpu_clusters.cli.lint",
+        "cdk_gpu_clusters_stacks.cli.lint",
         "cdk_gpu_clusters.errors",
         "cdk_gpu_clusters.node.user_data",
         "cdk_gpu_clusters.rules",

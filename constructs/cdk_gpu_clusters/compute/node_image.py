@@ -75,7 +75,7 @@ class NodeImage:
 
     @classmethod
     def pinned(cls, operating_system: str | None = None) -> NodeImage:
-        """The recommended image as it was when `python -m cdk_gpu_clusters.cli.pin_image` wrote it down.
+        """The recommended image as it was when `gpu-clusters pin-image` wrote it down.
 
         Args:
             operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`; the first of them that serves the type if

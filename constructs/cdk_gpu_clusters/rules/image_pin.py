@@ -29,5 +29,5 @@ def not_pinned(region: str | None, parameter: str) -> Finding:
         cause="the image is to be pinned, but its id stands nowhere in the context",
         got=f"no {image_context_key(where, parameter)!r}",
         allowed="an image id in cdk.context.json",
-        fix=f"run: python -m cdk_gpu_clusters.cli.pin_image --region {where} {parameter}{also}",
+        fix=f"run: gpu-clusters pin-image --region {where} {parameter}{also}",
     )

@@ -10,8 +10,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from cdk_gpu_clusters.cli.pin_image import main, pin_image
 from cdk_gpu_clusters.rules.image_pin import image_context_key
+from cdk_gpu_clusters_stacks.cli.main import main
+from cdk_gpu_clusters_stacks.cli.pin_image import pin_image
 
 PARAMETER = "/images/training/latest"
 
@@ -43,7 +44,7 @@ def test_the_file_is_made_where_there_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["--region", "us-east-1", PARAMETER]) == 0
+    assert main(["pin-image", "--region", "us-east-1", PARAMETER]) == 0
     assert "ami-0123456789abcdef0" in capsys.readouterr().out
     assert (tmp_path / "cdk.context.json").exists()
 
@@ -53,8 +54,8 @@ def test_a_missing_parameter_is_one_line_and_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["--region", "us-east-1", "/images/none"]) == 1
+    assert main(["pin-image", "--region", "us-east-1", "/images/none"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("pin_image: cannot read /images/none in us-east-1")
+    assert error.startswith("gpu-clusters pin-image: cannot read /images/none in us-east-1")
     assert "Traceback" not in error
     assert not list(tmp_path.iterdir())

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.cli.main import main
 from cdk_gpu_clusters.policy.document import UnusableTemplate
 from cdk_gpu_clusters.policy.engine import judge
 from cdk_gpu_clusters.policy.registry import every_rule
 from cdk_gpu_clusters.policy.template import Template, read_text
+from cdk_gpu_clusters_stacks.cli.main import main
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"

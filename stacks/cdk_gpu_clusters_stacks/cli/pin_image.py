@@ -1,18 +1,21 @@
-"""Look up the image behind a Systems Manager parameter once, and write it into `cdk.context.json`.
-
-python -m cdk_gpu_clusters.cli.pin_image --region us-east-1 /aws/service/deeplearning/ami/…/latest/ami-id
-"""
+"""`gpu-clusters pin-image`: look up the image behind a Systems Manager parameter once, and write it down."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from cdk_gpu_clusters.rules.image_pin import image_context_key
 
+from . import output
+from .group import new_app
+
 CONTEXT_FILE = Path("cdk.context.json")
+
+app = new_app()
 
 
 def pin_image(parameter: str, *, region: str, context_file: Path = CONTEXT_FILE) -> str:
@@ -36,20 +39,18 @@ def pin_image(parameter: str, *, region: str, context_file: Path = CONTEXT_FILE)
     return image_id
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command; 0 if the image was written, 1 with a line on standard error otherwise."""
-    parser = argparse.ArgumentParser(prog="pin_image", description=__doc__.split("\n\n")[0])
-    parser.add_argument("--region", required=True, help="Region of the stack, such as us-east-1")
-    parser.add_argument("parameter", help="name of the Systems Manager parameter")
-    given = parser.parse_args(arguments)
+@app.command(
+    epilog="Example: gpu-clusters pin-image --region us-east-1 "
+    "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
+)
+def run(
+    parameter: Annotated[str, typer.Argument(help="Name of the Systems Manager parameter.")],
+    region: Annotated[str, typer.Option("--region", help="Region of the stack, such as us-east-1.")],
+) -> None:
+    """Look up the image behind a Systems Manager parameter once, and write it into cdk.context.json."""
     try:
-        image_id = pin_image(given.parameter, region=given.region)
+        image_id = pin_image(parameter, region=region)
     except Exception as error:  # noqa: BLE001 - whatever the account answers is for the user to read
-        print(f"pin_image: cannot read {given.parameter} in {given.region}: {error}", file=sys.stderr)
-        return 1
-    print(f"{CONTEXT_FILE}: {given.parameter} in {given.region} is pinned to {image_id}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        output.write(f"gpu-clusters pin-image: cannot read {parameter} in {region}: {error}\n", stderr=True)
+        output.leave(1)
+    output.write(f"{CONTEXT_FILE}: {parameter} in {region} is pinned to {image_id}\n")

@@ -1,1 +1,0 @@
-"""Commands; none of them starts Node."""

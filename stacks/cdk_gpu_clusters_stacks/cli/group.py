@@ -1,0 +1,74 @@
+"""The sub-commands, each imported when it runs: `--help` reads only the lines below."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from cdk_gpu_clusters._version import __version__
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
+#: Sub-commands and what each does. Its module has the same name, with `_` for `-`, and an `app`.
+COMMANDS = {
+    "lint": "Look at CloudFormation templates with the GPU rules.",
+    "pin-image": "Pin the image behind an SSM parameter.",
+    "schema": "Print the JSON Schema of the cluster file.",
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group that knows its sub-commands by name and line, and loads the one that runs."""
+
+    def list_commands(self, ctx: Context) -> list[str]:  # noqa: ARG002 - as in the base class
+        """The names of all sub-commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:  # noqa: ARG002
+        """A sub-command with its line of help, but without what it does."""
+        return TyperCommand(cmd_name, help=COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        """The sub-command that the arguments name, loaded."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and _load(command.name or ""), rest
+
+
+def _load(name: str) -> Any:
+    module = import_module(f"{__package__}.{name.replace('-', '_')}")
+    command = typer.main.get_command(module.app)
+    command.name, command.short_help = name, COMMANDS[name]
+    return command
+
+
+def new_app(**options: Any) -> typer.Typer:
+    """A sub-command's `app`: plain help, plain errors; `typer.Typer`'s own options."""
+    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, **options)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gpu-clusters {__version__}")
+        raise typer.Exit
+
+
+_Version = Annotated[
+    bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+]
+
+
+def build_group() -> Command:
+    """The command with all its sub-commands and shell completion."""
+    app = typer.Typer(
+        cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True
+    )
+
+    @app.callback(help="GPU clusters on AWS: see them before you pay for them.")
+    def _root(version: _Version = False) -> None:
+        del version
+
+    return typer.main.get_command(app)

@@ -1,0 +1,91 @@
+"""`gpu-clusters lint`: the GPU rules over CloudFormation templates and `cdk.out` folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import typer
+
+from cdk_gpu_clusters.policy.acknowledgements import Acknowledgement, read_acknowledgements
+from cdk_gpu_clusters.policy.document import UnusableTemplate
+from cdk_gpu_clusters.policy.lint import Report, Unusable
+from cdk_gpu_clusters.policy.lint import lint as lint_files
+from cdk_gpu_clusters.policy.registry import choose_rules
+from cdk_gpu_clusters.policy.reports import FORMATS
+from cdk_gpu_clusters.policy.rule import TemplateRule
+
+from . import output
+from .group import new_app
+
+_Format = Literal["human", "json", "sarif", "junit"]
+_Least = Literal["error", "warning", "info"]
+_SEVERITIES = get_args(_Least)
+_IDS = "rules whose ids start with it; several with commas, or again."
+
+app = new_app()
+
+
+@app.command(epilog="Exit status: 0 no findings, 1 findings, 2 unusable input.")
+def lint(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Template (JSON or YAML), or cdk.out folder.")
+    ],
+    form: Annotated[_Format, typer.Option("--format", help="Form of the report.")] = "human",
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    select: Annotated[list[str], typer.Option(metavar="ID", help=f"Ask only {_IDS}")] = [],  # noqa: B006
+    ignore: Annotated[list[str], typer.Option(metavar="ID", help=f"Do not ask {_IDS}")] = [],  # noqa: B006
+    acknowledgements: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="YAML or JSON: acknowledge: [{id: …, reason: …, resource: …}]"),
+    ] = None,
+    region: Annotated[
+        str | None, typer.Option(help="Region of templates that do not say theirs, such as us-east-1.")
+    ] = None,
+    fail_on: Annotated[
+        _Least, typer.Option(help="Least severity of a finding that makes the exit status 1.")
+    ] = "info",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="What is undecidable makes the exit status 1, too.")
+    ] = False,
+) -> None:
+    """Look at CloudFormation templates with the GPU rules.
+
+    Examples: gpu-clusters lint template.yaml; gpu-clusters lint --format sarif cdk.out > findings.sarif
+    """
+    rules = _rules(select, ignore)
+    accepted = _acknowledgements(acknowledgements)
+    report = lint_files(paths, rules, acknowledgements=accepted, region=region)
+    for unusable in report.unusable:
+        output.write(f"{unusable}\n", stderr=True)
+    chosen = "json" if json else form
+    if report.files or chosen != "human":
+        output.write(FORMATS[chosen](report))
+    output.leave(_status(report, fail_on, strict=strict))
+
+
+def _rules(select: list[str], ignore: list[str]) -> list[TemplateRule]:
+    try:
+        return list(choose_rules(select=_ids(select), ignore=_ids(ignore)))
+    except ValueError as fault:
+        output.refuse(f"lint: {fault}")
+
+
+def _acknowledgements(file: Path | None) -> list[Acknowledgement]:
+    try:
+        return list(read_acknowledgements(file)) if file else []
+    except UnusableTemplate as fault:
+        output.write(f"{Unusable(str(file), fault)}\n", stderr=True)
+        output.leave(2)
+
+
+def _ids(values: list[str]) -> list[str]:
+    return [prefix for value in values for prefix in value.split(",") if prefix]
+
+
+def _status(report: Report, fail_on: str, *, strict: bool) -> int:
+    if report.unusable:
+        return 2
+    failing = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
+    found = any(one.verdict.rule.severity.value in failing for one in report.faults())
+    return 1 if found or (strict and report.undecidable()) else 0

@@ -1,0 +1,37 @@
+"""`gpu-clusters`: the entry point of the command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+#: What `[cli]` installs.
+_EXTRA = ("rich", "typer")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        arguments: Arguments; those of the process by default.
+
+    Returns:
+        The exit status: 0 if all is well, 1 if the answer is no (findings, failed checks), 2 for input that cannot be
+        used.
+    """
+    try:
+        from .group import build_group
+    except ModuleNotFoundError as fault:
+        if fault.name not in _EXTRA:
+            raise
+        print(f"gpu-clusters needs {fault.name}: pip install 'cdk-gpu-clusters[cli]'", file=sys.stderr)
+        return 2
+    try:
+        build_group()(args=arguments, prog_name="gpu-clusters")
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

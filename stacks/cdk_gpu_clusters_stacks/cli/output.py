@@ -1,0 +1,85 @@
+"""What commands print: tables and text for people, JSON for programs, faults on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: `--json`, the same in every sub-command.
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+#: Width of what is printed into a pipe or a file, in characters.
+PLAIN_WIDTH = 120
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where text goes: in colours on a terminal, plain and `PLAIN_WIDTH` wide elsewhere."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else PLAIN_WIDTH
+    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=width, markup=False)
+
+
+def write(text: str, *, stderr: bool = False) -> None:
+    """Print text; what the stream's encoding has no character for becomes an escape."""
+    stream = sys.stderr if stderr else sys.stdout
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+    stream.flush()
+
+
+def write_json(data: object) -> None:
+    """Print JSON, indented, in the order given."""
+    write(json.dumps(data, indent=2) + "\n")
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """Print rows below their headings.
+
+    Args:
+        columns: Headings.
+        rows: Cells as text, as many as there are headings.
+        right: Headings of columns that are aligned on the right.
+    """
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    console().print(table)
+
+
+def leave(status: int) -> NoReturn:
+    """End the command with an exit status."""
+    raise typer.Exit(status)
+
+
+def refuse(message: str) -> NoReturn:
+    """End the command, since its input cannot be used: one line, exit status 2."""
+    write(f"gpu-clusters: {message}\n", stderr=True)
+    leave(2)
+
+
+def as_json(value: Any) -> Any:
+    """Plain JSON values of dataclasses, enumerations, mappings and sequences in them."""
+    from dataclasses import fields, is_dataclass
+    from enum import Enum
+
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: as_json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [as_json(item) for item in (sorted(value) if isinstance(value, (set, frozenset)) else value)]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)

@@ -1,0 +1,109 @@
+"""The command as a whole: help, version, completion, sub-commands that load when they run, a missing extra."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from cdk_gpu_clusters_stacks.cli.group import COMMANDS
+from cdk_gpu_clusters_stacks.cli.main import main
+
+HEAVY = ("aws_cdk", "boto3", "botocore", "jsii", "pydantic", "rich")
+
+
+def loaded_after(arguments: list[str]) -> set[str]:
+    """The heavy modules that a run of the command loads."""
+    program = (
+        "import sys; from cdk_gpu_clusters_stacks.cli.main import main; main(sys.argv[1:]); "
+        f"print('loaded:', *({HEAVY!r} & sys.modules.keys()), file=sys.stderr)"
+    ).replace(repr(HEAVY), repr(set(HEAVY)))
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
+    )
+    return set(done.stderr.splitlines()[-1].split()[1:])
+
+
+def test_help_lists_every_sub_command_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    printed = capsys.readouterr().out
+    for name, line in COMMANDS.items():
+        assert f"{name} " in printed
+        assert line in " ".join(printed.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_sub_command_has_help_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"Usage: gpu-clusters {name}" in printed
+    assert f"gpu-clusters {name} " in printed.partition("Usage:")[2].partition("Usage:")[0]
+
+
+def test_help_loads_neither_cdk_nor_boto3_nor_what_draws_tables() -> None:
+    assert loaded_after(["--help"]) == set()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_of_a_sub_command_loads_neither_cdk_nor_boto3(name: str) -> None:
+    assert loaded_after([name, "--help"]) <= {"pydantic", "rich"}
+
+
+def test_the_probe_sees_what_is_loaded() -> None:
+    """The tests above can fail."""
+    assert "boto3" in loaded_after(["pin-image", "--region", "us-east-1", "/no/such/parameter"])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_sub_command_stands_in_the_module_of_its_name(name: str) -> None:
+    assert import_module(f"cdk_gpu_clusters_stacks.cli.{name.replace('-', '_')}").app
+
+
+def test_a_wrong_name_is_one_line_and_proposes_another(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lnt"]) == 2
+    error = capsys.readouterr().err
+    assert "No such command 'lnt'" in error
+    assert "Traceback" not in error
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("gpu-clusters ")
+
+
+def test_completion_knows_the_sub_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cdk_gpu_clusters_stacks.cli.main"],
+        env={
+            "_GPU_CLUSTERS_COMPLETE": "complete_bash",
+            "COMP_WORDS": "gpu-clusters l",
+            "COMP_CWORD": "1",
+            "PATH": "",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "lint" in done.stdout.split()
+
+
+def test_without_the_extra_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in [name for name in sys.modules if name.partition(".")[0] == "typer"]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.delitem(sys.modules, "cdk_gpu_clusters_stacks.cli.group", raising=False)
+    monkeypatch.setitem(sys.modules, "typer", None)
+    assert main(["--help"]) == 2
+    assert capsys.readouterr().err == "gpu-clusters needs typer: pip install 'cdk-gpu-clusters[cli]'\n"
+
+
+def test_the_schema_is_a_json_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema"]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    Draft202012Validator.check_schema(schema)
+    assert "region" in schema["properties"]
