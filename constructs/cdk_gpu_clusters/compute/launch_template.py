@@ -34,8 +34,9 @@ from cdk_gpu_clusters.compute.launch_template_data import (
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
+from cdk_gpu_clusters.node.block_end import check_block_end
 from cdk_gpu_clusters.node.user_data import check_user_data
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, block_window, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
@@ -146,6 +147,7 @@ class GpuLaunchTemplate(ClusterConstruct):
                 *errors_in(_check_purchase(self, capacity, self.catalogue_type, placement_group)),
                 *self._check(fabric, security_groups, subnet, user_data),
                 *_check_image(image, orchestrator),
+                *check_block_end(user_data or "", block_window(capacity.terms)),
             ],
         )
         self.capacity: Capacity = capacity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
@@ -12,11 +13,15 @@ from cdk_gpu_clusters.node.node_config import NodeConfig
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.node_watch import NodeWatch
 from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.mig import MigPlan
 
 #: What is left of the two minutes of a spot notice, after it is seen and before the instance stops.
 SPOT_DRAIN_SECONDS = 90
+#: What is left of the time from a block's drain to its forced stop, after the node has believed its clock (60 s) and
+#: beside what its jobs get (15 s).
+BLOCK_DRAIN_SECONDS = int(BLOCK_DRAIN.total_seconds()) - 120
 # Time that a failed boot needs to say why before those who wait for it give up.
 _LAST_WORDS_SECONDS = 300
 
@@ -39,6 +44,7 @@ class NodePlan:
         mig: How its GPUs are split, None if they stay whole.
         boot_deadline_seconds: When it has to be ready, from the kernel's start.
         drain_deadline_seconds: How long it may take to stop its work.
+        drain_at: When it drains itself, None if others tell it when it ends.
         launch_hook_name: Lifecycle hook that it completes when it is ready, None for none.
         terminate_hook_name: Lifecycle hook that it completes before it ends, None for none.
     """
@@ -51,6 +57,7 @@ class NodePlan:
     mig: MigPlan | None
     boot_deadline_seconds: int
     drain_deadline_seconds: int
+    drain_at: datetime | None = None
     launch_hook_name: str | None = None
     terminate_hook_name: str | None = None
 

@@ -84,6 +84,7 @@ def _settings(plan: NodePlan, wish: NodeWish, *, log_group_name: str) -> NodeSet
         terminate_hook_name=plan.terminate_hook_name,
         boot_deadline_seconds=plan.boot_deadline_seconds,
         drain_deadline_seconds=plan.drain_deadline_seconds,
+        drain_at=plan.drain_at,
         log_group_name=log_group_name,
         evidence_uri=wish.evidence_uri,
         orchestrator=_ORCHESTRATORS[plan.orchestrator],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
@@ -13,12 +14,19 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at, path_of, report
+from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, check_stores
 from cdk_gpu_clusters.compute.node_asset import NodeAsset
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_log_group import node_log_group
-from cdk_gpu_clusters.compute.node_plan import SPOT_DRAIN_SECONDS, NodePlan, NodeWish, boot_deadline_seconds
+from cdk_gpu_clusters.compute.node_plan import (
+    BLOCK_DRAIN_SECONDS,
+    SPOT_DRAIN_SECONDS,
+    NodePlan,
+    NodeWish,
+    boot_deadline_seconds,
+)
 from cdk_gpu_clusters.compute.node_role import allow_node
 from cdk_gpu_clusters.compute.node_settings import write_node
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
@@ -28,6 +36,7 @@ from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.node_watch import NodeWatch
 from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters.node.user_data import check_user_data
+from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.fleet import check_timeout
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
@@ -105,6 +114,7 @@ class NodeUserData(ClusterConstruct):
         instance_type: str | ec2.InstanceType,
         orchestrator: Orchestrator,
         role: iam.IRole,
+        capacity: Capacity | None = None,
         node_config: NodeConfig | None = None,
         slurm_version: str | None = None,
         max_node_count: int = 1,
@@ -132,6 +142,8 @@ class NodeUserData(ClusterConstruct):
             orchestrator: Who launches them: an EKS node group, managed or not, or AWS PCS.
             role: Role of the nodes. Gets a managed policy to fetch the software and to log. AWS PCS wants a name that
                 begins with `AWSPCS`, or the path `/aws-pcs/`.
+            capacity: How they are bought, as in the launch template: nodes on a Capacity Block drain themselves before
+                it ends. On demand if left out.
             node_config: EKS: how kubelet is set up, and the cluster that nodes of a self-managed group join.
             slurm_version: AWS PCS: the cluster's Slurm version, such as `25.11`, with whose programs the node drains
                 itself.
@@ -191,9 +203,11 @@ class NodeUserData(ClusterConstruct):
             node_config=(node_config or NodeConfig()) if orchestrator.is_eks else None,
             slurm_version=slurm_version,
         )
-        written = write_node(
-            self, _plan(self, interfaces, mig_plan, max_node_count, ready), wish, log_group=self.log_group
-        )
+        plan = _plan(self, interfaces, mig_plan, max_node_count, ready)
+        window = None if capacity is None else block_window(capacity.terms)
+        if window is not None:
+            plan = replace(plan, drain_at=window.drain_at, drain_deadline_seconds=BLOCK_DRAIN_SECONDS)
+        written = write_node(self, plan, wish, log_group=self.log_group)
         check_stores(self, mounts or {}, record, node_count=max_node_count, efa=interfaces.efa_count > 0)
         self.text: str = written.user_data
         self.node_asset: NodeAsset = written.asset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cdk_gpu_clusters.node.block_end import DRAIN_AT, instant
 from cdk_gpu_clusters.node.settings import NodeSettings
 
 
@@ -22,6 +23,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_INSPECTION": settings.inspection_seconds or None,
         "GPU_EVIDENCE_URI": settings.evidence_uri,
         "GPU_ORCHESTRATOR": settings.orchestrator,
+        **({} if settings.drain_at is None else {DRAIN_AT: instant(settings.drain_at)}),
         **({} if settings.slurm_bin is None else {"GPU_SLURM_BIN": settings.slurm_bin}),
         "GPU_ACCELERATOR": settings.accelerator_kind,
         "GPU_ACCELERATOR_COUNT": settings.accelerator_count,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import Enum
 
 from cdk_gpu_clusters.catalogue.nccl import nccl_variables
@@ -81,6 +82,7 @@ class NodeSettings:
             more below the launching hook's heartbeat timeout, so that the reason still gets out.
         drain_deadline_seconds: Seconds that the user's `on-drain` command may take. 90 fits the two minutes of a
             Spot interruption notice (AWS EC2 user guide, Spot Instance interruption notices).
+        drain_at: When the node drains itself, since nobody tells it that its Capacity Block ends; None: never.
         log_group_name: Log group that gets one stream per instance; None: the events stay on the node.
         inspection_seconds: How long the node is kept for people when it failed its first boot and the launches of its
             group are suspended; 0: it goes at once.
@@ -123,6 +125,7 @@ class NodeSettings:
     terminate_hook_name: str | None = None
     boot_deadline_seconds: int = 900
     drain_deadline_seconds: int = 90
+    drain_at: datetime | None = None
     log_group_name: str | None = None
     inspection_seconds: int = 0
     evidence_uri: str | None = None
