@@ -1,0 +1,63 @@
+"""What a cluster file makes, seen before it is paid for: the model of `plan` and `report`. Imports no CDK."""
+
+from .cost_model import ClusterCost, FleetCost, PriceUsed, StoreCost, UsdRange
+from .fleet_model import (
+    CapacityPlan,
+    FleetPlan,
+    ImagePlan,
+    LoadBalancerPlan,
+    MountPlan,
+    PlacementPlan,
+    ServersPlan,
+)
+from .model import ClusterPlan, StackPlan, Totals
+from .network_model import AddressUse, NetworkPlan, SubnetUse
+from .node_model import (
+    AcceleratorPlan,
+    CardPlan,
+    InterfacePlanned,
+    LocalDisks,
+    MigGpuSlices,
+    MigSlice,
+    NodeMig,
+    NodeNetwork,
+    NodePlan,
+    RootVolumePlan,
+)
+from .store_model import CheckpointsPlan, LustrePlan, ReaderPlan, RepositoryPlan, StorePlan
+
+__all__ = [
+    "AcceleratorPlan",
+    "AddressUse",
+    "CapacityPlan",
+    "CardPlan",
+    "CheckpointsPlan",
+    "ClusterCost",
+    "ClusterPlan",
+    "FleetCost",
+    "FleetPlan",
+    "ImagePlan",
+    "InterfacePlanned",
+    "LoadBalancerPlan",
+    "LocalDisks",
+    "LustrePlan",
+    "MigGpuSlices",
+    "MigSlice",
+    "MountPlan",
+    "NetworkPlan",
+    "NodeMig",
+    "NodeNetwork",
+    "NodePlan",
+    "PlacementPlan",
+    "PriceUsed",
+    "ReaderPlan",
+    "RepositoryPlan",
+    "RootVolumePlan",
+    "ServersPlan",
+    "StackPlan",
+    "StoreCost",
+    "StorePlan",
+    "SubnetUse",
+    "Totals",
+    "UsdRange",
+]
