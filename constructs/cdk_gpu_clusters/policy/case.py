@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from cdk_gpu_clusters.policy.choices import Choices, Undecidable
+from cdk_gpu_clusters.policy.choices import Choices, Fork, Undecidable
 from cdk_gpu_clusters.policy.conditions import holds
 from cdk_gpu_clusters.policy.resolved import Reference
 from cdk_gpu_clusters.policy.template import Template
@@ -54,6 +54,14 @@ class Case:
             except Undecidable as unclear:
                 raise Undecidable(unclear.reason, ("Resources", logical_id, "Condition")) from None
         return Resource(self, logical_id)
+
+    def known_text(self, raw: object) -> str | None:
+        """A value of the template as text, where this case knows it without another choice; None otherwise."""
+        value = Value(self, raw, ())
+        try:
+            return value.text() if value.is_known else None
+        except (Undecidable, Fork):
+            return None
 
     def once(self, question: Callable[[Case], T]) -> T:
         """The answer to a question about the template, asked once a case.

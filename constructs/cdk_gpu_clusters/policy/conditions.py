@@ -2,7 +2,8 @@
 
 A comparison with a parameter is decided by a choice of the parameter's value, so that conditions on the same parameter
 never contradict each other, and `Ref` gives that value in the branch. Its default does not decide a condition: the
-author wrote the other branch to be used.
+author wrote the other branch to be used. A comparison with a text made of parameters, such as an item of a list, is a
+choice of its own; in the branch that the defaults do not lead to, those parameters are not their defaults.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from cdk_gpu_clusters.policy.choices import Choice, Fork, Undecidable
-from cdk_gpu_clusters.policy.parameters import is_parameter, possible_values
+from cdk_gpu_clusters.policy.parameters import default_of, is_parameter, possible_values
 from cdk_gpu_clusters.policy.resolved import text_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def _equal(case: Case, left: Any, right: Any) -> bool:
         name = operand.get("Ref") if isinstance(operand, dict) else None
         if isinstance(name, str) and is_parameter(case, name) and _is_literal(other):
             return _parameter_equals(case, name, text_of(other))
-    return _free(case, json.dumps([left, right], sort_keys=True, default=str))
+    return _free(case, left, right)
 
 
 def _is_literal(value: Any) -> bool:
@@ -83,11 +84,35 @@ def _parameter_equals(case: Case, name: str, literal: str) -> bool:
     )
 
 
-def _free(case: Case, comparison: str) -> bool:
-    """A comparison of anything else: it holds, or does not."""
+def _free(case: Case, left: Any, right: Any) -> bool:
+    """A comparison of anything else: it holds, or does not, unless the template says which."""
+    comparison = json.dumps([left, right], sort_keys=True, default=str)
     choice = case.choices.get(comparison)
     if choice is not None:
         return choice.value == "true"
-    raise Fork(
-        tuple(case.choices.having(comparison, Choice(value)) for value in ("true", "false")), must_agree=False
-    )
+    options = {answer: case.choices.having(comparison, Choice(answer)) for answer in ("true", "false")}
+    texts = [case.known_text(operand) for operand in (left, right)]
+    if None not in texts:
+        parameters = _undecided_in(case, comparison)
+        if not parameters:
+            return texts[0] == texts[1]
+        unusual = "false" if texts[0] == texts[1] else "true"
+        for name in parameters:
+            options[unusual] = options[unusual].having(name, _not_the_default(case, name))
+    raise Fork(tuple(options.values()), must_agree=False)
+
+
+def _undecided_in(case: Case, text: str) -> list[str]:
+    """Parameters that an expression names, and whose value no choice has decided."""
+    return [
+        name
+        for name in case.template.parameters
+        if (f'"Ref": "{name}"' in text or f"${{{name}}}" in text)
+        and case.choices.get(name, Choice()).value is None
+    ]
+
+
+def _not_the_default(case: Case, name: str) -> Choice:
+    excluded = case.choices.get(name, Choice()).excluded
+    default = default_of(case, name)
+    return Choice(excluded=excluded if default is None else excluded | {default})

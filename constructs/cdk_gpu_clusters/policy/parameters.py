@@ -30,13 +30,12 @@ def parameter_value(case: Case, name: str) -> Resolved:
         return _typed(_kind(case, name), choice.value)
     if name.startswith("AWS::"):
         return _pseudo(case, name)
-    definition = case.template.parameters[name]
     kind = _kind(case, name)
     if kind.startswith("AWS::SSM::Parameter::Value"):
         return Unknown(f"parameter {name} is read from Systems Manager at deployment", f"Ref:{name}")
-    default = definition.get("Default") if isinstance(definition, dict) else None
-    if default is not None and text_of(default) not in choice.excluded:
-        return _typed(kind, text_of(default))
+    default = default_of(case, name)
+    if default is not None and default not in choice.excluded:
+        return _typed(kind, default)
     left = possible_values(case, name)
     if left is not None and len(left) == 1:
         return _typed(kind, left[0])
@@ -44,6 +43,13 @@ def parameter_value(case: Case, name: str) -> Resolved:
         raise Fork(tuple(case.choices.having(name, Choice(value)) for value in left), must_agree=True)
     said = "is not its default here" if default is not None else "has no default"
     return Unknown(f"parameter {name} {said}", f"Ref:{name}")
+
+
+def default_of(case: Case, name: str) -> str | None:
+    """The default of a parameter, as text; None if it has none."""
+    definition = case.template.parameters.get(name)
+    default = definition.get("Default") if isinstance(definition, dict) else None
+    return None if default is None else text_of(default)
 
 
 def possible_values(case: Case, name: str) -> list[str] | None:

@@ -182,3 +182,41 @@ def test_a_fault_of_every_case_is_told_once_and_of_no_case() -> None:
     }
     [verdict] = said(MARKET, **parts)
     assert verdict.when == ""
+
+
+ZONES = """
+Parameters:
+  Zones: {Type: CommaDelimitedList, Default: ", "}
+Conditions:
+  Second: !Not [!Equals [!Select [1, !Ref Zones], ""]]
+Resources:
+  Subnet:
+    Type: AWS::EC2::Subnet
+    CONDITION
+    Properties: {VpcId: vpc-0123456789abcdef0, CidrBlock: 10.0.0.0/24, AvailabilityZone: !Select [1, !Ref Zones]}
+"""
+
+
+def test_a_default_does_not_go_with_the_branch_that_it_does_not_lead_to() -> None:
+    """The subnet is made only where somebody gave a second zone."""
+    [verdict] = verdicts_of(ZONES.replace("CONDITION", "Condition: Second"), "GPU-NET-103")
+    assert verdict.outcome is Outcome.NOT_APPLICABLE
+    [verdict] = verdicts_of(ZONES.replace("CONDITION", "DeletionPolicy: Delete"), "GPU-NET-103")
+    assert verdict.outcome is Outcome.NOT_COMPLIANT
+
+
+def test_a_comparison_of_what_the_template_says_is_no_choice() -> None:
+    text = """
+    Mappings: {Kinds: {nodes: {tokens: optional}}}
+    Conditions: {Open: !Equals [!FindInMap [Kinds, nodes, tokens], optional]}
+    Resources:
+      Nodes:
+        Type: AWS::EC2::LaunchTemplate
+        Properties:
+          LaunchTemplateData:
+            InstanceType: p5.48xlarge
+            MetadataOptions: {HttpTokens: !If [Open, optional, required]}
+    """
+    [verdict] = verdicts_of(text, TOKENS)
+    assert verdict.outcome is Outcome.NOT_COMPLIANT
+    assert verdict.when == ""
