@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mutations import put
-from recorded_templates import Json
+from recorded_templates import Json, copy_of
 from rule_mutation import RuleMutation, without
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
@@ -20,14 +20,27 @@ def without_tags(template: Json) -> None:
             del resource["Properties"]["Tags"]
 
 
+drop_endpoint = without(
+    "AWS::EC2::VPCEndpoint", lambda properties: properties.get("VpcEndpointType") == "Gateway"
+)
+
+
+def with_nodes_and_no_endpoint(template: Json) -> None:
+    """Our network stands in a stack of its own: a template with a GPU node, too, says what the network is for."""
+    drop_endpoint(template)
+    template["Resources"]["Nodes"] = next(
+        resource for resource in copy_of(NODE)["Resources"].values() if resource["Type"] == TEMPLATE
+    )
+    nodes = template["Resources"]["Nodes"]["Properties"]["LaunchTemplateData"]
+    template["Resources"]["Nodes"]["Properties"]["LaunchTemplateData"] = {
+        key: nodes[key] for key in ("InstanceType", "MetadataOptions", "TagSpecifications")
+    }
+
+
 MUTATIONS = (
     RuleMutation(rule="GPU-COST-001", template=NODE, change_template=without_tags),
     RuleMutation(
-        rule="GPU-COST-003",
-        template="cluster_network/minimal",
-        change_template=without(
-            "AWS::EC2::VPCEndpoint", lambda properties: properties.get("VpcEndpointType") == "Gateway"
-        ),
+        rule="GPU-COST-003", template="cluster_network/minimal", change_template=with_nodes_and_no_endpoint
     ),
     RuleMutation(rule="GPU-COST-004", template=NODE, at=TEMPLATE, change=put(f"{VOLUME}.VolumeType", "gp2")),
     RuleMutation(

@@ -153,10 +153,15 @@ MUTATIONS = (
         change_template=described("Ingress", "988-988 from other servers"),
     ),
     RuleMutation(
+        rule="GPU-LUS-045",
+        template=OF_BASE_POD,
+        change_template=described("Ingress", "1018-1023 from other servers"),
+    ),
+    RuleMutation(
         rule="GPU-LUS-043",
         template=WITH_EFA,
         change_template=described("Egress", "to other servers"),
-        also=("GPU-LUS-042",),
+        also=("GPU-LUS-042", "GPU-LUS-045"),
     ),
     RuleMutation(
         rule="GPU-LUS-044",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.policy.case import Resource
@@ -25,18 +25,21 @@ def groups_of_launch(launch: Launch) -> Groups:
     return [(value, group_of(value)) for value in {value.identity(): value for value in values}.values()]
 
 
-def missing_ports(sources: Groups, targets: Groups, *, at: Value) -> Iterator[str]:
+def missing_ports(
+    sources: Groups, targets: Groups, *, at: Value, ranges: Sequence[tuple[int, int]] = lustre_ports()
+) -> Iterator[str]:
     """What Lustre needs and no rule lets through: out of the sources, and into the targets.
 
     Args:
         sources: Groups of the one end.
         targets: Groups of the other end.
         at: Where it is told that a group is not known.
+        ranges: TCP ports that are asked for, first and last; all that Lustre uses by default.
 
     Raises:
         Undecidable: If nothing surely lets it through, and something might.
     """
-    for first, last in lustre_ports():
+    for first, last in ranges:
         ports = f"TCP {first}" if first == last else f"TCP {first}-{last}"
 
         def fits(rule: GroupRule, first: int = first, last: int = last) -> bool:

@@ -7,6 +7,7 @@ import re
 
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import Launch, launch_of, template_used_by, values_at
+from cdk_gpu_clusters.policy.rule import NotApplicable
 
 AUTO_SCALING_GROUP = "AWS::AutoScaling::AutoScalingGroup"
 
@@ -29,8 +30,11 @@ def launch_of_group(group: Resource) -> Launch:
     """What a group launches from.
 
     Raises:
+        NotApplicable: If it launches by a launch configuration, which knows no reservations and no EFA.
         Undecidable: If the launch template is not in the template.
     """
+    if any(group.get(key).exists for key in ("LaunchConfigurationName", "InstanceId")):
+        raise NotApplicable
     for path in _SPECIFICATIONS:
         for specification in values_at(group.properties, path):
             template = template_used_by(specification)

@@ -18,6 +18,7 @@ INSTANCE = "AWS::EC2::Instance"
 #: What a rule about launches is asked about.
 LAUNCHES = (LAUNCH_TEMPLATE, INSTANCE)
 
+_BATCH = "AWS::Batch::ComputeEnvironment"
 #: Where resources name a launch template: paths with `*` for every item of a list, the last key being the
 #: specification; and where they name instance types that take the place of the template's own.
 _USERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
@@ -40,7 +41,7 @@ _USERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "AWS::EC2::Instance": (("LaunchTemplate",), ("InstanceType",)),
     "AWS::EKS::Nodegroup": (("LaunchTemplate",), ("InstanceTypes/*",)),
     "AWS::PCS::ComputeNodeGroup": (("CustomLaunchTemplate",), ("InstanceConfigs/*/InstanceType",)),
-    "AWS::Batch::ComputeEnvironment": (
+    _BATCH: (
         ("ComputeResources/LaunchTemplate",),
         ("ComputeResources/InstanceTypes/*",),
     ),
@@ -157,13 +158,21 @@ def launches(case: Case) -> list[Launch]:
     return [launch_of(resource) for resource in case.resources(*LAUNCHES)]
 
 
+def is_family(value: Value) -> bool:
+    """Whether a value is a family such as `g6` in a compute environment: Batch then chooses among its sizes."""
+    owner = value.case.resource(str(value.path[1]))
+    return owner is not None and owner.type == _BATCH and "." not in (value.text() or "")
+
+
 def record_of(value: Value) -> InstanceType:
     """What the catalogue knows of the instance type that a value names.
 
     Raises:
-        Undecidable: If the type is not known, in the template or in the catalogue.
+        Undecidable: If the type is not known, in the template or in the catalogue, or Batch chooses it.
     """
     name = value.text()
+    if is_family(value):
+        raise value.undecidable(f"Batch chooses a type of {name!r}")
     if name not in instance_type_names():
         raise value.undecidable(f"the catalogue has no instance type {name!r}")
     return instance_type(name)
@@ -180,14 +189,15 @@ def accelerated_launch(resource: Resource) -> Launch:
     types = launch.instance_types()
     if resource.type == INSTANCE and not types:
         raise NotApplicable  # it takes everything from its launch template
-    if types and not any(_looks_accelerated(value) for value in types):
+    if types and not any(looks_accelerated(value) for value in types):
         raise NotApplicable
     if not types:
         raise launch.data.undecidable("no instance type is named in this template")
     return launch
 
 
-def _looks_accelerated(value: Value) -> bool:
+def looks_accelerated(value: Value) -> bool:
+    """Whether a value names a type, or a family, with GPUs or other accelerators."""
     name = value.text() or ""
     if name in instance_type_names():
         return instance_type(name).accelerator is not None

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, accelerated_launch
 from cdk_gpu_clusters.policy.lookups.reservations import capacity_kind_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, faults_of
 from cdk_gpu_clusters.rules.capacity import CapacityTerms
@@ -14,7 +14,7 @@ from cdk_gpu_clusters.rules.capacity_checks import ONLY_ULTRASERVER, check_capac
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
-    launch = launch_of(resource)
+    launch = accelerated_launch(resource)
     rack_types = [(value, record) for value, record in launch.records() if record.ultraservers]
     if not rack_types:
         raise NotApplicable

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.policy.case import Resource, target_of
+from cdk_gpu_clusters.policy.lookups.clusters import has_accelerated_nodes
 from cdk_gpu_clusters.policy.lookups.subnets import subnet_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
@@ -24,11 +25,22 @@ def _check(resource: Resource) -> Iterator[Fault]:
     ]
     if not gateways:
         raise NotApplicable
-    endpoints = resource.case.resources("AWS::EC2::VPCEndpoint")
-    if not any(resource.is_target_of(one.get("VpcId")) and _is_s3_gateway(one) for one in endpoints):
-        yield Fault(
-            at=gateways[0], got="no gateway endpoint for S3 in the VPC", allowed="one, in every route table"
-        )
+    if any(resource.is_target_of(one.get("VpcId")) and _is_s3_gateway(one) for one in _endpoints(resource)):
+        return
+    accelerated = has_accelerated_nodes(resource.case)
+    if accelerated is None:
+        raise resource.properties.undecidable("this template does not say whether GPU nodes use the network")
+    if not accelerated:
+        raise NotApplicable
+    yield Fault(
+        at=gateways[0], got="no gateway endpoint for S3 in the VPC", allowed="one, in every route table"
+    )
+
+
+def _endpoints(network: Resource) -> list[Resource]:
+    """The endpoints of the template, also those under a condition: somebody chose to go without."""
+    ids = network.case.template.logical_ids("AWS::EC2::VPCEndpoint")
+    return [Resource(network.case, logical_id) for logical_id in ids]
 
 
 def _stands_in(gateway: Resource, network: Resource) -> bool:
@@ -51,6 +63,7 @@ RULE = TemplateRule(
     looks_at=(
         "AWS::EC2::NatGateway/SubnetId",
         "AWS::EC2::VPCEndpoint/ServiceName",
+        "instance types of the template, and AWS::FSx::FileSystem/FileSystemType",
     ),
     check=_check,
     bad="""
@@ -64,6 +77,13 @@ Resources:
   Nat:
     Type: AWS::EC2::NatGateway
     Properties: {SubnetId: !Ref Public, AllocationId: eipalloc-0123456789abcdef0}
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: g6.xlarge
+        MetadataOptions: {HttpTokens: required}
+        TagSpecifications: [{ResourceType: instance, Tags: [{Key: job, Value: train}]}]
 """,
     good="""
 Resources:
@@ -76,6 +96,13 @@ Resources:
   Nat:
     Type: AWS::EC2::NatGateway
     Properties: {SubnetId: !Ref Public, AllocationId: eipalloc-0123456789abcdef0}
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: g6.xlarge
+        MetadataOptions: {HttpTokens: required}
+        TagSpecifications: [{ResourceType: instance, Tags: [{Key: job, Value: train}]}]
   S3:
     Type: AWS::EC2::VPCEndpoint
     Properties:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import INSTANCE, LAUNCHES, Launch, accelerated_launch
+from cdk_gpu_clusters.policy.lookups.node_groups import COMPUTE_ENVIRONMENT
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 TAGGED_NODES = define_rule(
@@ -34,7 +35,9 @@ def _tags_instances(launch: Launch) -> bool:
 
 
 def _propagates(user: Resource) -> bool:
-    """Whether an Auto Scaling group passes tags on; the tags of a node group stay with the node group."""
+    """Whether a group or a compute environment tags its nodes; the tags of other node groups stay with them."""
+    if user.type == COMPUTE_ENVIRONMENT:
+        return bool(user.get("ComputeResources", "Tags").keys())
     return user.type == "AWS::AutoScaling::AutoScalingGroup" and any(
         tag.get("PropagateAtLaunch").flag() for tag in user.get("Tags").items()
     )

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
-from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.group_traffic import groups_of_launch
+from cdk_gpu_clusters.policy.case import Case, Resource
+from cdk_gpu_clusters.policy.lookups.group_traffic import Groups, groups_of_launch
+from cdk_gpu_clusters.policy.lookups.launches import values_at
 from cdk_gpu_clusters.policy.lookups.node_groups import EKS_NODE_GROUP, launch_of_node_group
+from cdk_gpu_clusters.policy.lookups.security_groups import INGRESS, group_of, ingress_rules
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
+from cdk_gpu_clusters.policy.value import Value
 
 CLUSTER_GROUP = define_rule(
     "GPU-EKS-017",
@@ -17,19 +20,35 @@ CLUSTER_GROUP = define_rule(
 )
 
 
+_NAMED = "ResourcesVpcConfig/SecurityGroupIds/*"
+
+
 def _check(resource: Resource) -> Iterator[Fault]:
     launch = launch_of_node_group(resource)
     groups = groups_of_launch(launch)
     if not groups:
         raise NotApplicable
-    if any(
-        (value.reference and value.reference.attribute == "ClusterSecurityGroupId") for value, _ in groups
-    ):
+    if any(_is_of_cluster(value) for value, _ in groups):
         return
     for value, group in groups:
         if group is None:
             raise value.undecidable("this may be the security group of the cluster")
+    if _is_let_in(resource.case, groups):
+        return
     yield Fault(at=launch.data, got="other security groups only", allowed="ClusterSecurityGroupId among them")
+
+
+def _is_let_in(case: Case, groups: Groups) -> bool:
+    """Whether a security group of the control plane, its own or one that the cluster names, lets the nodes in."""
+    named = [item for one in case.resources("AWS::EKS::Cluster") for item in values_at(one.properties, _NAMED)]
+    rules = [rule for value in named if (group := group_of(value)) for rule in ingress_rules(group)]
+    beside = [one for one in case.resources(INGRESS) if _is_of_cluster(one.get("GroupId"))]
+    peers = [*(rule.peer for rule in rules), *(one.get("SourceSecurityGroupId") for one in beside)]
+    return any(group_of(peer) in [group for _, group in groups] for peer in peers if peer.exists)
+
+
+def _is_of_cluster(value: Value) -> bool:
+    return value.reference is not None and value.reference.attribute == "ClusterSecurityGroupId"
 
 
 RULE = TemplateRule(
@@ -42,6 +61,8 @@ RULE = TemplateRule(
     looks_at=(
         "AWS::EC2::LaunchTemplate/LaunchTemplateData/SecurityGroupIds",
         "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces/*/Groups",
+        "AWS::EKS::Cluster/ResourcesVpcConfig/SecurityGroupIds",
+        "AWS::EC2::SecurityGroupIngress",
     ),
     check=_check,
     bad="""

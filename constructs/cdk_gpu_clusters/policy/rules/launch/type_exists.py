@@ -8,7 +8,12 @@ from cdk_gpu_clusters.catalogue import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.lookup import UNKNOWN_TYPE
 from cdk_gpu_clusters.errors import ConfigError, Severity
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, accelerated_launch
+from cdk_gpu_clusters.policy.lookups.launches import (
+    LAUNCHES,
+    accelerated_launch,
+    is_family,
+    looks_accelerated,
+)
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule, faults_of
 
 
@@ -16,6 +21,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
     families = {name.partition(".")[0] for name in instance_type_names()}
     for value in accelerated_launch(resource).instance_types():
         name = value.text() or ""
+        if is_family(value) or not looks_accelerated(value):
+            continue
         if name.partition(".")[0] not in families:
             raise value.undecidable(f"the catalogue does not have the family of {name!r}")
         try:

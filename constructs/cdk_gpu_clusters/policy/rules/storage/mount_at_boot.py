@@ -18,9 +18,11 @@ AT_BOOT = define_rule(
     source='FSx for Lustre user guide, "Mounting your Amazon FSx file system automatically"',
 )
 _MOUNT = re.compile(r"\bmount\b[^\n]*\blustre\b")
-# What mounts at later boots: fstab, a unit, or a part of user data that runs at every boot.
-_LATER = re.compile(r"/etc/fstab|\.mount\b|/etc/systemd/|bootcmd:|boothook|scripts-user, *always|mounts:")
-_FSTAB = re.compile(r"\S+ +/\S+ +lustre +(?P<options>\S+)")
+# What mounts at later boots: Lustre in fstab, a unit, or a part of user data that runs at every boot.
+_LATER = re.compile(
+    r"lustre.*/etc/fstab|\.mount\b|/etc/systemd/|bootcmd:|boothook|scripts-user, *always|mounts:"
+)
+_FSTAB = re.compile(r"\S+\s+/\S+\s+lustre\s+(?P<options>\S+)")
 _NETWORK = ("_netdev", "x-systemd.requires", "x-systemd.after")
 
 
@@ -32,7 +34,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
     once = _MOUNT.search(user_data.text)
     if not once and not mounted_by(launch):
         raise NotApplicable
-    if once and not _LATER.search(user_data.text):
+    if once and not (_LATER.search(user_data.text) or _FSTAB.search(user_data.text)):
         yield Fault(
             at=user_data.value, got=once[0].strip(), allowed="a line of /etc/fstab, or a systemd unit"
         )

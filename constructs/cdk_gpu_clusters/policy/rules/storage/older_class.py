@@ -5,19 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.case import Case, Resource
 from cdk_gpu_clusters.policy.lookups.file_systems import FILE_SYSTEM, lustre_only
-from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
+from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 from cdk_gpu_clusters.rules.lustre import DEPLOYMENT, check_lustre
 from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
+    if _is_for_some_regions(resource.case):
+        raise NotApplicable
     deployment_type = lustre_only(resource).get("LustreConfiguration", "DeploymentType")
     named = deployment_type.text() or "SCRATCH_1"  # FSx's own default
     for finding in check_lustre(LustreSizing(deployment_type=named)):
         if finding.id == DEPLOYMENT.id:
             yield Fault(at=deployment_type, got=named, allowed=finding.allowed)
+
+
+def _is_for_some_regions(case: Case) -> bool:
+    """Whether the template makes a difference for the Region here: not every Region has PERSISTENT_2."""
+    return any(
+        ("AWS::Region" in name or "AWS::Partition" in name) and choice.value not in (None, "false")
+        for name, choice in case.choices.items()
+    )
 
 
 RULE = TemplateRule(

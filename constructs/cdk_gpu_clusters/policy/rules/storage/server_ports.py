@@ -4,34 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.file_systems import FILE_SYSTEM, lustre_only
-from cdk_gpu_clusters.policy.lookups.group_traffic import groups_at, missing_ports
-from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
+from cdk_gpu_clusters.policy.lookups.file_systems import FILE_SYSTEM
+from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
+from cdk_gpu_clusters.policy.rules.storage._servers import closed_among_servers
 
 SERVER_PORTS = define_rule(
     "GPU-LUS-042",
-    "the servers of a Lustre file system reach each other at TCP 988 and 1018-1023",
+    "the servers of a Lustre file system reach each other at TCP 988",
     source='FSx for Lustre user guide, "File system access control with Amazon VPC" (stored copy of 2026)',
 )
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
-    value = lustre_only(resource).get("SecurityGroupIds")
-    if not value.exists:
-        raise NotApplicable
-    groups = groups_at(value)
-    for missing in missing_ports(groups, groups, at=value):
-        yield Fault(
-            at=value, got=f"nothing that lets {missing} among the servers", allowed="TCP 988, TCP 1018-1023"
-        )
+    yield from closed_among_servers(resource, lustre_ports()[:1])
 
 
 RULE = TemplateRule(
     rule=SERVER_PORTS,
     severity=Severity.ERROR,
-    cause="FSx refuses a file system whose group stops Lustre traffic, and documents both ranges as needed",
+    cause="FSx refuses a file system whose group stops Lustre traffic",
     fix="let the group of the file system reach itself at TCP 988 and TCP 1018-1023, in and out",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html",
     on=(FILE_SYSTEM,),
@@ -46,14 +40,14 @@ Resources:
   Servers:
     Type: AWS::EC2::SecurityGroup
     Properties: {GroupDescription: servers, VpcId: vpc-0123456789abcdef0}
-  From988:
+  From1018:
     Type: AWS::EC2::SecurityGroupIngress
     Properties:
       GroupId: !GetAtt Servers.GroupId
       SourceSecurityGroupId: !GetAtt Servers.GroupId
       IpProtocol: tcp
-      FromPort: 988
-      ToPort: 988
+      FromPort: 1018
+      ToPort: 1023
   Corpus:
     Type: AWS::FSx::FileSystem
     DeletionPolicy: Retain
