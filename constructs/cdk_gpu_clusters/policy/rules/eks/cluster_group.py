@@ -40,7 +40,9 @@ def _check(resource: Resource) -> Iterator[Fault]:
 
 def _is_let_in(case: Case, groups: Groups) -> bool:
     """Whether a security group of the control plane, its own or one that the cluster names, lets the nodes in."""
-    named = [item for one in case.resources("AWS::EKS::Cluster") for item in values_at(one.properties, _NAMED)]
+    named = [
+        item for one in case.resources("AWS::EKS::Cluster") for item in values_at(one.properties, _NAMED)
+    ]
     rules = [rule for value in named if (group := group_of(value)) for rule in ingress_rules(group)]
     beside = [one for one in case.resources(INGRESS) if _is_of_cluster(one.get("GroupId"))]
     peers = [*(rule.peer for rule in rules), *(one.get("SourceSecurityGroupId") for one in beside)]

@@ -17,7 +17,6 @@ from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, fau
 from cdk_gpu_clusters.policy.value import Value
 from cdk_gpu_clusters.rules.images import IMAGE_ID_FORM, check_image_id
 
-
 # Where node groups name an image beside their launch template.
 _IMAGES = {
     COMPUTE_ENVIRONMENT: ("ComputeResources/ImageId", "ComputeResources/Ec2Configuration/*/ImageIdOverride"),
