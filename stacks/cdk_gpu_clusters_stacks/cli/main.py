@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from cdk_gpu_clusters.errors import ConfigError
+
 #: What `[cli]` installs.
 _EXTRA = ("rich", "typer")
 
@@ -30,6 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         build_group()(args=arguments, prog_name="gpu-clusters")
     except SystemExit as end:
         return int(end.code or 0)
+    except ConfigError as fault:
+        from cdk_gpu_clusters_stacks.spec import report
+
+        report(fault.findings)
+        return 2
     return 0
 
 

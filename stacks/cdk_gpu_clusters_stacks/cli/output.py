@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 #: `--json`, the same in every sub-command.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-#: Width of what is printed into a pipe or a file, in characters.
-PLAIN_WIDTH = 120
+_NEVER_FOLDED = 10_000
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where text goes: in colours on a terminal, plain and `PLAIN_WIDTH` wide elsewhere."""
+    """Where text goes: in colours on a terminal; plain, and as wide as it is, in a pipe or a file."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() else PLAIN_WIDTH
-    return Console(stderr=stderr, highlight=False, soft_wrap=False, width=width, markup=False)
+    return Console(
+        stderr=stderr, highlight=False, markup=False, width=None if stream.isatty() else _NEVER_FOLDED
+    )
 
 
 def write(text: str, *, stderr: bool = False) -> None:
@@ -55,7 +55,13 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console().print(table)
+    printer = console()
+    if printer.is_terminal:
+        printer.print(table)
+        return
+    with printer.capture() as captured:
+        printer.print(table)
+    write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def leave(status: int) -> NoReturn:

@@ -1,0 +1,235 @@
+"""The fewest GPUs that hold wished MIG instances: an exact search, each GPU proven by the placement rules.
+
+On every GPU of the catalogue the smallest profile that serves a wish lies wherever a larger one would, so that the
+smallest of each wish give the fewest GPUs; a test holds it against brute force. Compute slices that would stay idle are
+then used: a wish gets a profile with more of them, and the same memory, if it costs no GPU.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue import instance_type as look_up
+from cdk_gpu_clusters.catalogue.mig import MigGpu, MigProfile, mig_gpu_of
+from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule, raise_for
+from cdk_gpu_clusters.rules.mig import MigPlan, plan_mig
+from cdk_gpu_clusters.rules.mig_checks import check_mig
+from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.mig_placement import creation_order, fits
+from cdk_gpu_clusters.rules.mig_wish import MigWish, read_wishes
+
+#: Most instances and kinds of one wish list; more would take too long to prove.
+MOST_INSTANCES = 250
+MOST_KINDS = 4
+
+TOO_MANY = define_rule(
+    "GPU-MIG-013",
+    f"a wish list for MIG has at most {MOST_INSTANCES} instances of {MOST_KINDS} kinds",
+    source="the exact search takes too long beyond it; equal parts of a larger list are packed alike",
+)
+
+_Counts = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigChoice:
+    """The profile that a wish got.
+
+    Attributes:
+        wish: The wish.
+        profile: One of its candidates.
+    """
+
+    wish: MigWish
+    profile: MigProfile
+
+    @property
+    def has_more_compute(self) -> bool:
+        """Whether it got more compute slices than it needs, since that costs no GPU."""
+        return self.profile is not self.wish.candidates[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigPacking:
+    """Wished instances on the fewest GPUs.
+
+    Attributes:
+        instance_type: Type of the nodes.
+        gpu: MIG side of its GPUs.
+        choices: The profile that each wish got, in the order of the wishes.
+        layouts: One per GPU in use, equal ones side by side.
+        nodes: One plan per node, in the order of `layouts`; GPUs of the last node that are not needed stay whole.
+    """
+
+    instance_type: str
+    gpu: MigGpu
+    choices: tuple[MigChoice, ...]
+    layouts: tuple[MigLayout, ...]
+    nodes: tuple[MigPlan, ...]
+
+
+def pack_mig(instance_type: InstanceType | str, wishes: str) -> MigPacking:
+    """Pack wished MIG instances onto the fewest GPUs.
+
+    Args:
+        instance_type: Type of the nodes.
+        wishes: Such as `12x>=20GB, 3x>=40GB`; see `read_wishes`.
+
+    Raises:
+        ConfigError: GPU-MIG-001 if the type has no GPU to split, -012 and -013 for the wishes, all faults at once.
+
+    Example:
+        >>> packing = pack_mig("p4d.24xlarge", "12x>=20GB, 3x>=40GB")
+        >>> len(packing.layouts), [choice.profile.name for choice in packing.choices]
+        (9, ['3g.20gb', '7g.40gb'])
+    """
+    record = look_up(instance_type) if isinstance(instance_type, str) else instance_type
+    gpu = mig_gpu_of(record)
+    if gpu is None or not gpu.profiles:
+        raise ConfigError(check_mig(record, MigLayout.whole_gpu()))
+    read, findings = read_wishes(gpu, wishes)
+    raise_for(findings or _check_size(read))
+    chosen = _upgrade(gpu, read)
+    layouts = tuple(MigLayout([profile.name for profile in one]) for one in _pack(gpu, read, chosen))
+    return MigPacking(
+        instance_type=record.name,
+        gpu=gpu,
+        choices=tuple(
+            MigChoice(wish=wish, profile=profile) for wish, profile in zip(read, chosen, strict=True)
+        ),
+        layouts=layouts,
+        nodes=tuple(_nodes(record, layouts)),
+    )
+
+
+def _check_size(wishes: Sequence[MigWish]) -> list[Finding]:
+    total = sum(wish.count for wish in wishes)
+    if total <= MOST_INSTANCES and len(wishes) <= MOST_KINDS:
+        return []
+    return [
+        TOO_MANY.finding(
+            cause="the wish list is too long to prove that its packing is the best",
+            got=f"{total} instances of {len(wishes)} kinds",
+            allowed=f"{MOST_INSTANCES} instances of {MOST_KINDS} kinds",
+            fix="pack a part of it, such as what one node or one team needs, and repeat that",
+        )
+    ]
+
+
+def _upgrade(gpu: MigGpu, wishes: Sequence[MigWish]) -> list[MigProfile]:
+    """The profile of each wish: the smallest, or one of the same memory with more compute that costs no GPU."""
+    chosen = [wish.candidates[0] for wish in wishes]
+    fewest = len(_pack(gpu, wishes, chosen))
+    for index, wish in enumerate(wishes):
+        for larger in reversed(wish.candidates[1:]):
+            tried = [*chosen[:index], larger, *chosen[index + 1 :]]
+            if larger.memory_gb == chosen[index].memory_gb and len(_pack(gpu, wishes, tried)) == fewest:
+                chosen = tried
+                break
+    return chosen
+
+
+def _pack(
+    gpu: MigGpu, wishes: Sequence[MigWish], chosen: Sequence[MigProfile]
+) -> list[tuple[MigProfile, ...]]:
+    """The profiles of each GPU, one profile for each wish."""
+    wanted: Counter[MigProfile] = Counter()
+    for wish, profile in zip(wishes, chosen, strict=True):
+        wanted[profile] += wish.count
+    kinds = creation_order(list(wanted))
+    patterns = _patterns(gpu, kinds)
+    used = _fewest(tuple(wanted[kind] for kind in kinds), patterns, kinds, gpu)
+    return [tuple(kind for kind, count in zip(kinds, one, strict=True) for _ in range(count)) for one in used]
+
+
+def _patterns(gpu: MigGpu, kinds: Sequence[MigProfile]) -> tuple[_Counts, ...]:
+    """How many of each kind fit on one GPU together; only those that nothing can be added to."""
+    found: list[_Counts] = []
+
+    def extend(counts: _Counts) -> None:
+        if len(counts) == len(kinds):
+            found.append(counts)
+            return
+        number = 0
+        while fits(gpu, _profiles(kinds, (*counts, number))):
+            extend((*counts, number))
+            number += 1
+
+    extend(())
+    return tuple(one for one in found if not any(other != one and _covers(other, one) for other in found))
+
+
+def _profiles(kinds: Sequence[MigProfile], counts: _Counts) -> list[MigProfile]:
+    return [kind for kind, count in zip(kinds, counts, strict=False) for _ in range(count)]
+
+
+def _covers(larger: _Counts, smaller: _Counts) -> bool:
+    return all(one >= other for one, other in zip(larger, smaller, strict=True))
+
+
+def _fewest(
+    wanted: _Counts, patterns: Sequence[_Counts], kinds: Sequence[MigProfile], gpu: MigGpu
+) -> list[_Counts]:
+    """The counts of each GPU: a search over what remains, that ends early where a lower bound is reached."""
+
+    def least(remaining: _Counts) -> int:
+        """No packing needs fewer GPUs: by each axis, and by the most of one kind that a GPU takes."""
+        by_axis = [
+            sum(count * size for count, size in zip(remaining, sizes, strict=True)) / room
+            for sizes, room in (
+                ([kind.compute_slices for kind in kinds], gpu.compute_slices),
+                ([kind.memory_slices for kind in kinds], gpu.memory_slices),
+            )
+        ]
+        by_kind = [
+            count / max(one[index] for one in patterns) for index, count in enumerate(remaining) if count
+        ]
+        return ceil(max(by_axis + by_kind, default=0))
+
+    @cache
+    def search(remaining: _Counts) -> tuple[int, _Counts | None]:
+        if not any(remaining):
+            return 0, None
+        first = next(index for index, count in enumerate(remaining) if count)
+        best: tuple[int, _Counts | None] = (sum(remaining) + 1, None)
+        bound = least(remaining)
+        # Of the GPUs in any packing, one holds an instance of the first kind: it is taken next, as full as it can be.
+        for used in _steps(remaining, patterns, first):
+            number = 1 + search(_minus(remaining, used))[0]
+            if number < best[0]:
+                best = (number, used)
+            if number == bound:
+                break
+        return best
+
+    taken: list[_Counts] = []
+    remaining = wanted
+    while (step := search(remaining)[1]) is not None:
+        taken.append(step)
+        remaining = _minus(remaining, step)
+    return sorted(taken, reverse=True)
+
+
+def _steps(remaining: _Counts, patterns: Sequence[_Counts], first: int) -> list[_Counts]:
+    """What one GPU can take of what remains, with an instance of the first kind, the fullest first."""
+    cut = {tuple(map(min, one, remaining)) for one in patterns if one[first]}
+    full = [one for one in cut if not any(other != one and _covers(other, one) for other in cut)]
+    return sorted(full, key=lambda one: (one[first], sum(one), one), reverse=True)
+
+
+def _minus(remaining: _Counts, used: _Counts) -> _Counts:
+    return tuple(one - other for one, other in zip(remaining, used, strict=True))
+
+
+def _nodes(record: InstanceType, layouts: Sequence[MigLayout]) -> list[MigPlan]:
+    per_node = record.accelerator.count if record.accelerator else 1
+    plans = []
+    for begin in range(0, len(layouts), per_node):
+        here = list(layouts[begin : begin + per_node])
+        plans.append(plan_mig(record, [*here, *[MigLayout.whole_gpu()] * (per_node - len(here))]))
+    return plans
