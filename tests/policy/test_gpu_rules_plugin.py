@@ -88,6 +88,39 @@ def test_nested_stacks_are_looked_at(app_factory: Any) -> None:
     assert violation["violatingConstructs"][0]["constructPath"] == "Stack/Inner/Nodes"
 
 
+@pytest.mark.parametrize("beside", [True, False])
+def test_what_a_stack_reads_of_another_is_looked_up_there(app_factory: Any, beside: bool) -> None:
+    """A group with rules of its own stack; without that stack, only a deployment knows."""
+    app: cdk.App = app_factory(context=REPORT_ONLY)
+    cdk.Validations.of(app).add_plugins(GpuClusterRules(select=["GPU-EFA-030"], undecidable=True))
+    if beside:
+        network = cdk.Stack(app, "Network", stack_name="named-otherwise")
+        group = ec2.CfnSecurityGroup(
+            network, "Fabric", group_description="fabric", vpc_id="vpc-0123456789abcdef0"
+        )
+        cdk.CfnOutput(network, "FabricId", value=group.attr_group_id)
+    fabric = cdk.Fn.get_stack_output("named-otherwise", "FabricId")
+    interface = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "efa", "groups": [fabric]}
+    data = {"instanceType": "p5.48xlarge", "networkInterfaces": [interface]}
+    ec2.CfnLaunchTemplate(cdk.Stack(app, "Stack"), "Nodes", launch_template_data=data)
+    [violation] = report(app)["violations"]
+    assert violation["ruleName"] == "GPU-EFA-030"
+    assert violation["severity"] == ("error" if beside else "info")
+    assert ("cannot be decided" in violation["description"]) is not beside
+
+
+def test_what_is_undecidable_is_left_out_unless_asked_for(app_factory: Any) -> None:
+    data = {"instanceType": cdk.Fn.import_value("type"), "metadataOptions": {"httpTokens": "required"}}
+    for asked in (False, True):
+        app: cdk.App = app_factory(context=REPORT_ONLY)
+        plugin = GpuClusterRules(select=["GPU-INST-001"], undecidable=asked)
+        cdk.Validations.of(app).add_plugins(plugin)
+        ec2.CfnLaunchTemplate(cdk.Stack(app, "Stack"), "Nodes", launch_template_data=data)
+        found = report(app)
+        assert [one["severity"] for one in found.get("violations", [])] == ["info"] * asked
+        assert found.get("conclusion", "success") == "success"
+
+
 def test_rules_are_chosen(app_factory: Any) -> None:
     app: cdk.App = app_factory(context=REPORT_ONLY)
     plugin = GpuClusterRules(ignore=["GPU-INST"])

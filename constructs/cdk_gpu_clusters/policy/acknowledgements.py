@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
@@ -29,33 +29,49 @@ class Acknowledgement:
     reason: str
     resource: str | None = None
 
-    def covers(self, verdict: Verdict) -> bool:
-        """Whether a verdict is what was accepted."""
-        return verdict.rule.id == self.id and self.resource in (None, verdict.resource)
+    def covers(self, rule_id: str, logical_id: str) -> bool:
+        """Whether a fault of a rule at a resource is what was accepted."""
+        return rule_id == self.id and self.resource in (None, logical_id)
 
 
 def acknowledge(
-    template: Template, verdicts: Iterable[Verdict], given: Sequence[Acknowledgement] = ()
+    template: Template,
+    verdicts: Iterable[Verdict],
+    accepted: Mapping[Template, Sequence[Acknowledgement]],
 ) -> list[Verdict]:
     """The verdicts, with what was accepted marked as such.
 
     Args:
-        template: The template; what its resources accept in their metadata counts, too.
+        template: The template.
         verdicts: What the rules say of it.
-        given: What is accepted besides.
-
-    Raises:
-        UnusableTemplate: If metadata accepts something without an id or a reason.
+        accepted: What is accepted, by template. A fault that lies in another template than the resource that the rule
+            was asked about is accepted at either place.
     """
-    accepted = [*given, *_of_template(template)]
-    return [_marked(verdict, accepted) for verdict in verdicts]
+    return [_marked(template, verdict, accepted) for verdict in verdicts]
 
 
-def _marked(verdict: Verdict, accepted: Iterable[Acknowledgement]) -> Verdict:
+def _marked(
+    template: Template, verdict: Verdict, accepted: Mapping[Template, Sequence[Acknowledgement]]
+) -> Verdict:
     if verdict.outcome is not Outcome.NOT_COMPLIANT:
         return verdict
-    reasons = (one.reason for one in accepted if one.covers(verdict))
+    places = {(template, verdict.resource), (verdict.template, str(verdict.path[1]))}
+    reasons = (
+        one.reason
+        for at, logical_id in places
+        for one in accepted.get(at, ())
+        if one.covers(verdict.rule.id, logical_id)
+    )
     return next((verdict.accepted(reason) for reason in reasons), verdict)
+
+
+def acknowledged_in(template: Template) -> list[Acknowledgement]:
+    """What the resources of a template accept in their metadata.
+
+    Raises:
+        UnusableTemplate: If something is accepted without an id or a reason.
+    """
+    return list(_of_template(template))
 
 
 def _of_template(template: Template) -> Iterator[Acknowledgement]:

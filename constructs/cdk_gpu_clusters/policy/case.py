@@ -7,7 +7,9 @@ from typing import Any, TypeVar
 
 from cdk_gpu_clusters.policy.choices import Choices, Fork, Undecidable
 from cdk_gpu_clusters.policy.conditions import holds
-from cdk_gpu_clusters.policy.resolved import Reference
+from cdk_gpu_clusters.policy.estate import Estate, Output
+from cdk_gpu_clusters.policy.intrinsics import resolve
+from cdk_gpu_clusters.policy.resolved import ABSENT, Reference, Resolved
 from cdk_gpu_clusters.policy.template import Template
 from cdk_gpu_clusters.policy.value import Value
 
@@ -20,21 +22,54 @@ class Case:
     Attributes:
         template: The template.
         choices: What is decided in this case.
+        estate: The template, with those that it is linked with.
     """
 
-    def __init__(self, template: Template, choices: Choices) -> None:
+    def __init__(self, template: Template, choices: Choices, estate: Estate | None = None) -> None:
         self.template = template
         self.choices = choices
+        self.estate: Estate = estate or Estate(templates=[template])
+        self._beside: dict[Template, Case] = {template: self}
         self._resources: dict[str, Resource | None] = {}
         self._answers: dict[Callable[..., Any], Any] = {}
 
+    def beside(self, template: Template) -> Case:
+        """The same case of another template that this one is linked with."""
+        if template not in self._beside:
+            other = self._beside[template] = Case(template, self.choices, self.estate)
+            other._beside = self._beside
+        return self._beside[template]
+
+    def given(self, name: str) -> Resolved | None:
+        """What the parent stack gives to a parameter of this template; None if there is none, or it gives nothing."""
+        nested = self.estate.nested.get(self.template)
+        if nested is None or name not in nested.parameters:
+            return None
+        return resolve(self.beside(nested.parent), nested.parameters[name])
+
+    def output(self, output: Output) -> Resolved | None:
+        """What an output of a linked template turns out to be; None if it does not exist, or is no text."""
+        case = self.beside(output.template)
+        if output.condition is not None and not holds(case, output.condition):
+            return None
+        value = resolve(case, output.value)
+        return None if isinstance(value, list | dict) or value is ABSENT else value
+
+    def key(self, name: str) -> str:
+        """What stands for a parameter or a condition of this template in the choices."""
+        return f"{name} of {self.template.label}" if self.template.label else name
+
     def resources(self, *resource_types: str) -> list[Resource]:
-        """The resources of some types, such as `AWS::EC2::Subnet`, that exist in this case."""
+        """The resources of some types, such as `AWS::EC2::Subnet`, that exist in this case.
+
+        Those of linked templates that read something of this one stand among them: they may be about its resources.
+        """
         return [
             resource
+            for template in (self.template, *self.estate.readers.get(self.template, ()))
             for resource_type in resource_types
-            for logical_id in self.template.logical_ids(resource_type)
-            if (resource := self.resource(logical_id)) is not None
+            for logical_id in template.logical_ids(resource_type)
+            if (resource := self.beside(template).resource(logical_id)) is not None
         ]
 
     def resource(self, logical_id: str) -> Resource | None:
@@ -52,7 +87,7 @@ class Case:
                 if not holds(self, condition):
                     return None
             except Undecidable as unclear:
-                raise Undecidable(unclear.reason, ("Resources", logical_id, "Condition")) from None
+                raise unclear.placed(("Resources", logical_id, "Condition"), self.template) from None
         return Resource(self, logical_id)
 
     def known_text(self, raw: object) -> str | None:
@@ -117,10 +152,18 @@ class Resource:
     def is_target_of(self, value: Value) -> bool:
         """Whether a value refers to this resource."""
         reference = value.reference
-        return reference is not None and reference.logical_id == self.logical_id
+        return (
+            reference is not None
+            and reference.logical_id == self.logical_id
+            and reference.template is self.case.template
+        )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Resource) and self.logical_id == other.logical_id
+        return (
+            isinstance(other, Resource)
+            and self.logical_id == other.logical_id
+            and self.case.template is other.case.template
+        )
 
     def __hash__(self) -> int:
         return hash(self.logical_id)
@@ -130,6 +173,16 @@ class Resource:
 
 
 def target_of(value: Value) -> Resource | None:
-    """The resource that a value refers to, by `Ref` or `Fn::GetAtt`; None if it refers to none of the template."""
-    reference: Reference | None = value.reference
-    return value.case.resource(reference.logical_id) if reference else None
+    """The resource that a value refers to, of this template or a linked one; None if it refers to none."""
+    return resource_of(value.case, value.reference)
+
+
+def targets_in(value: Value) -> list[Resource]:
+    """The resources that stand in a value: the one that it is, or those that its text is put together with."""
+    named = (resource_of(value.case, part) for part in value.parts if isinstance(part, Reference))
+    return list(dict.fromkeys(resource for resource in named if resource is not None))
+
+
+def resource_of(case: Case, reference: Reference | None) -> Resource | None:
+    """The resource behind a reference; None if there is none, or its condition does not hold."""
+    return case.beside(reference.template).resource(reference.logical_id) if reference else None

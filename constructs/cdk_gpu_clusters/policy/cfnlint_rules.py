@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from cfnlint.rules import CloudFormationLintRule, RuleMatch
 
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.policy.acknowledgements import acknowledge
+from cdk_gpu_clusters.policy.acknowledgements import acknowledge, acknowledged_in
 from cdk_gpu_clusters.policy.document import UnusableTemplate
 from cdk_gpu_clusters.policy.engine import judge, not_compliant
 from cdk_gpu_clusters.policy.registry import every_rule
@@ -40,7 +40,8 @@ def _look_at(cfn: Any) -> _Found:
     try:
         # cfn-lint's values are texts and mappings of its own, which print as JSON
         template = Template.of(json.loads(json.dumps(cfn.template, default=str)))
-        verdicts = acknowledge(template, judge(template, every_rule()))
+        accepted = {template: acknowledged_in(template)}
+        verdicts = acknowledge(template, judge(template, every_rule()), accepted)
     except UnusableTemplate:
         return found  # its own rules say what is wrong with such a template
     for verdict in not_compliant(verdicts):

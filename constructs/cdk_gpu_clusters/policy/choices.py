@@ -8,15 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters.policy.template import Template
 
 
 class Undecidable(Exception):
-    """The template does not say what a check needs to know."""
+    """The template does not say what a check needs to know.
 
-    def __init__(self, reason: str, path: tuple[str | int, ...] = ()) -> None:
+    Attributes:
+        reason: Why.
+        path: Where; empty if that is not known yet.
+        template: The template of the path.
+    """
+
+    def __init__(
+        self, reason: str, path: tuple[str | int, ...] = (), template: Template | None = None
+    ) -> None:
         self.reason = reason
         self.path = path
+        self.template = template
         super().__init__(reason)
+
+    def placed(self, path: tuple[str | int, ...], template: Template) -> Undecidable:
+        """The same, at a place, if it has none yet."""
+        return self if self.path else Undecidable(self.reason, path, template)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from cdk_gpu_clusters.policy.choices import Choice, Fork, Undecidable
-from cdk_gpu_clusters.policy.parameters import default_of, is_parameter, possible_values
+from cdk_gpu_clusters.policy.parameters import default_of, given_value, is_parameter, possible_values
 from cdk_gpu_clusters.policy.resolved import text_of
 
 if TYPE_CHECKING:
@@ -68,29 +68,29 @@ def _is_literal(value: Any) -> bool:
 
 
 def _parameter_equals(case: Case, name: str, literal: str) -> bool:
-    choice = case.choices.get(name, Choice())
+    key = case.key(name)
+    choice = case.choices.get(key, Choice())
     if choice.value is not None:
         return choice.value == literal
     if literal in choice.excluded:
         return False
-    if name == "AWS::Region" and case.template.region:
-        return case.template.region == literal
+    if isinstance(given := given_value(case, name), str):
+        return given == literal
     left = possible_values(case, name)
     if left is not None and (literal not in left or left == [literal]):
         return literal in left
     other = Choice(excluded=choice.excluded | {literal})
-    raise Fork(
-        (case.choices.having(name, Choice(literal)), case.choices.having(name, other)), must_agree=False
-    )
+    raise Fork((case.choices.having(key, Choice(literal)), case.choices.having(key, other)), must_agree=False)
 
 
 def _free(case: Case, left: Any, right: Any) -> bool:
     """A comparison of anything else: it holds, or does not, unless the template says which."""
     comparison = json.dumps([left, right], sort_keys=True, default=str)
-    choice = case.choices.get(comparison)
+    key = case.key(comparison)
+    choice = case.choices.get(key)
     if choice is not None:
         return choice.value == "true"
-    options = {answer: case.choices.having(comparison, Choice(answer)) for answer in ("true", "false")}
+    options = {answer: case.choices.having(key, Choice(answer)) for answer in ("true", "false")}
     texts = [case.known_text(operand) for operand in (left, right)]
     if None not in texts:
         parameters = _undecided_in(case, comparison)
@@ -98,7 +98,7 @@ def _free(case: Case, left: Any, right: Any) -> bool:
             return texts[0] == texts[1]
         unusual = "false" if texts[0] == texts[1] else "true"
         for name in parameters:
-            options[unusual] = options[unusual].having(name, _not_the_default(case, name))
+            options[unusual] = options[unusual].having(case.key(name), _not_the_default(case, name))
     raise Fork(tuple(options.values()), must_agree=False)
 
 
@@ -108,11 +108,12 @@ def _undecided_in(case: Case, text: str) -> list[str]:
         name
         for name in case.template.parameters
         if (f'"Ref": "{name}"' in text or f"${{{name}}}" in text)
-        and case.choices.get(name, Choice()).value is None
+        and case.choices.get(case.key(name), Choice()).value is None
+        and not isinstance(given_value(case, name), str)
     ]
 
 
 def _not_the_default(case: Case, name: str) -> Choice:
-    excluded = case.choices.get(name, Choice()).excluded
+    excluded = case.choices.get(case.key(name), Choice()).excluded
     default = default_of(case, name)
     return Choice(excluded=excluded if default is None else excluded | {default})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from cdk_gpu_clusters.policy.case import Case
 from cdk_gpu_clusters.policy.choices import Choices, Fork, Undecidable
 from cdk_gpu_clusters.policy.document import Path
+from cdk_gpu_clusters.policy.estate import Estate
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, Outcome, TemplateRule, Verdict
 from cdk_gpu_clusters.policy.template import Template
 
@@ -25,28 +26,36 @@ def judge(template: Template, rules: Iterable[TemplateRule]) -> list[Verdict]:
     Returns:
         One verdict for each rule and resource, or several where several things are wrong or undecidable.
     """
-    return [
-        verdict
-        for cases in [_Cases(template)]
-        for rule in rules
-        for resource_type in rule.on
-        for logical_id in template.logical_ids(resource_type)
-        for verdict in _Question(rule, logical_id, cases).verdicts()
-    ]
+    return judge_estate(Estate(templates=[template]), rules)[template]
+
+
+def judge_estate(estate: Estate, rules: Iterable[TemplateRule]) -> dict[Template, list[Verdict]]:
+    """What the rules say of linked templates; see `judge`."""
+    cases, rules = _Cases(estate), list(rules)
+    return {
+        template: [
+            verdict
+            for rule in rules
+            for resource_type in rule.on
+            for logical_id in template.logical_ids(resource_type)
+            for verdict in _Question(rule, template, logical_id, cases).verdicts()
+        ]
+        for template in estate.templates
+    }
 
 
 class _Cases:
-    """The cases of a template; lookups that one rule asked for serve the others."""
+    """The cases of templates; lookups that one rule asked for serve the others."""
 
-    def __init__(self, template: Template) -> None:
-        self._template = template
+    def __init__(self, estate: Estate) -> None:
+        self._estate = estate
         self._made: dict[frozenset[object], Case] = {}
 
-    def case(self, choices: Choices) -> Case:
+    def case(self, template: Template, choices: Choices) -> Case:
         key = frozenset[object](choices.items())
         if key not in self._made:
-            self._made[key] = Case(self._template, choices)
-        return self._made[key]
+            self._made[key] = Case(template, choices, self._estate)
+        return self._made[key].beside(template)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +82,9 @@ class _Branch:
 class _Question:
     """One rule, asked about one resource."""
 
-    def __init__(self, rule: TemplateRule, logical_id: str, cases: _Cases) -> None:
+    def __init__(self, rule: TemplateRule, template: Template, logical_id: str, cases: _Cases) -> None:
         self._rule = rule
+        self._template = template
         self._logical_id = logical_id
         self._cases = cases
         self._path: Path = ("Resources", logical_id)
@@ -98,11 +108,11 @@ class _Question:
             looked_at += 1
             if looked_at > _MOST_CASES:
                 groups.setdefault((-1,), []).append(
-                    self._undecidable("too many conditions have nothing to do with each other", self._path)
+                    self._undecidable(Undecidable("too many conditions have nothing to do with each other"))
                 )
                 break
             try:
-                groups.setdefault(branch.group, []).append(self._answer(self._cases.case(branch.choices)))
+                groups.setdefault(branch.group, []).append(self._answer(branch.choices))
             except Fork as fork:
                 pending += [
                     _Branch(choices, branch.group if fork.must_agree else (*branch.group, number))
@@ -110,10 +120,11 @@ class _Question:
                 ]
         return [answers for answers in groups.values() if answers]
 
-    def _answer(self, case: Case) -> _Answer:
+    def _answer(self, choices: Choices) -> _Answer:
         verdicts: list[Verdict] = []
-        when = str(case.choices)
+        when = str(choices)
         try:
+            case = self._cases.case(self._template, choices)
             resource = case.resource(self._logical_id)
             if resource is None:
                 return _Answer(Outcome.NOT_APPLICABLE)
@@ -122,7 +133,9 @@ class _Question:
         except NotApplicable:
             return _Answer(Outcome.NOT_APPLICABLE)
         except Undecidable as unclear:
-            verdicts += self._undecidable(unclear.reason, unclear.path or self._path, when).verdicts
+            verdicts += self._undecidable(unclear, when).verdicts
+        except RecursionError:
+            verdicts += self._undecidable(Undecidable("a value that it needs needs itself"), when).verdicts
         if not verdicts:
             return _Answer(Outcome.COMPLIANT)
         return _Answer(verdicts[0].outcome, tuple(verdicts))
@@ -133,25 +146,34 @@ class _Question:
         if len(outcomes) == 1 or outcomes == {Outcome.COMPLIANT, Outcome.NOT_APPLICABLE}:
             return min(answers, key=lambda answer: len(answer.verdicts))
         unclear = next(v for answer in answers for v in answer.verdicts)
-        return self._undecidable("the allowed values of a parameter lead to different answers", unclear.path)
+        reason = "the allowed values of a parameter lead to different answers"
+        return self._undecidable(Undecidable(reason, unclear.path, unclear.template))
 
-    def _undecidable(self, reason: str, path: Path, when: str = "") -> _Answer:
-        verdict = replace(self._verdict(Outcome.UNDECIDABLE), path=path, reason=reason, when=when)
-        return _Answer(Outcome.UNDECIDABLE, (verdict,))
+    def _undecidable(self, unclear: Undecidable, when: str = "") -> _Answer:
+        verdict = self._verdict(Outcome.UNDECIDABLE, unclear.path, unclear.template)
+        return _Answer(Outcome.UNDECIDABLE, (replace(verdict, reason=unclear.reason, when=when),))
 
     def _fault(self, fault: Fault, when: str) -> Verdict:
-        verdict = self._verdict(Outcome.NOT_COMPLIANT)
-        return replace(verdict, path=fault.at.path, finding=self._rule.finding(fault), when=when)
+        verdict = self._verdict(Outcome.NOT_COMPLIANT, fault.at.path, fault.at.case.template)
+        return replace(verdict, finding=self._rule.finding(fault), when=when)
 
-    def _verdict(self, outcome: Outcome) -> Verdict:
-        return Verdict(rule=self._rule, outcome=outcome, resource=self._logical_id, path=self._path)
+    def _verdict(self, outcome: Outcome, path: Path = (), template: Template | None = None) -> Verdict:
+        template = template or self._template
+        return Verdict(
+            rule=self._rule,
+            outcome=outcome,
+            resource=self._logical_id,
+            path=path or self._path,
+            template=template if path else self._template,
+            asked_in=self._template.name if path and template is not self._template else "",
+        )
 
 
 def _without_repetition(cases: Sequence[Sequence[Verdict]]) -> list[Verdict]:
     """The same thing, said of several cases, once; and of no case, if it is said of all."""
     said: dict[object, list[Verdict]] = {}
     for verdicts in cases:
-        own = {(one.outcome, one.path, one.finding, one.reason): one for one in verdicts}
+        own = {(one.outcome, one.template, one.path, one.finding, one.reason): one for one in verdicts}
         for key, verdict in own.items():
             said.setdefault(key, []).append(verdict)
     return [

@@ -10,8 +10,18 @@ from typing import TYPE_CHECKING, Any
 from cdk_gpu_clusters.policy.choices import Undecidable
 from cdk_gpu_clusters.policy.conditions import holds
 from cdk_gpu_clusters.policy.document import Path
+from cdk_gpu_clusters.policy.estate import output_of
 from cdk_gpu_clusters.policy.parameters import is_parameter, parameter_value
-from cdk_gpu_clusters.policy.resolved import ABSENT, Reference, Resolved, Unknown, join, text_of
+from cdk_gpu_clusters.policy.resolved import (
+    ABSENT,
+    Joined,
+    Reference,
+    Resolved,
+    Unknown,
+    join,
+    split,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.policy.case import Case
@@ -33,10 +43,10 @@ def settle(case: Case, raw: Any, path: Path) -> tuple[Any, Path]:
                 try:
                     taken = holds(case, name)
                 except Undecidable as unclear:
-                    raise Undecidable(unclear.reason, path) from None
+                    raise unclear.placed(path, case.template) from None
                 raw, path = (yes, (*path, "Fn::If", 1)) if taken else (no, (*path, "Fn::If", 2))
             case _:
-                raise Undecidable(_MALFORMED, path)
+                raise Undecidable(_MALFORMED, path, case.template)
     return raw, path
 
 
@@ -58,12 +68,15 @@ def resolve(case: Case, raw: Any) -> Resolved:
     if name in _FUNCTIONS:
         return _FUNCTIONS[name](case, argument)
     if name.startswith("Fn::"):
-        return Unknown(f"{name} is resolved at deployment", json.dumps(raw, sort_keys=True, default=str))
+        return _unknown(case, f"{name} is resolved at deployment", name, argument)
     return raw
 
 
-def _unknown(reason: str, function: str, argument: Any) -> Unknown:
-    return Unknown(reason, json.dumps({function: argument}, sort_keys=True, default=str))
+def _unknown(case: Case, reason: str, function: str, argument: Any) -> Unknown:
+    key = json.dumps({function: argument}, sort_keys=True, default=str)
+    # a text without names means the same in every template that is linked
+    is_plain = isinstance(argument, str) and "${" not in argument
+    return Unknown(reason, key, None if is_plain else case.template)
 
 
 def _ref(case: Case, name: Any) -> Resolved:
@@ -73,8 +86,9 @@ def _ref(case: Case, name: Any) -> Resolved:
         if is_parameter(case, name):
             return parameter_value(case, name)
         if name in case.template.resources:
-            return Reference(name)
-    return _unknown(f"{name!r} is neither a parameter nor a resource of the template", "Ref", name)
+            return Reference(case.template, name)
+    reason = f"{name!r} is neither a parameter nor a resource of the template"
+    return Unknown(reason, f"Ref:{name}", case.template)
 
 
 def _get_att(case: Case, argument: Any) -> Resolved:
@@ -82,8 +96,37 @@ def _get_att(case: Case, argument: Any) -> Resolved:
         argument = argument.split(".", 1)
     match argument:
         case [str(name), attribute] if name in case.template.resources:
-            return Reference(name, attribute if isinstance(attribute, str) else "?")
-    return _unknown("this is no attribute of a resource of the template", "Fn::GetAtt", argument)
+            attribute = attribute if isinstance(attribute, str) else "?"
+            given = _output_of_nested(case, name, attribute)
+            return Reference(case.template, name, attribute) if given is None else given
+    return _unknown(case, "this is no attribute of a resource of the template", "Fn::GetAtt", argument)
+
+
+def _output_of_nested(case: Case, name: str, attribute: str) -> Resolved | None:
+    nested = case.estate.nested_in(case.template, name)
+    output = output_of(nested, attribute.removeprefix("Outputs.")) if nested else None
+    return case.output(output) if output else None
+
+
+def _import_value(case: Case, argument: Any) -> Resolved:
+    name = resolve(case, argument)
+    output = case.estate.exports.get(name) if isinstance(name, str) else None
+    value = case.output(output) if output else None
+    if value is None:
+        return _unknown(case, "no template that was given exports this value", "Fn::ImportValue", argument)
+    return value
+
+
+def _stack_output(case: Case, argument: Any) -> Resolved:
+    match argument:
+        # another Region, or a role of another account, is another stack of that name
+        case {"StackName": stack, "OutputName": output_name, **rest} if not rest:
+            named = (resolve(case, stack), resolve(case, output_name))
+            output = case.estate.outputs.get(named) if all(isinstance(one, str) for one in named) else None
+            value = case.output(output) if output else None
+            if value is not None:
+                return value
+    return _unknown(case, "no template that was given has this output", "Fn::GetStackOutput", argument)
 
 
 def _sub(case: Case, argument: Any) -> Resolved:
@@ -92,9 +135,9 @@ def _sub(case: Case, argument: Any) -> Resolved:
         case [str(given), dict(names)]:
             text, own = given, names
     if text is None:
-        return _unknown(_MALFORMED, "Fn::Sub", argument)
+        return _unknown(case, _MALFORMED, "Fn::Sub", argument)
     if "{{resolve:" in text:
-        return _unknown("a dynamic reference is read at deployment", "Fn::Sub", argument)
+        return _unknown(case, "a dynamic reference is read at deployment", "Fn::Sub", argument)
     parts: list[Resolved] = []
     end = 0
     for found in _PLACEHOLDER.finditer(text):
@@ -119,16 +162,16 @@ def _join(case: Case, argument: Any) -> Resolved:
                 texts = [item for item in resolved if item is not ABSENT]
                 spaced = [part for text in texts for part in (delimiter, text)][1:]
                 return join([part for part in spaced if part != ""])
-    return _unknown("the parts of this text are known at deployment only", "Fn::Join", argument)
+    return _unknown(case, "the parts of this text are known at deployment only", "Fn::Join", argument)
 
 
 def _split(case: Case, argument: Any) -> Resolved:
     match argument:
         case [str(delimiter), operand] if delimiter:
             text = resolve(case, operand)
-            if isinstance(text, str):
-                return text.split(delimiter)
-    return _unknown("the text that is split is known at deployment only", "Fn::Split", argument)
+            if isinstance(text, str | Joined):
+                return split(text, delimiter)
+    return _unknown(case, "the text that is split is known at deployment only", "Fn::Split", argument)
 
 
 def _select(case: Case, argument: Any) -> Resolved:
@@ -139,7 +182,7 @@ def _select(case: Case, argument: Any) -> Resolved:
                 kept = [item for item in items if resolve(case, item) is not ABSENT]
                 if int(text_of(index)) < len(kept):
                     return resolve(case, kept[int(text_of(index))])
-    return _unknown("the list is known at deployment only", "Fn::Select", argument)
+    return _unknown(case, "the list is known at deployment only", "Fn::Select", argument)
 
 
 def _find_in_map(case: Case, argument: Any) -> Resolved:
@@ -151,7 +194,7 @@ def _find_in_map(case: Case, argument: Any) -> Resolved:
             match rest:
                 case [{"DefaultValue": default}]:
                     return resolve(case, default)
-    return _unknown("the key of the mapping is known at deployment only", "Fn::FindInMap", argument)
+    return _unknown(case, "the key of the mapping is known at deployment only", "Fn::FindInMap", argument)
 
 
 def _in_map(case: Case, name: Resolved, first: Resolved, second: Resolved) -> Resolved | None:
@@ -173,12 +216,12 @@ def _length(case: Case, argument: Any) -> Resolved:
     items = resolve(case, argument)
     if isinstance(items, list):
         return len(items)
-    return _unknown("the list is known at deployment only", "Fn::Length", argument)
+    return _unknown(case, "the list is known at deployment only", "Fn::Length", argument)
 
 
-def _to_json_string(_: Case, argument: Any) -> Resolved:
+def _to_json_string(case: Case, argument: Any) -> Resolved:
     if "Fn::" in (text := json.dumps(argument, default=str)) or '"Ref"' in text:
-        return _unknown("parts of this JSON are known at deployment only", "Fn::ToJsonString", argument)
+        return _unknown(case, "parts of this JSON are known at deployment only", "Fn::ToJsonString", argument)
     return json.dumps(argument, separators=(",", ":"), default=str)
 
 
@@ -187,6 +230,8 @@ _FUNCTIONS: dict[str, Callable[[Case, Any], Resolved]] = {
     "Fn::Base64": _base64,
     "Fn::FindInMap": _find_in_map,
     "Fn::GetAtt": _get_att,
+    "Fn::GetStackOutput": _stack_output,
+    "Fn::ImportValue": _import_value,
     "Fn::Join": _join,
     "Fn::Length": _length,
     "Fn::Select": _select,

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as File
 
-from cdk_gpu_clusters.policy.acknowledgements import Acknowledgement, acknowledge
+from cdk_gpu_clusters.policy.acknowledgements import Acknowledgement, acknowledge, acknowledged_in
 from cdk_gpu_clusters.policy.document import Place, UnusableTemplate
-from cdk_gpu_clusters.policy.engine import judge
+from cdk_gpu_clusters.policy.engine import judge_estate
+from cdk_gpu_clusters.policy.links import estates_of
 from cdk_gpu_clusters.policy.rule import Outcome, TemplateRule, Verdict
 from cdk_gpu_clusters.policy.sources import Source, sources_of
 from cdk_gpu_clusters.policy.template import Template, read_template
@@ -90,42 +91,54 @@ def lint(
         region: The Region of templates that do not say theirs.
     """
     report = Report(rules)
+    accepted: dict[Template, list[Acknowledgement]] = {}
+    for source in _sources(report, paths):
+        try:
+            template = _template(source, region)
+            own = acknowledged_in(template)
+        except UnusableTemplate as fault:
+            report.unusable.append(Unusable(str(source.file), fault))
+            continue
+        accepted[template] = [*acknowledgements, *source.acknowledgements, *own]
+        report.files.append(template.name)
+    for estate in estates_of(list(accepted)):
+        for template, verdicts in judge_estate(estate, rules).items():
+            report.said += _said(acknowledge(template, verdicts, accepted))
+    order = {name: index for index, name in enumerate(report.files)}
+    report.said.sort(key=lambda one: (order[one.file], one.place, one.verdict.rule.id))
+    return report
+
+
+def _sources(report: Report, paths: Sequence[File]) -> Iterator[Source]:
+    """The templates behind paths, each once."""
+    seen: set[File] = set()
     for path in paths:
         try:
             sources = sources_of(path)
         except UnusableTemplate as fault:
             report.unusable.append(Unusable(str(path), fault))
             continue
-        for source in sources:
-            _lint_source(report, source, acknowledgements, region)
-    return report
+        yield from (source for source in sources if source.file not in seen)
+        seen |= {source.file for source in sources}
 
 
-def _lint_source(
-    report: Report, source: Source, acknowledgements: Sequence[Acknowledgement], region: str | None
-) -> None:
-    name = str(source.file)
-    if name in report.files:
-        return
-    try:
-        template = read_template(source.file, region=source.region or region)
-        verdicts = acknowledge(
-            template, judge(template, report.rules), (*acknowledgements, *source.acknowledgements)
-        )
-    except UnusableTemplate as fault:
-        report.unusable.append(Unusable(name, fault))
-        return
-    report.files.append(name)
-    report.said += sorted(_said(template, verdicts), key=lambda one: (one.place, one.verdict.rule.id))
+def _template(source: Source, region: str | None) -> Template:
+    return read_template(
+        source.file,
+        region=source.region or region,
+        stack_name=source.stack_name,
+        environment=source.environment,
+    )
 
 
-def _said(template: Template, verdicts: Sequence[Verdict]) -> Iterator[Said]:
+def _said(verdicts: Sequence[Verdict]) -> Iterator[Said]:
     places: dict[object, Place] = {}
     for verdict in verdicts:
         if verdict.outcome in (Outcome.NOT_COMPLIANT, Outcome.UNDECIDABLE):
-            if verdict.path not in places:
-                places[verdict.path] = template.place(verdict.path)
-            yield Said(template.name, places[verdict.path], verdict)
+            at = (verdict.template, verdict.path)
+            if at not in places:
+                places[at] = verdict.template.place(verdict.path)
+            yield Said(verdict.template.name, places[at], verdict)
 
 
 def _one_line(text: str) -> str:

@@ -11,13 +11,14 @@ import jsii
 
 from cdk_gpu_clusters._version import __version__
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.policy.acknowledgements import acknowledge
+from cdk_gpu_clusters.policy.acknowledgements import acknowledge, acknowledged_in
 from cdk_gpu_clusters.policy.document import path_text
-from cdk_gpu_clusters.policy.engine import judge, not_compliant
+from cdk_gpu_clusters.policy.engine import judge_estate
+from cdk_gpu_clusters.policy.links import estates_of
 from cdk_gpu_clusters.policy.registry import choose_rules
-from cdk_gpu_clusters.policy.rule import Verdict
-from cdk_gpu_clusters.policy.sources import PLUGIN, nested_templates
-from cdk_gpu_clusters.policy.template import read_template
+from cdk_gpu_clusters.policy.rule import Outcome, Verdict
+from cdk_gpu_clusters.policy.sources import PLUGIN, nested_templates, sources_of
+from cdk_gpu_clusters.policy.template import Template, read_template
 
 
 @jsii.implements(cdk.IPolicyValidationPlugin)
@@ -25,8 +26,8 @@ class GpuClusterRules:
     """The GPU rules, run over every template of an app when it is synthesized.
 
     Findings stand in CDK's validation report, with the path of the construct. An error fails the synthesis; a warning
-    or an info does not. Accept a finding where it arises, with a reason, in CDK's ordinary way; its id is
-    `GpuClusterRules::` and the rule's.
+    or an info does not. What one stack reads of another one of the app is looked up there. Accept a finding where it
+    arises, with a reason, in CDK's ordinary way; its id is `GpuClusterRules::` and the rule's.
 
     Example:
         >>> cdk.Validations.of(app).add_plugins(GpuClusterRules())
@@ -35,17 +36,22 @@ class GpuClusterRules:
         ... )
     """
 
-    def __init__(self, *, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, select: Sequence[str] = (), ignore: Sequence[str] = (), undecidable: bool = False
+    ) -> None:
         """Choose the rules.
 
         Args:
             select: Ask only rules whose ids start with one of these; all by default.
             ignore: Do not ask rules whose ids start with one of these.
+            undecidable: Report as an info, too, what a rule cannot tell from the templates; by default it is left to
+                `gpu-clusters lint`.
 
         Raises:
             ValueError: If no id starts with one of them.
         """
         self._rules = choose_rules(select=select, ignore=ignore)
+        self._shown = {Outcome.NOT_COMPLIANT, Outcome.UNDECIDABLE} if undecidable else {Outcome.NOT_COMPLIANT}
 
     @property
     def name(self) -> str:
@@ -64,24 +70,39 @@ class GpuClusterRules:
 
     def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
         """Run the rules; CDK calls it when it has written the templates."""
-        regions = {stack.template_path: stack.region for stack in context.stack_templates}
-        for folder in {Path(path).parent for path in regions}:
-            regions |= {str(file): None for file in nested_templates(folder)}
-        found = [one for path, region in regions.items() for one in self._found(path, region)]
-        found.sort(key=lambda one: _heading(one[1]))
+        found = sorted(self._found(_templates(context.stack_templates)), key=_heading)
         return cdk.PolicyValidationPluginReport(
-            success=not any(verdict.rule.severity is Severity.ERROR for _, verdict in found),
+            success=not any(_severity(verdict) is Severity.ERROR for verdict in found),
             plugin_version=__version__,
-            violations=[_violation(verdict, list(group)) for (_, verdict), group in _grouped(found)],
+            violations=[_violation(list(group)) for _, group in groupby(found, key=_heading)],
         )
 
-    def _found(self, path: str, region: str | None) -> Iterator[_Found]:
-        template = read_template(Path(path), region=region)
-        verdicts = acknowledge(template, judge(template, self._rules))
-        return ((path, verdict) for verdict in not_compliant(verdicts))
+    def _found(self, templates: Sequence[Template]) -> Iterator[Verdict]:
+        accepted = {template: acknowledged_in(template) for template in templates}
+        for estate in estates_of(templates):
+            for template, verdicts in judge_estate(estate, self._rules).items():
+                for verdict in acknowledge(template, verdicts, accepted):
+                    if verdict.outcome in self._shown and not verdict.acknowledged:
+                        yield verdict
 
 
-_Found = tuple[str, Verdict]
+def _templates(stacks: Sequence[cdk.PolicyValidationStack]) -> list[Template]:
+    """The templates of stacks, and those of the stacks nested in them."""
+    regions = {Path(stack.template_path): stack.region for stack in stacks}
+    folders = {file.parent for file in regions}
+    sources = {source.file: source for folder in sorted(folders) for source in sources_of(folder)}
+    files = dict.fromkeys(
+        [*regions, *(file for folder in sorted(folders) for file in nested_templates(folder))]
+    )
+    return [
+        read_template(
+            file,
+            region=regions.get(file),
+            stack_name=sources[file].stack_name,
+            environment=sources[file].environment,
+        )
+        for file in files
+    ]
 
 
 def _heading(verdict: Verdict) -> tuple[str, str, str]:
@@ -89,26 +110,25 @@ def _heading(verdict: Verdict) -> tuple[str, str, str]:
     return verdict.rule.id, verdict.message, verdict.finding.fix if verdict.finding else ""
 
 
-def _grouped(found: list[_Found]) -> Iterator[tuple[_Found, list[_Found]]]:
-    for _, group in groupby(found, key=lambda one: _heading(one[1])):
-        members = list(group)
-        yield members[0], members
+def _severity(verdict: Verdict) -> Severity:
+    return verdict.rule.severity if verdict.outcome is Outcome.NOT_COMPLIANT else Severity.INFO
 
 
-def _violation(verdict: Verdict, group: list[_Found]) -> cdk.PolicyViolation:
+def _violation(group: Sequence[Verdict]) -> cdk.PolicyViolation:
+    first = group[0]
     return cdk.PolicyViolation(
-        rule_name=verdict.rule.id,
-        description=verdict.message,
-        fix=verdict.finding.fix if verdict.finding else None,
-        severity=verdict.rule.severity.value,
-        rule_metadata={"url": verdict.rule.url},
+        rule_name=first.rule.id,
+        description=first.message,
+        fix=first.finding.fix if first.finding else None,
+        severity=_severity(first).value,
+        rule_metadata={"url": first.rule.url},
         violating_resources=[
             cdk.PolicyViolatingResource(
-                resource_logical_id=one.resource,
-                template_path=template_path,
+                resource_logical_id=str(verdict.path[1]),
+                template_path=verdict.template.name,
                 # relative to the resource, as CDK wants it
-                locations=[path_text(one.path[2:])],
+                locations=[path_text(verdict.path[2:])],
             )
-            for template_path, one in group
+            for verdict in group
         ],
     )

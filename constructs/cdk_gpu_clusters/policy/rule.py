@@ -14,6 +14,7 @@ from enum import StrEnum
 from cdk_gpu_clusters.errors import Finding, Rule, Severity
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.document import Path, path_text
+from cdk_gpu_clusters.policy.template import Template
 from cdk_gpu_clusters.policy.value import Value
 
 
@@ -122,16 +123,20 @@ class Verdict:
         reason: Why it is undecidable, or why a fault was acknowledged.
         when: The case that it is said of, if not of all: `Market = 'spot'`.
         acknowledged: Whether somebody accepted the fault, with `reason`.
+        template: The template of the path: of several that are linked, it may be another one than the resource's.
+        asked_in: Name of the resource's template, if the path is in another one.
     """
 
     rule: TemplateRule
     outcome: Outcome
     resource: str
     path: Path
+    template: Template
     finding: Finding | None = None
     reason: str = ""
     when: str = ""
     acknowledged: bool = False
+    asked_in: str = ""
 
     @property
     def message(self) -> str:
@@ -142,6 +147,7 @@ class Verdict:
             got = f", got {self.finding.got}" if self.finding.got else ""
             allowed = f"; allowed: {self.finding.allowed}" if self.finding.allowed else ""
             said = f"{self.finding.cause}{got}{allowed}"
+        said += f" (for {self.resource} of {self.asked_in})" if self.asked_in else ""
         return f"{said} (when {self.when})" if self.when else said
 
     def accepted(self, reason: str) -> Verdict:

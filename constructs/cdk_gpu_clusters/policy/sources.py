@@ -22,18 +22,22 @@ _ACKNOWLEDGED = "aws:cdk:acknowledged-rules"
 _LOGICAL_ID = "aws:cdk:logicalId"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A template to read.
 
     Attributes:
         file: Its file.
         region: The Region that it is for, if known.
+        stack_name: The name of its stack, if known.
+        environment: Its account and Region as CDK writes them, if known.
         acknowledgements: What its CDK app accepts.
     """
 
     file: File
     region: str | None = None
+    stack_name: str | None = None
+    environment: str = ""
     acknowledgements: tuple[Acknowledgement, ...] = ()
 
 
@@ -44,10 +48,10 @@ def sources_of(path: File) -> list[Source]:
         UnusableTemplate: If there is none.
     """
     if not path.is_dir():
-        return [Source(path)]
+        return [Source(file=path)]
     found = list(_assembly(path)) if (path / "manifest.json").is_file() else []
     known = {source.file for source in found}
-    found += [Source(file) for file in sorted(path.glob("*.template.json")) if file not in known]
+    found += [Source(file=file) for file in sorted(path.glob("*.template.json")) if file not in known]
     if not found:
         raise UnusableTemplate("the folder holds no *.template.json: give files, or a cdk.out folder")
     return found
@@ -60,17 +64,21 @@ def nested_templates(folder: File) -> list[File]:
 
 def _assembly(folder: File) -> Iterator[Source]:
     artifacts = _mapping(_read(folder / "manifest.json").get("artifacts"))
-    for artifact in map(_mapping, artifacts.values()):
+    for name, artifact in ((name, _mapping(artifact)) for name, artifact in artifacts.items()):
         properties = _mapping(artifact.get("properties"))
         if artifact.get("type") == _NESTED and isinstance(properties.get("directoryName"), str):
             yield from _assembly(folder / properties["directoryName"])
         elif artifact.get("type") == _STACK and isinstance(properties.get("templateFile"), str):
-            region = str(artifact.get("environment", "")).rpartition("/")[2]
+            environment = str(artifact.get("environment", ""))
+            region = environment.rpartition("/")[2]
             yield Source(
-                folder / properties["templateFile"],
-                None if region in ("", "unknown-region") else region,
-                tuple(_acknowledged(folder, artifact)),
+                file=folder / properties["templateFile"],
+                region=None if region in ("", "unknown-region") else region,
+                stack_name=str(properties.get("stackName") or name),
+                environment=environment,
+                acknowledgements=tuple(_acknowledged(folder, artifact)),
             )
+    yield from (Source(file=file) for file in nested_templates(folder))
 
 
 def _acknowledged(folder: File, artifact: dict[str, Any]) -> Iterator[Acknowledgement]:

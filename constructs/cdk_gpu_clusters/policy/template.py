@@ -15,7 +15,7 @@ from cdk_gpu_clusters.policy.json_text import read_json_text
 Json = Mapping[str, Any]
 # An object whose first key has quotes; YAML may start with a bracket, too, and goes on otherwise.
 _JSON = re.compile(r'\s*\{\s*["}]')
-_SECTIONS = ("Parameters", "Mappings", "Conditions", "Resources")
+_SECTIONS = ("Parameters", "Mappings", "Conditions", "Resources", "Outputs")
 _KINDS = {dict: "a mapping", list: "a list", str: "a text", bool: "a truth value", type(None): "nothing"}
 
 
@@ -24,27 +24,43 @@ class Template:
 
     Attributes:
         name: Its file, or another name to show.
-        parameters: The section of that name, as the three below.
+        label: Tells it from templates that it is linked with; empty if it stands alone.
+        parameters: The section of that name, as the four below.
         mappings: See above.
         conditions: See above.
         resources: See above; loops (`Fn::ForEach`) and other transforms stand in `unread` instead.
+        outputs: See above.
         unread: Keys of the resource section that only a transform of CloudFormation's can read.
         region: The Region that it is for, if known.
+        stack_name: The name of its stack, if known.
+        environment: Its account and Region as CDK writes them, if known; only what is in one place is linked.
     """
 
-    def __init__(self, document: Document, *, name: str = "template", region: str | None = None) -> None:
+    def __init__(
+        self,
+        document: Document,
+        *,
+        name: str = "template",
+        region: str | None = None,
+        stack_name: str | None = None,
+        environment: str = "",
+    ) -> None:
         """Check the shape of every section.
 
         Raises:
             UnusableTemplate: If it is no template, or CloudFormation would refuse it as a whole.
         """
         self.name = name
+        self.label = ""
         self.region = region
+        self.stack_name = stack_name
+        self.environment = environment
         self._locate = document.locate
         sections = _sections(document.data)
         self.parameters: Json = sections["Parameters"]
         self.mappings: Json = sections["Mappings"]
         self.conditions: Json = sections["Conditions"]
+        self.outputs: Json = sections["Outputs"]
         self.unread: tuple[str, ...] = tuple(key for key in sections["Resources"] if key.startswith("Fn::"))
         self.resources: Json = {
             key: _resource(key, value)
@@ -58,13 +74,15 @@ class Template:
             raise UnusableTemplate(f"circular dependency: {' -> '.join(cycle)}", path=("Resources", cycle[0]))
 
     @classmethod
-    def of(cls, data: Json, *, name: str = "template", region: str | None = None) -> Template:
+    def of(
+        cls, data: Json, *, name: str = "template", region: str | None = None, stack_name: str | None = None
+    ) -> Template:
         """A template that is given as values, without places.
 
         Raises:
             UnusableTemplate: As the constructor.
         """
-        return cls(Document(data, no_places), name=name, region=region)
+        return cls(Document(data, no_places), name=name, region=region, stack_name=stack_name)
 
     def logical_ids(self, resource_type: str) -> list[str]:
         """The resources of a type, in the order of the text."""
@@ -75,20 +93,25 @@ class Template:
         return self._locate(path)
 
 
-def read_template(file: File, *, name: str | None = None, region: str | None = None) -> Template:
+def read_template(
+    file: File, *, region: str | None = None, stack_name: str | None = None, environment: str = ""
+) -> Template:
     """Read a file of JSON or YAML.
 
     Args:
         file: The file.
-        name: Name to show; its path by default.
         region: The Region that it is for, if known.
+        stack_name: The name of its stack, if known.
+        environment: Its account and Region as CDK writes them, if known.
 
     Raises:
         UnusableTemplate: If it cannot be read, or is no template; with its place where there is one.
     """
     document = read_document(file)
     try:
-        return Template(document, name=name or str(file), region=region)
+        return Template(
+            document, name=str(file), region=region, stack_name=stack_name, environment=environment
+        )
     except UnusableTemplate as fault:
         raise UnusableTemplate(fault.cause, fault.place or document.locate(fault.path)) from None
 

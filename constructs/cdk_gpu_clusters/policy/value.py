@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 from cdk_gpu_clusters.policy.choices import Undecidable
 from cdk_gpu_clusters.policy.document import Path
 from cdk_gpu_clusters.policy.intrinsics import resolve, settle
-from cdk_gpu_clusters.policy.resolved import ABSENT, Joined, Reference, Resolved, Unknown, text_of
+from cdk_gpu_clusters.policy.resolved import ABSENT, Joined, Part, Reference, Resolved, Unknown, text_of
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.policy.case import Case
@@ -45,9 +46,9 @@ class Value:
                 self._raw, self._path = settle(self.case, self._raw, self._path)
                 self._resolved = resolve(self.case, self._raw)
             except RecursionError:
-                raise Undecidable("this value needs itself", self._path) from None
+                raise Undecidable("this value needs itself", self._path, self.case.template) from None
             except Undecidable as unclear:
-                raise Undecidable(unclear.reason, unclear.path or self._path) from None
+                raise unclear.placed(self._path, self.case.template) from None
         return self._resolved
 
     def _plain(self) -> Any:
@@ -56,7 +57,7 @@ class Value:
         if isinstance(value, Unknown):
             raise self.undecidable(value.reason)
         if isinstance(value, Reference):
-            kind = self.case.template.resources[value.logical_id]["Type"]
+            kind = value.template.resources[value.logical_id]["Type"]
             raise self.undecidable(f"{value} is known when the {kind} exists")
         if isinstance(value, Joined):
             unknown = next(part for part in value.parts if not isinstance(part, str))
@@ -65,7 +66,7 @@ class Value:
 
     def undecidable(self, reason: str) -> Undecidable:
         """The exception that says that this value leaves the question open; `raise` it."""
-        return Undecidable(reason, self.path)
+        return Undecidable(reason, self.path, self.case.template)
 
     @property
     def exists(self) -> bool:
@@ -163,14 +164,26 @@ class Value:
 
     @property
     def reference(self) -> Reference | None:
-        """The resource of this template, or attribute of it, that the value is; None if it is something else."""
+        """The resource, or attribute of it, that the value is; None if it is something else."""
         held = self._read()
         return held if isinstance(held, Reference) else None
 
-    def identity(self) -> str:
-        """A text that is the same for values that are the same: `=p5.48xlarge`, `Subnet.AvailabilityZone`."""
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts of a text, known or not; none if it is no text."""
         held = self._read()
-        return str(held) if isinstance(held, Reference | Unknown | Joined) else f"={held}"
+        if isinstance(held, Joined):
+            return held.parts
+        return (held,) if isinstance(held, str | Reference | Unknown) else ()
+
+    def identity(self) -> Hashable:
+        """Something that is the same for values that are the same."""
+        held = self._read()
+        return held if isinstance(held, Reference | Unknown | Joined) else f"={held}"
+
+    def shown(self) -> str:
+        """A text for people: `p5.48xlarge`, `Subnet.AvailabilityZone`."""
+        return str(self._read())
 
     def is_same_as(self, other: Value) -> bool:
         """Whether two values are the same.

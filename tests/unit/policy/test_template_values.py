@@ -79,7 +79,7 @@ def test_what_the_template_holds_is_known(text: str, expected: str | None) -> No
         ("!Ref Open", "parameter Open has no default"),
         ("!Ref Looked", "read from Systems Manager"),
         ("!Ref AWS::Region", "AWS::Region is known at deployment only"),
-        ("!ImportValue shared", "Fn::ImportValue is resolved at deployment"),
+        ("!ImportValue shared", "no template that was given exports this value"),
         ("'{{resolve:ssm:/a/b}}'", "dynamic reference"),
         ("!Sub 'x{{resolve:ssm:/a/b}}'", "dynamic reference"),
         ("!Sub 'a-${Open}'", "a part of this text, Open, is known at deployment only"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
-from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.case import Resource, targets_in
 from cdk_gpu_clusters.policy.lookups.launches import Launch
 from cdk_gpu_clusters.policy.lookups.user_data import user_data_of
 from cdk_gpu_clusters.policy.rule import NotApplicable
@@ -62,9 +60,11 @@ def mounted_by(launch: Launch) -> list[Resource]:
     Raises:
         Undecidable: If the template holds nothing of the user data.
     """
-    every = launch.resource.case.resources(FILE_SYSTEM)
-    file_systems = [one for one in every if one.get("FileSystemType").text() == "LUSTRE"]
-    user_data = user_data_of(launch) if file_systems else None
-    if user_data is None:
-        return []
-    return [one for one in file_systems if re.search(rf"\$\{{{one.logical_id}[.}}]", user_data.text)]
+    named = [one for one in targets_in(launch.data.get("UserData")) if one.type == FILE_SYSTEM]
+    if not named and any(map(_is_lustre, launch.resource.case.resources(FILE_SYSTEM))):
+        user_data_of(launch)  # says what is not known of it
+    return [one for one in named if _is_lustre(one)]
+
+
+def _is_lustre(file_system: Resource) -> bool:
+    return file_system.get("FileSystemType").text() == "LUSTRE"

@@ -74,5 +74,6 @@ def automation_of(group: Resource) -> list[Resource]:
     return [
         one
         for one in group.case.resources(*_AUTOMATION)
-        if name.search(json.dumps(group.case.template.resources[one.logical_id], default=str))
+        if one.case is group.case
+        and name.search(json.dumps(group.case.template.resources[one.logical_id], default=str))
     ]

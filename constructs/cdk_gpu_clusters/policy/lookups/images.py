@@ -6,18 +6,21 @@ import re
 
 from cdk_gpu_clusters.catalogue.images import ImageParameter, image_parameters
 from cdk_gpu_clusters.policy.lookups.launches import Launch
+from cdk_gpu_clusters.policy.resolved import Unknown
 
-_READ_AT_LAUNCH = re.compile(r"(?:=resolve:ssm:|\{\{resolve:ssm:)([^:}]+)")
+_READ_AT_LAUNCH = re.compile(r"(?:\{\{)?resolve:ssm:([^:}]+)")
 _VERSION = re.escape("{kubernetes_version}")
 
 
 def image_parameter_of(launch: Launch) -> str | None:
     """The name of the parameter that a launch gets its image id from; None if it gets it in another way."""
     image = launch.data.get("ImageId")
-    name = image.identity()
-    if found := _READ_AT_LAUNCH.match(name):
+    if found := _READ_AT_LAUNCH.match(image.shown()):
         return found[1]
-    parameter = launch.resource.case.template.parameters.get(name)
+    part = image.parts[0] if len(image.parts) == 1 else None
+    if not isinstance(part, Unknown) or part.template is None:
+        return None
+    parameter = part.template.parameters.get(part.parameter)
     if not isinstance(parameter, dict) or not str(parameter.get("Type")).startswith(
         "AWS::SSM::Parameter::Value"
     ):

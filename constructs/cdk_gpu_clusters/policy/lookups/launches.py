@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
-from cdk_gpu_clusters.policy.case import Case, Resource
+from cdk_gpu_clusters.policy.case import Case, Resource, target_of
 from cdk_gpu_clusters.policy.rule import NotApplicable
 from cdk_gpu_clusters.policy.value import Value
 
@@ -251,8 +251,7 @@ def _uses(resource: Resource) -> list[Use]:
 def _named(specification: Value) -> Iterator[Resource]:
     case = specification.case
     for key in _ID_KEYS:
-        reference = specification.get(key).reference
-        if reference and (target := case.resource(reference.logical_id)):
+        if target := target_of(specification.get(key)):
             yield target
             return
     names = [specification.get(key) for key in _NAME_KEYS if specification.get(key).exists]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
-from cdk_gpu_clusters.policy.case import Resource, target_of
+from cdk_gpu_clusters.policy.case import Resource, resource_of, target_of
 from cdk_gpu_clusters.policy.lookups.launches import Launch, values_at
+from cdk_gpu_clusters.policy.resolved import Reference
 from cdk_gpu_clusters.policy.rule import NotApplicable
 from cdk_gpu_clusters.policy.value import Value
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
@@ -17,7 +16,6 @@ _GROUPS: dict[str, str] = {
     "AWS::AutoScaling::AutoScalingGroup": "PlacementGroup",
     "AWS::Batch::ComputeEnvironment": "ComputeResources/PlacementGroup",
 }
-_PART = re.compile(r"\$\{([A-Za-z0-9]+)(\.GroupName)?\}")
 
 
 def placements_of(launch: Launch) -> list[Value]:
@@ -41,8 +39,12 @@ def placement_group_of(value: Value) -> Resource | None:
 
 def placement_group_in_arn(arn: Value) -> Resource | None:
     """The placement group of the template that an ARN is put together with; None if it is another one."""
-    found = _PART.fullmatch((arn.template_text() or "").rpartition(":placement-group/")[2])
-    target = arn.case.resource(found[1]) if found else None
+    *before, last = arn.parts or ("",)
+    if not isinstance(last, Reference) or last.attribute not in ("", "GroupName"):
+        return None
+    if not str(*before[-1:]).endswith(":placement-group/"):
+        return None
+    target = resource_of(arn.case, last)
     return target if target is not None and target.type == PLACEMENT_GROUP else None
 
 

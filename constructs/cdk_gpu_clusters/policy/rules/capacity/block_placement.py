@@ -18,7 +18,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
     if market_type_of(launch) != "capacity-block":
         raise NotApplicable
     for named in placements_of(launch):
-        yield Fault(at=named, got=named.identity().removeprefix("="), allowed="none")
+        yield Fault(at=named, got=named.shown(), allowed="none")
 
 
 RULE = TemplateRule(

@@ -29,7 +29,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
     if desired.exists:
         yield Fault(
             at=desired,
-            got=f"{desired.identity().removeprefix('=')} beside {sizers[0].logical_id}",
+            got=f"{desired.shown()} beside {sizers[0].logical_id}",
             allowed="none",
         )
 

@@ -12,7 +12,7 @@ from cdk_gpu_clusters.policy.lookups.placement_groups import (
     placement_group_of,
     placements_of,
 )
-from cdk_gpu_clusters.policy.lookups.reservations import reservation_of, reservation_target
+from cdk_gpu_clusters.policy.lookups.reservations import market_type_of, reservation_of, reservation_target
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 from cdk_gpu_clusters.rules.capacity_checks import FOREIGN_PLACEMENT_GROUP
 
@@ -20,8 +20,8 @@ from cdk_gpu_clusters.rules.capacity_checks import FOREIGN_PLACEMENT_GROUP
 def _check(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
     target = reservation_target(launch)
-    if not target.exists:
-        raise NotApplicable
+    if not target.exists or market_type_of(launch) == "capacity-block":
+        raise NotApplicable  # a Capacity Block is in no group
     reservation = reservation_of(launch)
     named = placements_of(launch)
     if reservation is None:
@@ -56,6 +56,7 @@ RULE = TemplateRule(
     looks_at=(
         "LaunchTemplateData/Placement/GroupName",
         "LaunchTemplateData/CapacityReservationSpecification/CapacityReservationTarget",
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
         "AWS::EC2::CapacityReservation/PlacementGroupArn",
     ),
     check=_check,

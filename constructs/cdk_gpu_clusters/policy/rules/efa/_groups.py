@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.choices import Undecidable
@@ -23,7 +23,7 @@ def checks_groups(rules_of: Callable[[Resource], list[GroupRule]], got: str) -> 
     """
 
     def check(resource: Resource) -> Iterator[Fault]:
-        told: set[tuple[str, ...]] = set()
+        told: set[tuple[Hashable, ...]] = set()
         for interface in efa_launch(resource).interfaces():
             groups = tuple(value.identity() for value in interface.groups) if interface.is_efa else ()
             if groups and groups not in told:
