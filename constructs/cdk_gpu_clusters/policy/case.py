@@ -23,12 +23,14 @@ class Case:
         template: The template.
         choices: What is decided in this case.
         estate: The template, with those that it is linked with.
+        asked: Conditions that are being asked for, each because of the one before.
     """
 
     def __init__(self, template: Template, choices: Choices, estate: Estate | None = None) -> None:
         self.template = template
         self.choices = choices
         self.estate: Estate = estate or Estate(templates=[template])
+        self.asked: list[str] = []
         self._beside: dict[Template, Case] = {template: self}
         self._resources: dict[str, Resource | None] = {}
         self._answers: dict[Callable[..., Any], Any] = {}

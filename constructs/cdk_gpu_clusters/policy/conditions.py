@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.policy.case import Case
 
 
-def holds(case: Case, name: Any, *, above: tuple[str, ...] = ()) -> bool:
+def holds(case: Case, name: Any) -> bool:
     """Whether the condition of a name holds.
 
     Args:
         case: The case.
         name: Its name.
-        above: Conditions that are asked for because of each other.
 
     Raises:
         Fork: If the case does not decide it.
@@ -33,24 +32,28 @@ def holds(case: Case, name: Any, *, above: tuple[str, ...] = ()) -> bool:
     """
     if not isinstance(name, str) or name not in case.template.conditions:
         raise Undecidable(f"there is no condition {name!r}")
-    if name in above:
-        raise Undecidable(f"condition {name} needs itself: {' -> '.join((*above, name))}")
-    return _holds(case, case.template.conditions[name], (*above, name))
+    if name in case.asked:
+        raise Undecidable(f"condition {name} needs itself: {' -> '.join((*case.asked, name))}")
+    case.asked.append(name)
+    try:
+        return _holds(case, case.template.conditions[name])
+    finally:
+        case.asked.pop()
 
 
-def _holds(case: Case, condition: Any, above: tuple[str, ...]) -> bool:
+def _holds(case: Case, condition: Any) -> bool:
     match condition:
         case {"Condition": name, **rest} if not rest:
-            return holds(case, name, above=above)
+            return holds(case, name)
         case {"Fn::Not": [operand]}:
-            return not _holds(case, operand, above)
+            return not _holds(case, operand)
         case {"Fn::And": [*operands]}:
-            return all(_holds(case, operand, above) for operand in operands)
+            return all(_holds(case, operand) for operand in operands)
         case {"Fn::Or": [*operands]}:
-            return any(_holds(case, operand, above) for operand in operands)
+            return any(_holds(case, operand) for operand in operands)
         case {"Fn::Equals": [left, right]}:
             return _equal(case, left, right)
-    raise Undecidable(f"condition {above[-1]} is malformed")
+    raise Undecidable(f"condition {case.asked[-1]} is malformed")
 
 
 def _equal(case: Case, left: Any, right: Any) -> bool:

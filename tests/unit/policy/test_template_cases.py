@@ -220,3 +220,16 @@ def test_a_comparison_of_what_the_template_says_is_no_choice() -> None:
     [verdict] = verdicts_of(text, TOKENS)
     assert verdict.outcome is Outcome.NOT_COMPLIANT
     assert verdict.when == ""
+
+
+def test_a_condition_that_compares_itself_ends() -> None:
+    """Twice, so that asking again at every level would never end."""
+    text = """
+Conditions: {A: !Equals [!If [A, x, y], !If [A, y, x]]}
+Resources:
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Condition: A
+    Properties: {LaunchTemplateData: {InstanceType: p5.48xlarge}}
+"""
+    assert verdicts_of(text)
