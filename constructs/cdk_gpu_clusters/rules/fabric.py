@@ -30,7 +30,8 @@ ONE_ZONE = define_rule(
 ONE_SUBNET = define_rule(
     "GPU-FAB-004",
     "the nodes of an EFA group stand in one subnet",
-    source='AWS EC2 user guide, EFA limitations; EKS user guide, "Run machine learning training with EFA"',
+    source="eksctl: efaEnabled asks for one subnet or zone; the AWS EC2 user guide asks for one zone and VPC, "
+    "its earlier editions for one subnet",
 )
 ONE_TYPE = define_rule(
     "GPU-FAB-005",

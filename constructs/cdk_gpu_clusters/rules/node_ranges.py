@@ -10,7 +10,7 @@ from cdk_gpu_clusters.errors import Finding, define_rule
 NODE_RANGES = define_rule(
     "GPU-BAT-003",
     "the node ranges of a multi-node job name every node, from 0 on",
-    source='AWS Batch user guide, "Multi-node parallel job parameters", targetNodes',
+    source="AWS Batch API reference, NodeRangeProperty, targetNodes",
 )
 _RANGE = re.compile(r"(?P<one>\d+)|(?P<first>\d*):(?P<last>\d*)")
 

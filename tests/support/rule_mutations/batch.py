@@ -11,6 +11,7 @@ RULES = (
     "GPU-BAT-004",
     "GPU-BAT-005",
     "GPU-BAT-006",
+    "GPU-BAT-007",
 )
 
 MUTATIONS = tuple(

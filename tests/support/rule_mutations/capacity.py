@@ -53,13 +53,15 @@ def reserved_over_zones(template: Json) -> None:
     launch["NetworkInterfaces"] = launch["NetworkInterfaces"][:1]
 
 
-def without_the_group_of_the_reservation(template: Json) -> None:
+def another_group_than_the_reservation(template: Json) -> None:
     launches = (
         one["Properties"]["LaunchTemplateData"]
         for one in template["Resources"].values()
         if one["Type"] == TEMPLATE
     )
-    del next(launch for launch in launches if launch["InstanceType"] == "p4d.24xlarge")["Placement"]
+    launch = next(launch for launch in launches if launch["InstanceType"] == "p4d.24xlarge")
+    template["Resources"]["Another"] = {"Type": PLACEMENT, "Properties": {"Strategy": "cluster"}}
+    launch["Placement"] = {"GroupName": {"Ref": "Another"}}
 
 
 def burstable_in_cluster(template: Json) -> None:
@@ -95,24 +97,6 @@ def moved_to(zone: str) -> Callable[[Json], None]:
     return change
 
 
-def type_of_the_group_only(template: Json) -> None:
-    """The type is named by a fleet, and no more by the launch template."""
-    name, launch = next(
-        (key, one["Properties"]["LaunchTemplateData"])
-        for key, one in template["Resources"].items()
-        if one["Type"] == TEMPLATE
-    )
-    version = {"Fn::GetAtt": [name, "LatestVersionNumber"]}
-    launched = {
-        "LaunchTemplateSpecification": {"LaunchTemplateId": {"Ref": name}, "Version": version},
-        "Overrides": [{"InstanceType": launch.pop("InstanceType")}],
-    }
-    template["Resources"]["Nodes"] = {
-        "Type": "AWS::EC2::EC2Fleet",
-        "Properties": {"LaunchTemplateConfigs": [launched]},
-    }
-
-
 MUTATIONS = (
     RuleMutation(
         rule="GPU-CAP-002",
@@ -141,9 +125,7 @@ MUTATIONS = (
     ),
     RuleMutation(rule="GPU-CAP-008", template=RACK, at=GROUP, change=put("MaxSize", "10")),
     RuleMutation(rule="GPU-CAP-013", template=BLOCK, at=GROUP, change=put("MaxSize", "65")),
-    RuleMutation(
-        rule="GPU-CAP-016", template=EVERYTHING, change_template=without_the_group_of_the_reservation
-    ),
+    RuleMutation(rule="GPU-CAP-016", template=EVERYTHING, change_template=another_group_than_the_reservation),
     RuleMutation(rule="GPU-CAP-017", template=RESERVED, at=RESERVATION, change=put("InstanceCount", 1001)),
     RuleMutation(rule="GPU-CAP-018", template=RESERVED, at=RESERVATION, change=drop("EndDate")),
     RuleMutation(rule="GPU-CAP-019", template=RESERVED, at=PLACEMENT, change=put("Strategy", "spread")),
@@ -186,7 +168,10 @@ MUTATIONS = (
     RuleMutation(rule="GPU-FLT-006", template=EVERYTHING, change_template=reserved_over_zones),
     RuleMutation(rule="GPU-FLT-008", template=SPREAD, at=GROUP, change=put("DesiredCapacity", "4")),
     RuleMutation(rule="GPU-CAP-014", template=EVERYTHING, change_template=moved_to("ca-central-1a")),
-    RuleMutation(rule="GPU-CAP-035", template=BLOCK, change_template=type_of_the_group_only),
+    RuleMutation(
+        rule="GPU-CAP-035", template=BLOCK, at=TEMPLATE, change=drop("LaunchTemplateData.InstanceType")
+    ),
+    RuleMutation(rule="GPU-CAP-037", template=BLOCK, example=True),
     RuleMutation(
         rule="GPU-FLT-009",
         template=BLOCK,

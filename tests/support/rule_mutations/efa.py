@@ -65,6 +65,18 @@ def one_fabric(template: Json) -> None:
         interface["Groups"] = groups
 
 
+def names_itself(template: Json) -> None:
+    """A rule of a security group with itself stands in the group."""
+    name, beside = next(
+        (key, one["Properties"])
+        for key, one in template["Resources"].items()
+        if one["Type"] == "AWS::EC2::SecurityGroupIngress" and refers_to_itself("Source")(one["Properties"])
+    )
+    del template["Resources"][name]
+    group = template["Resources"][beside.pop("GroupId")["Fn::GetAtt"][0]]["Properties"]
+    group.setdefault("SecurityGroupIngress", []).append(beside)
+
+
 def reserved_group(template: Json) -> Json:
     properties: Json = first(template, GROUP, lambda properties: properties["MinSize"] == "4")["Properties"]
     return properties
@@ -139,6 +151,11 @@ MUTATIONS = (
     on_p4d("GPU-EFA-033", put("LaunchTemplateData.SecurityGroupIds", ["sg-0123456789abcdef0"])),
     RuleMutation(
         rule="GPU-EFA-034", template="p5en-spot/finetune-fleet-trainers", at=TEMPLATE, change=over_tcp
+    ),
+    RuleMutation(
+        rule="GPU-EFA-035",
+        template=EVERYTHING,
+        change_template=names_itself,
     ),
     on_p4d("GPU-LT-005", without_groups),
     RuleMutation(rule="GPU-FAB-001", template=EVERYTHING, change_template=one_fabric),

@@ -113,6 +113,19 @@ def mounted_once(template: Json) -> None:
     }
 
 
+def mounted_inside(template: Json) -> None:
+    launch = first(
+        template,
+        TEMPLATE,
+        lambda properties: properties["LaunchTemplateData"]["InstanceType"] == "g6e.48xlarge",
+    )
+    launch["Properties"]["LaunchTemplateData"]["UserData"] = {
+        "Fn::Base64": "#!/bin/sh\n"
+        "echo 'fs-01.fsx.us-east-1.amazonaws.com@tcp:/abcd /fsx lustre relatime,_netdev 0 0' >>/etc/fstab\n"
+        "mount -t lustre -o relatime fs-02.fsx.us-east-1.amazonaws.com@tcp:/efgh /fsx/other\n"
+    }
+
+
 def on_file_system(
     rule: str, change: Callable[[Json], None], *also: str, template: str = OF_BASE_POD
 ) -> RuleMutation:
@@ -169,6 +182,8 @@ MUTATIONS = (
         change_template=described("Ingress", "988-988 from the file system"),
     ),
     RuleMutation(rule="GPU-LUS-024", template=SERVING, example=True),
+    on_file_system("GPU-LUS-047", as_scratch(FileSystemTypeVersion="2.10"), template=SERVING),
+    RuleMutation(rule="GPU-LUS-046", template=SERVING, example=True),
     RuleMutation(rule="GPU-LUS-021", template=SERVING, change_template=in_another_zone),
     RuleMutation(rule="GPU-DRA-001", template=CORPUS, change_template=linked_too_often),
     on_association("GPU-DRA-002", put("FileSystemPath", "/raw/train.tar")),
@@ -181,5 +196,6 @@ MUTATIONS = (
     ),
     on_association("GPU-DRA-009", put("ImportedFileChunkSize", 1_000_000)),
     on_file_system("GPU-DRA-021", put("LustreConfiguration.ImportPath", "s3://corpus/tokens")),
+    RuleMutation(rule="GPU-MNT-002", template=SERVING, change_template=mounted_inside),
     RuleMutation(rule="GPU-MNT-010", template=SERVING, change_template=mounted_once),
 )

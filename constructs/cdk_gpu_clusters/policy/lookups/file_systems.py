@@ -50,8 +50,17 @@ def lustre_sizing(resource: Resource) -> LustreSizing:
         metadata_iops=metadata.get("Iops").integer(),
         metadata_mode=MetadataMode(mode) if mode in list(MetadataMode) else MetadataMode.NONE,
         efa=bool(configuration.get("EfaEnabled").flag()),
-        version=resource.get("FileSystemTypeVersion").text() or "2.15",
+        version=lustre_version(resource),
     )
+
+
+def lustre_version(file_system: Resource) -> str:
+    """The Lustre version of a file system, FSx's own if the template does not say it."""
+    named = file_system.get("FileSystemTypeVersion").text()
+    configuration = file_system.get("LustreConfiguration")
+    if named is not None or configuration.get("DeploymentType").text() != "PERSISTENT_2":
+        return named or "2.10"
+    return "2.15" if configuration.get("MetadataConfiguration").exists else "2.12"
 
 
 def mounted_by(launch: Launch) -> list[Resource]:

@@ -6,6 +6,7 @@ from cdk_gpu_clusters.policy.rules.batch import (
     gpu_image,
     gpus_of_type,
     node_ranges,
+    one_type_per_job,
     one_type_per_range,
 )
 
@@ -15,5 +16,6 @@ RULES = (
     gpu_image.RULE,
     gpus_of_type.RULE,
     node_ranges.RULE,
+    one_type_per_job.RULE,
     one_type_per_range.RULE,
 )

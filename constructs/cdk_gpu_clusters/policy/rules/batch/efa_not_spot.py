@@ -12,7 +12,7 @@ from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 NOT_SPOT = define_rule(
     "GPU-BAT-001",
     "a compute environment whose nodes have EFA is not SPOT",
-    source='AWS Batch user guide, "Multi-node parallel jobs", considerations',
+    source='AWS Batch user guide, "Compute environment considerations for MNP"',
 )
 
 
@@ -27,9 +27,9 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=NOT_SPOT,
     severity=Severity.WARNING,
-    cause="Batch runs no multi-node job on spot instances, and EFA serves no other",
+    cause="Batch runs no multi-node job on spot instances, so that no job uses the EFA between nodes",
     fix="set Type to EC2, or leave the EFA interfaces out",
-    url="https://docs.aws.amazon.com/batch/latest/userguide/multi-node-parallel-jobs.html",
+    url="https://docs.aws.amazon.com/batch/latest/userguide/mnp-ce.html",
     on=(COMPUTE_ENVIRONMENT,),
     looks_at=(
         "ComputeResources/Type",

@@ -6,13 +6,18 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.node_groups import COMPUTE_ENVIRONMENT, records_of
+from cdk_gpu_clusters.policy.lookups.node_groups import (
+    COMPUTE_ENVIRONMENT,
+    launch_of_node_group,
+    records_of,
+    specification_of,
+)
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 GPU_IMAGE = define_rule(
     "GPU-BAT-002",
     "a compute environment with GPUs that chooses an image type chooses one with the NVIDIA driver",
-    source="AWS Batch API reference, Ec2Configuration, imageType",
+    source='AWS Batch API reference, Ec2Configuration, imageType; AWS Batch user guide, "AMI selection order"',
 )
 
 
@@ -20,7 +25,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
     choices = resource.get("ComputeResources", "Ec2Configuration").items()
     if not choices or any(one.get("ImageIdOverride").exists for one in choices):
         raise NotApplicable
-    if resource.get("ComputeResources", "ImageId").exists:
+    if resource.get("ComputeResources", "ImageId").exists or _launch_names_image(resource):
         raise NotApplicable
     gpus = [
         value.text()
@@ -35,16 +40,27 @@ def _check(resource: Resource) -> Iterator[Fault]:
         )
 
 
+def _launch_names_image(environment: Resource) -> bool:
+    """Whether the launch template, or an override of it, has an image, which counts more than an image type."""
+    specification = specification_of(environment)
+    if not specification.exists:
+        return False
+    return bool(specification.get("Overrides").items()) or (
+        launch_of_node_group(environment).data.get("ImageId").exists
+    )
+
+
 RULE = TemplateRule(
     rule=GPU_IMAGE,
     severity=Severity.ERROR,
     cause="nodes come up without the driver: Batch sees no GPU, and jobs wait for ever",
-    fix="use ECS_AL2023_NVIDIA, or EKS_AL2023_NVIDIA",
+    fix="set ImageType to ECS_AL2023_NVIDIA, or EKS_AL2023_NVIDIA; or leave Ec2Configuration out, whose default it is",
     url="https://docs.aws.amazon.com/batch/latest/APIReference/API_Ec2Configuration.html",
     on=(COMPUTE_ENVIRONMENT,),
     looks_at=(
         "ComputeResources/Ec2Configuration/*/ImageType",
         "ComputeResources/InstanceTypes",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/ImageId",
     ),
     check=_check,
     bad="""

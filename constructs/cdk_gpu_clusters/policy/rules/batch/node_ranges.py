@@ -26,7 +26,7 @@ RULE = TemplateRule(
     severity=Severity.ERROR,
     cause="Batch refuses a job whose ranges do not name exactly its nodes",
     fix="use ranges that cover every node, such as 0:3 and 4:",
-    url="https://docs.aws.amazon.com/batch/latest/userguide/multi-node-parallel-jobs.html",
+    url="https://docs.aws.amazon.com/batch/latest/APIReference/API_NodeRangeProperty.html",
     on=(JOB_DEFINITION,),
     looks_at=(
         "NodeProperties/NumNodes",

@@ -15,14 +15,16 @@ BLOCK_NAMES_TYPE = define_rule(
     "a launch template for a Capacity Block names the instance type",
     source='AWS EC2 user guide, "Launch instances using Capacity Blocks"; EKS user guide, "Capacity Blocks for ML"',
 )
+# They name the types themselves; EKS, PCS and EC2 Auto Scaling ask for that of the launch template even so.
+_NAME_TYPES = ("AWS::Batch::ComputeEnvironment", "AWS::EC2::EC2Fleet", "AWS::EC2::Instance")
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
     if market_type_of(launch) != "capacity-block":
         raise NotApplicable
-    if any(use.resource.type == "AWS::Batch::ComputeEnvironment" for use in launch.uses()):
-        raise NotApplicable  # it has the types itself
+    if any(use.resource.type in _NAME_TYPES and use.instance_types for use in launch.uses()):
+        raise NotApplicable
     own = launch.data.get("InstanceType")
     if not own.exists:
         yield Fault(at=own, got="no InstanceType", allowed="the type of the block")

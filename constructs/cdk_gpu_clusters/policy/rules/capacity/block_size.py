@@ -8,7 +8,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.group_sizes import most_nodes_of, users_of
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.policy.lookups.reservations import capacity_kind_of, market_type_of
+from cdk_gpu_clusters.policy.lookups.reservations import capacity_kind_of, market_type_of, reservation_target
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, faults_of
 from cdk_gpu_clusters.rules.capacity import CapacityTerms
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_SIZE, check_capacity
@@ -18,6 +18,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
     if market_type_of(launch) != "capacity-block":
         raise NotApplicable
+    if reservation_target(launch).get("CapacityReservationResourceGroupArn").exists:
+        raise NotApplicable  # a resource group holds several blocks
     records = [record for _, record in launch.records() if not record.ultraservers]
     users = users_of(launch)
     if not (records and users):

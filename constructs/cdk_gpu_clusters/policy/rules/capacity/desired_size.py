@@ -25,8 +25,11 @@ def _check(resource: Resource) -> Iterator[Fault]:
     sizers = scaling_policies_of(resource) + scheduled_actions_of(resource) + automation_of(resource)
     if not sizers:
         raise NotApplicable
+    kept = resource.attribute("UpdatePolicy").get(
+        "AutoScalingScheduledAction", "IgnoreUnmodifiedGroupSizeProperties"
+    )
     desired = resource.get("DesiredCapacity")
-    if desired.exists:
+    if desired.exists and not kept.flag():
         yield Fault(
             at=desired,
             got=f"{desired.shown()} beside {sizers[0].logical_id}",

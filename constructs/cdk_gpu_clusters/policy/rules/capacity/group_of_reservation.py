@@ -34,11 +34,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=value, got="a placement group", allowed="none, as the reservation")
         return
     group = placement_group_in_arn(arn)
-    if not named:
-        yield Fault(
-            at=launch.data.get("Placement"), got="no placement group", allowed="that of the reservation"
-        )
-    for value in named:
+    for value in named:  # without one, the reservation alone decides where the nodes stand
         other = placement_group_of(value)
         if group is None or other is None:
             raise value.undecidable("this placement group stands in no part of the template")

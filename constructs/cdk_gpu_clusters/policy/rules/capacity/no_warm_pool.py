@@ -1,4 +1,4 @@
-"""A group that launches spot instances, several types or a Capacity Block has no warm pool."""
+"""A group that launches spot instances or a Capacity Block, or that counts weights, has no warm pool."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.groups import AUTO_SCALING_GROUP, launch_of_group, warm_pools_of
+from cdk_gpu_clusters.policy.lookups.launches import values_at
 from cdk_gpu_clusters.policy.lookups.reservations import market_type_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 NO_WARM_POOL = define_rule(
     "GPU-CAP-032",
-    "a group on spot or on a Capacity Block, or with a mixed instances policy, has no warm pool",
-    source='EC2 Auto Scaling API, PutWarmPool; EC2 Auto Scaling guide, "Use Capacity Blocks"',
+    "a group on a Capacity Block or on spot, with weights or with distribution segments has no warm pool",
+    source='EC2 Auto Scaling guide, warm pools, "Limitations"; "Use Capacity Blocks for machine learning workloads"; '
+    '"Use Distribution Segments"',
 )
+_DISTRIBUTION = ("MixedInstancesPolicy", "InstancesDistribution")
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
@@ -26,9 +29,14 @@ def _check(resource: Resource) -> Iterator[Fault]:
 
 
 def _reason(group: Resource) -> str:
-    """What keeps a group from having a warm pool; empty if nothing does."""
-    if group.get("MixedInstancesPolicy").exists:
-        return "a mixed instances policy"
+    """What keeps a group from having a warm pool; empty if nothing does. Several types alone do not."""
+    if group.get(*_DISTRIBUTION, "DistributionSegments").exists:
+        return "distribution segments"
+    if values_at(group.properties, "MixedInstancesPolicy/LaunchTemplate/Overrides/*/WeightedCapacity"):
+        return "weights of instance types"
+    on_demand = group.get(*_DISTRIBUTION, "OnDemandPercentageAboveBaseCapacity").integer()
+    if on_demand is not None and on_demand < 100:  # 100 by default
+        return "spot instances in its mixed instances policy"
     market = market_type_of(launch_of_group(group))
     return {"spot": "spot instances", "capacity-block": "a Capacity Block"}.get(market or "", "")
 
@@ -38,7 +46,7 @@ RULE = TemplateRule(
     severity=Severity.ERROR,
     cause="EC2 Auto Scaling refuses a warm pool for such a group",
     fix="remove the warm pool",
-    url="https://docs.aws.amazon.com/autoscaling/ec2/APIReference/API_PutWarmPool.html",
+    url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html",
     on=(AUTO_SCALING_GROUP,),
     looks_at=(
         "MixedInstancesPolicy",

@@ -13,7 +13,7 @@ from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 RESERVATION_POOL = define_rule(
     "GPU-CAP-034",
     "a group of reservations is a pool of reservations, and takes nothing else",
-    source='AWS EC2 user guide, "Create a Capacity Reservation group"',
+    source='AWS EC2 user guide, "Capacity Reservation Resource Groups", create a group',
 )
 _POOL = "AWS::EC2::CapacityReservationPool"
 _ONLY = "AWS::ResourceGroups::Generic"
@@ -41,7 +41,7 @@ RULE = TemplateRule(
     severity=Severity.ERROR,
     cause="EC2 launches only into a resource group that is configured as a pool of reservations",
     fix="add both types to Configuration, the second with allowed-resource-types AWS::EC2::CapacityReservation",
-    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/create-group.html",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-groups-create.html",
     on=("AWS::ResourceGroups::Group",),
     looks_at=(
         "Configuration/*/Type",

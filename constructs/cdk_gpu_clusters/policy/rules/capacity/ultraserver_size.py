@@ -31,8 +31,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
 
 RULE = TemplateRule(
     rule=ULTRASERVER_NODES,
-    severity=Severity.ERROR,
-    cause="an UltraServer block is bought and drained whole",
+    severity=Severity.WARNING,
+    cause="an UltraServer block is bought whole: instances of it that nobody launches are paid for, too",
     fix="make the greatest size the number of instances of the UltraServers in the block",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
     on=LAUNCHES,

@@ -20,7 +20,7 @@ LOOKS_AT = (
     "LaunchTemplateData/InstanceType",
     "instance types of the resources that use the launch template",
 )
-URL = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-network-cards.html"
+URL = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
 
 
 def checks_interfaces(rule: Rule) -> Check:

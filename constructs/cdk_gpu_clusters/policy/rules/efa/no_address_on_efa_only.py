@@ -23,6 +23,7 @@ _ADDRESSES = (
     "PrivateIpAddresses",
     "SecondaryPrivateIpAddressCount",
 )
+_TRACKING = "ConnectionTrackingSpecification"
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
@@ -32,18 +33,22 @@ def _check(resource: Resource) -> Iterator[Fault]:
             asked = interface.value.get(name)
             if asked.exists:
                 yield from faults_of(NO_ADDRESS_ON_EFA_ONLY, check_addresses([planned]), asked)
+        tracking = interface.value.get(_TRACKING)
+        if tracking.exists and planned.interface_type == "efa-only":
+            yield Fault(at=tracking, got=f"{_TRACKING} on an efa-only interface", allowed="nothing")
 
 
 RULE = TemplateRule(
     rule=NO_ADDRESS_ON_EFA_ONLY,
     severity=Severity.ERROR,
-    cause="an efa-only interface has no IP device, so the launch fails when it is given an address",
-    fix="remove the address settings from this interface",
+    cause="an efa-only interface has no IP device: a launch that gives it an address, or tracks its connections, fails",
+    fix="remove the settings of addresses and of connection tracking from this interface",
     url=URL,
     on=LAUNCHES,
     looks_at=(
         "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
         "LaunchTemplateData/NetworkInterfaces/*/PrivateIpAddress, and the other settings of addresses and prefixes",
+        "LaunchTemplateData/NetworkInterfaces/*/ConnectionTrackingSpecification",
     ),
     check=_check,
     bad="""

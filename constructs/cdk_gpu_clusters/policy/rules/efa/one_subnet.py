@@ -19,10 +19,10 @@ def _check(resource: Resource) -> Iterator[Fault]:
 
 RULE = TemplateRule(
     rule=ONE_SUBNET,
-    severity=Severity.WARNING,
-    cause="nodes of one job may land in different subnets, and EKS documents EFA for one subnet only",
+    severity=Severity.INFO,
+    cause="nodes of one job may land in different subnets: EC2 allows it in one zone, older guides and eksctl do not",
     fix="name one subnet, large enough for every node",
-    url="https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
     on=LAUNCHES,
     looks_at=(
         "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",

@@ -29,7 +29,7 @@ RULE = TemplateRule(
     severity=Severity.ERROR,
     cause="EKS refuses the node group",
     fix="CapacityType CAPACITY_BLOCK with MarketType capacity-block; CapacityType SPOT without a market type",
-    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html",
     on=(EKS_NODE_GROUP,),
     looks_at=(
         "CapacityType",

@@ -12,7 +12,7 @@ from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 LEFT_TO_EKS = define_rule(
     "GPU-EKS-011",
-    "the launch template of a managed node group names no subnet, instance profile, shutdown behavior or hibernation",
+    "the launch template of a managed node group leaves subnet, role, shutdown, hibernation and requirements to EKS",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
 )
 _FORBIDDEN = (
@@ -20,6 +20,7 @@ _FORBIDDEN = (
     "IamInstanceProfile",
     "InstanceInitiatedShutdownBehavior",
     "HibernationOptions",
+    "InstanceRequirements",
 )
 
 
@@ -34,7 +35,7 @@ RULE = TemplateRule(
     rule=LEFT_TO_EKS,
     severity=Severity.ERROR,
     cause="EKS refuses a launch template with it",
-    fix="leave it out: Subnets and NodeRole of the node group say it",
+    fix="leave it out: Subnets, NodeRole and InstanceTypes of the node group say it",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),
     looks_at=(

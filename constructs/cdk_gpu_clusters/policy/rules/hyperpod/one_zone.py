@@ -13,16 +13,18 @@ from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 ONE_ZONE = define_rule(
     "GPU-HYP-006",
     "an instance group of HyperPod with EFA stands in one Availability Zone",
-    source='AWS EC2 user guide, "Elastic Fabric Adapter", limitations',
+    source='AWS EC2 user guide, "EFA limitations"; Amazon SageMaker AI developer guide, "Setting up SageMaker HyperPod '
+    'clusters across multiple AZs"; which of several subnets of its own a group takes is unverified',
 )
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
-    networks = [network for _, network in efa_groups(resource)]
-    if not networks:
+    # Of the subnets of the cluster, SageMaker chooses one, in whose zone all groups stand.
+    groups = [group for group, _ in efa_groups(resource) if group.get("OverrideVpcConfig").exists]
+    if not groups:
         raise NotApplicable
-    for network in networks:
-        subnets = network.get("Subnets").items()
+    for group in groups:
+        subnets = group.get("OverrideVpcConfig", "Subnets").items()
         for subnet in subnets[1:]:
             zones = known_zone_of(subnets[0]), known_zone_of(subnet)
             if not is_same_zone(*zones):
@@ -32,13 +34,12 @@ def _check(resource: Resource) -> Iterator[Fault]:
 
 RULE = TemplateRule(
     rule=ONE_ZONE,
-    severity=Severity.ERROR,
-    cause="EFA traffic does not leave a zone: nodes of two zones cannot train together",
+    severity=Severity.WARNING,
+    cause="EFA traffic does not leave a zone: nodes that land in two of them cannot train together",
     fix="give the group one subnet, in OverrideVpcConfig",
     url="https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-prerequisites.html",
     on=(HYPERPOD,),
     looks_at=(
-        "VpcConfig/Subnets",
         "InstanceGroups/*/OverrideVpcConfig/Subnets",
         "AWS::EC2::Subnet/AvailabilityZone",
     ),
@@ -72,13 +73,16 @@ Resources:
       NodeRecovery: Automatic
       VpcConfig:
         SecurityGroupIds: [!GetAtt Fabric.GroupId]
-        Subnets: [!Ref Near, !Ref Second]
+        Subnets: [!Ref Near]
       InstanceGroups:
         - InstanceGroupName: trainers
           InstanceType: ml.p5.48xlarge
           InstanceCount: 4
           ExecutionRole: arn:aws:iam::111122223333:role/hyperpod
           LifeCycleConfig: {SourceS3Uri: s3://sagemaker-lifecycle/base, OnCreate: a.sh}
+          OverrideVpcConfig:
+            SecurityGroupIds: [!GetAtt Fabric.GroupId]
+            Subnets: [!Ref Near, !Ref Second]
 """,
     good="""
 Resources:
@@ -109,12 +113,15 @@ Resources:
       NodeRecovery: Automatic
       VpcConfig:
         SecurityGroupIds: [!GetAtt Fabric.GroupId]
-        Subnets: [!Ref Near, !Ref Second]
+        Subnets: [!Ref Near]
       InstanceGroups:
         - InstanceGroupName: trainers
           InstanceType: ml.p5.48xlarge
           InstanceCount: 4
           ExecutionRole: arn:aws:iam::111122223333:role/hyperpod
           LifeCycleConfig: {SourceS3Uri: s3://sagemaker-lifecycle/base, OnCreate: a.sh}
+          OverrideVpcConfig:
+            SecurityGroupIds: [!GetAtt Fabric.GroupId]
+            Subnets: [!Ref Near, !Ref Second]
 """,
 )

@@ -33,7 +33,7 @@ RULE = TemplateRule(
     severity=Severity.ERROR,
     cause="PCS refuses the node group",
     fix="add InstanceType to the launch template, that of the block",
-    url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_cng_capacity-blocks.html",
+    url="https://docs.aws.amazon.com/pcs/latest/userguide/capacity-blocks-configure-cng.html",
     on=(PCS_NODE_GROUP,),
     looks_at=(
         "InstanceConfigs/*/InstanceType",

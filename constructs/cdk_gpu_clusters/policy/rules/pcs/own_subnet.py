@@ -32,7 +32,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=OWN_SUBNET,
     severity=Severity.ERROR,
-    cause="EC2 refuses the launch, and PCS retries for ever",
+    cause="PCS launches into the subnet of the node group, and no interface can stand in another one",
     fix="name the same subnet in both, or leave it out of the interfaces",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_networking_multi-nic.html",
     on=(PCS_NODE_GROUP,),

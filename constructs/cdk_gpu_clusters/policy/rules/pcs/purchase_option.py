@@ -29,7 +29,7 @@ RULE = TemplateRule(
     severity=Severity.ERROR,
     cause="PCS refuses the node group",
     fix="PurchaseOption CAPACITY_BLOCK with MarketType capacity-block; PurchaseOption SPOT without a market type",
-    url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_cng_capacity-blocks.html",
+    url="https://docs.aws.amazon.com/pcs/latest/userguide/capacity-blocks-configure-cng.html",
     on=(PCS_NODE_GROUP,),
     looks_at=(
         "PurchaseOption",

@@ -12,8 +12,9 @@ from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 ROLE = define_rule(
     "GPU-PCS-014",
     "the role of PCS nodes has a name that starts with AWSPCS, or the path /aws-pcs/",
-    source="botocore 1.44.5, pcs service model: iamInstanceProfileArn",
+    source='AWS PCS guide, "IAM instance profiles for AWS PCS"; AWS PCS API reference, iamInstanceProfileArn',
 )
+_PREFIX, _FOLDER = "AWSPCS", "/aws-pcs/"
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
@@ -24,18 +25,20 @@ def _check(resource: Resource) -> Iterator[Fault]:
     for value in profile.get("Roles").items():
         role = target_of(value)
         if role is None:
+            if (value.text() or "").startswith(_PREFIX):
+                continue
             raise value.undecidable("this role stands in no part of the template")
         name, path = role.get("RoleName"), role.get("Path")
-        if path.text() != "/aws-pcs/" and not (name.text() or "").startswith("AWSPCS"):
+        if _FOLDER not in (path.text() or "") and not (name.text() or "").startswith(_PREFIX):
             got = name.text() or "a name that CloudFormation makes of the stack's"
-            yield Fault(at=role, got=got, allowed="Path /aws-pcs/, or a RoleName that starts with AWSPCS")
+            yield Fault(at=role, got=got, allowed=f"Path {_FOLDER}, or a RoleName that starts with {_PREFIX}")
 
 
 RULE = TemplateRule(
     rule=ROLE,
     severity=Severity.ERROR,
     cause="PCS refuses the instance profile",
-    fix="set Path to /aws-pcs/ on the role",
+    fix="set Path to /aws-pcs/ on the role, or begin its RoleName with AWSPCS",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/security-instance-profiles_create.html",
     on=(PCS_NODE_GROUP,),
     looks_at=(

@@ -2,6 +2,7 @@
 
 from cdk_gpu_clusters.policy.rules.storage import (
     backup_days,
+    client_efa_traffic,
     client_network,
     client_ports,
     client_zone,
@@ -16,6 +17,8 @@ from cdk_gpu_clusters.policy.rules.storage import (
     metadata_iops,
     metadata_mode,
     mount_at_boot,
+    mountable_version,
+    mounts_apart,
     older_class,
     one_subnet,
     read_cache,
@@ -36,6 +39,7 @@ from cdk_gpu_clusters.policy.rules.storage import (
 
 RULES = (
     backup_days.RULE,
+    client_efa_traffic.RULE,
     client_network.RULE,
     client_ports.RULE,
     client_zone.RULE,
@@ -50,6 +54,8 @@ RULES = (
     metadata_iops.RULE,
     metadata_mode.RULE,
     mount_at_boot.RULE,
+    mountable_version.RULE,
+    mounts_apart.RULE,
     older_class.RULE,
     one_subnet.RULE,
     read_cache.RULE,

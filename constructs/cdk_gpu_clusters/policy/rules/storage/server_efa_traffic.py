@@ -13,7 +13,7 @@ from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 EFA_TRAFFIC = define_rule(
     "GPU-LUS-043",
     "the group of a Lustre file system with EFA allows all traffic with itself, in and out",
-    source='FSx for Lustre user guide, "Working with EFA-enabled file systems" (stored copy of 2026)',
+    source='FSx for Lustre user guide, "File system access control with Amazon VPC", EFA-enabled security groups',
 )
 
 
@@ -33,7 +33,7 @@ RULE = TemplateRule(
     severity=Severity.ERROR,
     cause="FSx refuses a file system with EFA whose group does not allow it: addresses do not count for EFA",
     fix="add SecurityGroupIngress and SecurityGroupEgress with IpProtocol -1 and the same group at both ends",
-    url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/efa-file-systems.html",
+    url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html",
     on=(FILE_SYSTEM,),
     looks_at=(
         "LustreConfiguration/EfaEnabled",
