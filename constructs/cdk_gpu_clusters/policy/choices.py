@@ -77,12 +77,34 @@ class Fork(Exception):
         options: The choices to go on with, in turn.
         must_agree: Whether the answer counts only if it is the same for all of them: so with the allowed values of a
             parameter, of which a user picks one; not so with branches, of which each is meant by the author.
+        unclear: What is said if they do not agree.
     """
 
-    def __init__(self, options: tuple[Choices, ...], *, must_agree: bool) -> None:
+    def __init__(
+        self, options: tuple[Choices, ...], *, must_agree: bool, unclear: Undecidable | None = None
+    ) -> None:
         self.options = options
         self.must_agree = must_agree
+        self.unclear = unclear
         super().__init__("fork")
+
+
+def suppose(choices: Choices, question: str, unclear: Undecidable) -> bool:
+    """Go on with yes and with no, where the template leaves a question open that may not matter.
+
+    Args:
+        choices: Those of the case.
+        question: The question.
+        unclear: What is said if the answers differ.
+
+    Raises:
+        Fork: If the case does not decide it.
+    """
+    choice = choices.get(question)
+    if choice is not None:
+        return choice.value == "true"
+    options = tuple(choices.having(question, Choice(answer)) for answer in ("true", "false"))
+    raise Fork(options, must_agree=True, unclear=unclear)
 
 
 NO_CHOICES: Mapping[str, Choice] = Choices()

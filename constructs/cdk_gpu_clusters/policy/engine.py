@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from cdk_gpu_clusters.policy.case import Case
 from cdk_gpu_clusters.policy.choices import Choices, Fork, Undecidable
@@ -79,6 +79,19 @@ class _Branch:
     group: tuple[int, ...] = ()
 
 
+@dataclass(slots=True)
+class _Group:
+    """Cases that must agree.
+
+    Attributes:
+        answers: What is said of each.
+        unclear: What is said if they do not agree.
+    """
+
+    answers: list[_Answer] = field(default_factory=list)
+    unclear: Undecidable | None = None
+
+
 class _Question:
     """One rule, asked about one resource."""
 
@@ -90,35 +103,35 @@ class _Question:
         self._path: Path = ("Resources", logical_id)
 
     def verdicts(self) -> list[Verdict]:
-        groups = self._answers()
-        answers = [self._agreed(group) for group in groups]
+        answers = [self._agreed(group) for group in self._answers()]
         found = _without_repetition([answer.verdicts for answer in answers])
         if found:
             return found
         compliant = any(answer.outcome is Outcome.COMPLIANT for answer in answers)
         return [self._verdict(Outcome.COMPLIANT if compliant else Outcome.NOT_APPLICABLE)]
 
-    def _answers(self) -> list[list[_Answer]]:
+    def _answers(self) -> list[_Group]:
         """The answers of all cases, by group."""
-        groups: dict[tuple[int, ...], list[_Answer]] = {}
+        groups: dict[tuple[int, ...], _Group] = {}
         pending = [_Branch(Choices())]
         looked_at = 0
         while pending:
             branch = pending.pop()
+            group = groups.setdefault(branch.group, _Group())
             looked_at += 1
             if looked_at > _MOST_CASES:
-                groups.setdefault((-1,), []).append(
-                    self._undecidable(Undecidable("too many conditions have nothing to do with each other"))
-                )
+                unclear = Undecidable("too many conditions have nothing to do with each other")
+                groups.setdefault((-1,), _Group()).answers.append(self._undecidable(unclear))
                 break
             try:
-                groups.setdefault(branch.group, []).append(self._answer(branch.choices))
+                group.answers.append(self._answer(branch.choices))
             except Fork as fork:
+                group.unclear = fork.unclear or group.unclear
                 pending += [
                     _Branch(choices, branch.group if fork.must_agree else (*branch.group, number))
                     for number, choices in enumerate(fork.options)
                 ]
-        return [answers for answers in groups.values() if answers]
+        return _joined(groups)
 
     def _answer(self, choices: Choices) -> _Answer:
         verdicts: list[Verdict] = []
@@ -140,14 +153,20 @@ class _Question:
             return _Answer(Outcome.COMPLIANT)
         return _Answer(verdicts[0].outcome, tuple(verdicts))
 
-    def _agreed(self, answers: list[_Answer]) -> _Answer:
+    def _agreed(self, group: _Group) -> _Answer:
         """The answer of a group: one that all its cases give, or none."""
-        outcomes = {answer.outcome for answer in answers}
+        outcomes = {answer.outcome for answer in group.answers}
         if len(outcomes) == 1 or outcomes == {Outcome.COMPLIANT, Outcome.NOT_APPLICABLE}:
-            return min(answers, key=lambda answer: len(answer.verdicts))
-        unclear = next(v for answer in answers for v in answer.verdicts)
-        reason = "the allowed values of a parameter lead to different answers"
-        return self._undecidable(Undecidable(reason, unclear.path, unclear.template))
+            return min(
+                group.answers,
+                key=lambda answer: (answer.outcome is Outcome.NOT_APPLICABLE, len(answer.verdicts)),
+            )
+        if group.unclear is None:
+            first = next(verdict for answer in group.answers for verdict in answer.verdicts)
+            reason = "the allowed values of a parameter lead to different answers"
+            return self._undecidable(Undecidable(reason, first.path, first.template))
+        undecidable = (answer for answer in group.answers if answer.outcome is Outcome.UNDECIDABLE)
+        return next(undecidable, self._undecidable(group.unclear))
 
     def _undecidable(self, unclear: Undecidable, when: str = "") -> _Answer:
         verdict = self._verdict(Outcome.UNDECIDABLE, unclear.path, unclear.template)
@@ -167,6 +186,19 @@ class _Question:
             template=template if path else self._template,
             asked_in=self._template.name if path and template is not self._template else "",
         )
+
+
+def _joined(groups: Mapping[tuple[int, ...], _Group]) -> list[_Group]:
+    """The groups, each with the answers of those that it came out of: these must agree with all of it."""
+    joined = []
+    for key, group in groups.items():
+        if not group.answers or any(other[: len(key)] == key and other != key for other in groups):
+            continue
+        above = [groups[key[:end]] for end in range(len(key)) if key[:end] in groups]
+        answers = [answer for one in (*above, group) for answer in one.answers]
+        unclear = next((one.unclear for one in (group, *reversed(above)) if one.unclear), None)
+        joined.append(_Group(answers, unclear))
+    return joined
 
 
 def _without_repetition(cases: Sequence[Sequence[Verdict]]) -> list[Verdict]:

@@ -233,3 +233,53 @@ Resources:
     Properties: {LaunchTemplateData: {InstanceType: p5.48xlarge}}
 """
     assert verdicts_of(text)
+
+
+UNKNOWN_TYPE = """
+Parameters: {Type: {Type: String}, Open: {Type: String, Default: "no"}}
+Conditions: {Open: !Equals [!Ref Open, "yes"]}
+Resources:
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Properties:
+      LaunchTemplateData:
+        InstanceType: !Ref Type
+        MetadataOptions: {HttpTokens: TOKENS}
+"""
+
+
+@pytest.mark.parametrize(
+    ("tokens", "outcome"),
+    [
+        ("required", Outcome.COMPLIANT),
+        ("optional", Outcome.UNDECIDABLE),
+        ("!If [Open, optional, required]", Outcome.UNDECIDABLE),
+        ("!If [Open, required, required]", Outcome.COMPLIANT),
+    ],
+)
+def test_a_type_that_is_not_known_matters_only_where_the_answer_depends_on_it(
+    tokens: str, outcome: Outcome
+) -> None:
+    """A rule about accelerated nodes, asked about nodes that may be such."""
+    verdicts = verdicts_of(UNKNOWN_TYPE.replace("TOKENS", tokens), TOKENS)
+    assert {verdict.outcome for verdict in verdicts} == {outcome}
+    if outcome is Outcome.UNDECIDABLE:
+        assert {verdict.reason for verdict in verdicts} == {"parameter Type has no default"}
+
+
+def test_one_accelerated_type_among_unknown_ones_is_enough() -> None:
+    text = (
+        UNKNOWN_TYPE.replace("TOKENS", "optional")
+        + """
+  Group:
+    Type: AWS::AutoScaling::AutoScalingGroup
+    Properties:
+      MinSize: 0
+      MaxSize: 2
+      MixedInstancesPolicy:
+        LaunchTemplate:
+          LaunchTemplateSpecification: {LaunchTemplateId: !Ref Nodes, Version: "1"}
+          Overrides: [{InstanceType: !Ref Type}, {InstanceType: g6.xlarge}]
+"""
+    )
+    assert {verdict.outcome for verdict in verdicts_of(text, TOKENS)} == {Outcome.NOT_COMPLIANT}

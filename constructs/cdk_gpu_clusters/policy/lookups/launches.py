@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
 from cdk_gpu_clusters.policy.case import Case, Resource, target_of
+from cdk_gpu_clusters.policy.choices import Undecidable, suppose
 from cdk_gpu_clusters.policy.rule import NotApplicable
 from cdk_gpu_clusters.policy.value import Value
 
@@ -183,17 +184,33 @@ def accelerated_launch(resource: Resource) -> Launch:
 
     Raises:
         NotApplicable: If every type that it launches is a plain one.
-        Undecidable: If no type is named, or one is not known.
+        Fork: If no type is named, or one is not known: what is right for every type is not asked about.
     """
     launch = launch_of(resource)
     types = launch.instance_types()
     if resource.type == INSTANCE and not types:
         raise NotApplicable  # it takes everything from its launch template
-    if types and not any(looks_accelerated(value) for value in types):
+    try:
+        accelerated = _any_accelerated(launch, types)
+    except Undecidable as unclear:
+        question = resource.case.key(f"{resource.logical_id} launches accelerated nodes")
+        accelerated = suppose(resource.case.choices, question, unclear)
+    if not accelerated:
         raise NotApplicable
-    if not types:
-        raise launch.data.undecidable("no instance type is named in this template")
     return launch
+
+
+def _any_accelerated(launch: Launch, types: list[Value]) -> bool:
+    unclear = None if types else launch.data.undecidable("no instance type is named in this template")
+    for value in types:
+        try:
+            if looks_accelerated(value):
+                return True
+        except Undecidable as found:
+            unclear = unclear or found
+    if unclear is not None:
+        raise unclear
+    return False
 
 
 def looks_accelerated(value: Value) -> bool:

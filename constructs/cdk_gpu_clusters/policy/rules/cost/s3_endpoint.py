@@ -38,9 +38,10 @@ def _check(resource: Resource) -> Iterator[Fault]:
 
 
 def _endpoints(network: Resource) -> list[Resource]:
-    """The endpoints of the template, also those under a condition: somebody chose to go without."""
+    """The endpoints, also those of the template under a condition: somebody chose to go without."""
     ids = network.case.template.logical_ids("AWS::EC2::VPCEndpoint")
-    return [Resource(network.case, logical_id) for logical_id in ids]
+    chosen = [Resource(network.case, logical_id) for logical_id in ids]
+    return [*chosen, *network.case.resources("AWS::EC2::VPCEndpoint")]
 
 
 def _stands_in(gateway: Resource, network: Resource) -> bool:
