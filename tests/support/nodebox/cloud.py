@@ -106,6 +106,15 @@ class Fleet:
         """Lifecycle states by instance."""
         return {one["InstanceId"]: one["LifecycleState"] for one in self._group()["Instances"]}
 
+    def health(self) -> dict[str, str]:
+        """What the group holds of the health of its instances."""
+        return {one["InstanceId"]: one["HealthStatus"] for one in self._group()["Instances"]}
+
+    def keep_unhealthy(self) -> None:
+        """Let the group replace no instance for its health, so that what was said of it can be read."""
+        group = self._group()["AutoScalingGroupName"]
+        self._scaling.suspend_processes(AutoScalingGroupName=group, ScalingProcesses=["ReplaceUnhealthy"])
+
     def launches(self) -> bool:
         """Whether the group may launch instances."""
         return "Launch" not in [one["ProcessName"] for one in self._group()["SuspendedProcesses"]]

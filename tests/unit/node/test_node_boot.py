@@ -287,3 +287,14 @@ def test_what_no_check_can_tell_holds_no_node_back(gpu_node: Any, gpu_settings: 
     )
     gpu_node.install(**gpu_settings)
     assert gpu_node.boot()[1]["state"] == "ready"
+
+
+def test_disk_that_takes_no_result_does_not_hide_a_failed_boot_from_the_watchdog(
+    gpu_node: Any, gpu_settings: Any
+) -> None:
+    gpu_node.gpus("GPU-aaaa, 1 MiB")
+    gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
+    (gpu_node.root / "var/lib/gpu-cluster/boot.json").mkdir(parents=True)
+    assert gpu_node.gpunode("boot").returncode == FAILED
+    kept = json.loads((gpu_node.root / "run/gpu-cluster/boot.json").read_text())
+    assert (kept["state"], kept["reason"]) == ("failed", "driver: 1 of 2 GPUs answer")

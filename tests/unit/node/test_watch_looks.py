@@ -152,13 +152,14 @@ def test_no_condition_is_believed_after_one_look(watched: WatchedNode) -> None:
 def test_settings_say_what_is_looked_at(watched: WatchedNode) -> None:
     checks = {"gpus": results()}
     assert [look.name for look in looks_of(watched.node(efa_count="2"), checks)] == [
+        "boot",
         "disk",
         "gpus",
         "nvidia-smi",
         "efa-counters",
     ]
     assert [look.name for look in looks_of(watched.node(mounts="1"), {})][-1] == "lustre-client"
-    assert [look.name for look in looks_of(watched.node(accelerator="neuron"), {})] == ["disk"]
+    assert [look.name for look in looks_of(watched.node(accelerator="neuron"), {})] == ["boot", "disk"]
 
 
 @pytest.mark.parametrize(

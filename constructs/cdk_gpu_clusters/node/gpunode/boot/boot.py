@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from pathlib import Path
 
 from .. import paths
 from ..events import Events
@@ -127,7 +128,13 @@ def _write_result(
         "uptime_seconds": int(paths.uptime_seconds()),
         "events": events.written,
     }
+    # In memory, too: a disk that takes nothing must not hide from the watchdog that the boot failed.
+    for folder in (paths.run_folder, paths.state_folder):
+        _keep(folder, json.dumps(result) + "\n")
+
+
+def _keep(folder: Callable[[], Path], text: str) -> None:
     try:
-        paths.write_atomically(paths.state_folder() / "boot.json", json.dumps(result) + "\n")
+        paths.write_atomically(folder() / "boot.json", text)
     except OSError as fault:
         sys.stderr.write(f"boot.json cannot be written: {fault}\n")

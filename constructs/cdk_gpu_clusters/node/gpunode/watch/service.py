@@ -18,6 +18,7 @@ from ..xids import read_xids
 from .conditions import looks_at
 from .disk import look_at_disk
 from .efa_counters import EfaCounters
+from .failed_boot import is_launch_given_up, look_at_boot
 from .kernel_log import KernelLog
 from .look import Look
 from .lustre_health import look_at_lustre_client
@@ -62,6 +63,10 @@ def watch(node: Node, events: Events, checks: Mapping[str, Check], mode: Mode) -
     if mode is Mode.OFF:
         notify("READY=1", "STATUS=off")
         events.write("watch", "skipped", "GPU_WATCH=off")
+        return 0
+    if is_launch_given_up():
+        notify("READY=1", "STATUS=the launch failed")
+        events.write("watch", "skipped", "the boot of the launch failed, and gave the launch up")
         return 0
     make_watch(node, events, checks, mode=mode).run(interval_seconds(node))
     return 0
@@ -118,7 +123,7 @@ def looks_of(
         checks: Its checks by name.
         clock: Seconds that never go back.
     """
-    looks = [Look("disk", look_at_disk, every=6), *looks_at(node, checks)]
+    looks = [Look("boot", look_at_boot), Look("disk", look_at_disk, every=6), *looks_at(node, checks)]
     if node.settings.text("accelerator") == "gpu":
         looks.append(Look("nvidia-smi", look_at_nvidia_smi))
     if node.settings.number("efa_count"):
