@@ -16,6 +16,7 @@ import aws_cdk as cdk
 from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.placement_choice import reservation_is_placed
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
 from cdk_gpu_clusters_stacks.data import (
@@ -34,6 +35,13 @@ from cdk_gpu_clusters_stacks.spec.load import read_cluster
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
 from cdk_gpu_clusters_stacks.spec.report import report
+from cdk_gpu_clusters_stacks.stack_names import (
+    capacity_stack,
+    fabric_stack,
+    inference_stack,
+    link_stack,
+    training_stack,
+)
 from cdk_gpu_clusters_stacks.training import FleetStack
 
 DEFAULT_CLUSTER_FILE = "cluster.yaml"
@@ -59,7 +67,7 @@ def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
     for name, fleet in spec.inference.fleets.items():
         InferenceStack(
             app,
-            f"{spec.name}-inference-{name}",
+            inference_stack(spec.name, name),
             fleet=fleet,
             place=place,
             capacity=_capacity_stack(app, spec, name, fleet, placed=False),
@@ -76,16 +84,16 @@ def _training(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mapp
         efa = uses_efa(fleet.instance_type, fleet.efa)
         if efa and fleet.fabric not in fabrics:
             fabrics[fleet.fabric] = FabricStack(
-                app, f"{spec.name}-fabric-{fleet.fabric}", place=place, env=env
+                app, fabric_stack(spec.name, fleet.fabric), place=place, env=env
             )
         made = FleetStack(
             app,
-            f"{spec.name}-fleet-{name}",
+            training_stack(spec.name, name),
             fleet=fleet,
             place=place,
             fabric=fabrics[fleet.fabric] if efa else None,
             capacity=_capacity_stack(
-                app, spec, name, fleet, placed=fleet.placement == "cluster" or (efa and not fleet.placement)
+                app, spec, name, fleet, placed=reservation_is_placed(fleet.placement_strategy, efa=efa)
             ),
             mounts=_mounts(stores, fleet),
             checkpoints=_checkpoints(stores, fleet),
@@ -107,7 +115,7 @@ def _link(
     """Make the ways from a fleet's fabric to what it mounts, each once, before the fleet."""
     for name in sorted(set(fleet.mounts.values())):
         store = stores[name]
-        stack_name = f"{spec.name}-link-{name}-{fleet.fabric}"
+        stack_name = link_stack(spec.name, name, fleet.fabric)
         if stack_name not in links and isinstance(store, LustreStack | ExistingLustre):
             links[stack_name] = LinkStack(app, stack_name, store=store, fabric=fabric, env=_env(spec))
         made.add_stack_dependency(links[stack_name])
@@ -136,7 +144,7 @@ def _capacity_stack(
         return None
     return CapacityStack(
         app,
-        f"{spec.name}-capacity-{name}",
+        capacity_stack(spec.name, name),
         fleet=fleet,
         options=fleet.capacity,
         placed=placed,

@@ -27,6 +27,7 @@ from cdk_gpu_clusters_stacks.spec.data import (
     RepositorySpec,
 )
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +184,7 @@ def data_stacks(
     """The stores by name: a stack for each that is made here."""
     made: dict[str, Store] = {}
     for name, store in spec.data.items():
-        stack_name = f"{spec.name}-data-{name}"
+        stack_name = data_stack(spec.name, name)
         if isinstance(store, LustreSpec):
             made[name] = LustreStack(app, stack_name, spec=store, place=place, env=env)
         elif isinstance(store, CheckpointsSpec):

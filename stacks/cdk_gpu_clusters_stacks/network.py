@@ -12,22 +12,10 @@ from constructs import Construct
 
 from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
 from cdk_gpu_clusters.network.egress import Egress
-from cdk_gpu_clusters.rules.endpoints import Feature
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
-
-# What fleets of this app may use; a closed network gets the endpoints for it, whichever fleets there are.
-FLEET_FEATURES = (
-    Feature.SESSION_MANAGER,
-    Feature.LOGS,
-    Feature.METRICS,
-    Feature.AUTO_SCALING,
-    Feature.EC2,
-    Feature.CONTAINER_IMAGES,
-    Feature.SECRETS,
-    Feature.PARAMETERS,
-)
+from cdk_gpu_clusters_stacks.spec.network import FLEET_FEATURES, ExistingNetwork, NewNetwork
+from cdk_gpu_clusters_stacks.stack_names import network_stack
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,5 +203,5 @@ def cluster_place(app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> Clus
     """The network of a cluster: made in a stack of its own, or existing."""
     if isinstance(spec.network, ExistingNetwork):
         return ExistingPlace(spec.network)
-    stack = NetworkStack(app, f"{spec.name}-network", spec=spec.network, env=env)
+    stack = NetworkStack(app, network_stack(spec.name), spec=spec.network, env=env)
     return MadePlace(stack, spec.network)

@@ -14,6 +14,7 @@ from functools import cache
 from cdk_gpu_clusters.catalogue._files import DATA, read_json
 
 ANY_REGION = "*"
+_NO_SOURCE = "general knowledge"
 
 
 class Market(StrEnum):
@@ -62,6 +63,11 @@ class Price:
     source: str
     verification: str
     note: str
+
+    @property
+    def has_source(self) -> bool:
+        """Whether somebody can look it up: `general knowledge` is no source."""
+        return self.source != _NO_SOURCE
 
 
 def prices_of(

@@ -23,7 +23,7 @@ from cdk_gpu_clusters.compute.fleet_checks import (
 from cdk_gpu_clusters.compute.fleet_subnets import select_subnets, zones_of
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.errors import ConfigError, Finding
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, PlacementUse, decide_capacity
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.fleet import check_drain_of_block, check_public_subnet, check_size, check_timeout
@@ -32,6 +32,7 @@ from cdk_gpu_clusters.rules.ip_budget import IpDemand
 from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, plan_mig
 from cdk_gpu_clusters.rules.mig_driver import check_mig_driver
 from cdk_gpu_clusters.rules.placement import ONE_PLACEMENT, PlacementStrategy, check_placement
+from cdk_gpu_clusters.rules.placement_choice import GroupOrigin, PlacementChoice, choose_placement
 from cdk_gpu_clusters.rules.reservations import check_reserved_use
 
 
@@ -114,6 +115,8 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
     capacity = _capacity(wish)
     wish = _settle_placement(wish, capacity)
     decision = decide_capacity(capacity.terms, efa=interfaces.efa_count > 0)
+    choice = _choose_placement(wish, capacity, decision)
+    reserved_group = capacity.placement_group if choice.origin is GroupOrigin.RESERVATION else None
     minimum = known(wish.node_count if wish.min_node_count is None else wish.min_node_count)
     maximum = known(wish.node_count if wish.max_node_count is None else wish.max_node_count)
     selected = select_subnets(wish.vpc, wish.vpc_subnets)
@@ -127,8 +130,8 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
         is_public=selected.is_public,
         minimum=0 if decision.size_changes_after_deploy else minimum or 0,
         maximum=maximum or 0,
-        new_placement=_new_placement(wish, decision),
-        placement_group=_placement_group(wish, capacity),
+        new_placement=choice.strategy if choice.origin is GroupOrigin.NEW else None,
+        placement_group=wish.placement_group if choice.origin is GroupOrigin.GIVEN else reserved_group,
         mig=mig,
         operating_system=system,
         kernel=kernel,
@@ -181,18 +184,13 @@ def _settle_placement(wish: FleetWish, capacity: Capacity) -> FleetWish:
     return wish
 
 
-def _new_placement(wish: FleetWish, decision: CapacityDecision) -> PlacementStrategy | None:
-    if wish.placement_group is not None or wish.placement is PlacementStrategy.NONE:
-        return None
-    if wish.placement is None and decision.placement is PlacementUse.OWN:
-        return PlacementStrategy.CLUSTER
-    return wish.placement
-
-
-def _placement_group(wish: FleetWish, capacity: Capacity) -> ec2.IPlacementGroup | None:
-    if wish.placement_group is None and wish.placement is None:
-        return capacity.placement_group
-    return wish.placement_group
+def _choose_placement(wish: FleetWish, capacity: Capacity, decision: CapacityDecision) -> PlacementChoice:
+    return choose_placement(
+        decision,
+        wish=wish.placement,
+        is_given=wish.placement_group is not None,
+        has_reservation_group=capacity.placement_group is not None,
+    )
 
 
 def _check_purchase(scope: Construct, wish: FleetWish, plan: FleetPlan) -> list[Finding]:

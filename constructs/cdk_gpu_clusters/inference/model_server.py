@@ -14,6 +14,7 @@ from aws_cdk import aws_ssm as ssm
 from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
 from cdk_gpu_clusters._cdk import known
 from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
 from cdk_gpu_clusters.rules.inference import check_counts
 from cdk_gpu_clusters.rules.server_image import (
     check_command,
@@ -120,7 +121,7 @@ class ModelWeights:
 
     @classmethod
     def from_bucket(
-        cls, bucket: s3.IBucket, prefix: str = "", *, path: str = "/opt/gpu-cluster/model"
+        cls, bucket: s3.IBucket, prefix: str = "", *, path: str = DEFAULT_WEIGHTS_PATH
     ) -> ModelWeights:
         """Objects of a bucket, copied once at each boot before the servers start.
 

@@ -15,7 +15,7 @@ from cdk_gpu_clusters.inference.load_balancer import zone_count
 from cdk_gpu_clusters.inference.model_server import ModelServer
 from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
-from cdk_gpu_clusters.rules.inference import check_servers_required
+from cdk_gpu_clusters.rules.inference import check_servers_required, servers_required
 from cdk_gpu_clusters.rules.mig import plan_mig
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.model_servers import (
@@ -24,7 +24,8 @@ from cdk_gpu_clusters.rules.model_servers import (
     check_mig_slots,
     plan_servers,
 )
-from cdk_gpu_clusters.rules.placement import MAX_SPREAD_INSTANCES_PER_ZONE, PlacementStrategy
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
+from cdk_gpu_clusters.rules.placement_choice import spread_of_servers
 from cdk_gpu_clusters.rules.server_weights import plan_scratch
 
 # /dev/shm of a server of several accelerators, whose processes exchange data through it: this library's choice.
@@ -81,7 +82,7 @@ def required_servers(scope: Construct, plan: ServerPlan, wish: int | None) -> in
     Raises:
         ConfigError: GPU-INF-018.
     """
-    required = (plan.server_count + 1) // 2 if wish is None else wish
+    required = servers_required(plan.server_count, wish)
     report(scope, check_servers_required(required, plan.server_count))
     return required
 
@@ -159,8 +160,5 @@ def spread_where_it_fits(
         capacity: How they are bought.
         maximum: Most nodes.
     """
-    if capacity.terms.kind.is_reserved or "spread" not in (record.placement_strategies or ()):
-        return None
     subnets = (vpc_subnets and vpc_subnets.subnets) or vpc.private_subnets
-    fits = 0 < maximum <= MAX_SPREAD_INSTANCES_PER_ZONE * zone_count(subnets)
-    return PlacementStrategy.SPREAD if fits else None
+    return spread_of_servers(record, capacity.terms.kind, node_count=maximum, zone_count=zone_count(subnets))

@@ -12,6 +12,9 @@ from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerPlan
 
+#: Where weights from S3 are copied to where the user names no folder: on the root volume.
+DEFAULT_WEIGHTS_PATH = "/opt/gpu-cluster/model"
+
 _PROGRAM = "/usr/local/libexec/gpu-cluster/model-servers"
 _FILES: Mapping[str, tuple[str, int]] = {
     "scripts/model-servers.sh": (_PROGRAM, 0o755),

@@ -1,5 +1,6 @@
 """What a cluster file makes, seen before it is paid for: the model of `plan` and `report`. Imports no CDK."""
 
+from .cluster import plan_cluster
 from .cost_model import ClusterCost, FleetCost, PriceUsed, StoreCost, UsdRange
 from .fleet_model import (
     CapacityPlan,
@@ -60,4 +61,5 @@ __all__ = [
     "SubnetUse",
     "Totals",
     "UsdRange",
+    "plan_cluster",
 ]

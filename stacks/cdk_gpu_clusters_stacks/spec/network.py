@@ -8,10 +8,24 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 from pydantic_core import PydanticCustomError
 
+from cdk_gpu_clusters.rules.endpoints import Feature
+
 from ._base import AsTuple, SpecModel, Text
 
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")]
+
+#: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
+FLEET_FEATURES = (
+    Feature.SESSION_MANAGER,
+    Feature.LOGS,
+    Feature.METRICS,
+    Feature.AUTO_SCALING,
+    Feature.EC2,
+    Feature.CONTAINER_IMAGES,
+    Feature.SECRETS,
+    Feature.PARAMETERS,
+)
 
 #: Stand for the zones of the account, whose names synthesis cannot know; any two divide the VPC the same way.
 _ANY_ZONES = ("Zone1", "Zone2")

@@ -1,0 +1,193 @@
+"""Costs of fleets, stores and the cluster: rates of the rules, times nodes and hours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+
+from cdk_gpu_clusters.catalogue.prices import Price
+from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
+from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month, node_hour
+from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
+from cdk_gpu_clusters_stacks.spec.views import FleetView
+
+from .cost_model import ClusterCost, FleetCost, PriceUsed, StoreCost, UsdRange
+from .fleet_model import FleetPlan
+from .store_model import StorePlan
+
+_HOURS_PER_DAY = 24
+_SECONDS_PER_HOUR = 3600
+
+_BILLING = {
+    CapacityKind.ON_DEMAND: "by the second while nodes run",
+    CapacityKind.SPOT: "by the second while nodes run, at a price that moves",
+    CapacityKind.RESERVATION: "by the reservation, used or not",
+    CapacityKind.CAPACITY_BLOCK: "up front, when the block is bought",
+    CapacityKind.ULTRASERVER_BLOCK: "up front, when the block is bought",
+}
+_NO_RUN = {
+    CapacityKind.ON_DEMAND: "no end is set: the fleet runs until it is deleted",
+    CapacityKind.SPOT: "no end is set: the fleet runs until it is deleted",
+    CapacityKind.RESERVATION: "the file does not say how long the reservation stays",
+}
+_NEW_RESERVATION = "from the deployment on, used or not, until the reservation ends or is deleted"
+
+
+def fleet_cost(view: FleetView, region: str) -> FleetCost:
+    """What the instances of a fleet cost."""
+    spec, terms = view.spec, capacity_terms(view.spec.capacity)
+    rate = node_hour(
+        view.type,
+        terms.kind,
+        region=region,
+        availability_zone=view.zones[0] if view.zones else None,
+        node_count=spec.maximum_nodes,
+        max_price_usd_per_hour=terms.max_price_usd_per_hour,
+    )
+    is_new = isinstance(spec.capacity, NewReservation)
+    hours, no_run = _run(view, terms)
+    # What is reserved is paid for as a whole, whether the fleet scales or not.
+    least = spec.maximum_nodes if terms.kind.is_reserved else spec.minimum_nodes
+    hourly = _times(rate, least, spec.maximum_nodes)
+    unknown = {"run_hours": no_run} if hours is None else {}
+    if hourly is None:
+        unknown |= dict.fromkeys(("usd_per_node_hour", "usd_per_hour", "usd_per_day"), rate.reason)
+    run = None if hourly is None or hours is None else _scaled(hourly, hours)
+    if run is None:
+        unknown["usd_per_run"] = no_run if hours is None else rate.reason
+    return FleetCost(
+        usd_per_node_hour=_times(rate, 1, 1),
+        usd_per_hour=hourly,
+        usd_per_day=None if hourly is None else _scaled(hourly, _HOURS_PER_DAY),
+        run_hours=hours,
+        usd_per_run=run,
+        is_ceiling=rate.is_ceiling,
+        billing=_NEW_RESERVATION if is_new else _BILLING[terms.kind],
+        prices=_prices(rate.prices),
+        unknown=unknown,
+    )
+
+
+def run_hours(starts_at: datetime | None, ends_at: datetime | None) -> float | None:
+    """Hours between two instants, None where one of them is not set."""
+    if starts_at is None or ends_at is None:
+        return None
+    return (ends_at - starts_at).total_seconds() / _SECONDS_PER_HOUR
+
+
+def _run(view: FleetView, terms: CapacityTerms) -> tuple[float | None, str]:
+    """Length of the run, and why it is not known."""
+    if terms.kind.is_block:
+        return run_hours(terms.starts_at, terms.ends_at), "the block runs already: the file has no starts_at"
+    capacity = view.spec.capacity
+    if isinstance(capacity, NewReservation):
+        if capacity.new_reservation.unlimited:
+            return None, "the reservation has no end: it bills until it is deleted"
+        return None, "the reservation starts at the deployment, whose time is not in the file"
+    return None, _NO_RUN[terms.kind]
+
+
+def store_cost(sizing: LustreSizing, region: str) -> StoreCost:
+    """What the storage of a file system costs."""
+    month = lustre_month(sizing, region=region)
+    if month.low is None:
+        names = ("usd_per_month", "usd_per_hour", "usd_per_day")
+        return StoreCost(prices=_prices(month.prices), unknown=dict.fromkeys(names, month.reason))
+    hour = month.low / HOURS_PER_MONTH
+    return StoreCost(
+        usd_per_month=_usd(month.low),
+        usd_per_hour=_usd(hour),
+        usd_per_day=_usd(hour * _HOURS_PER_DAY),
+        prices=_prices(month.prices),
+    )
+
+
+def cluster_cost(
+    fleets: Sequence[FleetPlan], stores: Sequence[StorePlan], *, is_new_network: bool
+) -> ClusterCost:
+    """All that has a price, together."""
+    hourly, includes, missing = [], [], {}
+    for fleet in fleets:
+        if fleet.cost.usd_per_hour is None:
+            missing[f"fleet {fleet.name}"] = fleet.cost.unknown["usd_per_hour"]
+        else:
+            hourly.append(fleet.cost.usd_per_hour)
+            includes.append(f"fleet {fleet.name}{', at most' if fleet.cost.is_ceiling else ''}")
+    for store in stores:
+        if store.cost is None:
+            continue
+        if store.cost.usd_per_hour is None:
+            missing[f"store {store.name}"] = store.cost.unknown["usd_per_hour"]
+        else:
+            hourly.append(UsdRange(store.cost.usd_per_hour, store.cost.usd_per_hour))
+            includes.append(f"store {store.name}")
+    missing |= _never_counted(fleets, stores, is_new_network=is_new_network)
+    total = _sum(hourly)
+    return ClusterCost(
+        usd_per_hour=total,
+        usd_per_day=None if total is None else _scaled(total, _HOURS_PER_DAY),
+        usd_per_run=_sum([fleet.cost.usd_per_run for fleet in fleets if fleet.cost.usd_per_run is not None]),
+        includes=tuple(includes),
+        missing=missing,
+    )
+
+
+def _never_counted(
+    fleets: Sequence[FleetPlan], stores: Sequence[StorePlan], *, is_new_network: bool
+) -> dict[str, str]:
+    """What costs money besides, and has no price in the catalogue."""
+    no_price = "the catalogue has no price of it"
+    missing = {"root volumes": no_price}
+    if any(fleet.load_balancer for fleet in fleets):
+        missing["load balancers"] = no_price
+    if any(store.checkpoints is not None for store in stores):
+        missing["objects in S3"] = "by what is stored, which the file does not say"
+    if is_new_network:
+        missing["network: endpoints or NAT gateway, flow logs"] = no_price
+    return {**missing, "data transfer, metrics and logs": "by use, which the file does not say"}
+
+
+def _times(rate: Estimate, least: int, most: int) -> UsdRange | None:
+    if rate.low is None or rate.high is None:
+        return None
+    return UsdRange(_usd(rate.low * least), _usd(rate.high * most))
+
+
+def _scaled(amount: UsdRange, factor: float) -> UsdRange:
+    return UsdRange(
+        _usd(Decimal(str(amount.low)) * Decimal(str(factor))),
+        _usd(Decimal(str(amount.high)) * Decimal(str(factor))),
+    )
+
+
+def _sum(amounts: Sequence[UsdRange]) -> UsdRange | None:
+    if not amounts:
+        return None
+    return UsdRange(
+        _usd(sum((Decimal(str(one.low)) for one in amounts), Decimal(0))),
+        _usd(sum((Decimal(str(one.high)) for one in amounts), Decimal(0))),
+    )
+
+
+def _usd(amount: Decimal) -> float:
+    """To a hundredth of a cent: no float shows digits that no price list has."""
+    return float(round(amount, 4))
+
+
+def _prices(prices: Sequence[Price]) -> tuple[PriceUsed, ...]:
+    return tuple(
+        PriceUsed(
+            subject=price.subject,
+            region=price.region,
+            market=price.market.value,
+            unit=price.unit,
+            usd=float(price.usd),
+            as_of=price.as_of,
+            source=price.source,
+            verification=price.verification,
+            note=price.note,
+        )
+        for price in prices
+    )

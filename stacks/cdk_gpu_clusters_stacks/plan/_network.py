@@ -1,0 +1,210 @@
+"""The network of the plan: its subnets, and the addresses that fleets, stores and load balancers take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import IPv4Network
+from math import ceil
+
+from cdk_gpu_clusters.network.subnets import SubnetBlock, plan_subnets
+from cdk_gpu_clusters.rules.endpoints import GATEWAY_ENDPOINTS, endpoints_for
+from cdk_gpu_clusters.rules.inference import LOAD_BALANCER_ADDRESSES
+from cdk_gpu_clusters.rules.ip_budget import usable_addresses
+from cdk_gpu_clusters.rules.zones import read_zone
+from cdk_gpu_clusters_stacks.spec.data import LustreSpec
+from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.network import FLEET_FEATURES, ExistingNetwork, NewNetwork
+from cdk_gpu_clusters_stacks.spec.views import FleetView
+
+from .network_model import AddressUse, NetworkPlan, SubnetUse
+
+#: Key of the subnet of the fleets, and of the file systems.
+FLEET_SUBNET = "fleet"
+
+_NO_RANGE = "the file does not give the range of this subnet"
+_ANY_ZONE = "one of the first zones that CloudFormation lists for the account"
+
+
+def plan_network(spec: ClusterSpec, views: Sequence[FleetView]) -> NetworkPlan:
+    """Describe the network and the use of its addresses."""
+    network = spec.network
+    if isinstance(network, NewNetwork):
+        return _new(network, spec, views)
+    return NetworkPlan(
+        is_new=False,
+        vpc_id=network.vpc_id,
+        cidr=None,
+        availability_zone=network.availability_zone,
+        control_availability_zones=tuple(network.service_subnets),
+        egress="existing",
+        flow_logs=None,
+        gateway_endpoints=(),
+        interface_endpoints=(),
+        subnets=tuple(_existing_subnets(network, spec, views)),
+    )
+
+
+def node_subnet_keys(view: FleetView) -> tuple[str, ...]:
+    """Keys of the subnets that a fleet's nodes stand in."""
+    if not view.is_in_service_subnets or view.network is None:
+        return (FLEET_SUBNET,)
+    return tuple(_balancer_key(zone) for zone in _balancer_zones(view.network))
+
+
+def balancer_subnet_keys(view: FleetView) -> tuple[str, ...]:
+    """Keys of the subnets that the load balancer of a fleet stands in; empty for a training fleet."""
+    if not isinstance(view.spec, InferenceFleetSpec) or view.network is None:
+        return ()
+    if _is_public(view) and isinstance(view.network, ExistingNetwork):
+        return tuple(_public_key(zone) for zone in view.network.public_subnets)
+    return tuple(_balancer_key(zone) for zone in _balancer_zones(view.network))
+
+
+def _balancer_zones(network: NewNetwork | ExistingNetwork) -> tuple[str, ...]:
+    return network.control_zones if isinstance(network, NewNetwork) else tuple(network.service_subnets)
+
+
+def _balancer_key(zone: str) -> str:
+    return f"load-balancer {zone}"
+
+
+def _public_key(zone: str) -> str:
+    return f"public {zone}"
+
+
+def _is_public(view: FleetView) -> bool:
+    return isinstance(view.spec, InferenceFleetSpec) and view.spec.load_balancer.internet_facing
+
+
+def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[FleetView]) -> NetworkPlan:
+    closed = network.egress == "closed"
+    services = endpoints_for(FLEET_FEATURES) if closed else ()
+    return NetworkPlan(
+        is_new=True,
+        vpc_id=None,
+        cidr=network.cidr,
+        availability_zone=network.availability_zone,
+        control_availability_zones=network.control_availability_zones or (),
+        egress=network.egress,
+        flow_logs=network.flow_logs,
+        gateway_endpoints=GATEWAY_ENDPOINTS,
+        interface_endpoints=services,
+        subnets=tuple(_new_subnets(network, spec, views, endpoints=len(services))),
+    )
+
+
+def _new_subnets(
+    network: NewNetwork, spec: ClusterSpec, views: Sequence[FleetView], *, endpoints: int
+) -> Iterator[SubnetUse]:
+    zones = network.control_zones
+    plan = plan_subnets(network.cidr, fleet_subnet_prefix=network.fleet_subnet_prefix, control_zones=zones)
+
+    def made(
+        key: str, role: str, zone: str | None, block: SubnetBlock, uses: Iterable[AddressUse]
+    ) -> SubnetUse:
+        return _subnet(key, role, zone, uses, cidr=block.cidr(IPv4Network(network.cidr)))
+
+    named = network.control_availability_zones is not None
+    own_zone = network.availability_zone
+    yield made(FLEET_SUBNET, "fleet", own_zone, plan.fleet, _fleet_uses(spec, views))
+    for zone in zones:
+        uses = [
+            AddressUse(kind="endpoints", of="", addresses=endpoints, words=f"{endpoints} interface endpoints")
+        ]
+        where = zone if named else None
+        yield made(f"control {zone}", "control", where, plan.control[zone], uses if endpoints else [])
+    for zone in zones:
+        uses = _service_uses(views, len(zones))
+        where = zone if named else None
+        yield made(_balancer_key(zone), "load-balancer", where, plan.load_balancer[zone], uses)
+    if network.egress == "nat":
+        found = read_zone(own_zone)
+        where = None if found is not None and found.is_local else own_zone
+        use = AddressUse(kind="nat-gateway", of="", addresses=1, words="the NAT gateway")
+        yield made("nat-gateway", "nat-gateway", where, plan.egress, [use])
+
+
+def _existing_subnets(
+    network: ExistingNetwork, spec: ClusterSpec, views: Sequence[FleetView]
+) -> Iterator[SubnetUse]:
+    yield _subnet(
+        FLEET_SUBNET,
+        "fleet",
+        network.availability_zone,
+        _fleet_uses(spec, views),
+        cidr=network.cidr,
+        subnet_ids=network.subnet_ids,
+    )
+    for zone, subnet in network.service_subnets.items():
+        uses = _service_uses(views, len(network.service_subnets), public=False)
+        yield _subnet(_balancer_key(zone), "load-balancer", zone, uses, subnet_ids=(subnet,))
+    for zone, subnet in network.public_subnets.items():
+        uses = _balancer_uses([view for view in views if _is_public(view)])
+        yield _subnet(_public_key(zone), "public", zone, uses, subnet_ids=(subnet,))
+
+
+def _fleet_uses(spec: ClusterSpec, views: Sequence[FleetView]) -> Iterator[AddressUse]:
+    for view in views:
+        if not view.is_in_service_subnets:
+            yield _nodes(view, view.spec.maximum_nodes)
+    for name, store in spec.data.items():
+        if isinstance(store, LustreSpec):
+            sizing = store.lustre.sizing
+            words = f"{sizing.object_servers} object and {sizing.metadata_servers} metadata servers"
+            yield AddressUse(kind="file-system", of=name, addresses=sizing.ip_addresses, words=words)
+
+
+def _service_uses(
+    views: Sequence[FleetView], zone_count: int, *, public: bool | None = None
+) -> Iterator[AddressUse]:
+    """Nodes are spread evenly, and each load balancer is in every subnet of its kind."""
+    for view in views:
+        if view.is_in_service_subnets:
+            yield _nodes(view, ceil(view.spec.maximum_nodes / zone_count))
+    serving = [view for view in views if isinstance(view.spec, InferenceFleetSpec)]
+    yield from _balancer_uses([view for view in serving if public is None or _is_public(view) == public])
+
+
+def _balancer_uses(views: Sequence[FleetView]) -> Iterator[AddressUse]:
+    for view in views:
+        yield AddressUse(
+            kind="load-balancer",
+            of=view.name,
+            addresses=LOAD_BALANCER_ADDRESSES,
+            words="addresses that its load balancer needs free",
+        )
+
+
+def _nodes(view: FleetView, nodes: int) -> AddressUse:
+    each = 1 if view.plan is None else view.plan.ip_addresses_per_node
+    return AddressUse(kind="nodes", of=view.name, addresses=nodes * each, words=f"{nodes} nodes x {each}")
+
+
+def _subnet(
+    key: str,
+    role: str,
+    zone: str | None,
+    uses: Iterable[AddressUse],
+    *,
+    cidr: str | None = None,
+    subnet_ids: tuple[str, ...] = (),
+) -> SubnetUse:
+    taken = tuple(uses)
+    used = sum(use.addresses for use in taken)
+    usable = None if cidr is None else usable_addresses(cidr)
+    unknown = {} if zone is not None else {"availability_zone": _ANY_ZONE}
+    if cidr is None:
+        unknown |= dict.fromkeys(("cidr", "usable_addresses", "free_addresses"), _NO_RANGE)
+    return SubnetUse(
+        key=key,
+        role=role,
+        availability_zone=zone,
+        subnet_ids=subnet_ids,
+        cidr=cidr,
+        usable_addresses=usable,
+        uses=taken,
+        used_addresses=used,
+        free_addresses=None if usable is None else usable - used,
+        unknown=unknown,
+    )

@@ -1,0 +1,150 @@
+"""A store of the plan: a file system against its readers, or buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cdk_gpu_clusters.rules.lustre_reading import node_reading_rate
+from cdk_gpu_clusters_stacks.spec.data import (
+    CheckpointsSpec,
+    ExistingCheckpointsSpec,
+    ExistingLustreSpec,
+    LustreSpec,
+    StoreSpec,
+)
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.stack_names import data_stack
+
+from ._cost import store_cost
+from ._network import FLEET_SUBNET
+from ._node import device_count
+from .store_model import CheckpointsPlan, LustrePlan, ReaderPlan, RepositoryPlan, StorePlan
+
+_EXISTING = "the file does not say how fast an existing file system is"
+
+
+def plan_store(name: str, store: StoreSpec, spec: ClusterSpec, views: Sequence[FleetView]) -> StorePlan:
+    """Describe one store."""
+    made_here = isinstance(store, LustreSpec | CheckpointsSpec)
+    is_existing_lustre = isinstance(store, ExistingLustreSpec)
+    return StorePlan(
+        name=name,
+        kind=next(iter(type(store).model_fields)),
+        stack_name=data_stack(spec.name, name) if made_here else None,
+        resource_id=store.existing_lustre.file_system_id if isinstance(store, ExistingLustreSpec) else None,
+        lustre=_lustre(store) if isinstance(store, LustreSpec) else None,
+        efa=_efa(store),
+        checkpoints=_checkpoints(store),
+        readers=tuple(_readers(name, store, views)),
+        users=tuple(
+            view.name for view in views if isinstance(view.spec, FleetSpec) and view.spec.checkpoints == name
+        ),
+        cost=store_cost(store.lustre.sizing, spec.region) if isinstance(store, LustreSpec) else None,
+        unknown={"lustre": _EXISTING} if is_existing_lustre else {},
+    )
+
+
+def _efa(store: StoreSpec) -> bool | None:
+    if isinstance(store, LustreSpec):
+        return store.lustre.efa
+    return store.existing_lustre.efa if isinstance(store, ExistingLustreSpec) else None
+
+
+def _lustre(store: LustreSpec) -> LustrePlan:
+    options, sizing = store.lustre, store.lustre.sizing
+    return LustrePlan(
+        deployment_type=options.deployment_type,
+        storage_type=options.storage_type,
+        storage_capacity_gib=options.storage_capacity_gib,
+        throughput_mb_per_s_per_tib=options.throughput_mb_per_s_per_tib,
+        throughput_mb_per_s=sizing.throughput_mb_per_s,
+        metadata_iops=sizing.effective_metadata_iops,
+        efa=options.efa,
+        lustre_version=options.lustre_version,
+        compression=options.compression,
+        backup_retention_days=options.backup_retention_days,
+        object_servers=sizing.object_servers,
+        metadata_servers=sizing.metadata_servers,
+        ip_addresses=sizing.ip_addresses,
+        subnet=FLEET_SUBNET,
+        repositories=tuple(
+            RepositoryPlan(
+                path=one.path, s3_uri=one.uri, auto_import=one.auto_import, auto_export=one.auto_export
+            )
+            for one in store.repositories
+        ),
+    )
+
+
+def _readers(name: str, store: StoreSpec, views: Sequence[FleetView]) -> list[ReaderPlan]:
+    found = []
+    for view in views:
+        for point, mounted in view.spec.mounts.items():
+            if mounted == name:
+                found.append(_reader(view, point, store))
+    return found
+
+
+def _reader(view: FleetView, point: str, store: StoreSpec) -> ReaderPlan:
+    nodes, devices = view.spec.maximum_nodes, device_count(view.type)
+    over_efa = bool(_efa(store)) and view.uses_efa
+    sizing = store.lustre.sizing if isinstance(store, LustreSpec) else None
+    rate = node_reading_rate(
+        view.type,
+        over_efa=over_efa,
+        node_count=nodes,
+        object_servers=None if sizing is None else sizing.object_servers,
+    )
+    fleet = None if rate.mb_per_s is None else rate.mb_per_s * nodes
+    given = None if sizing is None else float(sizing.throughput_mb_per_s)
+    unknown = {}
+    if rate.mb_per_s is None:
+        unknown |= dict.fromkeys(("node_mb_per_s", "fleet_mb_per_s", "limited_by"), rate.basis)
+    if given is None:
+        names = ("store_mb_per_s_per_node", "store_mb_per_s_per_accelerator", "limited_by")
+        unknown |= dict.fromkeys(names, _EXISTING)
+    limit = None
+    if fleet is not None and given is not None:
+        limit = "file system" if given < fleet else "nodes"
+    return ReaderPlan(
+        fleet=view.name,
+        mount_point=point,
+        nodes=nodes,
+        accelerators=nodes * devices,
+        over_efa=over_efa,
+        node_mb_per_s=rate.mb_per_s,
+        fleet_mb_per_s=fleet,
+        store_mb_per_s_per_node=None if given is None else given / nodes,
+        store_mb_per_s_per_accelerator=None if given is None or not devices else given / (nodes * devices),
+        limited_by=limit,
+        basis=rate.basis,
+        unknown=unknown,
+    )
+
+
+def _checkpoints(store: StoreSpec) -> CheckpointsPlan | None:
+    if isinstance(store, CheckpointsSpec):
+        made = store.checkpoints
+        return CheckpointsPlan(
+            bucket_name=made.bucket_name,
+            express_zone_id=made.express_zone_id,
+            express_bucket_name=None,
+            versioned=made.versioned,
+            expire_after_days=made.expire_after_days,
+            archive_after_days=made.archive_after_days,
+            express_expire_after_days=made.express_expire_after_days,
+        )
+    if isinstance(store, ExistingCheckpointsSpec):
+        given = store.existing_checkpoints
+        return CheckpointsPlan(
+            bucket_name=given.bucket_name,
+            express_zone_id=None,
+            express_bucket_name=given.express_bucket_name,
+            versioned=None,
+            expire_after_days=None,
+            archive_after_days=None,
+            express_expire_after_days=None,
+        )
+    return None

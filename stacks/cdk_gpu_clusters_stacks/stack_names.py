@@ -1,0 +1,38 @@
+"""Names of the stacks of a cluster: each follows from the cluster's name and one key of the cluster file."""
+
+from __future__ import annotations
+
+
+def network_stack(cluster: str) -> str:
+    """Name of the stack with the network."""
+    return f"{cluster}-network"
+
+
+def data_stack(cluster: str, store: str) -> str:
+    """Name of the stack with a store."""
+    return f"{cluster}-data-{store}"
+
+
+def fabric_stack(cluster: str, fabric: str) -> str:
+    """Name of the stack with the security group of an EFA fabric."""
+    return f"{cluster}-fabric-{fabric}"
+
+
+def link_stack(cluster: str, store: str, fabric: str) -> str:
+    """Name of the stack with the rules between a file system and a fabric."""
+    return f"{cluster}-link-{store}-{fabric}"
+
+
+def capacity_stack(cluster: str, fleet: str) -> str:
+    """Name of the stack with a fleet's new reservation."""
+    return f"{cluster}-capacity-{fleet}"
+
+
+def training_stack(cluster: str, fleet: str) -> str:
+    """Name of the stack with a training fleet."""
+    return f"{cluster}-fleet-{fleet}"
+
+
+def inference_stack(cluster: str, fleet: str) -> str:
+    """Name of the stack with an inference fleet."""
+    return f"{cluster}-inference-{fleet}"
