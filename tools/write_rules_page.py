@@ -38,6 +38,7 @@ AREAS = {
     "LT": "Launch templates",
     "LUS": "FSx for Lustre",
     "MIG": "GPUs split with MIG",
+    "MODEL": "Models",
     "MNT": "Mounts on the nodes",
     "NET": "Networks, zones and endpoints",
     "PCS": "AWS PCS",

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 #: Sub-commands and what each does. Its module has the same name, with `_` for `-`, and an `app`.
 COMMANDS = {
+    "advise": "Say how much memory a model takes, and which nodes hold it.",
     "catalogue": "List, filter and compare instance types.",
+    "init": "Write a first cluster file, from flags or questions.",
     "lint": "Look at CloudFormation templates with the GPU rules.",
     "mig": "List MIG profiles; pack MIG instances onto the fewest GPUs.",
     "pin-image": "Pin the image behind an SSM parameter.",

@@ -26,7 +26,7 @@ def test_a_block_of_the_page_is_what_the_command_prints(
     monkeypatch.chdir(ROOT)
     main(shlex.split(command))
     printed = capsys.readouterr().out
-    for part in re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE):
+    for part in filter(None, re.split(r"^\.\.\.\n", shown, flags=re.MULTILINE)):
         assert part in printed
         printed = printed.partition(part)[2]
     assert printed == "" or shown.endswith("...\n")

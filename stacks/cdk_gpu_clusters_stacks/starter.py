@@ -1,0 +1,142 @@
+"""The text of a first cluster file: short, commented, and sound as it stands but for what is marked CHANGE."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cdk_gpu_clusters.catalogue.lookup import instance_type
+
+_SCHEMA = "# Editors: gpu-clusters schema > cluster.schema.json\n# yaml-language-server: $schema=cluster.schema.json"
+
+
+class Purpose(StrEnum):
+    """What the cluster does."""
+
+    TRAIN = "train"
+    SERVE = "serve"
+
+
+class StarterCapacity(StrEnum):
+    """Where the nodes come from."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+    RESERVATION = "reservation"
+    CAPACITY_BLOCK = "capacity-block"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Starter:
+    """What a first cluster file says.
+
+    Attributes:
+        name: Name of the cluster.
+        region: Region.
+        instance_type: Type of the nodes.
+        nodes: Number of nodes.
+        purpose: Training or serving.
+        capacity: Where the nodes come from.
+        availability_zone: Zone of the nodes; by default the first one that is known to offer the type.
+        lustre_gib: Size of a shared file system in GiB; none by default.
+        devices_per_server: GPUs, or MIG instances, that one model server gets.
+        mig: MIG layout of each GPU, as `MIG_PARTITION` has it; whole GPUs by default.
+    """
+
+    name: str
+    region: str
+    instance_type: str
+    nodes: int = 1
+    purpose: Purpose = Purpose.TRAIN
+    capacity: StarterCapacity = StarterCapacity.ON_DEMAND
+    availability_zone: str | None = None
+    lustre_gib: int | None = None
+    devices_per_server: int = 1
+    mig: str | None = None
+
+    @property
+    def zone(self) -> str:
+        """The zone of the nodes."""
+        return self.availability_zone or self.zones[0]
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """Zones of the Region that are known to offer the type, by id; zone names where none is known."""
+        known = instance_type(self.instance_type).availability_zone_ids.get(self.region, ())
+        return known if len(known) > 1 else (*known, f"{self.region}a", f"{self.region}b")[-2:]
+
+
+def starter_text(starter: Starter) -> str:
+    """Write a first cluster file.
+
+    Args:
+        starter: What it says.
+
+    Example:
+        >>> print(starter_text(Starter(name="dev", region="us-east-1", instance_type="g6.xlarge")).splitlines()[3])
+        name: dev
+    """
+    return "\n".join([_SCHEMA, *_lines(starter)]) + "\n"
+
+
+def _lines(starter: Starter) -> Iterator[str]:
+    yield "version: 1"
+    yield f"name: {starter.name}"
+    yield f"region: {starter.region}"
+    yield f"network: {{ {_network(starter)} }}"
+    if starter.lustre_gib:
+        yield "data:"
+        yield "  scratch: # outlives every fleet; add repositories to read from and write to S3"
+        yield (
+            f"    lustre: {{ storage_capacity_gib: {starter.lustre_gib}, throughput_mb_per_s_per_tib: 250 }}"
+        )
+    yield "training:" if starter.purpose is Purpose.TRAIN else "inference:"
+    yield "  fleets:"
+    yield "    workers:" if starter.purpose is Purpose.TRAIN else "    servers:"
+    yield from (f"      {line}" for line in _fleet(starter))
+
+
+def _network(starter: Starter) -> str:
+    zone = f"availability_zone: {starter.zone}"
+    if starter.purpose is Purpose.TRAIN or starter.availability_zone:
+        return zone
+    return f"{zone}, control_availability_zones: [{', '.join(starter.zones[:2])}]"
+
+
+def _fleet(starter: Starter) -> Iterator[str]:
+    yield f"instance_type: {starter.instance_type}"
+    yield f"nodes: {starter.nodes}"
+    yield from _capacity(starter.capacity)
+    if starter.mig:
+        yield f"mig: {starter.mig} # of each GPU, at every boot"
+    if starter.lustre_gib:
+        yield "mounts: { /scratch-shared: scratch }"
+    if starter.purpose is Purpose.SERVE:
+        yield from _server(starter)
+
+
+def _capacity(capacity: StarterCapacity) -> Iterator[str]:
+    if capacity is StarterCapacity.SPOT:
+        yield "capacity: { spot: {} } # EC2 can take a node with two minutes' notice"
+    elif capacity is StarterCapacity.RESERVATION:
+        yield "capacity: { reservation: cr-0123456789abcdef0 } # CHANGE: your reservation, in this zone"
+    elif capacity is StarterCapacity.CAPACITY_BLOCK:
+        yield "capacity:"
+        yield "  capacity_block: cr-0123456789abcdef0 # CHANGE: as `gpu-clusters capacity buy` prints it"
+        yield "  starts_at: 2030-01-01T11:30Z # CHANGE"
+        yield "  ends_at: 2030-01-15T11:30Z # CHANGE"
+    else:
+        yield "# on-demand; large GPU types are rarely to be had so: see spot, reservation, capacity_block"
+
+
+def _server(starter: Starter) -> Iterator[str]:
+    if starter.devices_per_server > 1:
+        yield f"devices_per_server: {starter.devices_per_server} # GPUs that share one model"
+    yield "server:"
+    yield "  image: vllm/vllm-openai:v0.11.0 # CHANGE: your server, with its model or `weights` from S3"
+    parallel = (
+        f", --tensor-parallel-size, '{starter.devices_per_server}'" if starter.devices_per_server > 1 else ""
+    )
+    yield f"  command: [--model, your-organisation/your-model{parallel}] # CHANGE"
+    yield "load_balancer: { plain_http: true, clients: [10.0.0.0/16] } # inside the network; TLS: certificate_arn"

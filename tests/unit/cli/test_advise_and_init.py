@@ -1,0 +1,169 @@
+"""`gpu-clusters advise` and `init`: arithmetic that is shown, and cluster files that are sound as they are written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdk_gpu_clusters.catalogue.lookup import instance_types
+from cdk_gpu_clusters_stacks.cli.main import main
+from cdk_gpu_clusters_stacks.spec import read_cluster
+from cdk_gpu_clusters_stacks.starter import Purpose, Starter, StarterCapacity, starter_text
+
+#: What only an account or its buyer knows, or what the type does not come as: all that a first file may have against it.
+_ALLOWED = {"GPU-CAP-003", "GPU-CAP-005", "GPU-NET-106"}
+
+
+def test_the_arithmetic_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", "--model-parameters", "70B", "--mode", "pretrain"]) == 0
+    printed = capsys.readouterr().out
+    assert "weights    70B x 2 bytes = 140.0 GB" in printed
+    assert "gradients  70B x 4 bytes = 280.0 GB" in printed
+    assert "optimizer  70B x 12 bytes = 840.0 GB" in printed
+    assert "arXiv 1910.02054" in printed
+    assert "p5.48xlarge" in printed or "p5en.48xlarge" in printed
+
+
+def test_rows_are_sorted_by_price_and_unknown_ones_come_last(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "advise",
+        "--model-parameters",
+        "7B",
+        "--mode",
+        "inference",
+        "--region",
+        "eu-west-1",
+        "--json",
+    ]
+    assert main(arguments) == 0
+    prices = [row["usd_per_day"] for row in json.loads(capsys.readouterr().out)["rows"]]
+    known = [float(price) for price in prices if price is not None]
+    assert known == sorted(known)
+    assert prices[len(known) :] == [None] * (len(prices) - len(known))
+
+
+@pytest.mark.parametrize(
+    "mode",
+    [
+        ["--mode", "pretrain"],
+        ["--mode", "finetune", "--lora-rank", "8"],
+        ["--mode", "inference", "--replicas", "3"],
+        ["--mode", "inference", "--type", "p5.48xlarge", "--precision", "int4"],
+    ],
+)
+@pytest.mark.parametrize("size", ["1B", "13B", "70B"])
+def test_the_cluster_file_of_an_advice_is_sound(
+    mode: list[str], size: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    assert main(["advise", "--model-parameters", size, *mode, "-o", str(file)]) == 0
+    reading = read_cluster(file)
+    assert reading.spec is not None
+    assert str(file) in capsys.readouterr().out
+
+
+def test_what_nothing_holds_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", "--model-parameters", "405B", "--type", "g5.xlarge"]) == 1
+    assert "nothing of the catalogue holds it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--model-parameters", "many"], "no number of parameters"),
+        (["--model-parameters", "0B"], "no number of parameters"),
+        (["--model-parameters", "7B", "--type", "p5.49xlarge"], "GPU-INST-001"),
+        (["--model-parameters", "7B", "--model", "Eliza"], "GPU-MODEL-001"),
+        (["--model-parameters", "7B", "--mode", "inference", "--lora-rank", "4"], "--mode finetune"),
+    ],
+)
+def test_wrong_wishes_are_refused(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["advise", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert text in error
+    assert "Traceback" not in error
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(sorted(instance_types())),
+    st.sampled_from(list(Purpose)),
+    st.sampled_from(list(StarterCapacity)),
+    st.sampled_from([None, 1200]),
+)
+def test_a_first_cluster_file_is_sound_but_for_what_its_type_does_not_come_as(
+    tmp_path_factory: pytest.TempPathFactory,
+    type_name: str,
+    purpose: Purpose,
+    capacity: StarterCapacity,
+    lustre_gib: int | None,
+) -> None:
+    file = tmp_path_factory.mktemp("starter") / "cluster.yaml"
+    regions = instance_types()[type_name].regions
+    starter = Starter(
+        name="first",
+        region=regions[0] if regions else "us-east-1",
+        instance_type=type_name,
+        purpose=purpose,
+        capacity=capacity,
+        lustre_gib=lustre_gib,
+    )
+    file.write_text(starter_text(starter))
+    reading = read_cluster(file)
+    faults = {finding.id for finding in reading.findings if finding.severity.value == "error"}
+    has_gpu = instance_types()[type_name].accelerator is not None
+    assert not faults - _ALLOWED or not has_gpu, faults
+
+
+def test_init_writes_what_its_flags_say(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    flags = ["--name", "llama", "--region", "us-east-1", "--type", "p5.48xlarge", "--nodes", "16"]
+    assert main(["init", *flags, "--capacity", "capacity-block", "-o", str(file)]) == 0
+    spec = read_cluster(file).spec
+    assert spec is not None
+    assert spec.name == "llama"
+    assert spec.training.fleets["workers"].nodes == 16
+    assert "change the 3 lines marked CHANGE" in capsys.readouterr().out
+
+
+def test_init_overwrites_nothing_by_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("mine")
+    assert main(["init", "--type", "g6.xlarge", "-o", str(file)]) == 2
+    assert file.read_text() == "mine"
+    assert "--force" in capsys.readouterr().err
+    assert main(["init", "--type", "g6.xlarge", "-o", str(file), "--force"]) == 0
+    assert read_cluster(file).spec is not None
+
+
+def test_init_writes_nothing_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    arguments = ["init", "--type", "g6.xlarge", "--capacity", "capacity-block", "-o", str(file)]
+    assert main(arguments) == 2
+    assert not file.exists()
+    error = capsys.readouterr().err
+    assert "GPU-CAP-003" in error
+    assert f"{file}:" in error
+
+
+def test_init_asks_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(question: str, default: str, **_: object) -> str:
+        asked.append(question)
+        return {"Nodes": "3", "Name of the cluster": "asked"}.get(question, default)
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.prompt", answer)
+    file = tmp_path / "cluster.yaml"
+    assert main(["init", "--type", "g6.xlarge", "-o", str(file)]) == 0
+    spec = read_cluster(file).spec
+    assert spec is not None
+    assert (spec.name, spec.training.fleets["workers"].nodes) == ("asked", 3)
+    assert "Instance type" not in asked
