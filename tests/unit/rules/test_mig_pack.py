@@ -71,7 +71,7 @@ def requests(draw: st.DrawFn) -> tuple[str, str]:
     return TYPES[key], ", ".join(wishes)
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(requests())
 def test_no_packing_needs_fewer_gpus_and_every_layout_is_allowed(request: tuple[str, str]) -> None:
     type_name, text = request
