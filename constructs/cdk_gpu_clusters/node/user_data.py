@@ -26,7 +26,7 @@ SIZE = define_rule(
 SECRET = define_rule(
     "GPU-UD-002",
     "User data holds no secret",
-    source="AWS EC2 user guide, user data: not encrypted; everyone on the instance, and who may describe it, reads it",
+    source="AWS EC2 user guide, instance metadata: user data is not protected by authentication or cryptography",
 )
 
 #: What a secret looks like. The last is a guess by the name, so it only warns; a value that names a secret instead of

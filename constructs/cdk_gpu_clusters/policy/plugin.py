@@ -111,7 +111,7 @@ def _heading(verdict: Verdict) -> tuple[str, str, str]:
 
 
 def _severity(verdict: Verdict) -> Severity:
-    return verdict.rule.severity if verdict.outcome is Outcome.NOT_COMPLIANT else Severity.INFO
+    return verdict.severity if verdict.outcome is Outcome.NOT_COMPLIANT else Severity.INFO
 
 
 def _violation(group: Sequence[Verdict]) -> cdk.PolicyViolation:

@@ -32,6 +32,7 @@ class Fault:
         allowed: The values that would be accepted.
         cause: What is wrong; the rule's cause by default.
         fix: The change to make; the rule's fix by default.
+        severity: How bad it is; the rule's severity by default.
     """
 
     at: Value | Resource
@@ -39,6 +40,7 @@ class Fault:
     allowed: str = ""
     cause: str = ""
     fix: str = ""
+    severity: Severity | None = None
 
 
 Check = Callable[[Resource], Iterator[Fault]]
@@ -90,7 +92,7 @@ class TemplateRule:
             allowed=fault.allowed,
             fix=fault.fix or self.fix,
             path=path_text(fault.at.path),
-            severity=self.severity,
+            severity=fault.severity or self.severity,
         )
 
 
@@ -137,6 +139,11 @@ class Verdict:
     when: str = ""
     acknowledged: bool = False
     asked_in: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """How bad a fault is; of what is undecidable, how bad it would be."""
+        return self.finding.severity if self.finding else self.rule.severity
 
     @property
     def message(self) -> str:

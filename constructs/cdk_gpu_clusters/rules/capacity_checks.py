@@ -50,10 +50,13 @@ FOREIGN_PLACEMENT_GROUP = define_rule(
     source=f"{_ODCR}; eksctl-io/eksctl 7949 (11 of 16 reserved nodes)",
 )
 SPOT_PRICE = define_rule(
-    "GPU-CAP-020", "a spot price limit is above zero", source='EC2 API, "SpotMarketOptions"'
+    "GPU-CAP-020",
+    "a spot price limit is above 0.001 US dollars",
+    source="EC2 API reference, SpotMarketOptions, MaxPrice",
 )
 
 MAX_BLOCK_INSTANCES = 64
+MIN_SPOT_PRICE_USD_PER_HOUR = 0.001
 _BLOCK_END_UTC = (11, 30)
 _RESERVATION_ID = re.compile(r"cr-([0-9a-f]{8}|[0-9a-f]{17})")
 _GROUP_ARN = re.compile(r"arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:\d{12}:group/[\w.-]{1,300}")
@@ -280,12 +283,12 @@ def _check_spot(terms: CapacityTerms, instance_type: InstanceType) -> list[Findi
             )
         )
     price = terms.max_price_usd_per_hour
-    if price is not None and price <= 0:
+    if price is not None and price <= MIN_SPOT_PRICE_USD_PER_HOUR:
         findings.append(
             SPOT_PRICE.finding(
-                cause="a spot price limit must be above zero",
+                cause="EC2 refuses so low a spot price limit",
                 got=str(price),
-                allowed="US dollars per instance-hour above 0",
+                allowed=f"more than {MIN_SPOT_PRICE_USD_PER_HOUR} US dollars per instance-hour",
                 fix="leave the limit out to pay at most the on-demand price",
             )
         )

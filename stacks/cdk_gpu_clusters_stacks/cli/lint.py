@@ -87,5 +87,5 @@ def _status(report: Report, fail_on: str, *, strict: bool) -> int:
     if report.unusable:
         return 2
     failing = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
-    found = any(one.verdict.rule.severity.value in failing for one in report.faults())
+    found = any(one.verdict.severity.value in failing for one in report.faults())
     return 1 if found or (strict and report.undecidable()) else 0

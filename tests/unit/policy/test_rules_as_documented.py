@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.engine import judge
 from cdk_gpu_clusters.policy.registry import every_rule
 from cdk_gpu_clusters.policy.rule import Outcome, Verdict
@@ -312,3 +313,39 @@ def test_a_file_system_of_a_backup_has_the_version_of_the_backup() -> None:
 def test_mounts_hide_each_other(script: str, outcome: Outcome) -> None:
     launch = nodes(InstanceType="g6e.xlarge", UserData={"Fn::Base64": f"#!/bin/sh\n{script}\n"})
     assert outcomes("GPU-MNT-002", Nodes=launch) == {outcome}
+
+
+@pytest.mark.parametrize(
+    ("script", "severity"),
+    [
+        ("export AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE", Severity.ERROR),
+        ("echo '-----BEGIN RSA PRIVATE KEY-----' >key", Severity.ERROR),
+        ("export DB_PASSWORD=hunter2", Severity.WARNING),
+    ],
+)
+def test_a_key_is_worse_than_what_has_the_name_of_a_password(script: str, severity: Severity) -> None:
+    launch = nodes(InstanceType="g6e.xlarge", UserData={"Fn::Base64": f"#!/bin/sh\n{script}\n"})
+    assert [verdict.severity for verdict in verdicts("GPU-UD-002", Nodes=launch)] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [
+        ("eth0", Outcome.NOT_COMPLIANT),
+        ('"=eth0"', Outcome.NOT_COMPLIANT),
+        ("^docker,lo,veth", Outcome.COMPLIANT),
+        ("en", Outcome.COMPLIANT),
+    ],
+)
+def test_nccl_is_not_bound_to_an_interface_that_nodes_do_not_have(value: str, outcome: Outcome) -> None:
+    script = f"#!/bin/sh\nexport NCCL_SOCKET_IFNAME={value}\n"
+    launch = nodes(InstanceType="g6e.xlarge", UserData={"Fn::Base64": script})
+    assert outcomes("GPU-UD-004", Nodes=launch) == {outcome}
+
+
+@pytest.mark.parametrize(
+    ("price", "outcome"), [("0.001", Outcome.NOT_COMPLIANT), ("0.002", Outcome.COMPLIANT)]
+)
+def test_a_spot_price_limit_is_not_too_low(price: str, outcome: Outcome) -> None:
+    market = {"MarketType": "spot", "SpotOptions": {"MaxPrice": price}}
+    assert outcomes("GPU-CAP-020", Nodes=nodes(InstanceType=P5, InstanceMarketOptions=market)) == {outcome}

@@ -17,7 +17,7 @@ def human_text(report: Report) -> str:
 def _faults(report: Report) -> Iterator[str]:
     for one in report.faults():
         verdict = one.verdict
-        yield f"{_where(one)}: {verdict.rule.severity.value}: {verdict.rule.id}: {verdict.message}"
+        yield f"{_where(one)}: {verdict.severity.value}: {verdict.rule.id}: {verdict.message}"
         yield f"    at {path_text(verdict.path)}"
         if verdict.finding and verdict.finding.fix:
             yield f"    fix: {verdict.finding.fix}"
@@ -39,7 +39,7 @@ def _where(one: Said) -> str:
 
 
 def _summary(report: Report) -> str:
-    severities = Counter(one.verdict.rule.severity.value for one in report.faults())
+    severities = Counter(one.verdict.severity.value for one in report.faults())
     parts = [_count(severities[name], name) for name in ("error", "warning", "info") if severities[name]]
     undecidable, accepted = len(report.undecidable()), len(report.accepted())
     parts = parts or ["no faults"]

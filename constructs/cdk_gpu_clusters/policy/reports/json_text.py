@@ -28,7 +28,7 @@ def _shown(one: Said) -> dict[str, Any]:
     verdict, finding = one.verdict, one.verdict.finding
     return {
         "id": verdict.rule.id,
-        "severity": verdict.rule.severity.value,
+        "severity": verdict.severity.value,
         "verdict": verdict.outcome.value,
         "resource": verdict.resource,
         "path": path_text(verdict.path),

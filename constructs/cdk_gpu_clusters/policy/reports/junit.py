@@ -48,7 +48,7 @@ def _add_case(suite: ET.Element, one: Said) -> None:
     )
     if verdict.outcome is Outcome.NOT_COMPLIANT:
         failure = ET.SubElement(
-            case, "failure", type=verdict.rule.severity.value, message=_printable(verdict.message)
+            case, "failure", type=verdict.severity.value, message=_printable(verdict.message)
         )
         failure.text = _printable(f"{place}: fix: {verdict.finding.fix if verdict.finding else ''}")
     else:

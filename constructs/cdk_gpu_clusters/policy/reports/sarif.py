@@ -65,7 +65,7 @@ def _result(one: Said) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": verdict.rule.id,
         "kind": "fail" if decided else "open",
-        "level": _LEVELS[verdict.rule.severity] if decided else "none",
+        "level": _LEVELS[verdict.severity] if decided else "none",
         "message": {"text": f"{verdict.message}{fix}"},
         "locations": [
             {

@@ -27,7 +27,7 @@ RULE = TemplateRule(
     severity=Severity.WARNING,
     cause="a reservation bills whether it is used or not, and one that is forgotten bills for ever",
     fix="set EndDateType to limited and give EndDate, or set it to unlimited",
-    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
+    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-capacityreservation.html",
     on=(RESERVATION,),
     looks_at=(
         "EndDateType",

@@ -1,4 +1,4 @@
-"""A spot price limit is above zero."""
+"""A spot price limit is one that EC2 takes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=SPOT_PRICE,
     severity=Severity.ERROR,
-    cause="EC2 refuses a spot price limit that is not above zero",
+    cause="EC2 refuses a spot price limit of 0.001 US dollars or less",
     fix="leave the limit out to pay at most the on-demand price",
     url="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SpotMarketOptions.html",
     on=LAUNCHES,

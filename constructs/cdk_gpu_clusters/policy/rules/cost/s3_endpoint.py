@@ -13,7 +13,7 @@ from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 S3_ENDPOINT = define_rule(
     "GPU-COST-003",
     "a network with a NAT gateway has a gateway endpoint for S3",
-    source='Amazon VPC user guide, "Pricing for NAT gateways": traffic with S3 through a gateway endpoint is free',
+    source='Amazon VPC user guide, "Pricing for NAT gateways": gateway endpoints reduce what they process',
 )
 
 

@@ -9,22 +9,23 @@ from cdk_gpu_clusters.node.user_data import SECRET, check_secrets
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, accelerated_launch
 from cdk_gpu_clusters.policy.lookups.user_data import user_data_of
-from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, faults_of
+from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
     data = user_data_of(accelerated_launch(resource))
     if data is None:
         raise NotApplicable
-    yield from faults_of(SECRET, check_secrets(data.text), data.value)
+    for finding in check_secrets(data.text):  # a key is one for sure, a password is a guess by the name
+        yield Fault(at=data.value, got=finding.got, cause=finding.cause, severity=finding.severity)
 
 
 RULE = TemplateRule(
     rule=SECRET,
     severity=Severity.WARNING,
-    cause="user data is readable by everyone on the node, and by all who may describe it",
+    cause="everyone on the node reads user data, and all who may describe it; access keys and private keys are errors",
     fix="keep it in Secrets Manager or Parameter Store, and fetch it on the node with the instance role",
-    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html",
     on=LAUNCHES,
     looks_at=("LaunchTemplateData/UserData",),
     check=_check,

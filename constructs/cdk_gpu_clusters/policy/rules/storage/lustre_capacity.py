@@ -21,7 +21,7 @@ RULE = TemplateRule(
     severity=Severity.ERROR,
     cause="FSx refuses the size",
     fix="use 1200 GiB, 2400 GiB or a multiple of 2400 GiB",
-    url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-storage-capacity.html",
+    url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html",
     on=(FILE_SYSTEM,),
     looks_at=(
         "StorageCapacity",
