@@ -88,7 +88,7 @@ def _sources(facts: Row, tables: Row) -> tuple[str, ...]:
 def _accelerator(row: Row | None, facts: Row) -> Accelerator | None:
     if row is None:
         return None
-    mig_profile_key = facts.get("mig_profile_key")
+    mig_profile_key, nvlink = facts.get("mig_profile_key"), facts.get("nvlink_gbytes_per_s_per_gpu")
     return Accelerator(
         kind=AcceleratorKind(row["kind"]),
         manufacturer=row["manufacturer"],
@@ -103,7 +103,8 @@ def _accelerator(row: Row | None, facts: Row) -> Accelerator | None:
         cuda_compute_capability=facts.get("cuda_compute_capability"),
         mig_capable=mig_profile_key is not None,
         mig_profile_key=mig_profile_key,
-        nvlink_gbytes_per_s_per_gpu=facts.get("nvlink_gbytes_per_s_per_gpu"),
+        nvlink_gbytes_per_s_per_gpu=nvlink,
+        nvswitch=facts.get("nvswitch", False if nvlink == 0 else None),
         neuron_cores_each=row.get("neuron_cores_each"),
     )
 

@@ -130,6 +130,7 @@ class Accelerator:
         mig_capable: Whether the GPU can be split with MIG on this type.
         mig_profile_key: Key of its MIG profile table, or None.
         nvlink_gbytes_per_s_per_gpu: GB/s, both directions summed; 0 without NVLink; None for Neuron.
+        nvswitch: Whether NVSwitches join the GPUs of a node; False without NVLink; None where no source says.
         neuron_cores_each: NeuronCores per device, or None for GPUs.
     """
 
@@ -147,6 +148,7 @@ class Accelerator:
     mig_capable: bool
     mig_profile_key: str | None
     nvlink_gbytes_per_s_per_gpu: float | None
+    nvswitch: bool | None
     neuron_cores_each: int | None
 
 

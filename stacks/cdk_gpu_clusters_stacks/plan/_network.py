@@ -115,9 +115,8 @@ def _new_subnets(
         where = zone if named else None
         yield made(f"control {zone}", "control", where, plan.control[zone], uses if endpoints else [])
     for zone in zones:
-        uses = _service_uses(views, len(zones))
-        where = zone if named else None
-        yield made(_balancer_key(zone), "load-balancer", where, plan.load_balancer[zone], uses)
+        where, services = zone if named else None, _service_uses(views, len(zones))
+        yield made(_balancer_key(zone), "load-balancer", where, plan.load_balancer[zone], services)
     if network.egress == "nat":
         found = read_zone(own_zone)
         where = None if found is not None and found.is_local else own_zone

@@ -65,9 +65,8 @@ def _accelerator(record: InstanceType, accelerator: Accelerator, nodes: int) -> 
             if accelerator.neuron_cores_each is None
             else "Neuron devices have no NVLink"
         )
-    nvswitch = False if accelerator.nvlink_gbytes_per_s_per_gpu == 0 else None
-    if nvswitch is None:
-        unknown["nvswitch"] = "the catalogue does not say what joins the devices of a node"
+    if accelerator.nvswitch is None:
+        unknown["nvswitch"] = f"no source says what joins the devices of {record.name}"
     return AcceleratorPlan(
         kind=accelerator.kind.value,
         name=accelerator.marketing_name or accelerator.name,
@@ -76,7 +75,7 @@ def _accelerator(record: InstanceType, accelerator: Accelerator, nodes: int) -> 
         memory_gib_each=accelerator.memory_mib_for_sizing / _MIB_PER_GIB,
         neuron_cores_each=accelerator.neuron_cores_each,
         nvlink_gbytes_per_s=accelerator.nvlink_gbytes_per_s_per_gpu,
-        nvswitch=nvswitch,
+        nvswitch=accelerator.nvswitch,
         ultraserver=None if server is None else server.name,
         unknown=unknown,
     )

@@ -99,7 +99,7 @@ def _reader(view: FleetView, point: str, store: StoreSpec) -> ReaderPlan:
     )
     fleet = None if rate.mb_per_s is None else rate.mb_per_s * nodes
     given = None if sizing is None else float(sizing.throughput_mb_per_s)
-    unknown = {}
+    unknown: dict[str, str] = {}
     if rate.mb_per_s is None:
         unknown |= dict.fromkeys(("node_mb_per_s", "fleet_mb_per_s", "limited_by"), rate.basis)
     if given is None:
