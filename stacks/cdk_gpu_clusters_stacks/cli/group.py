@@ -21,6 +21,7 @@ COMMANDS = {
     "lint": "Look at CloudFormation templates with the GPU rules.",
     "mig": "List MIG profiles; pack MIG instances onto the fewest GPUs.",
     "pin-image": "Pin the image behind an SSM parameter.",
+    "plan": "Show what a cluster file makes and costs, before it is made.",
     "schema": "Print the JSON Schema of the cluster file.",
 }
 

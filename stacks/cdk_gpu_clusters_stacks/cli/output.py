@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -33,6 +34,26 @@ def write(text: str, *, stderr: bool = False) -> None:
     encoding = getattr(stream, "encoding", None) or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()
+
+
+def text_width() -> int:
+    """Width of running text: that of the terminal within limits, and always the same elsewhere."""
+    if not sys.stdout.isatty():
+        return _USUAL_WIDTH
+    return min(max(get_terminal_size((_USUAL_WIDTH, 0)).columns, _LEAST_WIDTH), PLAIN_WIDTH)
+
+
+def write_headed(text: str) -> None:
+    """Print a text whose lines without indentation are headings: bold on a terminal, as they are elsewhere."""
+    if not sys.stdout.isatty():
+        write(text)
+        return
+    from rich.text import Text
+
+    out = console()
+    for line in text.splitlines():
+        heading = bool(line) and not line.startswith(" ")
+        out.print(Text(line, style="bold" if heading else ""), soft_wrap=True)
 
 
 def write_json(data: object) -> None:
