@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: `--json`, the same in every sub-command.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 _NEVER_FOLDED = 10_000
+#: Width of running text, in characters: more is hard to read, less breaks names.
+_LEAST_WIDTH, _USUAL_WIDTH, _MOST_WIDTH = 80, 110, 120
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -40,7 +42,7 @@ def text_width() -> int:
     """Width of running text: that of the terminal within limits, and always the same elsewhere."""
     if not sys.stdout.isatty():
         return _USUAL_WIDTH
-    return min(max(get_terminal_size((_USUAL_WIDTH, 0)).columns, _LEAST_WIDTH), PLAIN_WIDTH)
+    return min(max(get_terminal_size((_USUAL_WIDTH, 0)).columns, _LEAST_WIDTH), _MOST_WIDTH)
 
 
 def write_headed(text: str) -> None:

@@ -85,7 +85,8 @@ def _of(network: NodeNetwork, name: str, planned: float | None, most_name: str, 
 
 def _disks(node: NodePlan) -> str:
     root, local = node.root_volume, node.local_disks
-    text = f"root gp3 of {number(root.size_gib)} GiB, {number(root.iops)} IOPS, {number(root.throughput_mib_per_s)} MiB/s"
+    speed = f"{number(root.iops)} IOPS, {number(root.throughput_mib_per_s)} MiB/s"
+    text = f"root gp3 of {number(root.size_gib)} GiB, {speed}"
     if local is None:
         return f"{text}; no local disks"
     where = f"at {local.mount_point}" if local.mount_point else "left alone"
