@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import Egress
+    from cdk_gpu_clusters.node.kubernetes_node import kubectl_part, node_health_rights
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.node_config import EksCluster, NodeConfig
     from cdk_gpu_clusters.node.node_file import NodeFile
@@ -112,6 +113,8 @@ else:
         "UserPart": "node.settings",
         "WatchMode": "node.node_watch",
         "checkpoint_environment": "node.storage",
+        "kubectl_part": "node.kubernetes_node",
+        "node_health_rights": "node.kubernetes_node",
     }
 
     def __getattr__(name: str) -> object:
@@ -179,4 +182,6 @@ __all__ = [
     "WatchMode",
     "__version__",
     "checkpoint_environment",
+    "kubectl_part",
+    "node_health_rights",
 ]

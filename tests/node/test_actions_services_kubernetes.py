@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cdk_gpu_clusters import node_health_rights
 from services.account import Account
 from services.kernel import unused_instance_id
 from services.kubernetes import ADMIN, Kubernetes
@@ -97,7 +98,7 @@ def test_cordon_of_an_operator_is_left_alone(
 def test_kubelets_identity_that_may_read_all_nodes_cordons_its_own_without_a_taint(
     account: Account, cluster: Kubernetes, watching: Watching
 ) -> None:
-    cluster.readers.add(KUBELET)
+    cluster.grant(node_health_rights(), KUBELET)
     node = watching.begin(KUBELET)
     failed = node.fail()
     node.within_deadline(failed, lambda: cluster.is_cordoned(MINE))
@@ -106,15 +107,43 @@ def test_kubelets_identity_that_may_read_all_nodes_cordons_its_own_without_a_tai
     expect_evidence(account, node)
 
 
-def test_kubelets_identity_that_may_not_read_other_nodes_says_so_and_cordons_nothing(
+def test_kubelets_own_identity_is_enough_to_cordon_its_node(
+    account: Account, cluster: Kubernetes, watching: Watching
+) -> None:
+    """Since Kubernetes 1.32 it reads no other node: the log group of the nodes counts how many are gone."""
+    node = watching.begin(KUBELET, GPU_LOG_GROUP=account.log_group("eks"))
+    failed = node.fail()
+    node.within_deadline(failed, lambda: cluster.is_cordoned(MINE))
+    assert cluster.condition(MINE, "GpuHealthy")["status"] == "False"
+    assert cluster.taints(MINE) == []
+    assert not cluster.is_cordoned(OTHER)
+    expect_evidence(account, node)
+
+
+def test_kubelets_that_see_no_other_node_are_held_back_by_the_places_of_the_log_group(
+    account: Account, cluster: Kubernetes, watching: Watching
+) -> None:
+    settings = {"GPU_LOG_GROUP": account.log_group("eks-limit"), "GPU_WATCH_ACTIONS_PER_HOUR": "1"}
+    first = watching.begin(KUBELET, **settings)
+    first.fail()
+    assert [outcome for outcome, _ in first.acted()] == ["ok"]
+    second = watching.begin(f"system:node:{OTHER}", OTHER, **settings)
+    second.fail()
+    [(outcome, reason)] = second.acted()
+    assert outcome == "held"
+    assert "as many are on their way out" in reason
+    assert not cluster.is_cordoned(OTHER)
+
+
+def test_kubelets_identity_without_rights_or_a_log_group_says_so_and_cordons_nothing(
     cluster: Kubernetes, watching: Watching
 ) -> None:
-    """Without them nobody knows how many are gone."""
+    """Without either nobody knows how many are gone."""
     node = watching.begin(KUBELET)
     node.fail()
     [(outcome, reason)] = node.acted()
     assert outcome == "failed"
-    assert "cannot read all nodes, only its own Node object" in reason
+    assert "this identity may read no other node, and no log group counts them" in reason
     assert cluster.changes() == []
 
 

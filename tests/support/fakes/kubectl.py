@@ -1,7 +1,7 @@
 """A `kubectl` for the few things that a node asks of it, on a file of nodes; the real one is met by booted nodes.
 
 The file holds `nodes`, as `kubectl get nodes --output=json` has them, and `refused`: part of a command line -> what the
-API server says to it. Every command line is added to `asked`.
+API server says to it. The identity is that of the first node's kubelet. Every command line is added to `asked`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ def main(state: str, arguments: list[str]) -> int:
 
 
 def _get(nodes: list[Any], arguments: list[str]) -> None:
+    if arguments[0] == "node":
+        json.dump(_named(nodes, arguments[1]), sys.stdout)
+        return
     wanted = dict(
         pair.split("=", 1) for word in arguments if word.startswith("--selector=") for pair in [word[11:]]
     )
@@ -65,11 +68,18 @@ def _cordon(nodes: list[Any], arguments: list[str]) -> None:
     _named(nodes, arguments[0])["spec"]["unschedulable"] = True
 
 
+def _who_am_i(nodes: list[Any], arguments: list[str]) -> None:
+    assert arguments[0] == "whoami"
+    json.dump(
+        {"status": {"userInfo": {"username": f"system:node:{nodes[0]['metadata']['name']}"}}}, sys.stdout
+    )
+
+
 def _named(nodes: list[Any], name: str) -> Any:
     return next(node for node in nodes if node["metadata"]["name"] == name)
 
 
-COMMANDS = {"get": _get, "patch": _patch, "taint": _taint, "cordon": _cordon}
+COMMANDS = {"get": _get, "patch": _patch, "taint": _taint, "cordon": _cordon, "auth": _who_am_i}
 
 
 def install(tools: Path, state: Path, nodes: list[dict[str, Any]]) -> None:

@@ -37,6 +37,11 @@ class Account:
         self.emulator.client("logs").create_log_group(logGroupName=stack_name)
         return Group(self.emulator, stack_name)
 
+    def log_group(self, name: str) -> str:
+        """Make a log group, for nodes that are in no Auto Scaling group of this account; gives its name."""
+        self.emulator.client("logs").create_log_group(logGroupName=name)
+        return name
+
     def bundles(self, instance_id: str) -> list[dict[str, str]]:
         """The evidence of a node, each bundle as its files and their texts."""
         s3 = self.emulator.client("s3")

@@ -25,6 +25,8 @@ Json = dict[str, Any]
 ADMIN = "admin"
 _KUBELET = "system:node:"
 _NODE = re.compile(r"/api/v1/nodes/([^/]+)(/status)?")
+# Open to everyone who is known, by the role system:basic-user.
+_WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 #: Lists whose entries are merged by a field; others are replaced.
 _MERGE_KEYS = {"conditions": "type", "addresses": "type"}
 _RESOURCES = [
@@ -110,6 +112,22 @@ class Kubernetes:
             "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]},
         }
 
+    def grant(self, rights: list[Json], user: str) -> None:
+        """Apply a role and its binding, as far as they let a user of the group read all nodes."""
+        role, binding = rights
+        assert binding["roleRef"] == {
+            **binding["roleRef"],
+            "kind": "ClusterRole",
+            "name": role["metadata"]["name"],
+        }
+        [subject] = binding["subjects"]
+        in_group = (subject["name"] == "system:nodes") == user.startswith(_KUBELET)
+        reads = any(
+            "nodes" in rule["resources"] and {"get", "list"} <= set(rule["verbs"]) for rule in role["rules"]
+        )
+        if in_group and reads:
+            self.readers.add(user)
+
     def kubeconfig(self, user: str) -> Path:
         """The configuration of a user; a kubelet's is `system:node:` and the name of its node."""
         cluster = {
@@ -151,6 +169,9 @@ class Kubernetes:
         """
         if request.path in _DISCOVERY:
             return _DISCOVERY[request.path]
+        if request.path == _WHO_AM_I:
+            kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+            return {**kind, "status": {"userInfo": {"username": request.user}}}
         match = _NODE.fullmatch(request.path)
         name = match[1] if match else ""
         if not match and request.path != "/api/v1/nodes":
@@ -243,15 +264,21 @@ class _Call(BaseHTTPRequestHandler):
         self._do()
 
     def do_PATCH(self) -> None:
+        self._do(json.loads(self._body()))
+
+    def do_POST(self) -> None:
+        self._body()  # a question in protobuf
         self._do()
 
-    def _do(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def _do(self, body: Json | None = None) -> None:
         user = self.headers.get("Authorization", "").removeprefix("Bearer ")
         request = Request(user, self.command, self.path.partition("?")[0])
         with self.cluster.lock:
             try:
-                code, answer = 200, self.cluster.answer(request, json.loads(body or b"{}"))
+                code, answer = 200, self.cluster.answer(request, body or {})
             except Refusal as refusal:
                 code = refusal.code
                 answer = {

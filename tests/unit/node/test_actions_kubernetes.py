@@ -150,10 +150,47 @@ def test_other_refusals_leave_the_node_in_service_to_be_tried_again(cluster: Clu
     assert len(cluster.node("mine")["spec"]["taints"]) == 1
 
 
-def test_identity_that_lists_no_nodes_counts_nothing(cluster: Cluster) -> None:
-    cluster.change(refused={"get nodes": "nodes is forbidden: can only read its own Node"})
-    with pytest.raises(ActionError, match="can only read its own Node"):
+OWN_ONLY = "nodes is forbidden: node 'mine' cannot read all nodes, only its own Node object"
+
+
+def test_kubelet_that_reads_its_own_node_only_cordons_it(cluster: Cluster) -> None:
+    cluster.change(refused={"get nodes": OWN_ONLY})
+    kubernetes = cluster.kubernetes(log_group="/nodes")
+    assert kubernetes.why_out() == ""
+    assert kubernetes.taken_out() == set()
+    kubernetes.take_out(Severity.REPLACE, "Xid 79")
+    assert kubernetes.why_out() == "node mine is cordoned"
+    assert "unschedulable" not in cluster.node("other")["spec"]
+
+
+def test_kubelet_that_nobody_counts_takes_nothing_out(cluster: Cluster) -> None:
+    cluster.change(refused={"get nodes": OWN_ONLY})
+    with pytest.raises(ActionError, match="may read no other node, and no log group counts them"):
         cluster.kubernetes().taken_out()
+
+
+def test_kubelet_of_another_node_changes_nothing(cluster: Cluster) -> None:
+    nodes = cluster.read()["nodes"]
+    cluster.change(refused={"get nodes": OWN_ONLY}, nodes=[nodes[1], nodes[0]])
+    with pytest.raises(ActionError, match=f"none of 1 nodes is {INSTANCE}"):
+        cluster.kubernetes(log_group="/nodes").take_out(Severity.REPLACE, "Xid 79")
+
+
+@pytest.mark.parametrize("user", ["admin", ""])
+def test_identity_that_is_no_kubelet_and_reads_no_nodes_is_an_error(cluster: Cluster, user: str) -> None:
+    answer = json.dumps({"status": {"userInfo": {"username": user}}})
+    cluster.watched.tool(
+        "kubectl",
+        f"#!/bin/sh\ncase $* in *whoami*) echo '{answer}';; *) echo \"{OWN_ONLY}\" >&2; exit 1;; esac\n",
+    )
+    with pytest.raises(ActionError, match="may read no nodes"):
+        cluster.kubernetes().why_out()
+
+
+def test_identity_that_lists_no_nodes_counts_nothing(cluster: Cluster) -> None:
+    cluster.change(refused={"get nodes": "nodes is forbidden: User cannot list resource"})
+    with pytest.raises(ActionError, match="cannot list resource"):
+        cluster.kubernetes(log_group="/nodes").taken_out()
 
 
 def test_node_that_is_not_in_the_list_is_an_error_and_no_other_node_is_touched(cluster: Cluster) -> None:

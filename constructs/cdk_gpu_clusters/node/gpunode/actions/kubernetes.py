@@ -3,15 +3,17 @@
 The pods that run stay; who evicts them is the cluster's business. What an operator did stays: a node that is cordoned
 already is left alone.
 
-The identity needs `get`, `list` and `patch` on nodes and `patch` on their status. A kubelet's own identity may not
-set taints (NodeRestriction), and lists no other nodes since Kubernetes 1.32: give another one by GPU_KUBECONFIG.
+A kubelet's own identity is enough: it may change its own node, beside its taints, and says who it is. Since Kubernetes
+1.32 it reads no other node: then the places in the fleet's log group alone count the others. An identity of another
+group, by GPU_KUBECONFIG, needs `get`, `list` and `patch` on nodes and `patch` on their status.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
 
@@ -24,6 +26,9 @@ CONDITION = "GpuHealthy"
 TAINT = "gpu-cluster/unhealthy"
 ENDING_TAINT = "gpu-cluster/ending"
 
+_KUBELET = "system:node:"
+# What the node authorizer says to a kubelet since Kubernetes 1.32.
+_OWN_ONLY = "only its own Node object"
 _KUBELET_CONFIG = "/var/lib/kubelet/kubeconfig"
 _REQUEST_SECONDS = 10
 _TIMEOUT_SECONDS = 15
@@ -39,21 +44,25 @@ class Kubernetes:
 
     def why_out(self) -> str:
         """A cordon, or a node that is being deleted."""
-        mine = self._mine(self._nodes())
+        mine = self._mine()
         name = mine["metadata"]["name"]
         if mine["metadata"].get("deletionTimestamp"):
             return f"node {name} is being deleted"
         return f"node {name} is cordoned" if mine.get("spec", {}).get("unschedulable") else ""
 
     def taken_out(self) -> set[str]:
-        """Nodes whose condition turned bad within the hour."""
+        """Nodes whose condition turned bad within the hour; none where only the places of the fleet count them."""
         nodes = self._nodes()
-        name = self._mine(nodes)["metadata"]["name"]
+        if nodes is None:
+            if self._node.settings.text("log_group"):
+                return set()
+            raise ActionError("this identity may read no other node, and no log group counts them")
+        name = self._mine_of(nodes)["metadata"]["name"]
         return {node["metadata"]["name"] for node in nodes if _turned_bad(node)} - {name}
 
     def take_out(self, severity: Severity, reason: str) -> None:
         """Say why, then keep pods away; the cordon comes last, since it is what `why_out` goes by."""
-        name = self._mine(self._nodes())["metadata"]["name"]
+        name = self._mine()["metadata"]["name"]
         word = severity.name.lower()
         condition = {
             "type": CONDITION,
@@ -69,13 +78,13 @@ class Kubernetes:
 
     def keep_new_work_away(self, reason: str) -> None:
         """Taint and cordon the node."""
-        name = self._mine(self._nodes())["metadata"]["name"]
+        name = self._mine()["metadata"]["name"]
         self._taint(name, f"{ENDING_TAINT}={reason.split(maxsplit=1)[0]}:NoSchedule")
         self._kubectl("cordon", name)
 
     def end_work(self) -> str:
         """Evict the pods by a taint `NoExecute`: they get SIGTERM and their grace period, and no budget holds them."""
-        name = self._mine(self._nodes())["metadata"]["name"]
+        name = self._mine()["metadata"]["name"]
         self._kubectl("taint", "node", name, f"{ENDING_TAINT}=now:NoExecute", "--overwrite")
         return f"tainted {name}: its pods are evicted"
 
@@ -87,22 +96,39 @@ class Kubernetes:
             if "modify taints" not in str(fault):
                 raise
 
-    def _nodes(self) -> list[dict[str, Any]]:
+    def _nodes(self) -> list[dict[str, Any]] | None:
+        """All nodes; None for an identity that may read its own one only."""
         options = (f"--selector={self._selector}",) if self._selector else ()
-        text = self._kubectl("get", "nodes", "--output=json", *options)
         try:
-            items = json.loads(text)["items"]
-            return [item for item in items if item["metadata"]["name"]]
-        except (ValueError, KeyError, TypeError) as fault:
-            raise ActionError(f"kubectl lists no nodes: {text[:200]}") from fault
+            text = self._kubectl("get", "nodes", "--output=json", *options)
+        except ActionError as fault:
+            if _OWN_ONLY in str(fault):
+                return None
+            raise
+        with _answer(text):
+            return [item for item in json.loads(text)["items"] if item["metadata"]["name"]]
 
-    def _mine(self, nodes: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    def _mine(self) -> dict[str, Any]:
         """This node, by the instance that the cloud provider knows it for; never another one."""
-        nodes = list(nodes)
+        nodes = self._nodes()
+        return self._mine_of([self._of_kubelet()] if nodes is None else nodes)
+
+    def _mine_of(self, nodes: list[dict[str, Any]]) -> dict[str, Any]:
         for node in nodes:
             if str(node.get("spec", {}).get("providerID")).endswith(f"/{self._node.instance_id}"):
                 return node
         raise ActionError(f"none of {len(nodes)} nodes is {self._node.instance_id}")
+
+    def _of_kubelet(self) -> dict[str, Any]:
+        """The node whose kubelet this identity is."""
+        text = self._kubectl("auth", "whoami", "--output=json")
+        with _answer(text):
+            user = str(json.loads(text)["status"]["userInfo"]["username"])
+        if not user.startswith(_KUBELET):
+            raise ActionError(f"{user} may read no nodes")
+        text = self._kubectl("get", "node", user[len(_KUBELET) :], "--output=json")
+        with _answer(text):
+            return dict(json.loads(text))
 
     def _kubectl(self, *arguments: str) -> str:
         outcome = run(
@@ -115,6 +141,15 @@ class Kubernetes:
         if not outcome.ok:
             raise ActionError(f"kubectl {arguments[0]}: {outcome.words}")
         return outcome.output
+
+
+@contextmanager
+def _answer(text: str) -> Iterator[None]:
+    """Reads what kubectl said; anything else than expected is a fault with these words."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError) as fault:
+        raise ActionError(f"kubectl says something else: {text[:200]}") from fault
 
 
 def _turned_bad(node: Mapping[str, Any]) -> bool:

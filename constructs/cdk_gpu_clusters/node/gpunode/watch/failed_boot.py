@@ -18,7 +18,7 @@ from .symptom import Symptom
 def look_at_boot() -> list[Symptom]:
     """A reboot that the node did not get through: it does no work, however healthy its status checks are."""
     result = _failed()
-    if not result or result.get("first_boot"):
+    if result.get("first_boot") is not False:
         return []
     return [Symptom("boot", Severity.REPLACE, f"it did not get through its reboot: {result.get('reason')}")]
 
