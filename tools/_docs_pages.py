@@ -28,6 +28,7 @@ NAVIGATION: Sections = {
         "docs/metrics.md",
         "docs/topology.md",
         "docs/template-rules.md",
+        "docs/known-traps.md",
         "docs/testing.md",
         "docs/emulator.md",
         "docs/*.md",

@@ -198,4 +198,5 @@ MUTATIONS = (
     on_file_system("GPU-DRA-021", put("LustreConfiguration.ImportPath", "s3://corpus/tokens")),
     RuleMutation(rule="GPU-MNT-002", template=SERVING, change_template=mounted_inside),
     RuleMutation(rule="GPU-MNT-010", template=SERVING, change_template=mounted_once),
+    RuleMutation(rule="GPU-MNT-011", template=SERVING, example=True),
 )

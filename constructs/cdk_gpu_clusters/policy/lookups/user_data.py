@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from dataclasses import dataclass
 
 from cdk_gpu_clusters.policy.lookups.launches import Launch
 from cdk_gpu_clusters.policy.value import Value
 
 _GZIP = b"\x1f\x8b"
+_FSTAB = re.compile(r"\S+\s+/\S+\s+lustre\s+(\S+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,11 @@ def user_data_of(launch: Launch) -> UserData | None:
         value.text()  # says why
         raise value.undecidable("a text belongs here")
     return UserData(value, _decoded(value, text) if value.is_known else text, value.is_known)
+
+
+def lustre_lines_of_fstab(user_data: UserData) -> list[str]:
+    """The mount options of each line for /etc/fstab that mounts Lustre."""
+    return _FSTAB.findall(user_data.text)
 
 
 def _decoded(value: Value, text: str) -> str:

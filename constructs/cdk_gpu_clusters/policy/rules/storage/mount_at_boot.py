@@ -9,7 +9,7 @@ from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.file_systems import mounted_by
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.policy.lookups.user_data import user_data_of
+from cdk_gpu_clusters.policy.lookups.user_data import lustre_lines_of_fstab, user_data_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 AT_BOOT = define_rule(
@@ -22,7 +22,6 @@ _MOUNT = re.compile(r"\bmount\b[^\n]*\blustre\b")
 _LATER = re.compile(
     r"lustre.*/etc/fstab|\.mount\b|/etc/systemd/|bootcmd:|boothook|scripts-user, *always|mounts:"
 )
-_FSTAB = re.compile(r"\S+\s+/\S+\s+lustre\s+(?P<options>\S+)")
 _NETWORK = ("_netdev", "x-systemd.requires", "x-systemd.after")
 
 
@@ -34,15 +33,16 @@ def _check(resource: Resource) -> Iterator[Fault]:
     once = _MOUNT.search(user_data.text)
     if not once and not mounted_by(launch):
         raise NotApplicable
-    if once and not (_LATER.search(user_data.text) or _FSTAB.search(user_data.text)):
+    lines = lustre_lines_of_fstab(user_data)
+    if once and not (lines or _LATER.search(user_data.text)):
         yield Fault(
             at=user_data.value, got=once[0].strip(), allowed="a line of /etc/fstab, or a systemd unit"
         )
-    for line in _FSTAB.finditer(user_data.text):
-        if not any(option in line["options"] for option in _NETWORK):
+    for options in lines:
+        if not any(option in options for option in _NETWORK):
             yield Fault(
                 at=user_data.value,
-                got=f"a line of /etc/fstab with {line['options']}",
+                got=f"a line of /etc/fstab with {options}",
                 allowed="_netdev among its options",
                 cause="the mount is tried before the network is up, and the boot may stop there",
             )
