@@ -39,6 +39,7 @@ AREAS = {
     "LUS": "FSx for Lustre",
     "MIG": "GPUs split with MIG",
     "MODEL": "Models",
+    "OFFER": "Capacity on offer",
     "MNT": "Mounts on the nodes",
     "NET": "Networks, zones and endpoints",
     "PCS": "AWS PCS",

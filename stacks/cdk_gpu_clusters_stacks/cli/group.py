@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 #: Sub-commands and what each does. Its module has the same name, with `_` for `-`, and an `app`.
 COMMANDS = {
     "advise": "Say how much memory a model takes, and which nodes hold it.",
+    "capacity": "Search, wait for and buy Capacity Blocks.",
     "catalogue": "List, filter and compare instance types.",
     "init": "Write a first cluster file, from flags or questions.",
     "lint": "Look at CloudFormation templates with the GPU rules.",

@@ -1,0 +1,247 @@
+"""`gpu-clusters capacity`: what EC2 offers now, waiting for it, and buying it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdk_gpu_clusters.catalogue.lookup import instance_type
+from cdk_gpu_clusters.errors import raise_for
+from cdk_gpu_clusters.rules.block_request import check_block_request, hours_of
+from cdk_gpu_clusters_stacks.offers.model import BlockOffer, Market, Wish
+
+from . import output
+from .group import new_app
+from .market_text import write_blocks, write_market
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters_stacks.offers.clients import Ec2Clients
+
+_SEARCH = "--type p5.48xlarge --count 16 --duration 14d"
+
+app = new_app(
+    help="Capacity on offer: search, wait for and buy Capacity Blocks. Needs AWS credentials.\n\n"
+    f"Examples: gpu-clusters capacity search {_SEARCH} --regions us-east-1,us-west-2; "
+    f"gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1",
+)
+_Type = Annotated[str, typer.Option("--type", help="Instance type.")]
+_Count = Annotated[int, typer.Option("--count", min=1, help="Number of instances.")]
+_Duration = Annotated[str, typer.Option("--duration", metavar="DURATION", help="Such as 14d, 4w or 24h.")]
+_Regions = Annotated[
+    str | None,
+    typer.Option(
+        "--regions", help="With commas between. Default: all that the catalogue knows for the type."
+    ),
+]
+_Start = Annotated[datetime | None, typer.Option("--starts-after", help="Earliest start of a block, in UTC.")]
+_End = Annotated[datetime | None, typer.Option("--ends-before", help="Latest end of a block, in UTC.")]
+_Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
+
+
+@app.command(epilog=f"Example: gpu-clusters capacity search {_SEARCH}")
+def search(
+    type_name: _Type,
+    count: _Count,
+    duration: _Duration,
+    regions: _Regions = None,
+    starts_after: _Start = None,
+    ends_before: _End = None,
+    profile: _Profile = None,
+    as_json: output.Json = False,
+) -> None:
+    """Show Capacity Blocks, on-demand zones and spot prices of many Regions side by side."""
+    wish = _wish(type_name, count, duration, starts_after, ends_before)
+    market = _market(wish, _regions(wish, regions), _clients(profile))
+    if as_json:
+        output.write_json(output.as_json(market))
+    else:
+        write_market(market)
+    output.leave(0 if market.blocks or market.zones else 1)
+
+
+@app.command(epilog=f"Example: gpu-clusters capacity watch {_SEARCH} --max-price 240000 --hours 48")
+def watch(
+    type_name: _Type,
+    count: _Count,
+    duration: _Duration,
+    regions: _Regions = None,
+    starts_after: _Start = None,
+    ends_before: _End = None,
+    max_price: Annotated[
+        str | None, typer.Option(metavar="PRICE", help="Wait for a block that costs at most so much.")
+    ] = None,
+    hours: Annotated[float, typer.Option(help="Give up after so many hours.")] = 24,
+    profile: _Profile = None,
+    as_json: output.Json = False,
+) -> None:
+    """Ask again and again, at longer and longer intervals, until a Capacity Block is on offer."""
+    from cdk_gpu_clusters_stacks.offers.watch import watch_blocks
+
+    wish = _wish(type_name, count, duration, starts_after, ends_before)
+    limit = None if max_price is None else _price(max_price)
+    asked, clients = _regions(wish, regions), _clients(profile)
+
+    def look() -> Market:
+        return _market(wish, asked, clients)
+
+    def tell(seconds: float) -> None:
+        output.write(f"no block yet; asking again in {round(seconds)} s\n", stderr=True)
+
+    found = watch_blocks(look, most_seconds=hours * 3600, max_price=limit, sleep=time.sleep, on_wait=tell)
+    if as_json:
+        output.write_json([output.as_json(one) for one in found])
+    elif found:
+        write_blocks(found)
+    if not found:
+        output.write(f"no block in {hours:g} hours\n", stderr=True)
+        output.leave(1)
+
+
+@app.command(
+    epilog=f"Example: gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1. "
+    "The whole price is charged at once, and a block cannot be cancelled."
+)
+def buy(
+    offering: Annotated[str, typer.Argument(help="Id of the offering, as `search` shows it.")],
+    type_name: _Type,
+    count: _Count,
+    duration: _Duration,
+    regions: Annotated[str, typer.Option("--regions", help="The Region of the offering.")],
+    starts_after: _Start = None,
+    ends_before: _End = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needs --max-price.")] = False,
+    max_price: Annotated[
+        str | None, typer.Option(metavar="PRICE", help="Buy nothing that costs more.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name tag of the reservation.")] = None,
+    profile: _Profile = None,
+) -> None:
+    """Buy a Capacity Block, after its price was typed once more. No deployment ever does this."""
+    from cdk_gpu_clusters_stacks.offers.buy import buy_block, cluster_file_lines
+    from cdk_gpu_clusters_stacks.offers.search import blocks_in
+
+    limit = None if max_price is None else _price(max_price)
+    if yes and limit is None:
+        output.refuse("capacity buy: --yes needs --max-price")
+    wish = _wish(type_name, count, duration, starts_after, ends_before)
+    (region, *more) = _regions(wish, regions)
+    if more:
+        output.refuse("capacity buy: give the one Region of the offering")
+    clients = _clients(profile)
+    with _refusals():
+        blocks, problems = blocks_in(wish, region, clients)
+    offer = next((one for one in blocks if one.id == offering), None)
+    if offer is None:
+        reasons = "; ".join(one.reason for one in problems) or "search again: offerings change"
+        output.write(f"{offering} is not on offer in {region}: {reasons}\n", stderr=True)
+        output.leave(1)
+    write_blocks([offer])
+    if limit is not None and offer.price > limit:
+        output.write(f"it costs {offer.price} {offer.currency}, more than {limit}\n", stderr=True)
+        output.leave(1)
+    if not yes:
+        _confirm(offer)
+    with _refusals():
+        try:
+            reservation = buy_block(offer, clients, cluster=name)
+        except Exception as error:  # noqa: BLE001 - said in words; nothing was bought
+            from cdk_gpu_clusters_stacks.offers.clients import problem_of
+
+            problem = problem_of(error, region=region, action="ec2:PurchaseCapacityBlock")
+            output.write(f"not bought: {problem.reason}\n", stderr=True)
+            output.leave(1)
+    output.write(f"bought {reservation['CapacityReservationId']} ({reservation['State']})\n", stderr=True)
+    output.write(cluster_file_lines(offer, reservation["CapacityReservationId"]))
+
+
+def _confirm(offer: BlockOffer) -> None:
+    price = f"{offer.price} {offer.currency}"
+    answer = typer.prompt(
+        f"This charges {price} at once and cannot be undone. Type the price to buy it", default="", err=True
+    )
+    if answer.replace(",", "").strip() not in (price, str(offer.price)):
+        output.write("not bought: the price was not typed\n", stderr=True)
+        output.leave(1)
+
+
+def _price(text: str) -> Decimal:
+    try:
+        return Decimal(text.replace(",", ""))
+    except InvalidOperation:
+        output.refuse(f"capacity: {text!r} is no price, such as 240000")
+
+
+def _wish(
+    type_name: str, count: int, duration: str, starts_after: datetime | None, ends_before: datetime | None
+) -> Wish:
+    raise_for(check_block_request(instance_type(type_name), count=count, duration=duration))
+    return Wish(
+        instance_type=type_name,
+        count=count,
+        hours=hours_of(duration) or 0,
+        starts_after=starts_after and starts_after.replace(tzinfo=UTC),
+        ends_before=ends_before and ends_before.replace(tzinfo=UTC),
+    )
+
+
+def _regions(wish: Wish, text: str | None) -> list[str]:
+    """The Regions to ask: those given, or those that the catalogue knows to offer the type."""
+    if text is not None:
+        return [region for part in text.split(",") if (region := part.strip())]
+    known = instance_type(wish.instance_type)
+    found = list(dict.fromkeys([*known.regions, *known.capacity_block_regions]))
+    if not found:
+        output.refuse(f"capacity: the catalogue knows no Region with {wish.instance_type}: give --regions")
+    return found
+
+
+def _clients(profile: str | None) -> Ec2Clients:
+    try:
+        import boto3
+        from botocore.exceptions import BotoCoreError
+    except ModuleNotFoundError:
+        output.refuse("this asks an AWS account: pip install 'cdk-gpu-clusters[cli,live]'")
+    from cdk_gpu_clusters_stacks.offers.clients import ec2_clients
+
+    try:
+        return ec2_clients(boto3.Session(profile_name=profile))
+    except BotoCoreError as error:
+        output.refuse(f"capacity: {error}")
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """One line and exit status 2 where there are no credentials."""
+    from cdk_gpu_clusters_stacks.offers.clients import NoCredentials
+
+    try:
+        yield
+    except NoCredentials as fault:
+        output.refuse(f"capacity: {fault}")
+
+
+def _market(wish: Wish, regions: list[str], clients: Ec2Clients) -> Market:
+    from cdk_gpu_clusters_stacks.offers.search import calls_of, search_market
+
+    with _refusals(), _progress(calls_of(regions)) as on_answer:
+        return search_market(wish, regions, clients, now=datetime.now(UTC), on_answer=on_answer)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], None]]:
+    """A bar on a terminal, nothing elsewhere."""
+    printer = output.console(stderr=True)
+    if not printer.is_terminal:
+        yield lambda: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=printer, transient=True) as bar:
+        task = bar.add_task("asking EC2", total=total)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,67 @@
+"""Offers as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from cdk_gpu_clusters_stacks.offers.model import BlockOffer, Market
+
+from . import output
+
+
+def write_market(market: Market) -> None:
+    """Print what is on offer, side by side; what could not be asked goes to standard error."""
+    wish = market.wish
+    output.write(f"{wish.count} x {wish.instance_type} for {wish.hours} hours\n\n")
+    if market.blocks:
+        write_blocks(market.blocks)
+    else:
+        output.write("no Capacity Block is on offer\n")
+    if market.zones:
+        output.write("\n")
+        output.write_table(
+            ("market", "Region", "zone", "USD/h each", "USD in all", "score", "price"),
+            (
+                (
+                    one.market,
+                    one.region,
+                    one.zone,
+                    _usd(one.usd_per_hour),
+                    _usd(one.total_usd(wish)),
+                    "-" if one.spot_score is None else f"{one.spot_score}/10",
+                    one.price_source,
+                )
+                for one in market.zones
+            ),
+            right=("USD/h each", "USD in all", "score"),
+        )
+        output.write(
+            "\nAn offer of a zone is no promise of room; spot is taken back with two minutes' notice.\n"
+        )
+    for problem in market.problems:
+        output.write(f"{problem.region}: {problem.action}: {problem.reason}\n", stderr=True)
+
+
+def write_blocks(blocks: Sequence[BlockOffer]) -> None:
+    """Print Capacity Blocks."""
+    output.write_table(
+        ("Capacity Block", "Region", "zone", "starts", "ends", "price", "each hour"),
+        (
+            (
+                one.id,
+                one.region,
+                one.zone,
+                f"{one.starts_at:%Y-%m-%d %H:%MZ}",
+                f"{one.ends_at:%Y-%m-%d %H:%MZ}",
+                f"{one.price:,} {one.currency}",
+                f"{one.price_per_instance_hour:.3f}",
+            )
+            for one in blocks
+        ),
+        right=("price", "each hour"),
+    )
+
+
+def _usd(amount: Decimal | None) -> str:
+    return "unknown" if amount is None else f"{amount:,.2f}"
