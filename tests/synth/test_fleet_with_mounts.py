@@ -147,6 +147,36 @@ def test_nodes_mount_over_efa_where_they_and_the_file_system_have_it(
     assert [text.strip() for text in lines if "LUSTRE_EFA" in text] == settings
 
 
+def mounted(site: Site, *, over_efa: bool, **options: Any) -> list[str]:
+    """The mounts of a type with EFA that Lustre does not take."""
+    store = LustreStore(
+        site.stack,
+        "Corpus",
+        vpc=site.vpc,
+        subnet=site.vpc.private_subnets[0],
+        storage_capacity_gib=38_400,
+        throughput_mb_per_s_per_tib=250,
+        efa=over_efa,
+    )
+    fleet(site, mounts={"/fsx": store}, instance_type="p4d.24xlarge", **options)
+    return [line.strip() for line in user_data(site) if line.strip().startswith("/fsx ")]
+
+
+def test_type_that_lustre_takes_no_efa_of_is_refused(site: Site) -> None:
+    with pytest.raises(
+        ConfigError, match=r"GPU-LUS-022.*file system made without efa.*with efa=False mount this"
+    ):
+        mounted(site, over_efa=True)
+
+
+@pytest.mark.parametrize(("over_efa", "options"), [(False, {}), (True, {"efa": False})])
+def test_type_that_lustre_takes_no_efa_of_mounts_as_the_finding_says(
+    site: Site, over_efa: bool, options: dict[str, bool]
+) -> None:
+    [line] = mounted(site, over_efa=over_efa, **options)
+    assert line.endswith(" relatime,flock")
+
+
 def test_large_fleets_leave_the_file_system_room_for_all_their_nodes(site: Site) -> None:
     """It takes 1,024 connections, one for each EFA interface."""
     corpus = Store(site.stack, "Corpus")

@@ -149,7 +149,8 @@ class _Alarm(NamedTuple):
 
 
 _UNHEALTHY = (
-    "The watchdog of a node asks for a GPU reset, a reboot or another node; the fleet's log group says why."
+    "The watchdog of a node asks for a GPU reset, a reboot or another node, or is silent; the fleet's log group says "
+    "why."
 )
 _BOOT = "A node failed its boot; the fleet's log group says at which stage, why, and what to do."
 _XID = (

@@ -199,7 +199,8 @@ def _check_type(instance_type: InstanceType) -> list[Finding]:
             else "this type cannot mount Lustre over EFA",
             got=instance_type.name,
             allowed="types of Nitro v4 or later with EFA, such as p5, p5en, p6-b200, g6e; not trn2",
-            fix="mount it over TCP on these nodes: efa=False for the mount",
+            fix="mount a file system made without efa, or take another type; nodes with efa=False mount this one over "
+            "TCP, and have no EFA among themselves",
             severity=Severity.WARNING if unknown else Severity.ERROR,
         )
     ]

@@ -255,9 +255,58 @@ def test_a_node_without_accelerators_measures_what_it_has(node: MeasuredNode) ->
 
 @pytest.mark.parametrize(("severity", "unhealthy"), [(0, 0), (2, 0), (3, 1), (5, 1)])
 def test_what_the_watchdog_found(node: MeasuredNode, severity: int, unhealthy: int) -> None:
-    remember("watch", {"severity": severity})
+    remember("watch", {"severity": severity, "at": node.uptime})
     made = node.measure()
     assert (made["NodeSeverity"], made["UnhealthyNodes"]) == (severity, unhealthy)
+
+
+def booted(node: MeasuredNode, state: str = "ready", *, first: bool = True) -> None:
+    """The boot checks ended now."""
+    result = {"state": state, "boot_id": "boot-1", "first_boot": first, "uptime_seconds": int(node.uptime)}
+    node.write("run/gpu-cluster/boot.json", json.dumps(result))
+
+
+@pytest.mark.parametrize("severity", [0, 5])
+def test_watchdog_that_died_does_not_say_the_same_for_ever(node: MeasuredNode, severity: int) -> None:
+    booted(node)
+    remember("watch", {"severity": severity, "at": node.uptime})
+    seen = [node.measure() for _ in range(5)]
+    assert [one["NodeSeverity"] for one in seen] == [severity] * 2 + [1] * 3
+    assert [one["UnhealthyNodes"] for one in seen] == [int(severity == 5)] * 2 + [1] * 3
+
+
+def test_watchdog_that_never_came_is_noticed(node: MeasuredNode) -> None:
+    booted(node)
+    seen = [node.measure() for _ in range(4)]
+    assert ["NodeSeverity" in one for one in seen] == [False, False, True, True]
+    assert seen[-1]["UnhealthyNodes"] == 1
+
+
+def test_watchdog_that_comes_back_is_believed(node: MeasuredNode) -> None:
+    booted(node)
+    for _ in range(4):
+        node.measure()
+    remember("watch", {"severity": 0, "at": node.uptime})
+    assert node.measure()["UnhealthyNodes"] == 0
+
+
+@pytest.mark.parametrize(
+    ("state", "first", "settings"),
+    [("starting", True, {}), ("failed", True, {}), ("ready", True, {"watch": "off"})],
+    ids=["booting", "launch given up", "off"],
+)
+def test_node_without_a_watchdog_to_expect_says_nothing(
+    node: MeasuredNode, state: str, first: bool, settings: dict[str, str]
+) -> None:
+    booted(node, state, first=first)
+    node.settings.update(settings)
+    assert not any("NodeSeverity" in node.measure() for _ in range(5))
+
+
+def test_watchdog_of_a_dry_run_is_heard(node: MeasuredNode) -> None:
+    node.settings.update(watch="dry-run")
+    remember("watch-dry-run", {"severity": 5, "at": node.uptime})
+    assert node.measure()["UnhealthyNodes"] == 1
 
 
 def test_the_watchdog_says_how_bad_it_is() -> None:

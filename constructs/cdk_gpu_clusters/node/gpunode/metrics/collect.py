@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import paths, spool
-from ..checks.check import Severity
 from ..node import Node
 from ..watch.memory import recall, remember
 from .gpus import Found, is_active, look_at_gpus, look_at_mig_devices
-from .names import IDLE_SECONDS, NODE_SEVERITY, UNHEALTHY_NODES
+from .names import IDLE_SECONDS
 from .rates import Counters, efa_counters, lustre_counters, rates
 from .record import record
+from .watched import look_at_watchdog
 
 _MEMORY = "metrics"
 
@@ -42,7 +42,7 @@ def measure(node: Node) -> dict[str, Any]:
     active_at = _active_at(found, before, now)
     if active_at is not None:
         found[IDLE_SECONDS] = [round(now - active_at)]
-    found.update(_severity())
+    found.update(_tried(lambda: look_at_watchdog(node, now)))
     _remember({"at": now, "active_at": active_at, "counters": counters})
     made = record(found, fleet=settings.text("fleet"), instance_id=node.instance_id)
     if made:
@@ -57,14 +57,6 @@ def _active_at(found: Found, before: dict[str, Any], now: float) -> float | None
         return now
     earlier = before.get("active_at")
     return earlier if isinstance(earlier, (int, float)) else None if active is None else 0.0
-
-
-def _severity() -> Found:
-    """What the watchdog found last; nothing where there is none."""
-    told = recall("watch").get("severity")
-    if not isinstance(told, int):
-        return {}
-    return {NODE_SEVERITY: [told], UNHEALTHY_NODES: [int(told >= Severity.RESET)]}
 
 
 def _tried(look: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:

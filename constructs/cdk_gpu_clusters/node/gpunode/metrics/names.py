@@ -113,7 +113,11 @@ NODE_SEVERITY = Metric(
     "gpunode watch",
 )
 UNHEALTHY_NODES = Metric(
-    "UnhealthyNodes", "Count", "node", "1 where NodeSeverity is 3 or more, else 0", "gpunode watch"
+    "UnhealthyNodes",
+    "Count",
+    "node",
+    "1 where NodeSeverity is 3 or more, or the watchdog is silent for three minutes while it should run, else 0",
+    "gpunode watch",
 )
 XIDS = Metric(
     "Xids",

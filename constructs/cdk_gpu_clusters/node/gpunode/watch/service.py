@@ -48,6 +48,11 @@ def mode_of(node: Node) -> Mode:
     return Mode(word) if word in [mode.value for mode in Mode] else Mode.ON
 
 
+def memory_of(mode: Mode) -> str:
+    """Name of what a watchdog remembers; what a dry run would have done is not done."""
+    return MEMORY if mode is Mode.ON else f"{MEMORY}-{mode.value}"
+
+
 def watch(node: Node, events: Events, checks: Mapping[str, Check], mode: Mode) -> int:
     """Watch this node for ever, unless it is off.
 
@@ -97,7 +102,7 @@ def make_watch(
         clock: Seconds that never go back.
         patience_seconds: How long a poll waits for what it began.
     """
-    settings, memory = node.settings, MEMORY if mode is Mode.ON else f"{MEMORY}-{mode.value}"
+    settings, memory = node.settings, memory_of(mode)
     log = KernelLog(after=_last_sequence(memory), from_end=settings.text("kernel_log_from") == "end")
     return Watch(
         events=events,

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
+from .. import paths
 from ..background import Background
 from ..checks.check import Severity
 from ..events import Events
@@ -172,7 +173,9 @@ class Watch:
 
     def _remember(self) -> None:
         try:
-            remember(self._memory, {"sequence": self._log.sequence, **self._cases.dump()})
+            # The moment says that the watchdog still lives, to those who read what it found.
+            at = round(paths.uptime_seconds())
+            remember(self._memory, {"at": at, "sequence": self._log.sequence, **self._cases.dump()})
         except OSError as fault:
             self._scribe.complain(f"not remembered: {fault}")
 
