@@ -96,11 +96,21 @@ class TemplateRule:
         )
 
 
-def faults_of(rule: Rule, findings: Iterable[Finding], at: Value | Resource) -> Iterator[Fault]:
-    """The findings of one rule among those of a decision function of `cdk_gpu_clusters.rules`, as faults."""
+def faults_of(
+    rule: Rule, findings: Iterable[Finding], at: Value | Resource, *, own_fix: bool = False
+) -> Iterator[Fault]:
+    """The findings of one rule among those of a decision function of `cdk_gpu_clusters.rules`, as faults.
+
+    Args:
+        rule: The rule.
+        findings: The findings.
+        at: Where.
+        own_fix: Take the fix of the rule over templates, where that of the finding names parameters of our constructs.
+    """
     for finding in findings:
         if finding.id == rule.id:
-            yield Fault(at=at, got=finding.got, allowed=finding.allowed, cause=finding.cause, fix=finding.fix)
+            fix = "" if own_fix else finding.fix
+            yield Fault(at=at, got=finding.got, allowed=finding.allowed, cause=finding.cause, fix=fix)
 
 
 class Outcome(StrEnum):

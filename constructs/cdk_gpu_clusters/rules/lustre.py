@@ -170,7 +170,7 @@ def _check_efa_class(sizing: LustreSizing) -> list[Finding]:
     return [
         EFA_CLASS.finding(
             cause="a SCRATCH_2 file system takes no EFA clients",
-            got="SCRATCH_2 with efa=True",
+            got="SCRATCH_2 with EFA",
             allowed="PERSISTENT_2",
             fix="use PERSISTENT_2, or efa=False",
         )

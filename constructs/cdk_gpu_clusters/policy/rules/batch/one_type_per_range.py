@@ -29,7 +29,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=ONE_TYPE,
     severity=Severity.ERROR,
-    cause="Batch refuses the job definition",
+    cause="Batch refuses a node range with several instance types",
     fix="name one instance type in each range",
     url="https://docs.aws.amazon.com/batch/latest/APIReference/API_NodeRangeProperty.html",
     on=(JOB_DEFINITION,),

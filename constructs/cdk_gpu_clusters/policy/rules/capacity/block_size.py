@@ -28,7 +28,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
         for record in records:
             terms = CapacityTerms(kind=capacity_kind_of(launch, record))
             findings = check_capacity(terms, record, node_count=most_nodes_of(user))
-            yield from faults_of(BLOCK_SIZE, findings, user)
+            yield from faults_of(BLOCK_SIZE, findings, user, own_fix=True)
 
 
 RULE = TemplateRule(

@@ -16,7 +16,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
     launch = efa_launch(resource)
     for value, strategy in strategies_of(launch):
         for _, record in launch.records():
-            yield from faults_of(EFA_APART, check_placement(record, strategy, efa=True), value)
+            findings = check_placement(record, strategy, efa=True)
+            yield from faults_of(EFA_APART, findings, value, own_fix=True)
 
 
 RULE = TemplateRule(

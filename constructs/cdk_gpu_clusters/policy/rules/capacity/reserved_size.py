@@ -30,7 +30,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
         instance_type=kind,
         node_count=sum(most_nodes_of(user) for user in users),
     )
-    yield from faults_of(RESERVED_SIZE, findings, count)
+    yield from faults_of(RESERVED_SIZE, findings, count, own_fix=True)
 
 
 RULE = TemplateRule(

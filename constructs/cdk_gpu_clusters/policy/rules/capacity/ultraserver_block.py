@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
@@ -20,14 +21,15 @@ def _check(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     for value, record in rack_types:
         terms = CapacityTerms(kind=capacity_kind_of(launch, record))
-        yield from faults_of(ONLY_ULTRASERVER, check_capacity(terms, record), value)
+        for fault in faults_of(ONLY_ULTRASERVER, check_capacity(terms, record), value, own_fix=True):
+            yield replace(fault, allowed="MarketType capacity-block")
 
 
 RULE = TemplateRule(
     rule=ONLY_ULTRASERVER,
     severity=Severity.ERROR,
     cause="the type is sold only as UltraServer Capacity Block: it cannot be launched otherwise",
-    fix="set MarketType capacity-block, and the resource group of the block",
+    fix="set MarketType to capacity-block, and name the resource group of the block",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
     on=LAUNCHES,
     looks_at=(

@@ -29,7 +29,11 @@ def checks_groups(rules_of: Callable[[Resource], list[GroupRule]], got: str) -> 
             if groups and groups not in told:
                 told.add(groups)  # every interface of a node has the same groups: once is enough
                 if not _has_such_group(interface, rules_of):
-                    yield Fault(at=interface.value.get("Groups"), got=got)
+                    yield Fault(
+                        at=interface.value.get("Groups"),
+                        got=got,
+                        allowed="IpProtocol -1, with the group itself",
+                    )
 
     return check
 

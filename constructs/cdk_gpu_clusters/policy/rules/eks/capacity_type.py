@@ -27,8 +27,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=CAPACITY_TYPE,
     severity=Severity.ERROR,
-    cause="EKS refuses the node group",
-    fix="CapacityType CAPACITY_BLOCK with MarketType capacity-block; CapacityType SPOT without a market type",
+    cause="EKS refuses a node group whose capacity type is not that of its launch template",
+    fix="set CapacityType to CAPACITY_BLOCK with MarketType capacity-block, or to SPOT without a market type",
     url="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html",
     on=(EKS_NODE_GROUP,),
     looks_at=(

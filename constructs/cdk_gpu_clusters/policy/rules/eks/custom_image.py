@@ -28,7 +28,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=CUSTOM_IMAGE,
     severity=Severity.ERROR,
-    cause="EKS refuses the node group",
+    cause="EKS takes no image type and no version beside an image of the launch template",
     fix="leave AmiType, Version and ReleaseVersion out, or ImageId",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),

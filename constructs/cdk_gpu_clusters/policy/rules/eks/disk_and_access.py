@@ -27,7 +27,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=IN_TEMPLATE,
     severity=Severity.ERROR,
-    cause="EKS refuses the node group",
+    cause="EKS takes disk and remote access from the launch template, and refuses them beside it",
     fix="say it in the launch template: BlockDeviceMappings, KeyName",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),

@@ -34,7 +34,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=LEFT_TO_EKS,
     severity=Severity.ERROR,
-    cause="EKS refuses a launch template with it",
+    cause="EKS refuses a launch template that says what EKS sets itself",
     fix="leave it out: Subnets, NodeRole and InstanceTypes of the node group say it",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),

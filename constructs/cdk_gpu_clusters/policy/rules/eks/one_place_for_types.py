@@ -26,7 +26,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=TYPES,
     severity=Severity.ERROR,
-    cause="EKS refuses the node group",
+    cause="EKS refuses a node group that names instance types in both places",
     fix="leave InstanceTypes out of the node group, or InstanceType out of the launch template",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),

@@ -26,7 +26,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=ONE_OF,
     severity=Severity.ERROR,
-    cause="SageMaker refuses the group",
+    cause="SageMaker refuses a group with both, or with neither",
     fix="keep one of the two",
     url="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupSpecification.html",
     on=(HYPERPOD,),

@@ -43,7 +43,7 @@ def checks_gp3(rule: Rule) -> Check:
                 iops=_BASE_IOPS if iops is None else iops,
                 throughput_mib_per_s=_BASE_THROUGHPUT_MIB_PER_S if throughput is None else throughput,
             )
-            yield from faults_of(rule, findings, volume)
+            yield from faults_of(rule, findings, volume, own_fix=True)
 
     return check
 

@@ -25,7 +25,7 @@ def _check(resource: Resource) -> Iterator[Fault]:
     if not data.is_complete:
         shortest, longest = _UNKNOWN.sub("", data.text), _UNKNOWN.sub(_LONGEST, data.text)
     findings = check_user_data_size(shortest)
-    yield from faults_of(SIZE, findings, data.value)
+    yield from faults_of(SIZE, findings, data.value, own_fix=True)
     if not findings and check_user_data_size(longest):
         raise data.value.undecidable("it is near the limit, and parts of it are known at deployment only")
 

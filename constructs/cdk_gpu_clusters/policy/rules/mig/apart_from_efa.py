@@ -18,7 +18,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
         if not all(layout.is_whole_gpu for layout in split.layouts) or not split.layouts:
             for _, record in launch.records():
                 for _ in check_mig_with_efa(record, split.layouts, efa=launch.has_efa()):
-                    yield Fault(at=split.value, got=f"{record.name} with EFA and {split.told}")
+                    got = f"{record.name} with EFA and {split.told}"
+                    yield Fault(at=split.value, got=got, allowed="EFA or MIG")
 
 
 RULE = TemplateRule(

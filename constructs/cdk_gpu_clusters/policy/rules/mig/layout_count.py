@@ -11,7 +11,7 @@ from cdk_gpu_clusters.rules.mig_checks import LAYOUT_COUNT
 RULE = TemplateRule(
     rule=LAYOUT_COUNT,
     severity=Severity.ERROR,
-    cause="a GPU has no layout, or a layout no GPU",
+    cause="the number of layouts is neither one nor that of the GPUs of a node",
     fix="give one layout, or as many as the node has GPUs",
     url=URL,
     on=LAUNCHES,

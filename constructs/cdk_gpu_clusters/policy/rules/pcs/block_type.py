@@ -31,8 +31,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=BLOCK_TYPE,
     severity=Severity.ERROR,
-    cause="PCS refuses the node group",
-    fix="add InstanceType to the launch template, that of the block",
+    cause="PCS refuses a Capacity Block of another type than that of the node group",
+    fix="set InstanceType of the launch template to the type of the block and of the node group",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/capacity-blocks-configure-cng.html",
     on=(PCS_NODE_GROUP,),
     looks_at=(

@@ -27,8 +27,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
 RULE = TemplateRule(
     rule=PURCHASE,
     severity=Severity.ERROR,
-    cause="PCS refuses the node group",
-    fix="PurchaseOption CAPACITY_BLOCK with MarketType capacity-block; PurchaseOption SPOT without a market type",
+    cause="PCS refuses a node group whose purchase option is not that of its launch template",
+    fix="set PurchaseOption to CAPACITY_BLOCK with MarketType capacity-block, or to SPOT without a market type",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/capacity-blocks-configure-cng.html",
     on=(PCS_NODE_GROUP,),
     looks_at=(
