@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from page import cores_and_memory, write_block
 
 _ROOT = Path(__file__).resolve().parent.parent
 _UNITS = {"gpu-mig": "split the GPU", "gpu-scratch": "format and mount the disk", "gpu-lustre": "mount FSx"}
-_BOOT = "gpu-node-boot"
+_SOFTWARE, _BOOT = "gpu-software", "gpu-node-boot"
 # What takes less in all boots is left out.
 _LEAST_SECONDS = 0.005
 Times = dict[str, float]
@@ -47,8 +49,8 @@ KINDS = {
 }
 
 
-def measure(lab: Lab, kind: str) -> Times:
-    """Seconds of each stage of one first boot, in their order."""
+def measure(lab: Lab, kind: str) -> tuple[Times, Times]:
+    """Seconds of each stage of one first boot, in their order; and of what is no part of their sum."""
     with (
         local_disks(lab.directory()) as disks,
         lab.node(KINDS[kind], binds=disks, gpu="H100-80GB", gpu_count=1, efa_count=1) as node,
@@ -58,10 +60,15 @@ def measure(lab: Lab, kind: str) -> Times:
         node.in_service()
         node.eventually(lambda: node.unit(_BOOT, "ActiveState") == "active")
         units = {name: _unit_seconds(node, name) for name in _UNITS}
-        return {
+        stages = {
             **_user_data(node, within=units["gpu-scratch"] + units["gpu-lustre"]),
             **{f"{name}: {_UNITS[name]}": seconds for name, seconds in units.items() if seconds},
             **dict(_boot_stages(node.journal(_BOOT))),
+        }
+        hook = next(one for one in node.journal(_BOOT) if one.event.get("stage") == "hook")
+        return stages, {
+            "beside cloud-init: fetch the software from S3": _unit_seconds(node, _SOFTWARE),
+            "the whole boot, of systemd and cloud-init too": hook.seconds - node.journal()[0].seconds,
         }
 
 
@@ -69,15 +76,12 @@ def _user_data(node: Node, *, within: float) -> Times:
     """What cloud-init does for us; `within`: seconds of units that it waits for."""
     [bootcmd] = _module(node, "config-bootcmd")
     [scripts] = _module(node, "config-scripts-user")
-    [fetched] = [
-        entry.seconds
-        for entry in node.journal("cloud-final")
-        if (entry.event.get("stage"), entry.event.get("state")) == ("software", "ok")
-    ]
+    [fetched] = [entry.seconds for entry in node.journal(_SOFTWARE) if entry.event.get("state") == "ok"]
+    needed = max(scripts[0], fetched)
     return {
         "user data: unpack the early files": bootcmd[1] - bootcmd[0],
-        "user data: fetch the software from S3": fetched - scripts[0],
-        "user data: start the units": scripts[1] - fetched - within,
+        "user data: wait for the software from S3": needed - scripts[0],
+        "user data: start the units": scripts[1] - needed - within,
     }
 
 
@@ -114,19 +118,22 @@ def _boot_stages(journal: list[Entry]) -> Iterator[tuple[str, float]]:
         began = entry.seconds
 
 
-def table(measured: Mapping[str, list[Times]]) -> list[str]:
+def table(measured: Mapping[str, list[tuple[Times, Times]]]) -> list[str]:
     """Medians of each kind of node, and the longest."""
-    stages = dict.fromkeys(stage for rounds in measured.values() for one in rounds for stage in one)
-    rows = {
-        stage: [_cell([one.get(stage, 0) for one in rounds]) for rounds in measured.values()]
-        for stage in stages
-    }
-    rows["**in all**"] = [_cell([sum(one.values()) for one in rounds]) for rounds in measured.values()]
+    rounds = measured.values()
+    rows = _rows([[stages for stages, _ in one] for one in rounds])
+    rows["**in all**"] = [_cell([sum(stages.values()) for stages, _ in one]) for one in rounds]
+    rows |= _rows([[others for _, others in one] for one in rounds])
     return [
         f"| Stage | {' | '.join(f'Node {kind}' for kind in measured)} |",
         f"| --- |{' ---: |' * len(measured)}",
         *(f"| {stage} | {' | '.join(cells)} |" for stage, cells in rows.items() if set(cells) != {"—"}),
     ]
+
+
+def _rows(kinds: list[list[Times]]) -> dict[str, list[str]]:
+    names = dict.fromkeys(name for rounds in kinds for one in rounds for name in one)
+    return {name: [_cell([one.get(name, 0) for one in rounds]) for rounds in kinds] for name in names}
 
 
 def _cell(seconds: list[float]) -> str:
@@ -156,12 +163,15 @@ def main() -> None:
         (Path(folder) / "lab").mkdir()
         lab = Lab(app_factory(Path(folder)), Path(folder) / "lab")
         lab.cloud.start()
+        before = os.getloadavg()[0]
         try:
             measured = {kind: [measure(lab, kind) for _ in range(options.rounds)] for kind in KINDS}
         finally:
             lab.cloud.stop()
+    today = datetime.now(UTC).date()
     how = f"medians of {options.rounds} first boots, one after the other, the longest in brackets"
-    lines = [f"{cores_and_memory()}; {how}.", "", *table(measured)]
+    load = f"other work on the machine: a load of {before:.1f} when it began"
+    lines = [f"{today}; {cores_and_memory()}; {how}; {load}.", "", *table(measured)]
     sys.stdout.write("\n".join([*lines, ""]))
     if options.write:
         write_block("boot", lines)

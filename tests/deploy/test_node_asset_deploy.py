@@ -20,7 +20,9 @@ from cdk_gpu_clusters import ClusterNetwork, GpuFleet, MigLayout, NodeFile
 from cdk_gpu_clusters.testing import Emulator
 
 PLACE = cdk.Environment(account="123456789012", region="us-east-1")
-FETCH = re.compile(r"/fetch-software (\S+) (\S+) ([0-9a-f]{64}) \|\| exit 1")
+FETCH = re.compile(
+    r"GPU_SOFTWARE_BUCKET=(\S+)\s+GPU_SOFTWARE_KEY=(\S+)\s+GPU_SOFTWARE_SHA256=([0-9a-f]{64})\n"
+)
 
 
 class Lustre:

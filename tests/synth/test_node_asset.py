@@ -77,8 +77,8 @@ def user_data(resources: Resources) -> str:
 
 def fetched(resources: Resources) -> list[str]:
     """Bucket, key and digest that the node fetches; nothing where all files are in the user data."""
-    lines = [line for line in user_data(resources).splitlines() if line.startswith("/usr/local/libexec")]
-    return [word for line in lines for word in shlex.split(line)[1:4]]
+    lines = [line.strip() for line in user_data(resources).splitlines() if "GPU_SOFTWARE_" in line]
+    return [shlex.split(line)[0].partition("=")[2] for line in lines]
 
 
 def reads(resources: Resources) -> list[dict[str, Any]]:

@@ -21,6 +21,7 @@ _UNITS = "/etc/systemd/system"
 EARLY_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/lib.sh": (f"{_PROGRAMS}/lib.sh", 0o644),
     "scripts/fetch-software.sh": (f"{_PROGRAMS}/fetch-software", 0o755),
+    "files/gpu-software.service": (f"{_UNITS}/gpu-software.service", 0o644),
     "files/90-gpu-cluster-system.conf": ("/etc/systemd/system.conf.d/90-gpu-cluster.conf", 0o644),
     "files/99-gpu-cluster-limits.conf": ("/etc/security/limits.d/99-gpu-cluster.conf", 0o644),
 }

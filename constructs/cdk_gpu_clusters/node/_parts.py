@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cdk_gpu_clusters.node._archive import inline_archive
-from cdk_gpu_clusters.node.mig import default_mig_file, mig_boot_command
+from cdk_gpu_clusters.node.mig import default_mig_file, mig_files_command
 from cdk_gpu_clusters.node.node_environment import node_environment
 from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, nccl_environment
 from cdk_gpu_clusters.node.software import SoftwareObject, user_data_files
 
-_BOOT, _DRAIN = "gpu-node-boot", "gpu-node-drain"
+_SOFTWARE, _BOOT, _DRAIN = "gpu-software", "gpu-node-boot", "gpu-node-drain"
 #: What runs on every node.
 _UNITS = (_BOOT, _DRAIN, "gpu-node-watch", "gpu-node-ship.timer")
 #: A boothook runs at every boot; this marks the first. cloud-init keeps the folder for each instance.
@@ -26,75 +27,85 @@ def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserPart
         settings: What the node is and what it has to do.
         software: Object that holds the files that are not early.
     """
+    files = _setting_files(settings, software)
     early = (
-        UserPart(content_type="text/cloud-boothook", body=_boothook(settings))
+        UserPart(content_type="text/cloud-boothook", body=_boothook(settings, files))
         if settings.orchestrator == "pcs"
-        else UserPart(content_type="text/cloud-config", body=_cloud_config(settings))
+        else UserPart(content_type="text/cloud-config", body=_cloud_config(settings, files))
     )
-    start = UserPart(content_type="text/x-shellscript", body=_start_script(settings, software))
+    start = UserPart(content_type="text/x-shellscript", body=_start_script(settings))
     node_config = [UserPart(content_type="application/node.eks.aws", body=settings.node_config)]
     return [early, start, *(node_config if settings.node_config else [])]
 
 
-def _cloud_config(settings: NodeSettings) -> str:
+def _cloud_config(settings: NodeSettings, files: Mapping[str, list[str]]) -> str:
     # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
     mig = settings.mig
-    install = _install(settings)
-    if settings.orchestrator == "eks":
-        # Queued now, so that what it holds back finds it among the jobs to wait for. --no-block: it comes after
-        # cloud-final.
-        install += f" && systemctl enable {_BOOT} && systemctl start --no-block {_BOOT}"
+    # Queued now, so that what they hold back finds them among the jobs to wait for.
+    units = ["gpu-mig"] if mig is not None else []
+    units += [_BOOT] if settings.orchestrator == "eks" else []
+    steps = [
+        _unpack(settings),
+        *([] if mig is None else [mig_files_command(mig)]),
+        _reload_with(units),
+        # --no-block: all of them come after the stage of cloud-init that runs this.
+        f"systemctl start --no-block {' '.join([*units, _SOFTWARE])}",
+    ]
     lines = [
         "#cloud-config",
         "bootcmd:",
-        f"- [cloud-init-per, instance, gpu-node, sh, -c, {install}]",
-        *([] if mig is None else [f"- [cloud-init-per, instance, gpu-mig, sh, -c, {mig_boot_command(mig)}]"]),
+        f"- [cloud-init-per, instance, gpu-node, sh, -c, {json.dumps(' && '.join(steps))}]",
         "write_files:",
     ]
-    for path, text in _setting_files(settings).items():
+    for path, text in files.items():
         lines += [f"- path: {path}", "  content: |", *(f"    {line}".rstrip() for line in text)]
     return "\n".join(lines)
 
 
-def _boothook(settings: NodeSettings) -> str:
+def _boothook(settings: NodeSettings, files: Mapping[str, list[str]]) -> str:
     """The early part under AWS PCS, whose own part has `bootcmd` too: nothing has to be merged this way.
 
     It comes before AWS PCS registers the node, so that a reboot for MIG is safe (AWS PCS user guide, "Run early boot
     operations with a cloud-init boothook").
     """
-    mig, files = settings.mig, _setting_files(settings)
+    mig = settings.mig
     if mig is not None:
-        files["/etc/default/mig"] = default_mig_file(mig).splitlines()
+        files = {**files, "/etc/default/mig": default_mig_file(mig).splitlines()}
     folders = " ".join(sorted({path.rpartition("/")[0] for path in files}))
     lines = [
         "#!/bin/sh",
         f"if [ ! -e {_DONE} ]; then",
         # slurmd starts later, and pulls it in.
-        f"{_install(settings)} && systemctl enable {_BOOT}",
+        f"{_unpack(settings)} && {_reload_with([_BOOT])}",
         f"mkdir -p {folders}",
     ]
     for path, text in files.items():
         lines += [f"cat >{path} <<'{_END}'", *text, _END]
-    lines += [f"touch {_DONE}", "fi"]
+    lines += [f"systemctl start --no-block {_SOFTWARE}", f"touch {_DONE}", "fi"]
     if mig is not None:
         # gpu-node-boot tells what fails here.
         lines.append("MIG_BOOTHOOK=1 /usr/local/libexec/gpu-cluster/mig-apply || true")
     return "\n".join(lines)
 
 
-def _install(settings: NodeSettings) -> str:
-    archive = inline_archive(user_data_files(settings))
-    return f"echo {archive} | base64 -d | tar -xzC / && systemctl daemon-reload"
+def _unpack(settings: NodeSettings) -> str:
+    return f"echo {inline_archive(user_data_files(settings))} | base64 -d | tar -xzC /"
 
 
-def _setting_files(settings: NodeSettings) -> dict[str, list[str]]:
+def _reload_with(units: Sequence[str]) -> str:
+    # systemctl enable reloads all units, too: once is enough.
+    return f"systemctl enable {' '.join(units)}" if units else "systemctl daemon-reload"
+
+
+def _setting_files(settings: NodeSettings, software: SoftwareObject) -> dict[str, list[str]]:
     nccl = nccl_environment(settings)
     session = {name: value for name, value in nccl.items() if not name.startswith("NCCL_")}
     if settings.scratch is not None:
         session["SCRATCH_DIR"] = settings.scratch.mount_point
     session.update(sorted(settings.checkpoint_environment.items()))
     session.update(sorted(settings.extra_environment.items()))
-    files = {"/etc/gpu-cluster/node.env": list(_assignments(node_environment(settings)))}
+    told = {**node_environment(settings), **software.environment()}
+    files = {"/etc/gpu-cluster/node.env": list(_assignments(told))}
     if nccl:
         # NCCL reads this file in every process, however it was started. No "=" in the comment: NCCL splits at it.
         source = "# awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c; the environment of a job wins"
@@ -112,21 +123,19 @@ def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
     return (f"{name}={shlex.quote(value)}" for name, value in variables.items())
 
 
-def _start_script(settings: NodeSettings, software: SoftwareObject) -> str:
-    words = map(shlex.quote, (software.bucket_name, software.object_key, software.sha256))
-    # It says itself why it failed. Nothing below is there without it.
-    fetch = f"/usr/local/libexec/gpu-cluster/fetch-software {' '.join(words)} || exit 1\n"
-    units = " ".join(_UNITS if settings.watch_drain else (unit for unit in _UNITS if unit != _DRAIN))
+def _start_script(settings: NodeSettings) -> str:
+    storage = ["gpu-scratch"] if settings.scratch is not None else []
+    storage += ["gpu-lustre"] if settings.mounts else []
+    units = [unit for unit in _UNITS if unit != _DRAIN or settings.watch_drain]
+    lines = [
+        "#!/bin/sh",
+        # Nothing below is there without it. It says itself why it failed, and is not to try again.
+        f"if systemctl is-failed --quiet {_SOFTWARE} || ! systemctl start {_SOFTWARE}; then exit 1; fi",
+        f"{_reload_with([*storage, *units])} || exit 1",
+    ]
+    if storage:
+        # The user's scripts come next and find the mounts. What fails here is told by gpu-node-boot, with its reason.
+        start = f"systemctl start {' '.join(storage)}"
+        lines.append(f"timeout {settings.boot_deadline_seconds} {start} || true")
     # --no-block: gpu-node-boot waits for cloud-init, which waits for this script; gpu-node-watch waits for both.
-    start = f"systemctl enable {units} && systemctl start --no-block {units}\n"
-    return f"#!/bin/sh\n{fetch}{_storage_start(settings)}{start}"
-
-
-def _storage_start(settings: NodeSettings) -> str:
-    units = ["gpu-scratch"] if settings.scratch is not None else []
-    units += ["gpu-lustre"] if settings.mounts else []
-    if not units:
-        return ""
-    names = " ".join(units)
-    # The user's scripts come next and find the mounts. What fails here is told by gpu-node-boot, with its reason.
-    return f"systemctl enable {names}\ntimeout {settings.boot_deadline_seconds} systemctl start {names} || true\n"
+    return "\n".join([*lines, f"systemctl start --no-block {' '.join(units)}", ""])

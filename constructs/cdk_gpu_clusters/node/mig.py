@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from dataclasses import dataclass
@@ -85,16 +84,12 @@ def fabric_manager_drop_in(settings: MigSettings) -> str:
     return f"[Unit]\n{order}=nvidia-fabricmanager.service\n"
 
 
-def mig_boot_command(settings: MigSettings) -> str:
-    """A shell command as a YAML string, for `bootcmd`: writes the settings, enables the unit and starts it.
+def mig_files_command(settings: MigSettings) -> str:
+    """A shell command that writes what the unit reads; the early part of the user data runs it at the first boot.
 
     A unit that a user script installs would be too late on the first boot: the fabric manager and other services are
-    up by then. bootcmd runs before the network is online, and systemd orders the new job among those that still wait.
-    `--no-block`, because the job waits for what comes after cloud-init.
+    up by then.
     """
     files = {"/etc/default/mig": default_mig_file(settings), _DROP_IN: fabric_manager_drop_in(settings)}
     writes = [f"printf %s {shlex.quote(text)} >{path}" for path, text in files.items()]
-    start = "systemctl daemon-reload && systemctl enable gpu-mig && systemctl start --no-block gpu-mig"
-    return json.dumps(
-        f"mkdir -p /etc/default {_DROP_IN.rpartition('/')[0]} && {' && '.join(writes)} && {start}"
-    )
+    return f"mkdir -p /etc/default {_DROP_IN.rpartition('/')[0]} && {' && '.join(writes)}"

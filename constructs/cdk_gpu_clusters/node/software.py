@@ -25,6 +25,14 @@ class SoftwareObject:
     object_key: str
     sha256: str
 
+    def environment(self) -> dict[str, str]:
+        """The settings by which the node finds it."""
+        return {
+            "GPU_SOFTWARE_BUCKET": self.bucket_name,
+            "GPU_SOFTWARE_KEY": self.object_key,
+            "GPU_SOFTWARE_SHA256": self.sha256,
+        }
+
 
 def user_data_files(settings: NodeSettings) -> tuple[NodeFile, ...]:
     """The static files that the user data carry: those that must be there before any other service starts.

@@ -260,7 +260,7 @@ class Node:
         """Run the library's own script in a document."""
         _, script = parts_of(document)[1]
         return subprocess.run(
-            ["sh", "-c", script.replace("/usr/local", f"{self.root}/usr/local")],
+            ["sh", "-c", script],
             env=self.environment, check=False, capture_output=True, text=True, timeout=60,
         )  # fmt: skip
 

@@ -42,6 +42,16 @@ exec {aws} "$@"
 """
 
 
+# systemd, as far as the script of the user data asks it: the unit has failed before, or is run now.
+SYSTEMCTL = """#!/bin/bash
+echo "$@" >>{calls}
+case $* in
+'is-failed --quiet gpu-software') exec test -e {calls}.failed ;;
+'start gpu-software') exec bash {program} ;;
+esac
+"""
+
+
 class Fetching:
     """A node whose user data has no room for all its files, and its bucket."""
 
@@ -59,7 +69,7 @@ class Fetching:
         )  # fmt: skip
         self.archive = software_archive(self.settings.files)
         node.account.objects[BUCKET, KEY] = self.archive
-        node.tool("systemctl", f'#!/bin/sh\necho "$@" >>{self.calls}\n')
+        node.tool("systemctl", SYSTEMCTL.format(calls=self.calls, program=node.root / FETCH))
         node.gpus("GPU-aaaa, 81559 MiB", "GPU-bbbb, 81559 MiB")
 
     @property
@@ -144,17 +154,27 @@ def test_what_must_be_early_is_there_before_the_network(fetching: Fetching) -> N
         "etc/systemd/system/gpu-mig.service",
         "etc/systemd/system/gpu-mig.service.d/fabric-manager.conf",
         "etc/systemd/system/gpu-node-boot.service.d/order.conf",
+        "etc/systemd/system/gpu-software.service",
         FETCH,
         "usr/local/libexec/gpu-cluster/lib.sh",
         "usr/local/libexec/gpu-cluster/mig-apply",
     }
 
 
+def test_software_that_could_not_be_fetched_is_not_tried_again_by_the_script(fetching: Fetching) -> None:
+    fetching.node.unpack(fetching.document)
+    Path(f"{fetching.calls}.failed").touch()
+    assert fetching.node.start(fetching.document).returncode == 1
+    assert not fetching.started()
+    assert fetching.node.account.calls == []
+
+
 def test_units_start_after_their_files_are_there(fetching: Fetching) -> None:
     done = fetching.boot()
     assert (done.returncode, done.stderr) == (0, "")
     assert fetching.calls.read_text().splitlines() == [
-        "daemon-reload",
+        "is-failed --quiet gpu-software",
+        "start gpu-software",
         "enable gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer",
         "start --no-block gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer",
     ]
@@ -247,7 +267,7 @@ def test_image_without_the_aws_cli_says_so(fetching: Fetching) -> None:
     assert "PATH=$PATH:/usr/local/bin:" in text
     library.write_text(text.replace("PATH=$PATH:/usr/local/bin:", "PATH=$PATH:"))
     fetching.node.environment["PATH"] = str(fetching.node.tools)
-    done = fetching.node.run(FETCH, BUCKET, KEY, "0" * 64)
+    done = fetching.node.run(FETCH)
     assert "no AWS CLI" in fetching.failed(done)
     assert fetching.node.account.calls == []
 
@@ -283,6 +303,64 @@ def test_a_failed_fetch_outside_a_group_completes_nothing(fetching: Fetching) ->
     fetching.node.account.group = None
     fetching.failed(fetching.boot())
     assert fetching.node.account.made("complete-lifecycle-action") == []
+
+
+def test_a_reboot_while_it_fetches_is_no_failure(fetching: Fetching) -> None:
+    """The reboot for MIG may come then; systemd tells all processes of the unit to end."""
+    fetching.node.unpack(fetching.document)
+    # `timeout` makes a group of its own; the other is that of the session.
+    fetching.node.tool(
+        "aws", '#!/bin/bash\nread -ra stat </proc/$$/stat\nkill -TERM -- "-${stat[5]}"\nkill -TERM 0\n'
+    )
+    done = subprocess.run(
+        ["setsid", "--wait", "bash", str(fetching.node.root / FETCH)],
+        env=fetching.node.environment, check=False, capture_output=True, text=True, timeout=20,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (143, "")
+    assert not (fetching.node.root / "dev/console").read_text()
+    assert fetching.node.account.calls == []
+
+
+def test_a_node_asks_for_its_group_while_its_boot_goes_on(fetching: Fetching) -> None:
+    assert fetching.boot().returncode == 0
+    assert len(fetching.node.account.made("describe-auto-scaling-instances")) == 1
+    assert fetching.node.boot()[1]["state"] == "ready"
+    assert len(fetching.node.account.made("describe-auto-scaling-instances")) == 1
+    [action] = fetching.node.account.made("complete-lifecycle-action")
+    assert action["--auto-scaling-group-name"] == ["trainers-asg"]
+    assert action["--lifecycle-action-result"] == ["CONTINUE"]
+
+
+@pytest.mark.parametrize("late", ["policy", "group"])
+def test_a_group_that_cannot_be_told_yet_is_asked_for_at_the_end(fetching: Fetching, late: str) -> None:
+    account = fetching.node.account
+    if late == "policy":
+        account.denied = {"describe-auto-scaling-instances": 1}
+    else:
+        account.group = None
+    assert fetching.boot().returncode == 0
+    account.group = "trainers-asg"
+    assert fetching.node.boot()[1]["state"] == "ready"
+    assert len(account.made("describe-auto-scaling-instances")) == 2
+    assert len(account.made("complete-lifecycle-action")) == 1
+
+
+def test_a_node_whose_launch_is_over_meanwhile_completes_nothing(fetching: Fetching) -> None:
+    account = fetching.node.account
+    assert fetching.boot().returncode == 0
+    account.lifecycle, account.denied = "Terminating:Wait", {"complete-lifecycle-action": 1}
+    _, result = fetching.node.boot()
+    [hook] = [event for event in result["events"] if event["stage"] == "hook"]
+    assert (hook["state"], hook["reason"]) == (
+        "skipped",
+        "nothing to complete: trainers-asg has this node Terminating:Wait",
+    )
+
+
+def test_a_node_without_a_hook_asks_for_no_group(fetching: Fetching) -> None:
+    fetching.settings = replace(fetching.settings, launch_hook_name="")
+    assert fetching.boot().returncode == 0
+    assert [name for name, _ in fetching.node.account.calls] == ["get-object"]
 
 
 def test_a_reboot_fetches_nothing_again(fetching: Fetching) -> None:

@@ -146,7 +146,8 @@ def test_a_plain_node_has_no_work_to_hold_back() -> None:
 def test_the_boot_check_is_queued_on_eks_before_cloud_final_and_without_waiting() -> None:
     first, script, _ = parts(rendered(settings("eks")))
     assert (
-        "systemctl enable gpu-node-boot && systemctl start --no-block gpu-node-boot]" in first.get_payload()
+        'systemctl enable gpu-node-boot && systemctl start --no-block gpu-node-boot gpu-software"]'
+        in first.get_payload()
     )
     assert not re.search(r"systemctl start (?!--no-block)\S*gpu-node", script.get_payload())
 
@@ -154,9 +155,9 @@ def test_the_boot_check_is_queued_on_eks_before_cloud_final_and_without_waiting(
 def test_pcs_never_starts_the_boot_check_before_its_program_is_there() -> None:
     first, script = parts(rendered(settings("pcs")))
     assert "systemctl enable gpu-node-boot" in first.get_payload()
-    assert "systemctl start" not in first.get_payload()
-    fetch, _, start = script.get_payload().partition("|| exit 1\n")
-    assert "fetch-software" in fetch
+    assert re.findall("systemctl start.*", first.get_payload()) == ["systemctl start --no-block gpu-software"]
+    fetch, _, start = script.get_payload().partition("then exit 1; fi\n")
+    assert "systemctl start gpu-software" in fetch
     assert "systemctl start --no-block gpu-node-boot " in start
 
 
@@ -200,7 +201,7 @@ def test_the_boothook_sets_a_node_up_once_and_splits_its_gpus_at_every_boot(boot
     given = full("pcs")
     root, first = boothook(given)
     assert (root / ORDER[1:]).exists()
-    assert first == "systemctl daemon-reload\nsystemctl enable gpu-node-boot\nmig-apply 1\n"
+    assert first == ("systemctl enable gpu-node-boot\nsystemctl start --no-block gpu-software\nmig-apply 1\n")
     node_env = (root / "etc/gpu-cluster/node.env").read_text()
     assert "GPU_ORCHESTRATOR=pcs\n" in node_env
     assert "GPU_LOG_GROUP='/gpu/${Token[AWS.StackName.9]}/nodes'\n" in node_env

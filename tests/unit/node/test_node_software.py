@@ -82,17 +82,22 @@ def test_the_largest_node_leaves_room_in_its_user_data() -> None:
     assert USER_DATA_LIMIT_BYTES - user_data_size_bytes(document) > 5 * 1024, user_data_size_bytes(document)
 
 
-def test_the_boot_needs_the_object_and_its_digest_first() -> None:
+def test_the_boot_needs_the_object_first_and_knows_its_digest() -> None:
     document = rendered(settings(mounts=split_gpus_with_servers().mounts))
-    script = document.split("Content-Type: text/x-shellscript\n\n")[1].split("\n--gpu-cluster-node")[0]
+    early, script = document.split("Content-Type: text/x-shellscript\n\n")
+    assert f"GPU_SOFTWARE_BUCKET={'b' * 63}\n" in early
+    assert f"GPU_SOFTWARE_KEY={'k' * 68}\n" in early
+    assert f"GPU_SOFTWARE_SHA256={'5' * 64}\n" in early
     assert script.splitlines()[1] == (
-        f"/usr/local/libexec/gpu-cluster/fetch-software {'b' * 63} {'k' * 68} {'5' * 64} || exit 1"
+        "if systemctl is-failed --quiet gpu-software || ! systemctl start gpu-software; then exit 1; fi"
     )
 
 
 def test_tokens_of_the_object_survive_verbatim() -> None:
     token = replace(SOFTWARE, bucket_name="${Token[AWS.Bucket.3]}", object_key="${Token[Key.4]}")
-    assert "'${Token[AWS.Bucket.3]}' '${Token[Key.4]}'" in render_user_data(settings(), token)
+    document = render_user_data(settings(), token)
+    assert "GPU_SOFTWARE_BUCKET='${Token[AWS.Bucket.3]}'\n" in document
+    assert "GPU_SOFTWARE_KEY='${Token[Key.4]}'\n" in document
 
 
 def test_every_file_travels_once_and_only_what_can_wait_through_s3() -> None:
@@ -113,6 +118,7 @@ def test_every_file_travels_once_and_only_what_can_wait_through_s3() -> None:
         "usr/local/libexec/gpu-cluster/mig-apply",
         "usr/local/libexec/gpu-cluster/fetch-software",
         "etc/systemd/system/gpu-mig.service",
+        "etc/systemd/system/gpu-software.service",
         "etc/systemd/system.conf.d/90-gpu-cluster.conf",
         "etc/security/limits.d/99-gpu-cluster.conf",
         "etc/systemd/system/gpu-node-boot.service.d/order.conf",

@@ -58,47 +58,46 @@ def started(tmp_path: Path, **settings: Any) -> list[str]:
     script = (
         text_of(**settings).split("Content-Type: text/x-shellscript\n\n")[1].split("--gpu-cluster-node")[0]
     )
-    for tool in ("systemctl", "timeout", "fetch-software"):
-        (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} "$@"\n[ {tool} != timeout ]\n')
+    for tool in ("systemctl", "timeout"):
+        (tmp_path / tool).write_text(
+            f'#!/bin/sh\necho {tool} "$@"\n[ {tool} != timeout ] && [ "$1" != is-failed ]\n'
+        )
         (tmp_path / tool).chmod(0o755)
-    script = script.replace("/usr/local/libexec/gpu-cluster/", "")
     done = subprocess.run(
         ["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, check=True, capture_output=True, text=True
     )
-    fetch, *rest = done.stdout.splitlines()
-    assert fetch.startswith("fetch-software ")
-    return rest
+    *fetch, enabled, rest = done.stdout.split("\n", 3)
+    assert fetch == ["systemctl is-failed --quiet gpu-software", "systemctl start gpu-software"]
+    return [enabled, *rest.splitlines()]
 
 
-BOOT = [
-    "systemctl enable gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer",
-    "systemctl start --no-block gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer",
-]
+BOOT = "gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer"
+START = f"systemctl start --no-block {BOOT}"
 
 
 @pytest.mark.parametrize(
     ("settings", "units"),
     [
         ({}, ""),
-        ({"mounts": (mount(),)}, "gpu-lustre"),
-        ({"scratch": ScratchSettings(disk_count=8)}, "gpu-scratch"),
+        ({"mounts": (mount(),)}, "gpu-lustre "),
+        ({"scratch": ScratchSettings(disk_count=8)}, "gpu-scratch "),
     ],
     ids=["none", "lustre", "scratch"],
 )
 def test_only_what_is_used_is_enabled_and_started(
     tmp_path: Path, settings: dict[str, Any], units: str
 ) -> None:
-    storage = [f"systemctl enable {units}", f"timeout 900 systemctl start {units}"] if units else []
-    assert started(tmp_path, **settings) == [*storage, *BOOT]
+    storage = [f"timeout 900 systemctl start {units.strip()}"] if units else []
+    assert started(tmp_path, **settings) == [f"systemctl enable {units}{BOOT}", *storage, START]
 
 
 def test_users_scripts_find_the_mounts_and_a_failed_mount_does_not_stop_them(tmp_path: Path) -> None:
     assert started(
         tmp_path, mounts=(mount(),), scratch=ScratchSettings(disk_count=8), boot_deadline_seconds=600
     ) == [
-        "systemctl enable gpu-scratch gpu-lustre",
+        f"systemctl enable gpu-scratch gpu-lustre {BOOT}",
         "timeout 600 systemctl start gpu-scratch gpu-lustre",
-        *BOOT,
+        START,
     ]
 
 

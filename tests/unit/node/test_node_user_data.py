@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+import cdk_gpu_clusters.node
 from cdk_gpu_clusters.node import (
     USER_DATA_LIMIT_BYTES,
     NodeSettings,
@@ -128,17 +129,26 @@ def test_what_is_early_is_installed_with_its_modes(tmp_path: Path) -> None:
         "etc/systemd/system.conf.d/90-gpu-cluster.conf": "0o644",
         "etc/security/limits.d/99-gpu-cluster.conf": "0o644",
         "etc/systemd/system/gpu-node-boot.service.d/order.conf": "0o644",
+        "etc/systemd/system/gpu-software.service": "0o644",
     }
     limits = (tmp_path / "etc/security/limits.d/99-gpu-cluster.conf").read_text()
     assert "* hard memlock unlimited" in limits
 
 
-def test_start_script_fetches_and_then_starts_without_waiting_for_itself() -> None:
+def test_software_is_fetched_beside_cloud_init_as_soon_as_the_settings_are_written() -> None:
+    document = rendered(settings())
+    assert 'systemctl daemon-reload && systemctl start --no-block gpu-software"]' in document
+    environment = written(document, "/etc/gpu-cluster/node.env")
+    assert f"GPU_SOFTWARE_SHA256={SOFTWARE.sha256}\n" in environment
+    unit = (Path(cdk_gpu_clusters.node.__file__).parent / "files/gpu-software.service").read_text()
+    assert "After=network-online.target cloud-init.service cloud-init-network.service\n" in unit
+    assert "cloud-final" not in unit, "it waits for this unit"
+
+
+def test_start_script_waits_for_the_software_and_then_starts_without_waiting_for_itself() -> None:
     script = parts(rendered(settings()))[1].get_payload()
-    fetch, _, start = script.partition(" || exit 1\n")
-    assert fetch.split()[1:] == [
-        "/usr/local/libexec/gpu-cluster/fetch-software", SOFTWARE.bucket_name, SOFTWARE.object_key, SOFTWARE.sha256
-    ]  # fmt: skip
+    fetch, _, start = script.partition("then exit 1; fi\n")
+    assert fetch.endswith("! systemctl start gpu-software; ")
     assert (
         "systemctl start --no-block gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer" in start
     )

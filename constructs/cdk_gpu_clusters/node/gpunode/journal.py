@@ -9,7 +9,7 @@ from . import paths, spool
 from .command import run
 
 #: They run before this program can, and log one JSON line for each event.
-UNITS = ("gpu-mig", "gpu-scratch", "gpu-lustre")
+UNITS = ("gpu-software", "gpu-mig", "gpu-scratch", "gpu-lustre")
 _TIMEOUT_SECONDS = 30
 
 

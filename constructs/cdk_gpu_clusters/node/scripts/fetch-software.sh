@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# Fetches the files of this node that its user data has no room for, and unpacks them at the root:
-# fetch-software BUCKET KEY SHA256. It tries until the boot's deadline, since the role's policy and the route to S3 may
-# come later than the node, and unpacks nothing but the very bytes that were deployed. The boot checks are among these
-# files: where they are missing or do not run, this script says why and abandons the launch in their place.
+# Fetches the files of this node that its user data has no room for, and unpacks them at the root: gpu-software, at the
+# first boot. It tries until the boot's deadline, since the role's policy and the route to S3 may come later than the
+# node, and unpacks nothing but the very bytes that were deployed. The boot checks are among these files: where they are
+# missing or do not run, this script says why and abandons the launch in their place.
 set -euo pipefail
 # shellcheck source=lib.sh
 . "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"
 
-BUCKET=$1 KEY=$2 SHA256=$3
-OBJECT=s3://$BUCKET/$KEY
 ARCHIVE=$STATE_DIR/software.tar
+GROUP=$ROOT/run/gpu-cluster/group
 WRONG_TRIES=3
 SAID=''
 
@@ -32,7 +31,7 @@ fail() {
 get() {
   local status=0
   SAID=$(timeout -k 5 120 aws s3api get-object --cli-connect-timeout 10 --cli-read-timeout 30 \
-    --bucket "$BUCKET" --key "$KEY" "$ARCHIVE" 2>&1) || status=$?
+    --bucket "$GPU_SOFTWARE_BUCKET" --key "$GPU_SOFTWARE_KEY" "$ARCHIVE" 2>&1) || status=$?
   if ((status == 124 || status == 137)); then SAID+=" no answer in 120 s"; fi
   SAID=$(grep . <<<"$SAID" | paste -sd ' ' - || true)
   return "$status"
@@ -53,8 +52,8 @@ fetch() {
   while :; do
     if get; then
       digest=$(sha256sum "$ARCHIVE" | cut -d ' ' -f 1)
-      if [[ $digest == "$SHA256" ]]; then return; fi
-      SAID="its sha256 is $digest, $SHA256 was deployed"
+      if [[ $digest == "$GPU_SOFTWARE_SHA256" ]]; then return; fi
+      SAID="its sha256 is $digest, $GPU_SOFTWARE_SHA256 was deployed"
       if ((++wrong == WRONG_TRIES)); then fail "$OBJECT: $SAID: delete the object and deploy the stack again"; fi
     elif [[ $SAID == *NoSuch* ]] || (($(uptime_seconds) >= GPU_BOOT_DEADLINE)); then
       fail "$OBJECT: $SAID: $(hint)"
@@ -66,14 +65,26 @@ fetch() {
   done
 }
 
+# ask_group: where this node is, for gpunode, which need not ask then before it completes the launch.
+ask_group() {
+  local answer
+  answer=$(membership 2>/dev/null) || return 0
+  mkdir -p "${GROUP%/*}"
+  printf '%s\n' "$answer" >"$GROUP.new"
+  mv -f "$GROUP.new" "$GROUP"
+}
+
 mkdir -p "$STATE_DIR"
 trap 'fail "fetch-software stopped unexpectedly at: $BASH_COMMAND"' EXIT
+# A reboot, for MIG: the next boot fetches.
+trap 'trap - EXIT; exit 143' TERM
 load_node
+OBJECT=s3://$GPU_SOFTWARE_BUCKET/$GPU_SOFTWARE_KEY
 command -v aws >/dev/null || fail "the image has no AWS CLI: bake it in"
 fetch
+if [[ -n ${GPU_LAUNCH_HOOK:-} ]]; then ask_group & fi
 tar -xf "$ARCHIVE" -C "$ROOT/"
 rm -f "$ARCHIVE"
 SAID=$("$ROOT/usr/local/bin/gpunode" --help 2>&1) || fail "${SAID##*$'\n'}"
-systemctl daemon-reload
 trap - EXIT
 event software ok "$OBJECT" "$SECONDS"
