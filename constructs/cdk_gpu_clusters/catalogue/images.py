@@ -119,6 +119,19 @@ def images_for(
     )
 
 
+def root_device_name(operating_system: OperatingSystem) -> str:
+    """Device name of the root volume of images with an operating system.
+
+    Source: AWS EC2 user guide, "Device names for volumes" (Amazon Linux); Ubuntu on AWS documentation.
+
+    Example:
+        >>> root_device_name(OperatingSystem.AL2023)
+        '/dev/xvda'
+    """
+    ubuntu = operating_system in (OperatingSystem.UBUNTU_24_04, OperatingSystem.UBUNTU_22_04)
+    return "/dev/sda1" if ubuntu else "/dev/xvda"
+
+
 def minimum_software(family: str) -> MinimumSoftware | None:
     """The oldest software that a family works with, or None where no source was read."""
     return _minimum_software().get(family)

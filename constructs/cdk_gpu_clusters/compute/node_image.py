@@ -10,18 +10,12 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import known, region_of, stack_of
-from cdk_gpu_clusters.catalogue.images import ImageParameter, OperatingSystem
+from cdk_gpu_clusters.catalogue.images import ImageParameter, OperatingSystem, root_device_name
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.image_pin import image_context_key, not_pinned
 from cdk_gpu_clusters.rules.images import choose_image
 
-# AWS EC2 user guide, "Device names for volumes" (Amazon Linux); Ubuntu on AWS documentation.
-_ROOT_DEVICES = {
-    OperatingSystem.AL2023: "/dev/xvda",
-    OperatingSystem.UBUNTU_24_04: "/dev/sda1",
-    OperatingSystem.UBUNTU_22_04: "/dev/sda1",
-}
 # Values of the parameters of each stack by name: its fleets share them.
 _PARAMETERS: WeakKeyDictionary[cdk.Stack, dict[str, str]] = WeakKeyDictionary()
 
@@ -123,9 +117,9 @@ class NodeImage:
         if row is None:
             system = self.operating_system or OperatingSystem.AL2023
             image_id = self.image_id or _from_parameter(scope, str(self.parameter))
-            return ResolvedImage(image_id, _ROOT_DEVICES[system], system)
+            return ResolvedImage(image_id, root_device_name(system), system)
         image_id = _pinned(scope, row.parameter) if self.is_pinned else _from_parameter(scope, row.parameter)
-        return ResolvedImage(image_id, _ROOT_DEVICES[row.operating_system], row.operating_system)
+        return ResolvedImage(image_id, root_device_name(row.operating_system), row.operating_system)
 
 
 def _system(name: str | None) -> OperatingSystem | None:

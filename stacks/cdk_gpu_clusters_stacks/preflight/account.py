@@ -1,0 +1,119 @@
+"""An AWS account, asked side by side: every distinct question once, its answer shared by all checks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self
+
+from .answer import no_answer
+from .call import Call
+
+#: Answer of AWS: the parsed response, of all pages together.
+Answer = Mapping[str, Any]
+#: Service and Region -> boto3 client.
+Clients = Callable[[str, str], Any]
+
+# As many as a person's request for one cluster needs; botocore retries what AWS throttles all the same.
+_AT_ONCE = 24
+# Regions that are enabled in every account, for services that belong to the whole partition.
+_FIRST_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
+
+
+class Account:
+    """An account in a Region, as far as it was asked.
+
+    A question is a call with its parameters. It goes to AWS once; whoever asks it again waits for, or gets, the same
+    answer. Use it in a `with` statement.
+
+    Attributes:
+        region: The cluster's Region.
+        asked: Questions so far, in the order in which they were asked: service, operation, Region and parameters.
+
+    Example:
+        >>> with Account(clients, region="us-east-1") as account:
+        ...     account.ask(CALLER)["Account"]
+        '123456789012'
+    """
+
+    def __init__(self, clients: Clients, *, region: str) -> None:
+        """Know an account.
+
+        Args:
+            clients: Gives a boto3 client for a service and a Region.
+            region: The cluster's Region.
+        """
+        self.region = region
+        self.asked: list[str] = []
+        self._clients = clients
+        self._made: dict[tuple[str, str], Any] = {}
+        self._answers: dict[str, Future[Answer]] = {}
+        self._lock = Lock()
+        self._making = Lock()
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="aws")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.shutdown(wait=kind is None, cancel_futures=True)
+
+    def start(self, call: Call, *, region: str | None = None, **parameters: Any) -> Future[Answer]:
+        """Ask without waiting.
+
+        Args:
+            call: The call.
+            region: Another Region than the cluster's.
+            parameters: Parameters of the call, as boto3 takes them.
+        """
+        where = region or self._place(call)
+        key = json.dumps([call.service, call.operation, where, parameters], sort_keys=True, default=_text)
+        with self._lock:
+            if key not in self._answers:
+                self.asked.append(key)
+                self._answers[key] = self._pool.submit(self._answer, call, where, parameters)
+            return self._answers[key]
+
+    def ask(self, call: Call, *, region: str | None = None, **parameters: Any) -> Answer:
+        """The answer to a call, all pages of it.
+
+        Raises:
+            NoAnswer: If AWS gives none: `Denied`, `Absent`, `RegionSilent` or for another cause.
+            Unusable: If the credentials cannot be used at all.
+        """
+        return self.start(call, region=region, **parameters).result()
+
+    def _place(self, call: Call) -> str:
+        if call.place == "region":
+            return self.region
+        from cdk_gpu_clusters.catalogue.regions import partition_of
+
+        return _FIRST_REGIONS.get(partition_of(self.region), self.region)
+
+    def _answer(self, call: Call, region: str, parameters: Mapping[str, Any]) -> Answer:
+        try:
+            client = self._client(call.service, region)
+            if not client.can_paginate(call.operation):
+                return dict(getattr(client, call.operation)(**parameters))
+            size = {} if call.page_size is None else {"PaginationConfig": {"PageSize": call.page_size}}
+            pages = client.get_paginator(call.operation).paginate(**parameters, **size)
+            return dict(pages.build_full_result())
+        except Exception as error:
+            raise no_answer(call, error, region=region) from error
+
+    def _client(self, service: str, region: str) -> Any:
+        """Clients serve many threads, but are made by one at a time (boto3 guide, "Multithreading")."""
+        with self._making:
+            if (service, region) not in self._made:
+                self._made[service, region] = self._clients(service, region)
+            return self._made[service, region]
+
+
+def _text(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)

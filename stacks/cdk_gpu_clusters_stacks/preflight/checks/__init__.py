@@ -1,0 +1,1 @@
+"""The checks, one module for each area; `preflight.registry` lists them."""

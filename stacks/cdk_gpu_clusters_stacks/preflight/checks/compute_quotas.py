@@ -1,0 +1,204 @@
+"""Quotas that count instances, their volumes and their interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from cdk_gpu_clusters.catalogue import instance_type, instance_type_names
+from cdk_gpu_clusters.catalogue.quotas import Purchase, VcpuQuota, quota, vcpu_quota
+from cdk_gpu_clusters.errors import define_rule
+from cdk_gpu_clusters.rules.capacity import CapacityKind
+from cdk_gpu_clusters.rules.root_volume import DEFAULT_SIZE_GIB
+from cdk_gpu_clusters_stacks.spec import NewReservation
+from cdk_gpu_clusters_stacks.spec.views import FleetView
+
+from ..call import INSTANCES, INTERFACES, RESERVATIONS, VOLUMES
+from ..check import Check, Inquiry, Verdict, cannot_tell, whole
+from ..cluster import Cluster, kind_of, words
+from ..quota import QUOTA_CALLS, weigh
+
+_QUOTAS = 'AWS documentation, "Amazon EC2 instance type quotas"'
+
+ON_DEMAND_VCPUS = define_rule(
+    "GPU-PRE-031",
+    "the On-Demand vCPU quota has room for fleets without a reservation, and for reservations made here",
+    source=f'{_QUOTAS}; AWS EC2 user guide, "On-Demand Capacity Reservations": reservations count, blocks do not',
+)
+SPOT_VCPUS = define_rule("GPU-PRE-032", "the Spot vCPU quota has room for spot fleets", source=_QUOTAS)
+VOLUME_STORAGE = define_rule(
+    "GPU-PRE-033",
+    "the gp3 storage quota has room for the root volumes of all nodes",
+    source='Amazon EBS user guide, "Quotas for Amazon EBS"',
+)
+INTERFACE_COUNT = define_rule(
+    "GPU-PRE-034",
+    "the quota of network interfaces has room for those of all nodes",
+    source='Amazon VPC user guide, "Amazon VPC quotas"; a p5.48xlarge with EFA has 33',
+)
+
+_RUNNING = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VcpuNeed:
+    """Fleets whose vCPUs one quota counts."""
+
+    purchase: Purchase
+    family: str
+    vcpus: VcpuQuota
+    fleets: tuple[FleetView, ...]
+
+
+def _needs(purchase: Purchase, cluster: Cluster) -> Mapping[str, VcpuNeed]:
+    groups: dict[str, dict[str, FleetView]] = {}
+    for where, fleet in cluster.fleets.items():
+        if _purchase(fleet) == purchase:
+            found = vcpu_quota(fleet.type.family, purchase).quota
+            groups.setdefault(fleet.type.family if found is None else found.key, {})[where] = fleet
+    needs: dict[str, VcpuNeed] = {}
+    for fleets in groups.values():
+        families = sorted({fleet.type.family for fleet in fleets.values()})
+        known = [vcpu_quota(family, purchase) for family in families]
+        needs[", ".join(fleets)] = VcpuNeed(
+            purchase=purchase,
+            family=words(families),
+            vcpus=VcpuQuota(quota=known[0].quota, verified=all(one.verified for one in known)),
+            fleets=tuple(fleets.values()),
+        )
+    return needs
+
+
+def _purchase(fleet: FleetView) -> Purchase | None:
+    """Which quota the fleet's own instances count against; None where something reserved covers them."""
+    kind = kind_of(fleet)
+    if kind is CapacityKind.SPOT:
+        return "spot"
+    if kind is CapacityKind.ON_DEMAND or isinstance(fleet.spec.capacity, NewReservation):
+        return "on-demand"
+    return None
+
+
+def _vcpus(need: VcpuNeed, inquiry: Inquiry) -> Iterator[Verdict]:
+    if need.vcpus.quota is None:
+        yield cannot_tell(
+            f"no source says which {need.purchase} quota counts {need.family}",
+            fix="look at the EC2 quotas in the Service Quotas console",
+        )
+        return
+    if not need.vcpus.verified:
+        yield cannot_tell(
+            f"that {need.vcpus.quota.name} counts {need.family} is read from its name, no source confirms it",
+            fix="compare with the EC2 quotas in the Service Quotas console",
+        )
+    reserved = [fleet for fleet in need.fleets if isinstance(fleet.spec.capacity, NewReservation)]
+    yield from weigh(
+        need.vcpus.quota,
+        inquiry,
+        used=partial(_used_vcpus, need, inquiry),
+        least=sum(
+            (fleet.spec.maximum_nodes if fleet in reserved else fleet.spec.minimum_nodes) * fleet.type.vcpus
+            for fleet in need.fleets
+        ),
+        most=sum(fleet.spec.maximum_nodes * fleet.type.vcpus for fleet in need.fleets),
+    )
+
+
+def _used_vcpus(need: VcpuNeed, inquiry: Inquiry) -> float:
+    """VCPUs that others run, and that others have reserved without running them."""
+    inquiry.start(RESERVATIONS)
+    running = [
+        instance
+        for reservation in inquiry.ask(INSTANCES, Filters=_RUNNING)["Reservations"]
+        for instance in reservation["Instances"]
+    ]
+    lifecycle = "spot" if need.purchase == "spot" else None
+    used = sum(
+        _size(instance)
+        for instance in running
+        if instance.get("InstanceLifecycle") == lifecycle
+        and _counts(need, str(instance["InstanceType"]))
+        and not inquiry.cluster.owns(instance)
+    )
+    if need.purchase == "spot":
+        return used
+    reservations = inquiry.ask(RESERVATIONS)["CapacityReservations"]
+    return used + sum(
+        int(reservation["AvailableInstanceCount"]) * _size(reservation)
+        for reservation in reservations
+        if reservation["State"] == "active"
+        and reservation.get("ReservationType", "default") == "default"
+        and _counts(need, str(reservation["InstanceType"]))
+        and not inquiry.cluster.owns(reservation)
+    )
+
+
+def _counts(need: VcpuNeed, name: str) -> bool:
+    return vcpu_quota(name.partition(".")[0], need.purchase).quota == need.vcpus.quota
+
+
+def _size(found: Mapping[str, Any]) -> int:
+    """VCPUs of one instance."""
+    name = str(found["InstanceType"])
+    if name in instance_type_names():
+        return instance_type(name).vcpus
+    options = found.get("CpuOptions", {})
+    return int(options.get("CoreCount", 1)) * int(options.get("ThreadsPerCore", 1))
+
+
+def _volumes(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
+    def used() -> float:
+        found = inquiry.ask(VOLUMES, Filters=[{"Name": "volume-type", "Values": ["gp3"]}])["Volumes"]
+        return float(sum(volume["Size"] for volume in found if not cluster.owns(volume))) / 1024
+
+    sizes = [
+        (fleet.spec, fleet.spec.root_volume.size_gib or DEFAULT_SIZE_GIB) for fleet in cluster.fleets.values()
+    ]
+    yield from weigh(
+        quota("gp3-storage"),
+        inquiry,
+        used=used,
+        least=sum(spec.minimum_nodes * size for spec, size in sizes) / 1024,
+        most=sum(spec.maximum_nodes * size for spec, size in sizes) / 1024,
+    )
+
+
+def _interfaces(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
+    def used() -> float:
+        found = inquiry.ask(INTERFACES)["NetworkInterfaces"]
+        return sum(not cluster.owns(interface) for interface in found)
+
+    counts = [
+        (fleet.spec, len(fleet.plan.interfaces))
+        for fleet in cluster.fleets.values()
+        if fleet.plan is not None
+    ]
+    yield from weigh(
+        quota("network-interfaces"),
+        inquiry,
+        used=used,
+        least=sum(spec.minimum_nodes * count for spec, count in counts),
+        most=sum(spec.maximum_nodes * count for spec, count in counts),
+    )
+
+
+CHECKS = (
+    Check(
+        rule=ON_DEMAND_VCPUS,
+        calls=(*QUOTA_CALLS, INSTANCES, RESERVATIONS),
+        subjects=partial(_needs, "on-demand"),
+        judge=_vcpus,
+        unless="reservations, blocks or spot cover every fleet",
+    ),
+    Check(
+        rule=SPOT_VCPUS,
+        calls=(*QUOTA_CALLS, INSTANCES, RESERVATIONS),
+        subjects=partial(_needs, "spot"),
+        judge=_vcpus,
+        unless="no fleet is spot",
+    ),
+    Check(rule=VOLUME_STORAGE, calls=(*QUOTA_CALLS, VOLUMES), subjects=whole, judge=_volumes),
+    Check(rule=INTERFACE_COUNT, calls=(*QUOTA_CALLS, INTERFACES), subjects=whole, judge=_interfaces),
+)

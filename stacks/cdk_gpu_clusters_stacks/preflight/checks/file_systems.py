@@ -1,0 +1,180 @@
+"""FSx for Lustre: quotas of new file systems, and existing ones as the file describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from cdk_gpu_clusters.catalogue.quotas import quota
+from cdk_gpu_clusters.errors import define_rule
+from cdk_gpu_clusters_stacks.spec import ExistingLustreOptions, ExistingLustreSpec, LustreOptions, LustreSpec
+
+from ..answer import NoAnswer
+from ..call import FILE_SYSTEMS, SUBNETS
+from ..check import Check, Inquiry, Verdict, failed, passed, warned
+from ..cluster import Cluster
+from ..quota import QUOTA_CALLS, weigh
+from .subnets import found_subnets
+
+_QUOTAS = 'FSx for Lustre user guide, "Quotas"'
+_FILE_SYSTEMS = "Amazon FSx API reference, DescribeFileSystems"
+
+STORAGE = define_rule(
+    "GPU-PRE-111", "the storage quota of FSx for Lustre has room for new file systems", source=_QUOTAS
+)
+COUNT = define_rule("GPU-PRE-112", "the quota of Lustre file systems has room for new ones", source=_QUOTAS)
+THERE = define_rule("GPU-PRE-113", "an existing file system is Lustre, and available", source=_FILE_SYSTEMS)
+AS_DESCRIBED = define_rule(
+    "GPU-PRE-114",
+    "an existing file system is what the file says: mount name, DNS name, EFA, version",
+    source=_FILE_SYSTEMS,
+)
+SAME_NETWORK = define_rule(
+    "GPU-PRE-115",
+    "an existing file system stands in the VPC and zone of the fleets",
+    source='FSx for Lustre user guide, "Working with EFA-enabled file systems"; traffic between zones is charged',
+)
+
+
+def _file_systems(inquiry: Inquiry) -> list[Mapping[str, Any]]:
+    """Every file system of the Region; one answer serves all checks."""
+    return list(inquiry.ask(FILE_SYSTEMS)["FileSystems"])
+
+
+def _new_of(cluster: Cluster, scratch: bool) -> list[LustreOptions]:
+    return [
+        store.lustre
+        for store in cluster.stores(LustreSpec).values()
+        if store.lustre.deployment_type.startswith("SCRATCH") is scratch
+    ]
+
+
+def _classes(cluster: Cluster) -> Mapping[str, bool]:
+    """Whether it is scratch, for each class of file systems that is made."""
+    names = {False: "data (persistent)", True: "data (scratch)"}
+    return {names[scratch]: scratch for scratch in (False, True) if _new_of(cluster, scratch)}
+
+
+def _others(scratch: bool, inquiry: Inquiry) -> list[Mapping[str, Any]]:
+    kinds = ("SCRATCH_1", "SCRATCH_2") if scratch else ("PERSISTENT_2",)
+    return [
+        one
+        for one in _file_systems(inquiry)
+        if one.get("LustreConfiguration", {}).get("DeploymentType") in kinds and not inquiry.cluster.owns(one)
+    ]
+
+
+def _storage(scratch: bool, inquiry: Inquiry) -> Iterator[Verdict]:
+    yield from weigh(
+        quota("lustre-scratch-storage" if scratch else "lustre-persistent-storage"),
+        inquiry,
+        used=lambda: sum(one.get("StorageCapacity", 0) for one in _others(scratch, inquiry)),
+        least=sum(store.storage_capacity_gib or 0 for store in _new_of(inquiry.cluster, scratch)),
+    )
+
+
+def _count(scratch: bool, inquiry: Inquiry) -> Iterator[Verdict]:
+    yield from weigh(
+        quota("lustre-scratch-file-systems" if scratch else "lustre-persistent-file-systems"),
+        inquiry,
+        used=lambda: len(_others(scratch, inquiry)),
+        least=len(_new_of(inquiry.cluster, scratch)),
+    )
+
+
+def _existing(cluster: Cluster) -> Mapping[str, ExistingLustreOptions]:
+    return {
+        f"{where}.existing_lustre": store.existing_lustre
+        for where, store in cluster.stores(ExistingLustreSpec).items()
+    }
+
+
+def _there(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
+    found = _found(store, inquiry)
+    if found is None:
+        yield failed(
+            f"there is no {store.file_system_id} in {inquiry.cluster.region}",
+            fix="correct id, Region or profile",
+        )
+    elif found.get("FileSystemType") != "LUSTRE":
+        yield failed(
+            f"{store.file_system_id} is {found.get('FileSystemType')}", fix="name a Lustre file system"
+        )
+    elif found.get("Lifecycle") == "UPDATING":
+        yield warned(f"{store.file_system_id} is being updated", fix="wait, or expect slow mounts")
+    elif found.get("Lifecycle") != "AVAILABLE":
+        yield failed(f"{store.file_system_id} is {found.get('Lifecycle')}", fix="mend it in the FSx console")
+    else:
+        yield passed(f"{store.file_system_id} is available")
+
+
+def _found(store: ExistingLustreOptions, inquiry: Inquiry) -> Mapping[str, Any] | None:
+    return next((one for one in _file_systems(inquiry) if one["FileSystemId"] == store.file_system_id), None)
+
+
+def _known(store: ExistingLustreOptions, inquiry: Inquiry) -> Mapping[str, Any]:
+    found = _found(store, inquiry)
+    if found is None or "LustreConfiguration" not in found:
+        raise NoAnswer(f"{store.file_system_id} is not there", fix="see GPU-PRE-113")
+    return found
+
+
+def _as_described(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
+    found = _known(store, inquiry)
+    lustre = found["LustreConfiguration"]
+    pairs = (
+        ("mount_name", store.mount_name, lustre.get("MountName")),
+        ("dns_name", store.dns_name, found.get("DNSName")),
+        ("efa", store.efa, lustre.get("EfaEnabled", False)),
+        ("lustre_version", store.lustre_version, found.get("FileSystemTypeVersion")),
+    )
+    for name, said, real in pairs:
+        if said is not None and real is not None and said != real:
+            right = str(real).lower() if isinstance(real, bool) else real
+            yield failed(
+                f"{store.file_system_id} has {name} {right}, the file says {said}", fix=f"{name}: {right}"
+            )
+
+
+def _same_network(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
+    inquiry.start(SUBNETS)
+    found, network = _known(store, inquiry), inquiry.cluster.existing_network
+    if network is None:
+        yield failed(
+            f"{store.file_system_id} stands in {found.get('VpcId')}, and the fleets get a VPC of their own",
+            fix=f"network: {{ vpc_id: {found.get('VpcId')}, … }}, or join the two by a peering after the deployment",
+        )
+        return
+    if found.get("VpcId") != network.vpc_id:
+        yield failed(
+            f"{store.file_system_id} stands in {found.get('VpcId')}, the fleets in {network.vpc_id}",
+            fix="put the fleets into its VPC, or make sure that a peering joins the two",
+        )
+    subnets = found_subnets(inquiry)
+    for subnet in (subnets[one] for one in found.get("SubnetIds", ()) if one in subnets):
+        if not inquiry.cluster.is_zone(network.availability_zone, subnet):
+            cause = f"{store.file_system_id} stands in {subnet['AvailabilityZone']}"
+            if store.efa:
+                yield failed(f"{cause}, and EFA does not leave a zone", fix="put the fleets into that zone")
+            else:
+                yield warned(f"{cause}: slower, and each GB is charged", fix="put the fleets into that zone")
+
+
+_NONE_NEW = "no Lustre file system is made"
+_NONE = "the file names no existing file system"
+
+CHECKS = (
+    Check(
+        rule=STORAGE, calls=(*QUOTA_CALLS, FILE_SYSTEMS), subjects=_classes, judge=_storage, unless=_NONE_NEW
+    ),
+    Check(rule=COUNT, calls=(*QUOTA_CALLS, FILE_SYSTEMS), subjects=_classes, judge=_count, unless=_NONE_NEW),
+    Check(rule=THERE, calls=(FILE_SYSTEMS,), subjects=_existing, judge=_there, unless=_NONE),
+    Check(rule=AS_DESCRIBED, calls=(FILE_SYSTEMS,), subjects=_existing, judge=_as_described, unless=_NONE),
+    Check(
+        rule=SAME_NETWORK,
+        calls=(FILE_SYSTEMS, SUBNETS),
+        subjects=_existing,
+        judge=_same_network,
+        unless=_NONE,
+    ),
+)

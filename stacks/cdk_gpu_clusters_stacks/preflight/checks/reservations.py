@@ -1,0 +1,250 @@
+"""Reservations and Capacity Blocks that the file names: that they are there, and fit the fleet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from cdk_gpu_clusters.errors import Rule, define_rule
+from cdk_gpu_clusters_stacks.spec import Reservation, ReservationGroup
+
+from ..answer import Absent
+from ..call import INSTANCES, PLACEMENT_GROUPS, Call
+from ..check import Check, Inquiry, Judge, Verdict, failed, passed, warned
+from ..cluster import Cluster, words
+from ..reserved import (
+    RESERVATION_CALLS,
+    Found,
+    Reserved,
+    every_reservation,
+    found_of,
+    members_of,
+    reserved,
+    target_of,
+)
+
+_ODCR = 'AWS EC2 user guide, "On-Demand Capacity Reservations"'
+_BLOCKS = 'AWS EC2 user guide, "Capacity Blocks for ML"'
+
+THERE = define_rule(
+    "GPU-PRE-051",
+    "the reservation, or the resource group with reservations in it, is there",
+    source="EC2 API reference, DescribeCapacityReservations; Resource Groups API reference, ListGroupResources",
+)
+RIGHT_KIND = define_rule(
+    "GPU-PRE-052",
+    "a Capacity Block is used as a block, an On-Demand Capacity Reservation as a reservation",
+    source=f"{_BLOCKS}: launches into one name the market type capacity-block",
+)
+RIGHT_STATE = define_rule(
+    "GPU-PRE-053", "the reservation is active, or a block that is still to start", source=_ODCR
+)
+RIGHT_TYPE = define_rule("GPU-PRE-054", "the reservation holds the fleet's instance type", source=_ODCR)
+RIGHT_ZONE = define_rule("GPU-PRE-055", "the reservation lies in the fleet's zone", source=_ODCR)
+RIGHT_PLATFORM = define_rule(
+    "GPU-PRE-056", "the reservation is for Linux/UNIX with default tenancy", source=_ODCR
+)
+ROOM = define_rule("GPU-PRE-057", "the reservation has a free instance for every node", source=_ODCR)
+RIGHT_GROUP = define_rule(
+    "GPU-PRE-058", "the file names the placement group that the reservation was made in", source=_ODCR
+)
+GROUP_FITS = define_rule(
+    "GPU-PRE-059",
+    "the placement group that the file names is there and has the strategy cluster",
+    source="EC2 API reference, DescribePlacementGroups",
+)
+
+# States on the way to active: a block that is paid for, or is being delivered.
+_COMING = frozenset({"scheduled", "payment-pending", "pending", "delayed"})
+_PLATFORM = "Linux/UNIX"
+
+
+def _there(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+    try:
+        wanted = members_of(target, inquiry)
+    except Absent as absent:
+        yield failed(f"{target.target}: {absent.cause}", fix="correct the ARN, or --profile")
+        return
+    if not wanted:
+        yield failed(f"{target.target} has no reservation in it", fix="add reservations to the group")
+        return
+    seen = {one["CapacityReservationId"]: one for one in every_reservation(inquiry)}
+    missing = [one for one in wanted if one not in seen]
+    if missing:
+        yield failed(
+            f"the account sees no {words(missing)} in {inquiry.cluster.region}",
+            fix="correct id, Region or profile; a shared one is seen only once its owner has shared it",
+        )
+    else:
+        owners = sorted({str(seen[one].get("OwnerId", "?")) for one in wanted})
+        yield passed(f"{words(wanted)} of account {words(owners)}")
+
+
+def _kind(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+    for one in found_of(target, inquiry):
+        block = one.get("ReservationType", "default") == "capacity-block"
+        if block != target.is_block:
+            what = "a Capacity Block" if block else "an On-Demand Capacity Reservation"
+            right = "capacity_block or ultraserver_block" if block else "reservation or reservation_group"
+            yield failed(f"{one['CapacityReservationId']} is {what}", fix=f"name it as {right}")
+
+
+def _state(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+    for one in found_of(target, inquiry):
+        said = f"{one['CapacityReservationId']} is {one['State']}"
+        if one["State"] == "active":
+            yield passed(said)
+        elif one["State"] in _COMING and target.is_block:
+            yield passed(f"{said}: the fleet grows when it is delivered")
+        elif one["State"] in _COMING:
+            yield warned(said, fix="wait until it is active, or the first launches fail")
+        else:
+            yield failed(said, fix="name a reservation that is active")
+
+
+def _type(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+    wanted = target.fleet.type.name
+    for one in found_of(target, inquiry):
+        if one["InstanceType"] != wanted:
+            yield failed(
+                f"{one['CapacityReservationId']} holds {one['InstanceType']}, the fleet has {wanted}",
+                fix=f"name a reservation of {wanted}, or change instance_type",
+            )
+
+
+def _zone(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+    zone = inquiry.cluster.spec.network.availability_zone
+    for one in found_of(target, inquiry):
+        if not inquiry.cluster.is_zone(zone, one):
+            here = one.get("AvailabilityZone") or one.get("AvailabilityZoneId")
+            yield failed(
+                f"{one['CapacityReservationId']} lies in {here}, the fleet's subnet in {zone}",
+                fix=f"put the network into {here}",
+            )
+
+
+def _platform(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+    for one in found_of(target, inquiry):
+        platform, tenancy = one.get("InstancePlatform"), one.get("Tenancy", "default")
+        if (platform, tenancy) != (_PLATFORM, "default"):
+            yield failed(
+                f"{one['CapacityReservationId']} is for {platform} with tenancy {tenancy}",
+                fix=f"reserve {_PLATFORM} with default tenancy: the launch template asks for these",
+            )
+
+
+def _room(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+    found = found_of(target, inquiry)
+    sharing = [fleet for fleet in inquiry.cluster.fleets.values() if target_of(fleet.spec) == target.target]
+    least = sum(fleet.spec.minimum_nodes for fleet in sharing)
+    most = sum(fleet.spec.maximum_nodes for fleet in sharing)
+    free = sum(_free(one) for one in found)
+    if free < most and any(one["State"] == "active" for one in found):
+        free += _own_nodes(found, inquiry)
+    said = f"{free} of {sum(one['TotalInstanceCount'] for one in found)} for {most} nodes"
+    fix = "lower the number of nodes, enlarge the reservation, or end what else runs in it"
+    if free < least:
+        yield failed(said, fix=fix)
+    elif free < most:
+        yield warned(f"{said}: enough for the least number", fix=fix)
+    else:
+        yield passed(said)
+
+
+def _free(one: Found) -> int:
+    """Instances for the fleet; before it is active none is available, though all will be."""
+    return int(one["AvailableInstanceCount"] if one["State"] == "active" else one["TotalInstanceCount"])
+
+
+def _own_nodes(found: list[Found], inquiry: Inquiry) -> int:
+    ids = [one["CapacityReservationId"] for one in found]
+    answer = inquiry.ask(
+        INSTANCES, Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    )
+    return sum(
+        instance.get("CapacityReservationId") in ids and inquiry.cluster.owns(instance)
+        for reservation in answer["Reservations"]
+        for instance in reservation["Instances"]
+    )
+
+
+def _not_block(cluster: Cluster) -> Mapping[str, Reserved]:
+    return reserved(cluster, lambda one: not one.is_block)
+
+
+def _group(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+    named = _placement_group(target)
+    for one in found_of(target, inquiry):
+        name = str(one.get("PlacementGroupArn", "")).rpartition("/")[2] or None
+        reservation = one["CapacityReservationId"]
+        if named == name:
+            yield passed(f"{reservation}: {name or 'none'}")
+        elif named is None:
+            yield warned(
+                f"{reservation} was made in {name}, the file names none: the nodes are not placed close together",
+                fix=f"placement_group: {name}",
+            )
+        else:
+            yield failed(
+                f"{reservation} was made in {name or 'no placement group'}, the file names {named}",
+                fix=f"placement_group: {name or 'none'}",
+            )
+
+
+def _placement_group(target: Reserved) -> str | None:
+    capacity = target.fleet.spec.capacity
+    return capacity.placement_group if isinstance(capacity, Reservation | ReservationGroup) else None
+
+
+def _named_groups(cluster: Cluster) -> Mapping[str, str]:
+    named = {where: _placement_group(one) for where, one in reserved(cluster).items()}
+    return {f"{where}.placement_group": name for where, name in named.items() if name}
+
+
+def _group_fits(name: str, inquiry: Inquiry) -> Iterator[Verdict]:
+    wanted = [{"Name": "group-name", "Values": [name]}]
+    found = inquiry.ask(PLACEMENT_GROUPS, Filters=wanted)["PlacementGroups"]
+    if not found:
+        yield failed(f"there is no placement group {name}", fix="correct the name")
+    elif found[0].get("State") != "available" or found[0].get("Strategy") != "cluster":
+        yield failed(
+            f"{name} is {found[0].get('State')}, strategy {found[0].get('Strategy')}",
+            fix="name an available group of the strategy cluster",
+        )
+
+
+_NONE = "no fleet launches into an existing reservation"
+
+
+def _check(rule: Rule, judge: Judge[Reserved], *calls: Call) -> Check[Reserved]:
+    return Check(
+        rule=rule,
+        calls=(*RESERVATION_CALLS, *calls),
+        subjects=reserved,
+        judge=judge,
+        unless=_NONE,
+    )
+
+
+CHECKS = (
+    _check(THERE, _there),
+    _check(RIGHT_KIND, _kind),
+    _check(RIGHT_STATE, _state),
+    _check(RIGHT_TYPE, _type),
+    _check(RIGHT_ZONE, _zone),
+    _check(RIGHT_PLATFORM, _platform),
+    _check(ROOM, _room, INSTANCES),
+    Check(
+        rule=RIGHT_GROUP,
+        calls=RESERVATION_CALLS,
+        subjects=_not_block,
+        judge=_group,
+        unless="no fleet launches into an existing On-Demand Capacity Reservation",
+    ),
+    Check(
+        rule=GROUP_FITS,
+        calls=(PLACEMENT_GROUPS,),
+        subjects=_named_groups,
+        judge=_group_fits,
+        unless="the file names no placement group",
+    ),
+)

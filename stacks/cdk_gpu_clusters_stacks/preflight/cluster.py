@@ -1,0 +1,170 @@
+"""The cluster file as preflight looks at it: what it makes, and what it expects to be there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from cdk_gpu_clusters.rules.capacity import CapacityKind
+from cdk_gpu_clusters_stacks.plan import ClusterPlan
+from cdk_gpu_clusters_stacks.plan.cluster import plan_cluster
+from cdk_gpu_clusters_stacks.spec import (
+    CheckpointsSpec,
+    ClusterSpec,
+    ExistingLustreSpec,
+    InferenceFleetSpec,
+    LustreSpec,
+    NewNetwork,
+    capacity_terms,
+)
+from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec, KeyArn
+from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
+from cdk_gpu_clusters_stacks.spec.views import FleetView, fleet_views
+
+ValueT = TypeVar("ValueT")
+
+#: Tag of everything that a cluster's stacks make: key, and the cluster's name as value.
+CLUSTER_TAG = "gpu-cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A sound cluster file.
+
+    Attributes:
+        spec: The file.
+        plan: What it makes.
+        fleets: Its fleets by their keys in the file, such as `training.fleets.trainers`.
+    """
+
+    spec: ClusterSpec
+    plan: ClusterPlan
+    fleets: Mapping[str, FleetView]
+
+    @classmethod
+    def of(cls, spec: ClusterSpec) -> Cluster:
+        """Look at a file."""
+        return cls(
+            spec=spec,
+            plan=plan_cluster(spec),
+            fleets={".".join(map(str, view.key)): view for view in fleet_views(spec)},
+        )
+
+    @property
+    def region(self) -> str:
+        """Its Region."""
+        return self.spec.region
+
+    @property
+    def new_network(self) -> NewNetwork | None:
+        """The network that is made for it, if one is."""
+        return self.spec.network if isinstance(self.spec.network, NewNetwork) else None
+
+    @property
+    def existing_network(self) -> ExistingNetwork | None:
+        """The network that it is put into, if it exists."""
+        return self.spec.network if isinstance(self.spec.network, ExistingNetwork) else None
+
+    @property
+    def subnets(self) -> Mapping[str, tuple[str, str]]:
+        """Subnet and zone of each existing subnet, by its key in the file."""
+        network = self.existing_network
+        if network is None:
+            return {}
+        zone = network.availability_zone
+        found = {
+            f"network.subnet_ids.{index}": (subnet, zone) for index, subnet in enumerate(network.subnet_ids)
+        }
+        for name in ("service_subnets", "public_subnets"):
+            for zone, subnet in getattr(network, name).items():
+                found[f"network.{name}.{zone}"] = (subnet, zone)
+        return found
+
+    @property
+    def stack_names(self) -> tuple[str, ...]:
+        """The stacks that the file makes, in an order in which they can be deployed."""
+        return tuple(stack.name for stack in self.plan.stacks)
+
+    @property
+    def servers(self) -> Mapping[str, InferenceFleetSpec]:
+        """The inference fleets by their keys in the file."""
+        return {f"inference.fleets.{name}": fleet for name, fleet in self.spec.inference.fleets.items()}
+
+    def stores(self, kind: type[ValueT]) -> Mapping[str, ValueT]:
+        """The stores of one kind by their keys in the file."""
+        return {f"data.{name}": store for name, store in self.spec.data.items() if isinstance(store, kind)}
+
+    @property
+    def buckets(self) -> Mapping[str, str]:
+        """Existing buckets by their keys in the file."""
+        found: dict[str, str | None] = {}
+        for where, lustre in self.stores(LustreSpec).items():
+            for index, link in enumerate(lustre.repositories):
+                found[f"{where}.repositories.{index}.bucket"] = link.bucket
+        for where, given in self.stores(ExistingCheckpointsSpec).items():
+            found[f"{where}.bucket_name"] = given.existing_checkpoints.bucket_name
+        for where, fleet in self.fleets.items():
+            found[f"{where}.evidence_bucket"] = fleet.spec.evidence_bucket
+        for where, service in self.servers.items():
+            weights = service.server.weights
+            uri = None if weights is None else weights.s3_uri
+            found[f"{where}.server.weights.s3_uri"] = uri and uri.removeprefix("s3://").partition("/")[0]
+            found[f"{where}.load_balancer.access_log_bucket"] = service.load_balancer.access_log_bucket
+        return {where: name for where, name in found.items() if name}
+
+    @property
+    def keys(self) -> Mapping[str, KeyArn]:
+        """KMS keys by their keys in the file."""
+        found: dict[str, str | None] = {}
+        for where, lustre in self.stores(LustreSpec).items():
+            found[f"{where}.lustre.encryption_key_arn"] = lustre.lustre.encryption_key_arn
+        for where, made in self.stores(CheckpointsSpec).items():
+            found[f"{where}.checkpoints.encryption_key_arn"] = made.checkpoints.encryption_key_arn
+        for where, given in self.stores(ExistingCheckpointsSpec).items():
+            found[f"{where}.existing_checkpoints.encryption_key_arn"] = (
+                given.existing_checkpoints.encryption_key_arn
+            )
+        return {where: arn for where, arn in found.items() if arn}
+
+    @property
+    def security_groups(self) -> Mapping[str, str]:
+        """Existing security groups by their keys in the file."""
+        found = {
+            f"{where}.existing_lustre.security_group_id": store.existing_lustre.security_group_id
+            for where, store in self.stores(ExistingLustreSpec).items()
+        }
+        for where, service in self.servers.items():
+            for index, client in enumerate(service.load_balancer.clients):
+                if client.startswith("sg-"):
+                    found[f"{where}.load_balancer.clients.{index}"] = client
+        return found
+
+    def owns(self, resource: Mapping[str, Any]) -> bool:
+        """Whether a resource of the account is of this cluster, by its tag; what it uses is already counted then."""
+        tags = resource.get("Tags") or resource.get("TagSet") or ()
+        return any((tag["Key"], tag["Value"]) == (CLUSTER_TAG, self.spec.name) for tag in tags)
+
+    def is_zone(self, zone: str, found: Mapping[str, Any]) -> bool:
+        """Whether a zone of the file, name or id, is the zone of a resource of the account."""
+        return zone in (found.get("AvailabilityZone"), found.get("AvailabilityZoneId"))
+
+
+def fleets_where(wanted: Callable[[FleetView], bool]) -> Callable[[Cluster], Mapping[str, FleetView]]:
+    """The fleets that a check looks at."""
+    return lambda cluster: {where: fleet for where, fleet in cluster.fleets.items() if wanted(fleet)}
+
+
+def every_fleet(cluster: Cluster) -> Mapping[str, FleetView]:
+    """All fleets."""
+    return cluster.fleets
+
+
+def kind_of(fleet: FleetView) -> CapacityKind:
+    """How a fleet buys its instances."""
+    return capacity_terms(fleet.spec.capacity).kind
+
+
+def words(items: Iterable[object]) -> str:
+    """Items in a row for a sentence, "none" if there are none."""
+    return ", ".join(map(str, items)) or "none"

@@ -1,0 +1,74 @@
+"""Quotas of the account against what a cluster needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from cdk_gpu_clusters.catalogue.quotas import Quota
+
+from .answer import Absent, NoAnswer
+from .call import DEFAULT_QUOTA, QUOTA
+from .check import Inquiry, Verdict, failed, passed, warned
+
+#: The calls of every check that weighs a quota.
+QUOTA_CALLS = (QUOTA, DEFAULT_QUOTA)
+
+
+def limit_of(quota: Quota, inquiry: Inquiry) -> float:
+    """The account's own value of a quota in the Region; the default where it has none.
+
+    Raises:
+        NoAnswer: If Service Quotas does not say.
+    """
+    names = {"ServiceCode": quota.service, "QuotaCode": quota.code}
+    try:
+        answer = inquiry.ask(QUOTA, **names)
+    except Absent:
+        answer = inquiry.ask(DEFAULT_QUOTA, **names)
+    return float(answer["Quota"]["Value"])
+
+
+def weigh(
+    quota: Quota, inquiry: Inquiry, *, used: Callable[[], float], least: float, most: float | None = None
+) -> Iterator[Verdict]:
+    """Say whether a quota has room.
+
+    Args:
+        quota: The quota.
+        inquiry: Where to ask.
+        used: Gives what others in the account use already.
+        least: What the cluster needs from the start.
+        most: What it needs when all fleets have their greatest size. Default: the same.
+    """
+    limit = limit_of(quota, inquiry)
+    greatest = least if most is None else most
+    need = _number(least) if greatest == least else f"{_number(least)} to {_number(greatest)}"
+    fix = f"ask for {_number(greatest)} more than is used: {_request(quota)}"
+    said = f"{quota.name}: {_number(limit)} {quota.unit}, {need} needed"
+    if least > limit:
+        yield failed(said, fix=fix)
+        return
+    try:
+        others = used()
+    except NoAnswer as none:
+        raise type(none)(
+            f"{said}; what is used is not known: {none.cause}", fix=none.fix, permission=none.permission
+        ) from None
+    said = f"{said}, {_number(others)} used by others"
+    if least + others > limit:
+        yield failed(said, fix=fix)
+    elif greatest + others > limit:
+        yield warned(f"{said}: enough for the start, not for the greatest size", fix=fix)
+    else:
+        yield passed(said)
+
+
+def _request(quota: Quota) -> str:
+    return (
+        f"aws service-quotas request-service-quota-increase --service-code {quota.service} "
+        f"--quota-code {quota.code} --desired-value …"
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.1f}"
