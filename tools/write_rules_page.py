@@ -44,6 +44,7 @@ AREAS = {
     "NET": "Networks, zones and endpoints",
     "PCS": "AWS PCS",
     "PLC": "Placement groups",
+    "PRE": "Preflight: what an account needs",
     "RGN": "Regions",
     "SPEC": "Cluster file",
     "UD": "User data",

@@ -23,6 +23,7 @@ COMMANDS = {
     "mig": "List MIG profiles; pack MIG instances onto the fewest GPUs.",
     "pin-image": "Pin the image behind an SSM parameter.",
     "plan": "Show what a cluster file makes and costs, before it is made.",
+    "preflight": "Check that an account can take a cluster.",
     "schema": "Print the JSON Schema of the cluster file.",
 }
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -85,6 +86,26 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
     with printer.capture() as captured:
         printer.print(table)
     write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show on standard error how far something is; nothing where that is no terminal.
+
+    Args:
+        what: What is being done, in a few words.
+
+    Yields:
+        A function that is told how many steps are done, and of how many.
+    """
+    if not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def leave(status: int) -> NoReturn:

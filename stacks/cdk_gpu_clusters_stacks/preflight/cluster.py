@@ -47,7 +47,7 @@ class Cluster:
         """Look at a file."""
         return cls(
             spec=spec,
-            plan=plan_cluster(spec),
+            plan=plan_cluster(spec, ()),
             fleets={".".join(map(str, view.key)): view for view in fleet_views(spec)},
         )
 

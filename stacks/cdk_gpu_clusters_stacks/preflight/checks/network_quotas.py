@@ -69,7 +69,7 @@ def _counted(
 def _nat_gateways(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
     """Those of the fleets' zone: a gateway is in the zone of its subnet."""
     inquiry.start(SUBNETS)
-    found = inquiry.ask(NAT_GATEWAYS, Filters=_LIVE)["NatGateways"]
+    found = inquiry.ask(NAT_GATEWAYS, Filter=_LIVE)["NatGateways"]
     if any(cluster.owns(one) for one in found):
         yield passed("the cluster has it already")
         return

@@ -1,0 +1,83 @@
+"""`gpu-clusters preflight`: whether an account can take a cluster, before anything is made."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import cluster_file, output
+from .group import new_app
+
+if TYPE_CHECKING:
+    from cdk_gpu_clusters_stacks.preflight import Outcome, Preflight
+    from cdk_gpu_clusters_stacks.spec import ClusterSpec
+
+_COLOURS = {"fail": "bold red", "cannot tell": "magenta", "warn": "yellow", "pass": "green"}
+
+app = new_app()
+
+
+@app.command(epilog="Exit status: 0 no check failed, 1 a check failed, 2 unusable file or credentials.")
+def preflight(
+    file: cluster_file.ClusterFile,
+    profile: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Profile of the credentials. Default: the environment's."),
+    ] = None,
+    region: Annotated[
+        str | None, typer.Option(help="Region, to make sure that it is the file's. Default: the file's.")
+    ] = None,
+    print_policy: Annotated[
+        bool,
+        typer.Option("--print-policy", help="Print the IAM policy that the checks need, and ask nothing."),
+    ] = False,
+    as_json: output.Json = False,
+) -> None:
+    """Ask an AWS account whether it can take a cluster. Read-only.
+
+    Examples: gpu-clusters preflight cluster.yaml; gpu-clusters preflight cluster.yaml --print-policy
+    """
+    spec = cluster_file.read(file)
+    if region not in (None, spec.region):
+        output.refuse(f"--region {region} is not the Region of {file}, which is {spec.region}")
+    if print_policy:
+        from cdk_gpu_clusters_stacks.preflight import policy_for
+
+        output.write_json(policy_for(spec))
+        return
+    found = _ask(spec, profile)
+    if as_json:
+        output.write_json(output.as_json(found))
+    else:
+        _print(found)
+    output.leave(1 if found.failed else 0)
+
+
+def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
+    from cdk_gpu_clusters_stacks.preflight import Account, Unusable, boto3_clients, run_preflight
+
+    try:
+        with (
+            Account(boto3_clients(profile), region=spec.region) as account,
+            output.progress(f"asking {spec.region}") as on_done,
+        ):
+            return run_preflight(spec, account, now=datetime.now(UTC), on_done=on_done)
+    except Unusable as fault:
+        output.refuse(f"preflight: {fault}")
+
+
+def _print(found: Preflight) -> None:
+    from rich.text import Text
+
+    from cdk_gpu_clusters_stacks.preflight.text import format_preflight, padded
+
+    console = output.console()
+    for line in format_preflight(found):
+        text = Text() if line.outcome is None else Text(f"{padded(line.outcome)}  ", _colour(line.outcome))
+        console.print(text.append(line.text, "default"))
+
+
+def _colour(outcome: Outcome) -> str:
+    return _COLOURS[outcome.value]

@@ -1,0 +1,503 @@
+"""Cluster files with everything that preflight looks at, and an account in which all of it is well."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue.quotas import quotas
+from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
+from fake_aws import FakeAws, Refusal
+
+ACCOUNT = "111122223333"
+NOW = datetime(2026, 12, 2, 12, 0, tzinfo=UTC)
+VPC = "vpc-0123456789abcdef0"
+FLEET_SUBNET = "subnet-0123456789abcdef0"
+SERVICE_SUBNETS = ("subnet-0123456789abcdef1", "subnet-0123456789abcdef2")
+PUBLIC_SUBNETS = ("subnet-0123456789abcdef3", "subnet-0123456789abcdef4")
+RESERVATION = "cr-0123456789abcdef0"
+BLOCK = "cr-0123456789abcdef1"
+GROUP = f"arn:aws:resource-groups:us-east-1:{ACCOUNT}:group/research"
+GROUPED = "cr-0123456789abcdef2"
+FILE_SYSTEM = "fs-0123456789abcdef0"
+SERVERS_GROUP = "sg-0123456789abcdef0"
+CLIENTS_GROUP = "sg-0123456789abcdef1"
+IMAGE = "ami-0123456789abcdef0"
+GPU_IMAGE = "ami-0123456789abcdef1"
+CPU_IMAGE = "ami-0123456789abcdef2"
+KEY = f"arn:aws:kms:us-east-1:{ACCOUNT}:key/01234567-89ab-cdef-0123-456789abcdef"
+CERTIFICATE = f"arn:aws:acm:us-east-1:{ACCOUNT}:certificate/01234567-89ab-cdef-0123-456789abcdef"
+SECRET = f"arn:aws:secretsmanager:us-east-1:{ACCOUNT}:secret:hub-AbCdEf"
+OWN_TAGS = [{"Key": "gpu-cluster", "Value": "llama"}]
+
+#: Everything exists already: network, stores, reservations, image, certificate.
+EXISTING = f"""
+version: 1
+name: llama
+region: us-east-1
+account: "{ACCOUNT}"
+network:
+  vpc_id: {VPC}
+  subnet_ids: [{FLEET_SUBNET}]
+  availability_zone: us-east-1a
+  cidr: 10.0.0.0/20
+  service_subnets: {{ us-east-1a: {SERVICE_SUBNETS[0]}, us-east-1b: {SERVICE_SUBNETS[1]} }}
+  public_subnets: {{ us-east-1a: {PUBLIC_SUBNETS[0]}, us-east-1b: {PUBLIC_SUBNETS[1]} }}
+data:
+  corpus:
+    existing_lustre:
+      file_system_id: {FILE_SYSTEM}
+      mount_name: abcdefgh
+      security_group_id: {SERVERS_GROUP}
+      efa: true
+      lustre_version: "2.15"
+      availability_zone: us-east-1a
+  checkpoints:
+    existing_checkpoints:
+      bucket_name: llama-checkpoints
+      encryption_key_arn: {KEY}
+      express_bucket_name: llama--use1-az4--x-s3
+training:
+  fleets:
+    reserved:
+      instance_type: p5.48xlarge
+      nodes: 4
+      capacity: {{ reservation: {RESERVATION}, placement_group: llama-group }}
+      image: {{ id: {IMAGE}, os: ubuntu-22.04 }}
+      mounts: {{ /fsx: corpus }}
+      checkpoints: checkpoints
+      evidence_bucket: llama-evidence
+    grouped:
+      instance_type: p5.48xlarge
+      nodes: 2
+      capacity: {{ reservation_group: "{GROUP}" }}
+    block:
+      instance_type: p5.48xlarge
+      nodes: 2
+      capacity:
+        capacity_block: {BLOCK}
+        starts_at: 2026-12-01T11:30Z
+        ends_at: 2026-12-15T11:30Z
+inference:
+  fleets:
+    chat:
+      instance_type: g6e.48xlarge
+      min_nodes: 1
+      max_nodes: 4
+      capacity: spot
+      devices_per_server: 4
+      server:
+        image: {ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/models/chat:v1
+        secrets:
+          HUB_TOKEN: {{ arn: "{SECRET}" }}
+          MODE: {{ arn: "arn:aws:ssm:us-east-1:{ACCOUNT}:parameter/chat/mode" }}
+        weights: {{ s3_uri: "s3://llama-models/chat" }}
+      load_balancer:
+        certificate_arn: {CERTIFICATE}
+        clients: [{CLIENTS_GROUP}]
+        access_log_bucket: llama-logs
+"""
+
+#: Everything is made here: network with NAT gateway, file systems, buckets, a reservation.
+NEW = f"""
+version: 1
+name: llama
+region: us-east-1
+network: {{ availability_zone: us-east-1a }}
+data:
+  corpus:
+    lustre:
+      storage_capacity_gib: 4800
+      throughput_mb_per_s_per_tib: 250
+      encryption_key_arn: {KEY}
+    repositories: [ {{ path: /data, bucket: llama-corpus, auto_import: [new] }} ]
+  scratch:
+    lustre: {{ storage_capacity_gib: 2400, deployment_type: SCRATCH_2 }}
+  checkpoints:
+    checkpoints: {{ bucket_name: llama-new-checkpoints, encryption_key_arn: {KEY} }}
+training:
+  fleets:
+    trainers:
+      instance_type: p5.48xlarge
+      nodes: 2
+      capacity: {{ new_reservation: {{ end_date: 2027-01-01T00:00Z }} }}
+      mounts: {{ /fsx: corpus, /tmp-fsx: scratch }}
+      checkpoints: checkpoints
+    preprocessing: {{ instance_type: m7i.4xlarge, min_nodes: 1, max_nodes: 4 }}
+"""
+
+#: A network without internet access, in named zones.
+CLOSED = """
+version: 1
+name: dev
+region: us-east-1
+network:
+  availability_zone: use1-az4
+  control_availability_zones: [us-east-1a, us-east-1b]
+  egress: closed
+training:
+  fleets:
+    dev: { instance_type: p6-b200.48xlarge, nodes: 1, capacity: spot }
+"""
+
+
+@cache
+def spec_of(text: str) -> ClusterSpec:
+    """A cluster file, read."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder, "cluster.yaml")
+        file.write_text(text, encoding="utf-8")
+        return load_cluster(file)
+
+
+def subnet(subnet_id: str, zone: str = "us-east-1a", **changes: Any) -> dict[str, Any]:
+    """A subnet with plenty of room."""
+    return {
+        "SubnetId": subnet_id,
+        "VpcId": VPC,
+        "State": "available",
+        "AvailabilityZone": zone,
+        "AvailabilityZoneId": {"us-east-1a": "use1-az4", "us-east-1b": "use1-az6"}[zone],
+        "CidrBlock": "10.0.0.0/20",
+        "AvailableIpAddressCount": 4000,
+        **changes,
+    }
+
+
+def subnets(**first: Any) -> dict[str, Any]:
+    """All subnets; `first` changes the fleets'."""
+    others = [
+        subnet(one, zone)
+        for pair in (SERVICE_SUBNETS, PUBLIC_SUBNETS)
+        for one, zone in zip(pair, ("us-east-1a", "us-east-1b"), strict=True)
+    ]
+    return {"Subnets": [subnet(FLEET_SUBNET, **first), *others]}
+
+
+def reservation(reservation_id: str, **changes: Any) -> dict[str, Any]:
+    """An active reservation of p5.48xlarge with room for the fleets."""
+    return {
+        "CapacityReservationId": reservation_id,
+        "OwnerId": ACCOUNT,
+        "InstanceType": "p5.48xlarge",
+        "InstancePlatform": "Linux/UNIX",
+        "AvailabilityZone": "us-east-1a",
+        "AvailabilityZoneId": "use1-az4",
+        "Tenancy": "default",
+        "TotalInstanceCount": 4,
+        "AvailableInstanceCount": 4,
+        "State": "active",
+        "EndDateType": "unlimited",
+        "InstanceMatchCriteria": "targeted",
+        "ReservationType": "default",
+        "StartDate": datetime(2026, 11, 1, tzinfo=UTC),
+        **changes,
+    }
+
+
+def reservations(**first: Any) -> dict[str, Any]:
+    """All reservations; `first` changes that of the fleet `reserved`."""
+    block = {
+        "ReservationType": "capacity-block",
+        "StartDate": datetime(2026, 12, 1, 11, 30, tzinfo=UTC),
+        "EndDate": datetime(2026, 12, 15, 11, 30, tzinfo=UTC),
+        "EndDateType": "limited",
+    }
+    group = f"arn:aws:ec2:us-east-1:{ACCOUNT}:placement-group/llama-group"
+    return {
+        "CapacityReservations": [
+            reservation(RESERVATION, **{"PlacementGroupArn": group, **first}),
+            reservation(BLOCK, **block),
+            reservation(GROUPED),
+        ]
+    }
+
+
+def block(**changes: Any) -> dict[str, Any]:
+    """All reservations; the block is changed."""
+    found = reservations()
+    found["CapacityReservations"][1] |= changes
+    return found
+
+
+def image(image_id: str, **changes: Any) -> dict[str, Any]:
+    """An image of Amazon's, which serves p5 and g6e."""
+    device = "/dev/sda1" if image_id == IMAGE else "/dev/xvda"
+    named = "Supported EC2 instances: G5, G6e, P4, P5, P6-B200. Release notes: https://docs.aws.amazon.com/"
+    return {
+        "ImageId": image_id,
+        "Name": "Deep Learning Base AMI",
+        "Description": "" if image_id == CPU_IMAGE else named,
+        "State": "available",
+        "OwnerId": "898082745236",
+        "ImageOwnerAlias": "amazon",
+        "Architecture": "x86_64",
+        "VirtualizationType": "hvm",
+        "EnaSupport": True,
+        "RootDeviceType": "ebs",
+        "RootDeviceName": device,
+        "BootMode": "uefi-preferred",
+        "BlockDeviceMappings": [{"DeviceName": device, "Ebs": {"VolumeSize": 75}}],
+        "DeprecationTime": "2028-01-01T00:00:00.000Z",
+        **changes,
+    }
+
+
+def images(**changes: Any) -> Any:
+    """Every image, changed in the same way."""
+    return lambda parameters: {"Images": [image(one, **changes) for one in parameters["ImageIds"]]}
+
+
+def described(name: str, **changes: Any) -> dict[str, Any]:
+    """What DescribeInstanceTypes says of a type: what the catalogue says."""
+    record = instance_type(name)
+    efa = record.network.efa
+    network: dict[str, Any] = {
+        "MaximumNetworkCards": len(record.network.cards),
+        "MaximumNetworkInterfaces": record.network.max_interfaces,
+        "EfaSupported": efa is not None,
+    }
+    if efa is not None:
+        network["EfaInfo"] = {"MaximumEfaInterfaces": efa.max_interfaces}
+    return {
+        "InstanceType": name,
+        "VCpuInfo": {"DefaultVCpus": record.vcpus},
+        "MemoryInfo": {"SizeInMiB": record.memory_mib},
+        "NetworkInfo": network,
+        "SupportedUsageClasses": sorted(record.usage_classes),
+        **changes,
+    }
+
+
+def types(**changes: Any) -> Any:
+    """What DescribeInstanceTypes says of the types that it is asked for."""
+    return lambda asked: {
+        "InstanceTypes": [described(name, **changes) for name in asked["Filters"][0]["Values"]]
+    }
+
+
+def _offerings(asked: Any) -> Any:
+    places = {"availability-zone": ("us-east-1a", "us-east-1b"), "availability-zone-id": ("use1-az4",)}
+    return {
+        "InstanceTypeOfferings": [
+            {"InstanceType": name, "LocationType": asked["LocationType"], "Location": place}
+            for name in asked["Filters"][0]["Values"]
+            for place in places[asked["LocationType"]]
+        ]
+    }
+
+
+def route_table(gateway: dict[str, str], subnet_ids: tuple[str, ...], table: str) -> dict[str, Any]:
+    """A route table with a default route."""
+    default = {"DestinationCidrBlock": "0.0.0.0/0", "State": "active", **gateway}
+    return {
+        "RouteTableId": table,
+        "VpcId": VPC,
+        "Routes": [default],
+        "Associations": [{"SubnetId": one, "RouteTableId": table} for one in subnet_ids],
+    }
+
+
+def route_tables(private: dict[str, str] | None = None, public: dict[str, str] | None = None) -> Any:
+    """Route tables of private and of public subnets, by where their default routes lead."""
+    nat = {"NatGatewayId": "nat-0123456789abcdef0"} if private is None else private
+    out = {"GatewayId": "igw-0123456789abcdef0"} if public is None else public
+    return {
+        "RouteTables": [
+            route_table(nat, (FLEET_SUBNET, *SERVICE_SUBNETS), "rtb-0123456789abcdef0"),
+            route_table(out, PUBLIC_SUBNETS, "rtb-0123456789abcdef1"),
+        ]
+    }
+
+
+def self_rules(*, efa: bool = True) -> Any:
+    """The rules of the file system's group."""
+    ports = {"IpProtocol": "-1"} if efa else {"IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
+    return {
+        "SecurityGroupRules": [
+            {
+                "GroupId": SERVERS_GROUP,
+                "IsEgress": egress,
+                "ReferencedGroupInfo": {"GroupId": SERVERS_GROUP},
+                **ports,
+            }
+            for egress in (False, True)
+        ]
+    }
+
+
+def file_system(**changes: Any) -> Any:
+    """The file systems of the account: the one that the file names."""
+    lustre = {"DeploymentType": "PERSISTENT_2", "MountName": "abcdefgh", "EfaEnabled": True}
+    return {
+        "FileSystems": [
+            {
+                "FileSystemId": FILE_SYSTEM,
+                "FileSystemType": "LUSTRE",
+                "FileSystemTypeVersion": "2.15",
+                "Lifecycle": "AVAILABLE",
+                "StorageCapacity": 38400,
+                "VpcId": VPC,
+                "SubnetIds": [FLEET_SUBNET],
+                "DNSName": f"{FILE_SYSTEM}.fsx.us-east-1.amazonaws.com",
+                **changes,
+                "LustreConfiguration": {**lustre, **changes.get("LustreConfiguration", {})},
+            }
+        ]
+    }
+
+
+def limit(value: float) -> Any:
+    """One value for every quota."""
+    return {"Quota": {"Value": value}}
+
+
+def endpoint_services(*zones: str) -> Any:
+    """Every service that is asked for, in the zones."""
+    return lambda asked: {
+        "ServiceDetails": [
+            {"ServiceName": name, "AvailabilityZones": list(zones)} for name in asked["Filters"][0]["Values"]
+        ]
+    }
+
+
+def _bucket(asked: Any) -> Any:
+    name = asked["Bucket"]
+    if name == "llama-new-checkpoints":
+        return Refusal("404", "Not Found")
+    return {"BucketRegion": "us-east-1"}
+
+
+def _parameter(asked: Any) -> Any:
+    name = asked["Name"]
+    gpu = "deeplearning" in name or "nvidia" in name
+    value = "21" if "bootstrap" in name else GPU_IMAGE if gpu else CPU_IMAGE
+    return {"Parameter": {"Name": name, "Value": value}}
+
+
+def _zone(name: str, zone_id: str) -> dict[str, str]:
+    return {
+        "ZoneName": name,
+        "ZoneId": zone_id,
+        "State": "available",
+        "OptInStatus": "opt-in-not-required",
+        "ZoneType": "availability-zone",
+        "GroupName": "us-east-1-zg-1",
+    }
+
+
+def zones(**first: Any) -> Any:
+    """Two zones; `first` changes us-east-1a."""
+    return {
+        "AvailabilityZones": [{**_zone("us-east-1a", "use1-az4"), **first}, _zone("us-east-1b", "use1-az6")]
+    }
+
+
+def healthy() -> FakeAws:
+    """An account in which every check of the three files passes."""
+    assert len({quota.code for quota in quotas()}) == len(quotas())
+    return FakeAws(
+        {
+            "sts.get_caller_identity": {
+                "Account": ACCOUNT,
+                "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/deployer/me",
+                "UserId": "AROA:me",
+            },
+            "ec2.describe_regions": {
+                "Regions": [{"RegionName": "us-east-1", "OptInStatus": "opt-in-not-required"}]
+            },
+            "ec2.describe_availability_zones": zones(),
+            "ec2.describe_instance_types": types(),
+            "ec2.describe_instance_type_offerings": _offerings,
+            "ec2.describe_capacity_reservations": reservations(),
+            "resource-groups.list_group_resources": {
+                "Resources": [
+                    {
+                        "Identifier": {
+                            "ResourceArn": f"arn:aws:ec2:us-east-1:{ACCOUNT}:capacity-reservation/{GROUPED}",
+                            "ResourceType": "AWS::EC2::CapacityReservation",
+                        }
+                    }
+                ]
+            },
+            "ec2.describe_placement_groups": {
+                "PlacementGroups": [{"GroupName": "llama-group", "State": "available", "Strategy": "cluster"}]
+            },
+            "ec2.describe_images": images(),
+            "ec2.describe_instances": {"Reservations": []},
+            "ec2.describe_volumes": {"Volumes": []},
+            "ec2.describe_network_interfaces": {"NetworkInterfaces": []},
+            "ec2.describe_vpcs": {"Vpcs": [{"VpcId": VPC, "State": "available", "CidrBlock": "10.0.0.0/16"}]},
+            "ec2.describe_vpc_attribute": {
+                "VpcId": VPC,
+                "EnableDnsSupport": {"Value": True},
+                "EnableDnsHostnames": {"Value": True},
+            },
+            "ec2.describe_subnets": subnets(),
+            "ec2.describe_route_tables": route_tables(),
+            "ec2.describe_vpc_endpoints": {
+                "VpcEndpoints": [
+                    {
+                        "VpcEndpointType": "Gateway",
+                        "ServiceName": "com.amazonaws.us-east-1.s3",
+                        "State": "available",
+                        "RouteTableIds": ["rtb-0123456789abcdef0"],
+                    }
+                ]
+            },
+            "ec2.describe_vpc_endpoint_services": endpoint_services("us-east-1a", "us-east-1b"),
+            "ec2.describe_security_groups": {
+                "SecurityGroups": [
+                    {"GroupId": SERVERS_GROUP, "VpcId": VPC},
+                    {"GroupId": CLIENTS_GROUP, "VpcId": VPC},
+                ]
+            },
+            "ec2.describe_security_group_rules": self_rules(),
+            "ec2.describe_addresses": {"Addresses": []},
+            "ec2.describe_internet_gateways": {"InternetGateways": []},
+            "ec2.describe_nat_gateways": {"NatGateways": []},
+            "service-quotas.get_service_quota": limit(100_000),
+            "service-quotas.get_aws_default_service_quota": limit(100_000),
+            "ssm.get_parameter": _parameter,
+            "ssm.describe_parameters": {"Parameters": [{"Name": "/chat/mode"}]},
+            "secretsmanager.describe_secret": {"ARN": SECRET, "Name": "hub"},
+            "cloudformation.describe_stacks": Refusal(
+                "ValidationError", "Stack with id llama does not exist"
+            ),
+            "fsx.describe_file_systems": file_system(),
+            "s3.head_bucket": _bucket,
+            "s3.list_directory_buckets": {"Buckets": [{"Name": "llama--use1-az4--x-s3"}]},
+            "kms.describe_key": {
+                "KeyMetadata": {
+                    "KeyId": "01234567",
+                    "KeyState": "Enabled",
+                    "KeySpec": "SYMMETRIC_DEFAULT",
+                    "KeyUsage": "ENCRYPT_DECRYPT",
+                    "KeyManager": "CUSTOMER",
+                }
+            },
+            "iam.get_role": lambda asked: {
+                "Role": {
+                    "Path": "/",
+                    "RoleName": asked["RoleName"],
+                    "RoleId": "AROA0123456789ABCDEF",
+                    "Arn": f"arn:aws:iam::{ACCOUNT}:role/{asked['RoleName']}",
+                    "CreateDate": NOW,
+                }
+            },
+            "acm.describe_certificate": {
+                "Certificate": {
+                    "DomainName": "chat.example.com",
+                    "Status": "ISSUED",
+                    "NotAfter": datetime(2027, 6, 1, tzinfo=UTC),
+                    "RenewalEligibility": "ELIGIBLE",
+                }
+            },
+            "ecr.describe_images": {"imageDetails": [{"repositoryName": "models/chat"}]},
+            "elbv2.describe_load_balancers": {"LoadBalancers": []},
+        }
+    )

@@ -1,0 +1,892 @@
+"""For every check of preflight, accounts in which it does not pass: what differs, and what it says then."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from fake_aws import Refusal
+from preflight_account import (
+    ACCOUNT,
+    BLOCK,
+    CLIENTS_GROUP,
+    CLOSED,
+    EXISTING,
+    FLEET_SUBNET,
+    GROUP,
+    IMAGE,
+    NEW,
+    OWN_TAGS,
+    RESERVATION,
+    SERVERS_GROUP,
+    VPC,
+    block,
+    endpoint_services,
+    file_system,
+    images,
+    limit,
+    reservations,
+    route_tables,
+    self_rules,
+    subnets,
+    types,
+    zones,
+)
+
+
+class Case(NamedTuple):
+    """One account.
+
+    Attributes:
+        id: The check.
+        spec: The cluster file.
+        answers: What AWS answers otherwise than in a healthy account.
+        outcome: What the check says: `fail`, `warn`, `cannot tell` or `pass`.
+        says: A part of the cause.
+        fix: A part of the fix.
+    """
+
+    id: str
+    spec: str
+    answers: dict[str, Any]
+    outcome: str
+    says: str
+    fix: str = ""
+
+
+_MISSING = Refusal("ResourceNotFoundException", "nothing of that name")
+_CALLER = "sts__get_caller_identity"
+_RESERVATIONS = "ec2__describe_capacity_reservations"
+_QUOTA = "service_quotas__get_service_quota"
+
+
+def _caller(account: str = ACCOUNT, arn: str = "arn:aws:iam::111122223333:user/me") -> dict[str, Any]:
+    return {_CALLER: {"Account": account, "Arn": arn, "UserId": "AIDA"}}
+
+
+def _reserved(**changes: Any) -> dict[str, Any]:
+    return {_RESERVATIONS: reservations(**changes)}
+
+
+def _stack(status: str) -> dict[str, Any]:
+    now = datetime(2026, 11, 1, tzinfo=UTC)
+    stack = {"StackName": "llama-network", "CreationTime": now, "StackStatus": status}
+    return {"cloudformation__describe_stacks": {"Stacks": [stack]}}
+
+
+def _running(name: str, number: int, **more: Any) -> dict[str, Any]:
+    instances = [{"InstanceType": name, **more} for _ in range(number)]
+    return {"ec2__describe_instances": {"Reservations": [{"Instances": instances}]}}
+
+
+def _quota(value: float, **answers: Any) -> dict[str, Any]:
+    return {_QUOTA: limit(value), **answers}
+
+
+def _key(**changes: Any) -> dict[str, Any]:
+    return {"kms__describe_key": {"KeyMetadata": {"KeyId": "01234567", "KeyState": "Enabled", **changes}}}
+
+
+def _certificate(**changes: Any) -> dict[str, Any]:
+    return {"acm__describe_certificate": {"Certificate": {"DomainName": "chat.example.com", **changes}}}
+
+
+_NO_ROLE = {"iam__get_role": Refusal("NoSuchEntity", "no role")}
+_NO_IMAGES = {"ec2__describe_images": Refusal("InvalidAMIID.NotFound", "no image")}
+_NO_FILE_SYSTEM = {"fsx__describe_file_systems": {"FileSystems": []}}
+_NO_SUBNET = {"ec2__describe_subnets": {"Subnets": []}}
+_NO_BUCKET = {"s3__head_bucket": Refusal("404", "Not Found")}
+_NO_RESERVATION = {_RESERVATIONS: {"CapacityReservations": []}}
+_SOON = datetime(2026, 12, 3, 0, 0, tzinfo=UTC)
+_PAST = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
+_FIRST, _LATER = datetime(2026, 12, 1, 11, 30, tzinfo=UTC), datetime(2026, 12, 14, 11, 30, tzinfo=UTC)
+_NO_WAY_OUT = {
+    "ec2__describe_route_tables": route_tables(
+        {"NatGatewayId": "nat-0123456789abcdef0", "State": "blackhole"}
+    )
+}
+
+CASES = (
+    Case("GPU-PRE-001", EXISTING, _caller("999999999999"), "fail", "999999999999", "--profile"),
+    Case("GPU-PRE-002", EXISTING, _caller(arn=f"arn:aws:iam::{ACCOUNT}:root"), "warn", ":root", "role"),
+    Case(
+        "GPU-PRE-003",
+        EXISTING,
+        {"ec2__describe_regions": {"Regions": [{"RegionName": "us-east-1", "OptInStatus": "not-opted-in"}]}},
+        "fail",
+        "not-opted-in",
+        "enable-region",
+    ),
+    Case(
+        "GPU-PRE-003",
+        EXISTING,
+        {"ec2__describe_regions": Refusal("AuthFailure")},
+        "fail",
+        "AuthFailure",
+        "enable",
+    ),
+    Case(
+        "GPU-PRE-004",
+        CLOSED,
+        {"ec2__describe_availability_zones": {"AvailabilityZones": []}},
+        "fail",
+        "no zone use1-az4",
+    ),
+    Case(
+        "GPU-PRE-004",
+        EXISTING,
+        {"ec2__describe_availability_zones": zones(OptInStatus="not-opted-in")},
+        "fail",
+        "not opted in",
+        "modify-availability-zone-group",
+    ),
+    Case(
+        "GPU-PRE-004",
+        EXISTING,
+        {"ec2__describe_availability_zones": zones(State="impaired", Messages=[{"Message": "power"}])},
+        "fail",
+        "impaired: power",
+    ),
+    Case(
+        "GPU-PRE-005",
+        NEW,
+        {"ec2__describe_availability_zones": zones(State="unavailable")},
+        "fail",
+        "1 available zones",
+    ),
+    Case(
+        "GPU-PRE-011",
+        EXISTING,
+        {"ssm__get_parameter": Refusal("ParameterNotFound")},
+        "fail",
+        "not bootstrapped",
+        f"cdk bootstrap aws://{ACCOUNT}/us-east-1",
+    ),
+    Case(
+        "GPU-PRE-011",
+        EXISTING,
+        {"ssm__get_parameter": {"Parameter": {"Value": "5"}}},
+        "fail",
+        "version 5, and 6",
+        "cdk bootstrap",
+    ),
+    Case(
+        "GPU-PRE-012", EXISTING, _NO_BUCKET, "fail", f"cdk-hnb659fds-assets-{ACCOUNT}-us-east-1", "CDKToolkit"
+    ),
+    Case("GPU-PRE-013", NEW, _stack("ROLLBACK_COMPLETE"), "fail", "ROLLBACK_COMPLETE", "delete-stack"),
+    Case(
+        "GPU-PRE-013", NEW, _stack("UPDATE_ROLLBACK_FAILED"), "fail", "no update", "continue-update-rollback"
+    ),
+    Case("GPU-PRE-013", NEW, _stack("UPDATE_IN_PROGRESS"), "warn", "deploying", "wait"),
+    Case("GPU-PRE-013", NEW, _stack("UPDATE_COMPLETE"), "pass", "UPDATE_COMPLETE"),
+    Case(
+        "GPU-PRE-021",
+        NEW,
+        {"ec2__describe_instance_type_offerings": {"InstanceTypeOfferings": []}},
+        "fail",
+        "nowhere in us-east-1",
+    ),
+    Case(
+        "GPU-PRE-021",
+        NEW,
+        {
+            "ec2__describe_instance_type_offerings": {
+                "InstanceTypeOfferings": [
+                    {"InstanceType": name, "Location": "us-east-1b"}
+                    for name in ("p5.48xlarge", "m7i.4xlarge")
+                ]
+            }
+        },
+        "fail",
+        "not offered in us-east-1a",
+        "us-east-1b",
+    ),
+    Case(
+        "GPU-PRE-022",
+        EXISTING,
+        {"ec2__describe_instance_types": types(VCpuInfo={"DefaultVCpus": 7})},
+        "warn",
+        "7 in EC2",
+        "update the library",
+    ),
+    Case(
+        "GPU-PRE-022",
+        EXISTING,
+        {"ec2__describe_instance_types": types(NetworkInfo={"EfaInfo": {"MaximumEfaInterfaces": 3}})},
+        "warn",
+        "EFA interfaces: 32 in the catalogue, 3 in EC2",
+    ),
+    Case(
+        "GPU-PRE-022",
+        EXISTING,
+        {"ec2__describe_instance_types": {"InstanceTypes": []}},
+        "cannot tell",
+        "does not describe",
+    ),
+    Case(
+        "GPU-PRE-023",
+        EXISTING,
+        {"ec2__describe_instance_types": types(SupportedUsageClasses=["on-demand"])},
+        "fail",
+        "not sold as capacity-block",
+    ),
+    # 2 x 192 for the reservation, and 16 to 64 for the fleet beside it, which has a quota of its own.
+    Case("GPU-PRE-031", NEW, _quota(100), "fail", "100 vCPU, 384 needed", "L-417A185B"),
+    Case(
+        "GPU-PRE-031",
+        NEW,
+        _quota(400, **_running("p4d.24xlarge", 1), **_NO_RESERVATION),
+        "fail",
+        "384 needed, 96 used by others",
+    ),
+    Case(
+        "GPU-PRE-031",
+        NEW,
+        _quota(400, **_running("p5.48xlarge", 2, Tags=OWN_TAGS), **_NO_RESERVATION),
+        "pass",
+        "384 needed, 0 used by others",
+    ),
+    Case(
+        "GPU-PRE-031",
+        NEW,
+        _quota(400, **_running("p5.48xlarge", 2, InstanceLifecycle="capacity-block"), **_NO_RESERVATION),
+        "pass",
+        "384 needed, 0 used by others",
+    ),
+    Case("GPU-PRE-031", NEW, _quota(400, **_reserved()), "fail", "1,536 used by others"),
+    Case(
+        "GPU-PRE-031",
+        NEW,
+        {
+            "ec2__describe_instances": Refusal("UnauthorizedOperation", "not allowed"),
+        },
+        "cannot tell",
+        "what is used is not known: ec2:DescribeInstances is not allowed",
+    ),
+    Case(
+        "GPU-PRE-032",
+        EXISTING,
+        _quota(10),
+        "fail",
+        "All G and VT Spot Instance Requests: 10 vCPU",
+        "L-3819A6DF",
+    ),
+    Case("GPU-PRE-032", EXISTING, _quota(400), "warn", "enough for the start"),
+    Case("GPU-PRE-032", CLOSED, {}, "cannot tell", "no source says which spot quota counts p6-b200"),
+    Case("GPU-PRE-033", NEW, _quota(0.1), "fail", "TiB", "L-7A658B76"),
+    Case(
+        "GPU-PRE-033",
+        NEW,
+        _quota(50, ec2__describe_volumes={"Volumes": [{"Size": 51_200}]}),
+        "fail",
+        "50 used by others",
+    ),
+    Case("GPU-PRE-034", NEW, _quota(60), "fail", "60 interface, 67 to 70 needed", "L-DF5E4CA3"),
+    Case(
+        "GPU-PRE-034",
+        NEW,
+        _quota(70, ec2__describe_network_interfaces={"NetworkInterfaces": [{}, {"TagSet": OWN_TAGS}]}),
+        "warn",
+        "1 used by others: enough for the start",
+    ),
+    Case("GPU-PRE-041", NEW, _quota(1), "fail", "VPCs per Region: 1 VPC", "L-F678F1CE"),
+    Case(
+        "GPU-PRE-041",
+        NEW,
+        _quota(1, ec2__describe_vpcs={"Vpcs": [{"VpcId": VPC, "Tags": OWN_TAGS}]}),
+        "pass",
+        "has it already",
+    ),
+    Case(
+        "GPU-PRE-042",
+        NEW,
+        _quota(5, ec2__describe_addresses={"Addresses": [{"PublicIp": f"192.0.2.{n}"} for n in range(5)]}),
+        "fail",
+        "EC2-VPC Elastic IPs: 5 address, 1 needed, 5 used",
+        "L-0263D0A3",
+    ),
+    Case(
+        "GPU-PRE-043",
+        NEW,
+        _quota(1, ec2__describe_internet_gateways={"InternetGateways": [{}]}),
+        "fail",
+        "Internet gateways per Region",
+        "L-A4707A72",
+    ),
+    Case(
+        "GPU-PRE-044",
+        NEW,
+        _quota(1, ec2__describe_nat_gateways={"NatGateways": [{"SubnetId": FLEET_SUBNET}]}),
+        "fail",
+        "NAT gateways per Availability Zone",
+        "L-FE5A380F",
+    ),
+    Case(
+        "GPU-PRE-044",
+        NEW,
+        _quota(1, ec2__describe_nat_gateways={"NatGateways": [{"SubnetId": "subnet-0123456789abcdef9"}]}),
+        "pass",
+        "0 used by others",
+    ),
+    Case(
+        "GPU-PRE-045",
+        EXISTING,
+        _quota(50, elbv2__describe_load_balancers={"LoadBalancers": [{"Type": "application"}] * 50}),
+        "fail",
+        "Application Load Balancers per Region",
+        "L-53DA6B97",
+    ),
+    Case("GPU-PRE-051", EXISTING, _NO_RESERVATION, "fail", f"no {RESERVATION}", "shared"),
+    Case(
+        "GPU-PRE-051",
+        EXISTING,
+        {"resource_groups__list_group_resources": Refusal("NotFoundException", "no group")},
+        "fail",
+        GROUP,
+    ),
+    Case(
+        "GPU-PRE-051",
+        EXISTING,
+        {"resource_groups__list_group_resources": {"Resources": []}},
+        "fail",
+        "no reservation in it",
+    ),
+    Case("GPU-PRE-052", EXISTING, _reserved(ReservationType="capacity-block"), "fail", "is a Capacity Block"),
+    Case(
+        "GPU-PRE-052",
+        EXISTING,
+        {_RESERVATIONS: block(ReservationType="default")},
+        "fail",
+        f"{BLOCK} is an On-",
+    ),
+    Case("GPU-PRE-052", EXISTING, _NO_RESERVATION, "cannot tell", "sees no reservation", "GPU-PRE-051"),
+    Case("GPU-PRE-053", EXISTING, _reserved(State="expired"), "fail", "is expired"),
+    Case("GPU-PRE-053", EXISTING, _reserved(State="pending"), "warn", "is pending", "wait"),
+    Case("GPU-PRE-053", EXISTING, {_RESERVATIONS: block(State="scheduled")}, "pass", "grows when"),
+    Case("GPU-PRE-054", EXISTING, _reserved(InstanceType="p5en.48xlarge"), "fail", "holds p5en.48xlarge"),
+    Case(
+        "GPU-PRE-055",
+        EXISTING,
+        _reserved(AvailabilityZone="us-east-1b", AvailabilityZoneId="use1-az6"),
+        "fail",
+        "lies in us-east-1b",
+    ),
+    Case("GPU-PRE-056", EXISTING, _reserved(InstancePlatform="Windows"), "fail", "for Windows"),
+    Case("GPU-PRE-056", EXISTING, _reserved(Tenancy="dedicated"), "fail", "tenancy dedicated"),
+    Case("GPU-PRE-057", EXISTING, _reserved(AvailableInstanceCount=3), "fail", "3 of 4 for 4 nodes"),
+    Case(
+        "GPU-PRE-057",
+        EXISTING,
+        {
+            **_reserved(AvailableInstanceCount=3),
+            **_running("p5.48xlarge", 1, Tags=OWN_TAGS, CapacityReservationId=RESERVATION),
+        },
+        "pass",
+        "4 of 4 for 4 nodes",
+    ),
+    Case(
+        "GPU-PRE-057",
+        EXISTING,
+        {_RESERVATIONS: block(State="scheduled", AvailableInstanceCount=0)},
+        "pass",
+        "4 of 4 for 2 nodes",
+    ),
+    Case(
+        "GPU-PRE-058",
+        EXISTING,
+        _reserved(PlacementGroupArn=f"arn:aws:ec2:us-east-1:{ACCOUNT}:placement-group/other"),
+        "fail",
+        "made in other",
+        "placement_group: other",
+    ),
+    Case("GPU-PRE-058", EXISTING, _reserved(PlacementGroupArn=""), "fail", "no placement group", "none"),
+    Case(
+        "GPU-PRE-059",
+        EXISTING,
+        {"ec2__describe_placement_groups": {"PlacementGroups": []}},
+        "fail",
+        "llama-group",
+    ),
+    Case(
+        "GPU-PRE-059",
+        EXISTING,
+        {
+            "ec2__describe_placement_groups": {
+                "PlacementGroups": [{"State": "available", "Strategy": "spread"}]
+            }
+        },
+        "fail",
+        "strategy spread",
+    ),
+    Case("GPU-PRE-061", EXISTING, _reserved(EndDate=_SOON), "warn", "within a day"),
+    Case("GPU-PRE-061", EXISTING, _reserved(EndDate=_PAST), "fail", "ended at 2026-12-01T00:00Z"),
+    Case(
+        "GPU-PRE-062",
+        EXISTING,
+        {_RESERVATIONS: block(StartDate=_LATER)},
+        "warn",
+        "starts at 2026-12-14T11:30Z, the file says 2026-12-01T11:30Z",
+        "starts_at: 2026-12-14T11:30Z",
+    ),
+    Case(
+        "GPU-PRE-062",
+        EXISTING.replace("        starts_at: 2026-12-01T11:30Z\n", ""),
+        {_RESERVATIONS: block(StartDate=_LATER)},
+        "fail",
+        "says that it runs already",
+    ),
+    Case(
+        "GPU-PRE-062",
+        EXISTING.replace("        starts_at: 2026-12-01T11:30Z\n", ""),
+        {_RESERVATIONS: block(StartDate=_FIRST)},
+        "pass",
+        "runs since",
+    ),
+    Case(
+        "GPU-PRE-063",
+        EXISTING,
+        {_RESERVATIONS: block(EndDate=_LATER)},
+        "fail",
+        "before they are drained",
+        "ends_at: 2026-12-14T11:30Z",
+    ),
+    Case(
+        "GPU-PRE-063",
+        EXISTING,
+        {_RESERVATIONS: block(EndDate=datetime(2026, 12, 16, 11, 30, tzinfo=UTC))},
+        "warn",
+        "unused",
+    ),
+    Case("GPU-PRE-071", EXISTING, {"ec2__describe_vpcs": {"Vpcs": []}}, "fail", f"no {VPC}"),
+    Case(
+        "GPU-PRE-071",
+        EXISTING,
+        {"ec2__describe_vpcs": {"Vpcs": [{"VpcId": VPC, "State": "pending"}]}},
+        "fail",
+        "is pending",
+    ),
+    Case(
+        "GPU-PRE-072",
+        EXISTING,
+        {
+            "ec2__describe_vpc_attribute": {
+                "EnableDnsSupport": {"Value": True},
+                "EnableDnsHostnames": {"Value": False},
+            }
+        },
+        "fail",
+        "enableDnsHostnames",
+        "--enable-dns-hostnames",
+    ),
+    Case("GPU-PRE-073", EXISTING, _NO_SUBNET, "fail", f"no {FLEET_SUBNET}"),
+    Case(
+        "GPU-PRE-073",
+        EXISTING,
+        {"ec2__describe_subnets": subnets(VpcId="vpc-0123456789abcdef9")},
+        "fail",
+        "not in",
+    ),
+    Case("GPU-PRE-073", EXISTING, {"ec2__describe_subnets": subnets(State="pending")}, "fail", "is pending"),
+    Case(
+        "GPU-PRE-074",
+        EXISTING,
+        {"ec2__describe_subnets": subnets(AvailabilityZone="us-east-1b", AvailabilityZoneId="use1-az6")},
+        "fail",
+        "lies in us-east-1b (use1-az6), not in us-east-1a",
+    ),
+    Case("GPU-PRE-074", EXISTING, _NO_SUBNET, "cannot tell", "not there", "GPU-PRE-073"),
+    Case(
+        "GPU-PRE-075",
+        EXISTING,
+        {"ec2__describe_subnets": subnets(CidrBlock="10.1.0.0/20")},
+        "fail",
+        "has 10.1.0.0/20",
+        "cidr: 10.1.0.0/20",
+    ),
+    # 8 training nodes with one address each; the nodes of `chat` stand in the service subnets.
+    Case(
+        "GPU-PRE-076",
+        EXISTING,
+        {"ec2__describe_subnets": subnets(AvailableIpAddressCount=7)},
+        "fail",
+        "8 needed",
+    ),
+    Case(
+        "GPU-PRE-076",
+        EXISTING,
+        {
+            "ec2__describe_subnets": subnets(AvailableIpAddressCount=7),
+            "ec2__describe_network_interfaces": {
+                "NetworkInterfaces": [
+                    {"SubnetId": FLEET_SUBNET, "TagSet": OWN_TAGS, "PrivateIpAddresses": [{"Primary": True}]}
+                ]
+            },
+        },
+        "pass",
+        "8 free addresses",
+    ),
+    Case(
+        "GPU-PRE-077",
+        EXISTING,
+        {
+            "ec2__describe_subnets": {
+                "Subnets": [{**one, "AvailableIpAddressCount": 9} for one in subnets()["Subnets"]]
+            }
+        },
+        "warn",
+        "9 free addresses, 10 needed at most",
+    ),
+    Case(
+        "GPU-PRE-077",
+        EXISTING,
+        {
+            "ec2__describe_subnets": {
+                "Subnets": [{**one, "AvailableIpAddressCount": 8} for one in subnets()["Subnets"]]
+            }
+        },
+        "fail",
+        "8 free addresses",
+    ),
+    Case(
+        "GPU-PRE-081",
+        EXISTING,
+        _NO_WAY_OUT,
+        "fail",
+        "endpoints are missing",
+        "add the interface endpoint ssm",
+    ),
+    Case(
+        "GPU-PRE-081",
+        EXISTING,
+        {
+            **_NO_WAY_OUT,
+            "ec2__describe_vpc_endpoints": {
+                "VpcEndpoints": [
+                    {
+                        "VpcEndpointType": "Gateway" if service == "s3" else "Interface",
+                        "ServiceName": f"com.amazonaws.us-east-1.{service}",
+                        "State": "available",
+                        "PrivateDnsEnabled": True,
+                        "RouteTableIds": ["rtb-0123456789abcdef0"],
+                    }
+                    for service in (
+                        *("s3", "ssm", "ssmmessages", "logs", "monitoring", "autoscaling", "ec2"),
+                        *("ecr.api", "ecr.dkr", "secretsmanager"),
+                    )
+                ]
+            },
+        },
+        "pass",
+        "through endpoints",
+    ),
+    Case(
+        "GPU-PRE-082",
+        EXISTING,
+        {"ec2__describe_route_tables": route_tables({"GatewayId": "igw-0123456789abcdef0"})},
+        "fail",
+        "no public address",
+    ),
+    Case(
+        "GPU-PRE-082",
+        EXISTING,
+        {"ec2__describe_route_tables": route_tables(public={"NatGatewayId": "nat-0123456789abcdef0"})},
+        "fail",
+        "named as public",
+    ),
+    Case(
+        "GPU-PRE-083",
+        EXISTING,
+        {"ec2__describe_vpc_endpoints": {"VpcEndpoints": []}},
+        "warn",
+        "at a price",
+        "rtb-0123456789abcdef0",
+    ),
+    Case(
+        "GPU-PRE-084",
+        CLOSED,
+        {"ec2__describe_vpc_endpoint_services": endpoint_services("us-east-1a")},
+        "fail",
+        "not in us-east-1b",
+    ),
+    Case(
+        "GPU-PRE-084",
+        CLOSED,
+        {"ec2__describe_vpc_endpoint_services": {"ServiceDetails": []}},
+        "cannot tell",
+        "usual name",
+    ),
+    Case(
+        "GPU-PRE-084",
+        CLOSED,
+        {
+            "ec2__describe_vpc_endpoint_services": {
+                "ServiceDetails": [{"ServiceName": "com.amazonaws.us-east-1.ssm"}]
+            }
+        },
+        "fail",
+        "no endpoint service com.amazonaws.us-east-1.autoscaling",
+    ),
+    Case(
+        "GPU-PRE-091",
+        EXISTING,
+        {"ec2__describe_security_groups": {"SecurityGroups": []}},
+        "fail",
+        CLIENTS_GROUP,
+    ),
+    Case(
+        "GPU-PRE-091",
+        EXISTING,
+        {
+            "ec2__describe_security_groups": {
+                "SecurityGroups": [
+                    {"GroupId": one, "VpcId": "vpc-0123456789abcdef9"}
+                    for one in (SERVERS_GROUP, CLIENTS_GROUP)
+                ]
+            }
+        },
+        "fail",
+        f"not in {VPC}",
+    ),
+    Case(
+        "GPU-PRE-092",
+        EXISTING,
+        {"ec2__describe_security_group_rules": self_rules(efa=False)},
+        "fail",
+        "does not let all traffic in",
+    ),
+    Case(
+        "GPU-PRE-092",
+        EXISTING.replace("      efa: true\n", ""),
+        {"ec2__describe_security_group_rules": self_rules(efa=False)},
+        "fail",
+        "TCP 988 and 1018-1023",
+    ),
+    Case("GPU-PRE-093", EXISTING, _quota(1), "fail", "1 rule, 1 needed, 1 used by others", "L-0EA8095F"),
+    Case("GPU-PRE-101", NEW, {"ssm__get_parameter": Refusal("ParameterNotFound")}, "fail", "does not exist"),
+    Case(
+        "GPU-PRE-101",
+        NEW,
+        {"ssm__get_parameter": {"Parameter": {"Value": "6"}}},
+        "fail",
+        "no image id",
+    ),
+    Case("GPU-PRE-102", EXISTING, _NO_IMAGES, "fail", f"no {IMAGE}", "shared"),
+    Case(
+        "GPU-PRE-102",
+        EXISTING,
+        {"ec2__describe_images": images(State="deregistered")},
+        "fail",
+        "deregistered",
+    ),
+    Case(
+        "GPU-PRE-102",
+        NEW,
+        {"ssm__get_parameter": Refusal("ParameterNotFound")},
+        "cannot tell",
+        "does not exist",
+        "GPU-PRE-101",
+    ),
+    Case("GPU-PRE-103", EXISTING, {"ec2__describe_images": images(Architecture="arm64")}, "fail", "arm64"),
+    Case(
+        "GPU-PRE-103", EXISTING, {"ec2__describe_images": images(EnaSupport=False)}, "fail", "no ENA support"
+    ),
+    Case("GPU-PRE-103", EXISTING, _NO_IMAGES, "cannot tell", "not there", "GPU-PRE-102"),
+    Case(
+        "GPU-PRE-104",
+        EXISTING,
+        {"ec2__describe_images": images(RootDeviceName="/dev/xvda")},
+        "fail",
+        "/dev/sda1",
+        "os:",
+    ),
+    Case(
+        "GPU-PRE-105",
+        NEW,
+        {
+            "ec2__describe_images": images(
+                BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 300}}]
+            )
+        },
+        "fail",
+        "needs 300 GiB, the root volume has 200",
+        "size_gib: 300",
+    ),
+    Case(
+        "GPU-PRE-106",
+        EXISTING,
+        {"ec2__describe_images": images(Description="Supported EC2 instances: G4dn, G5. Release notes: x")},
+        "fail",
+        "not for p5",
+    ),
+    Case(
+        "GPU-PRE-106",
+        EXISTING,
+        {"ec2__describe_images": images(Description="our own")},
+        "cannot tell",
+        "does not say",
+        "nvidia-smi",
+    ),
+    Case(
+        "GPU-PRE-107",
+        EXISTING,
+        {"ec2__describe_images": images(OwnerId="999999999999", ImageOwnerAlias="")},
+        "warn",
+        "belongs to account 999999999999",
+    ),
+    Case(
+        "GPU-PRE-107",
+        EXISTING,
+        {"ec2__describe_images": images(DeprecationTime="2026-01-01T00:00:00.000Z")},
+        "warn",
+        "deprecated",
+    ),
+    Case("GPU-PRE-111", NEW, _quota(30_000), "fail", "38,400 used by others", "L-8F1B9C74"),
+    Case("GPU-PRE-112", NEW, _quota(1), "fail", "Lustre Persistent_2 file systems: 1", "L-FD6F2F22"),
+    Case("GPU-PRE-113", EXISTING, _NO_FILE_SYSTEM, "fail", "there is no fs-"),
+    Case(
+        "GPU-PRE-113",
+        EXISTING,
+        {"fsx__describe_file_systems": file_system(Lifecycle="FAILED")},
+        "fail",
+        "FAILED",
+    ),
+    Case(
+        "GPU-PRE-113",
+        EXISTING,
+        {"fsx__describe_file_systems": file_system(Lifecycle="UPDATING")},
+        "warn",
+        "updated",
+    ),
+    Case(
+        "GPU-PRE-113",
+        EXISTING,
+        {"fsx__describe_file_systems": file_system(FileSystemType="ONTAP")},
+        "fail",
+        "ONTAP",
+    ),
+    Case(
+        "GPU-PRE-114",
+        EXISTING,
+        {"fsx__describe_file_systems": file_system(LustreConfiguration={"MountName": "zyxwvuts"})},
+        "fail",
+        "mount_name zyxwvuts",
+        "mount_name: zyxwvuts",
+    ),
+    Case(
+        "GPU-PRE-114",
+        EXISTING,
+        {"fsx__describe_file_systems": file_system(LustreConfiguration={"EfaEnabled": False})},
+        "fail",
+        "efa false",
+        "efa: false",
+    ),
+    Case("GPU-PRE-114", EXISTING, _NO_FILE_SYSTEM, "cannot tell", "not there", "GPU-PRE-113"),
+    Case(
+        "GPU-PRE-115",
+        EXISTING,
+        {"fsx__describe_file_systems": file_system(VpcId="vpc-0123456789abcdef9")},
+        "fail",
+        "stands in vpc-0123456789abcdef9",
+    ),
+    Case(
+        "GPU-PRE-115",
+        EXISTING,
+        {"fsx__describe_file_systems": file_system(SubnetIds=["subnet-0123456789abcdef2"])},
+        "fail",
+        "EFA does not leave a zone",
+    ),
+    Case("GPU-PRE-121", EXISTING, _NO_BUCKET, "fail", "there is no bucket llama-checkpoints"),
+    Case(
+        "GPU-PRE-121",
+        EXISTING,
+        {"s3__head_bucket": Refusal("403")},
+        "cannot tell",
+        "refuses",
+        "s3:ListBucket",
+    ),
+    Case(
+        "GPU-PRE-122",
+        NEW,
+        {"s3__head_bucket": {"BucketRegion": "us-west-2"}},
+        "fail",
+        "us-west-2",
+        "bucket_region",
+    ),
+    Case(
+        "GPU-PRE-122",
+        EXISTING.replace("        access_log_bucket: llama-logs\n", ""),
+        {"s3__head_bucket": {"BucketRegion": "us-west-2"}},
+        "warn",
+        "charged",
+    ),
+    Case("GPU-PRE-122", NEW, _NO_BUCKET, "cannot tell", "there is no bucket", "GPU-PRE-121"),
+    Case("GPU-PRE-123", NEW, {"s3__head_bucket": {}}, "fail", "is there already", "existing_checkpoints"),
+    Case("GPU-PRE-123", NEW, {"s3__head_bucket": Refusal("403")}, "fail", "another account's"),
+    Case("GPU-PRE-123", NEW, {"s3__head_bucket": {}, **_stack("CREATE_COMPLETE")}, "pass", "and so is stack"),
+    Case(
+        "GPU-PRE-124",
+        EXISTING,
+        {"s3__list_directory_buckets": {"Buckets": []}},
+        "fail",
+        "no directory bucket",
+    ),
+    Case("GPU-PRE-131", EXISTING, {"kms__describe_key": _MISSING}, "fail", "there is no arn:aws:kms"),
+    Case("GPU-PRE-131", EXISTING, _key(KeyState="PendingDeletion"), "fail", "PendingDeletion"),
+    Case("GPU-PRE-132", EXISTING, _key(KeySpec="RSA_2048"), "fail", "RSA_2048"),
+    Case("GPU-PRE-132", EXISTING, _key(KeyManager="AWS"), "fail", "managed by AWS"),
+    Case(
+        "GPU-PRE-132", EXISTING, {"kms__describe_key": _MISSING}, "cannot tell", "there is no", "GPU-PRE-131"
+    ),
+    Case("GPU-PRE-141", NEW, _NO_ROLE, "warn", "AWSServiceRoleForAutoScaling", "autoscaling.amazonaws.com"),
+    Case("GPU-PRE-142", EXISTING, _NO_ROLE, "warn", "AWSServiceRoleForEC2Spot", "spot.amazonaws.com"),
+    Case("GPU-PRE-143", NEW, _NO_ROLE, "warn", "AWSServiceRoleForAmazonFSx", "fsx.amazonaws.com"),
+    Case(
+        "GPU-PRE-144",
+        EXISTING,
+        _NO_ROLE,
+        "warn",
+        "ElasticLoadBalancing",
+        "elasticloadbalancing.amazonaws.com",
+    ),
+    Case("GPU-PRE-151", EXISTING, {"acm__describe_certificate": _MISSING}, "fail", "there is no arn:aws:acm"),
+    Case("GPU-PRE-151", EXISTING, _certificate(Status="PENDING_VALIDATION"), "fail", "PENDING_VALIDATION"),
+    Case("GPU-PRE-152", EXISTING, _certificate(NotAfter=_SOON), "warn", "ends at 2026-12-03", "import"),
+    Case(
+        "GPU-PRE-152",
+        EXISTING,
+        {"acm__describe_certificate": _MISSING},
+        "cannot tell",
+        "no arn",
+        "GPU-PRE-151",
+    ),
+    Case(
+        "GPU-PRE-153",
+        EXISTING,
+        {"ecr__describe_images": Refusal("ImageNotFoundException", "no tag v1")},
+        "fail",
+        "models/chat:v1: no tag v1",
+    ),
+    Case(
+        "GPU-PRE-153",
+        EXISTING.replace("dkr.ecr.us-east-1", "dkr.ecr.eu-west-1"),
+        {},
+        "warn",
+        "pulled from eu-west-1",
+        "replicate",
+    ),
+    Case("GPU-PRE-154", EXISTING, {"secretsmanager__describe_secret": _MISSING}, "fail", "there is no arn"),
+    Case(
+        "GPU-PRE-154",
+        EXISTING,
+        {"secretsmanager__describe_secret": {"Name": "hub", "DeletedDate": _SOON}},
+        "fail",
+        "to be deleted",
+    ),
+    Case(
+        "GPU-PRE-154",
+        EXISTING,
+        {"ssm__describe_parameters": {"Parameters": []}},
+        "fail",
+        "no parameter /chat/mode",
+    ),
+)
