@@ -18,6 +18,7 @@ NAVIGATION: Sections = {
     "Guides": (
         "docs/cluster-file.md",
         "docs/command-line.md",
+        "docs/preflight.md",
         "docs/capacity.md",
         "docs/storage.md",
         "docs/inference.md",

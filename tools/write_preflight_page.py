@@ -1,7 +1,7 @@
 """Write docs/preflight.md, the checks of `gpu-clusters preflight`, or check that it is current.
 
-    python tools/write_preflight_page.py            write it
-    python tools/write_preflight_page.py --check    exit 1 if it is not current
+python tools/write_preflight_page.py            write it
+python tools/write_preflight_page.py --check    exit 1 if it is not current
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ gpu-clusters preflight cluster.yaml
 gpu-clusters preflight cluster.yaml --print-policy > policy.json   # what the caller must be allowed
 ```
 
-`preflight` asks the AWS account whether a cluster file would deploy there and its nodes start: {number} checks, read-only,
-in the Region of the file. Every distinct question goes to AWS once and its answer serves all checks; questions run side
-by side, throttled ones are asked again, and lists are read to their last page. Nothing is made or changed.
+`preflight` asks the AWS account whether a cluster file would deploy there and its nodes start: {number} checks, all of
+them read-only, in the Region of the file. Every distinct question goes to AWS once, and its answer serves all checks;
+questions run side by side, throttled ones are asked again, and lists are read to their last page.
 
 It has never run against a real account: all of it is tested against moto and against answers that botocore checks for
 their shape. Where AWS answers otherwise than its reference says, a check may say the wrong thing; tell us.
@@ -51,8 +51,9 @@ read. Without one of them its checks say `cannot tell`, and the others go on. Wh
 acts by the roles of `cdk bootstrap`.
 
 What the cluster has already is recognized by its tag `gpu-cluster` and not counted against it, so that `preflight` can
-be asked again before a change. Quota values are the account's own; their codes are facts of the catalogue, each with its
-source. Which quota counts the vCPUs of a new family is not always known: the check then says so.
+be asked again before a change; load balancers and the interfaces of file systems are not told apart. Quota values are
+the account's own; their codes are facts of the catalogue, each with its source. Which quota counts the vCPUs of a new
+family is not always known: the check then says so.
 
 This page is written by `tools/write_preflight_page.py`; do not edit it.
 """

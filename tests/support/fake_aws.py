@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import boto3
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.stub import Stubber
 
 Answer = Any
@@ -107,7 +108,7 @@ def _client(service: str, region: str) -> Any:
 
 
 def _http(status: int) -> AWSResponse:
-    return AWSResponse("", status, {}, None)
+    return AWSResponse("", status, HTTPHeaders(), None)
 
 
 def _meta(status: int) -> Mapping[str, Any]:

@@ -93,10 +93,10 @@ def _certificate(**changes: Any) -> dict[str, Any]:
 
 _NO_ROLE = {"iam__get_role": Refusal("NoSuchEntity", "no role")}
 _NO_IMAGES = {"ec2__describe_images": Refusal("InvalidAMIID.NotFound", "no image")}
-_NO_FILE_SYSTEM = {"fsx__describe_file_systems": {"FileSystems": []}}
-_NO_SUBNET = {"ec2__describe_subnets": {"Subnets": []}}
+_NO_FILE_SYSTEM: dict[str, Any] = {"fsx__describe_file_systems": {"FileSystems": []}}
+_NO_SUBNET: dict[str, Any] = {"ec2__describe_subnets": {"Subnets": []}}
 _NO_BUCKET = {"s3__head_bucket": Refusal("404", "Not Found")}
-_NO_RESERVATION = {_RESERVATIONS: {"CapacityReservations": []}}
+_NO_RESERVATION: dict[str, Any] = {_RESERVATIONS: {"CapacityReservations": []}}
 _SOON = datetime(2026, 12, 3, 0, 0, tzinfo=UTC)
 _PAST = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
 _FIRST, _LATER = datetime(2026, 12, 1, 11, 30, tzinfo=UTC), datetime(2026, 12, 14, 11, 30, tzinfo=UTC)

@@ -79,7 +79,7 @@ def vcpu_quota(family: str, purchase: Purchase) -> VcpuQuota:
         True
     """
     stems = {found[0] for pattern in (r"[a-z]+", r"[a-z]+\d") if (found := re.match(pattern, family))}
-    row = next(
+    row: dict[str, Any] = next(
         (one for one in read_json("quotas.json")["vcpu_quotas"] if not stems.isdisjoint(one["families"])), {}
     )
     key = row.get(purchase)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from botocore.awsrequest import AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError, UnauthorizedSSOTokenError
 from moto import mock_aws
 from moto.core.botocore_stubber import MockRawResponse
@@ -169,7 +170,7 @@ def _error(url: str, status: int, code: str) -> AWSResponse:
     text = f"<Response><Errors><Error><Code>{code}</Code><Message>slow</Message></Error></Errors></Response>"
     raw: Any = MockRawResponse(text.encode())
     assert isinstance(raw, BytesIO)
-    return AWSResponse(url, status, {}, raw)
+    return AWSResponse(url, status, HTTPHeaders(), raw)
 
 
 DENIALS = [
