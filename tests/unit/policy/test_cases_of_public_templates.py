@@ -231,3 +231,18 @@ Resources:
 )
 def test_only_a_line_of_lustre_in_fstab_mounts_lustre_again(line: str, outcome: Outcome) -> None:
     assert outcomes(MOUNT.replace("LINE", line), "GPU-MNT-010") == {outcome}
+
+
+@pytest.mark.parametrize(
+    ("system", "options", "outcome"),
+    [
+        ("ECS_AL2023", "{}", COMPLIANT),
+        ("ECS_AL2023", "{HttpTokens: optional}", FAULT),
+        ("ECS_AL2_NVIDIA", "{}", FAULT),
+    ],
+)
+def test_an_image_of_amazon_linux_2023_asks_for_tokens_by_itself(
+    system: str, options: str, outcome: Outcome
+) -> None:
+    text = batch(more=f"Ec2Configuration: [{{ImageType: {system}}}]")
+    assert outcomes(text.replace("{HttpTokens: required}", options), "GPU-LT-010") == {outcome}

@@ -28,6 +28,7 @@ Resources:
     Properties:
       LaunchTemplateData:
         InstanceType: g7.4xlarge
+        MetadataOptions: {HttpTokens: required}
         ImageId: !Ref Image
 """,
     good="""
@@ -41,6 +42,7 @@ Resources:
     Properties:
       LaunchTemplateData:
         InstanceType: g7.4xlarge
+        MetadataOptions: {HttpTokens: required}
         ImageId: !Ref Image
 """,
 )

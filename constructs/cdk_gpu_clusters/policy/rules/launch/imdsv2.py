@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, accelerated_launch
+from cdk_gpu_clusters.policy.lookups.images import image_parameter_of
+from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, Launch, accelerated_launch, values_at
+from cdk_gpu_clusters.policy.lookups.node_groups import COMPUTE_ENVIRONMENT, EKS_NODE_GROUP
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 
 TOKENS_REQUIRED = define_rule(
     "GPU-LT-010",
     "the metadata service of a GPU node asks for tokens (IMDSv2)",
-    source='AWS EC2 user guide, "Configure the instance metadata options"',
+    source='AWS EC2 user guide, "Configure the instance metadata options"; Amazon Linux 2023 user guide, "IMDSv2"',
 )
 
 
+# Where those who launch name the system of an image that they choose.
+_SYSTEMS = {
+    COMPUTE_ENVIRONMENT: "ComputeResources/Ec2Configuration/*/ImageType",
+    EKS_NODE_GROUP: "AmiType",
+}
+_AL2023 = re.compile(r"al2023|amazon-linux-2023", re.IGNORECASE)
+
+
 def _check(resource: Resource) -> Iterator[Fault]:
-    options = accelerated_launch(resource).data.get("MetadataOptions")
+    launch = accelerated_launch(resource)
+    options = launch.data.get("MetadataOptions")
     tokens = options.get("HttpTokens")
-    if options.get("HttpEndpoint").text() != "disabled" and tokens.text() != "required":
+    if options.get("HttpEndpoint").text() == "disabled" or tokens.text() == "required":
+        return
+    if tokens.exists or not _is_asked_for_by_image(launch):
         yield Fault(at=tokens, got=tokens.text() or "nothing", allowed="required")
+
+
+def _is_asked_for_by_image(launch: Launch) -> bool:
+    """Whether the image is one of Amazon Linux 2023, which asks for tokens where nothing else is said."""
+    parameter = image_parameter_of(launch) if launch.data.get("ImageId").exists else None
+    systems = [
+        value.text()
+        for use in launch.uses()
+        if use.resource.type in _SYSTEMS
+        for value in values_at(use.resource.properties, _SYSTEMS[use.resource.type])
+    ]
+    return any(_AL2023.search(name) for name in (parameter, *systems) if name)
 
 
 RULE = TemplateRule(
@@ -33,6 +59,9 @@ RULE = TemplateRule(
     looks_at=(
         "LaunchTemplateData/MetadataOptions/HttpTokens",
         "LaunchTemplateData/MetadataOptions/HttpEndpoint",
+        "LaunchTemplateData/ImageId",
+        "AWS::Batch::ComputeEnvironment/ComputeResources/Ec2Configuration/*/ImageType",
+        "AWS::EKS::Nodegroup/AmiType",
     ),
     check=_check,
     bad="""
