@@ -44,7 +44,13 @@ NAVIGATION: Sections = {
         "Without CDK": ("docs/reference/without-cdk/*.md",),
     },
     "Examples": ("examples/README.md", "examples/*.yaml", "examples/*/app.py"),
-    "Evidence": ("docs/rules.md", "docs/security.md", "docs/reliability.md", "docs/performance.md"),
+    "Evidence": (
+        "docs/rules.md",
+        "docs/survey.md",
+        "docs/security.md",
+        "docs/reliability.md",
+        "docs/performance.md",
+    ),
     "Decisions": ("docs/decisions/*.md",),
     "Project": ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
 }

@@ -1,0 +1,217 @@
+"""The page of the survey, as Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from _pages import cell
+from _survey_data import Judgement, Key, Surveyed
+
+INTRODUCTION = """\
+# Survey of public templates
+
+What the [rules over templates](template-rules.md) say of CloudFormation templates that others have published. Every
+finding was looked at in its template, by eye, and judged:
+
+- *true*: the template says what the rule is about. It may be meant so; the sentence beside it tells what was seen.
+- *false positive*: the rule is wrong there. What was found so was mended in the rule, with a test of the distilled case
+  (`tests/unit/policy/test_cases_of_public_templates.py`).
+
+What a template leaves open is undecidable, and neither. Nothing of the templates is copied here: only paths, lines and
+counts. Names of rules are explained in [Rules](rules.md).
+
+This page is written by `tools/survey.py` from `docs/survey/judgements.yml`; do not edit it. To count again, clone the
+repositories of the first table (the commits are looked up in the clones), and name each:
+
+```sh
+python tools/survey.py --check awslabs/deeplearning-cfn=../deeplearning-cfn …
+```
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A finding.
+
+    Attributes:
+        key: What it is about.
+        line: Where it stands in its file.
+        severity: Of its rule.
+    """
+
+    key: Key
+    line: int
+    severity: str
+
+
+@dataclass(slots=True)
+class Looked:
+    """What was seen of one repository.
+
+    Attributes:
+        commit: Its commit.
+        blobs: Git's name of the content of each template, by path.
+        found: The findings.
+        open: What is undecidable: file, rule and reason of each.
+        unusable: Why a file cannot be looked at, by its path and place.
+        unread: Parts of templates that only a transform can read, by path.
+    """
+
+    commit: str
+    blobs: dict[str, str] = field(default_factory=dict)
+    found: list[Found] = field(default_factory=list)
+    open: list[tuple[str, str, str]] = field(default_factory=list)
+    unusable: dict[str, str] = field(default_factory=dict)
+    unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def render(seen: Mapping[str, Looked], survey: Surveyed) -> str:
+    """The page."""
+    judged = {one.key: survey.judgements[one.key] for looked in seen.values() for one in looked.found}
+    parts = [
+        INTRODUCTION,
+        *_repositories(seen, survey, judged),
+        *_mended(survey),
+        *_rules(seen, judged),
+        *_reasons(seen),
+        *_findings(seen, judged),
+        *_templates(seen, judged),
+        *_not_looked_at(seen),
+    ]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _repositories(
+    seen: Mapping[str, Looked], survey: Surveyed, judged: Mapping[Key, Judgement]
+) -> Iterator[str]:
+    yield "## Repositories\n"
+    yield "| Repository | Commit | Templates | True findings | False positives | Undecidable | Unusable files |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
+    rows = [
+        (name, looked.commit[:12], _counts(looked, looked.blobs, judged)) for name, looked in seen.items()
+    ]
+    for name, commit, counts in rows:
+        yield _row(f"[{name}](https://github.com/{name}/tree/{seen[name].commit})", f"`{commit}`", *counts)
+    sums = [sum(column) for column in zip(*(counts for _, _, counts in rows), strict=True)]
+    yield _row("together", "", *sums)
+    blobs = [blob for looked in seen.values() for blob in looked.blobs.values()]
+    copies = len(blobs) - len(set(blobs))
+    yield f"\n{copies} of the templates are copies of another one, byte by byte; they are counted like others."
+    for name, why in survey.left_out.items():
+        yield f"Left out: {name}, {why}."
+    yield ""
+
+
+def _mended(survey: Surveyed) -> Iterator[str]:
+    if survey.mended:
+        yield "## What the survey mended\n"
+        yield "How many findings went, or came, against the first run over the same commits.\n"
+        yield "| Rule | Findings | What |"
+        yield "| --- | ---: | --- |"
+        yield from (_row(f"`{one.rule}`", f"{one.findings:+}", cell(one.what)) for one in survey.mended)
+        yield ""
+    if survey.unseen:
+        yield "Seen by eye, and told by no rule yet:\n"
+        yield from (f"- {one}" for one in survey.unseen)
+        yield ""
+
+
+def _counts(looked: Looked, files: Iterable[str], judged: Mapping[Key, Judgement]) -> tuple[int, ...]:
+    """Templates, true findings, false positives, what is undecidable and what is unusable, of some files."""
+    files = set(files)
+    verdicts = [judged[one.key].is_true for one in looked.found if one.key.file in files]
+    undecidable = sum(file in files for file, _, _ in looked.open)
+    return len(files), sum(verdicts), len(verdicts) - sum(verdicts), undecidable, len(looked.unusable)
+
+
+def _rules(seen: Mapping[str, Looked], judged: Mapping[Key, Judgement]) -> Iterator[str]:
+    found = [one for looked in seen.values() for one in looked.found]
+    severities = {one.key.rule: one.severity for one in found}
+    true = Counter(one.key.rule for one in found if judged[one.key].is_true)
+    false = Counter(one.key.rule for one in found if not judged[one.key].is_true)
+    undecidable = Counter(rule for looked in seen.values() for _, rule, _ in looked.open)
+    yield "## Rules\n"
+    yield "| Rule | Severity | True findings | False positives | Undecidable |"
+    yield "| --- | --- | ---: | ---: | ---: |"
+    for rule in sorted({*severities, *undecidable}):
+        yield _row(f"`{rule}`", severities.get(rule, ""), true[rule], false[rule], undecidable[rule])
+    yield ""
+
+
+def _reasons(seen: Mapping[str, Looked]) -> Iterator[str]:
+    reasons = Counter(_alike(reason) for looked in seen.values() for _, _, reason in looked.open)
+    yield "## Why something is undecidable\n"
+    yield "| Reason | Times |"
+    yield "| --- | ---: |"
+    yield from (_row(cell(reason), count) for reason, count in sorted(reasons.items(), key=_most_first))
+    yield ""
+
+
+def _most_first(item: tuple[str, int]) -> tuple[int, str]:
+    return -item[1], item[0]
+
+
+def _alike(reason: str) -> str:
+    """A reason without the names that stand in it."""
+    reason = re.sub(r"'[^']*'", "'…'", reason)
+    reason = re.sub(r"\bparameter \w+", "parameter …", reason)
+    return re.sub(r"a part of this text, .*, is known", "a part of this text, …, is known", reason)
+
+
+def _findings(seen: Mapping[str, Looked], judged: Mapping[Key, Judgement]) -> Iterator[str]:
+    yield "## Findings\n"
+    for name, looked in seen.items():
+        if not looked.found:
+            continue
+        yield f"### {name}\n"
+        yield "| Rule | Judged | Why | Where |"
+        yield "| --- | --- | --- | --- |"
+        ordered = sorted(
+            looked.found, key=lambda one: (one.key.rule, judged[one.key].why, one.key.file, one.line)
+        )
+        for (rule, judgement), group in groupby(ordered, key=lambda one: (one.key.rule, judged[one.key])):
+            verdict = "true" if judgement.is_true else "false positive"
+            yield _row(f"`{rule}`", verdict, cell(judgement.why), _places(list(group)))
+        yield ""
+
+
+def _places(found: list[Found]) -> str:
+    """Lines by file; several findings may stand in one line."""
+    lines = groupby(dict.fromkeys((one.key.file, one.line) for one in found), key=lambda place: place[0])
+    return "; ".join(f"`{file}` {', '.join(str(line) for _, line in group)}" for file, group in lines)
+
+
+def _templates(seen: Mapping[str, Looked], judged: Mapping[Key, Judgement]) -> Iterator[str]:
+    yield "## Templates of which something is said\n"
+    for name, looked in seen.items():
+        files = sorted({*(one.key.file for one in looked.found), *(file for file, _, _ in looked.open)})
+        if not files:
+            continue
+        yield f"### In {name}\n"
+        yield "| Template | True findings | False positives | Undecidable |"
+        yield "| --- | ---: | ---: | ---: |"
+        for file in files:
+            yield _row(f"`{file}`", *_counts(looked, [file], judged)[1:4])
+        yield ""
+
+
+def _not_looked_at(seen: Mapping[str, Looked]) -> Iterator[str]:
+    yield "## What cannot be looked at\n"
+    yield "Each is one line of the command, and its exit status is 2.\n"
+    yield "| Repository | File | Why |"
+    yield "| --- | --- | --- |"
+    for name, looked in seen.items():
+        for place, why in looked.unusable.items():
+            yield _row(name, f"`{place}`", cell(why))
+        for file, keys in looked.unread.items():
+            shown = ", ".join(f"`{key}`" for key in keys)
+            yield _row(name, f"`{file}`", f"{shown} is left out; the rest is looked at")
+    yield ""
+
+
+def _row(*values: object) -> str:
+    return f"| {' | '.join(map(str, values))} |"
