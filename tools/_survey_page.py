@@ -201,7 +201,7 @@ def _templates(seen: Mapping[str, Looked], judged: Mapping[Key, Judgement]) -> I
 
 def _not_looked_at(seen: Mapping[str, Looked]) -> Iterator[str]:
     yield "## What cannot be looked at\n"
-    yield "Each is one line of the command, and its exit status is 2.\n"
+    yield "The command tells each in one line. For a file that cannot be used, its exit status is 2.\n"
     yield "| Repository | File | Why |"
     yield "| --- | --- | --- |"
     for name, looked in seen.items():

@@ -43,6 +43,19 @@ class Unusable:
         return f"{where}: {_one_line(self.fault.cause)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A part of a template that only CloudFormation can read, such as a loop: its resources are not looked at."""
+
+    file: str
+    place: Place
+    key: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.place.line}:{self.place.column}"
+        return f"{where}: not looked at: {_one_line(self.key)}, which only CloudFormation expands"
+
+
 @dataclass(slots=True)
 class Report:
     """What was found in some files.
@@ -52,12 +65,14 @@ class Report:
         files: The templates that were looked at.
         said: Faults and what is undecidable, by file and place.
         unusable: Files that could not be looked at.
+        unread: Parts of the templates that could not.
     """
 
     rules: Sequence[TemplateRule]
     files: list[str] = field(default_factory=list)
     said: list[Said] = field(default_factory=list)
     unusable: list[Unusable] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
 
     def faults(self) -> list[Said]:
         """Faults that nobody accepted."""
@@ -101,6 +116,9 @@ def lint(
             continue
         accepted[template] = [*acknowledgements, *source.acknowledgements, *own]
         report.files.append(template.name)
+        report.unread += [
+            Unread(template.name, template.place(("Resources", key)), key) for key in template.unread
+        ]
     for estate in estates_of(list(accepted)):
         for template, verdicts in judge_estate(estate, rules).items():
             report.said += _said(acknowledge(template, verdicts, accepted))

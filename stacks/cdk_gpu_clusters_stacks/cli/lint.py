@@ -88,4 +88,4 @@ def _status(report: Report, fail_on: str, *, strict: bool) -> int:
         return 2
     failing = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
     found = any(one.verdict.severity.value in failing for one in report.faults())
-    return 1 if found or (strict and report.undecidable()) else 0
+    return 1 if found or (strict and (report.undecidable() or report.unread)) else 0

@@ -154,6 +154,21 @@ def test_one_unusable_file_does_not_hide_the_others(
     assert json.loads(out)["unusable"][0]["file"] == str(broken)
 
 
+def test_a_loop_that_is_not_expanded_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its nodes are not looked at: with --strict, the template does not pass."""
+    loop = tmp_path / "loop.yaml"
+    loop.write_text(
+        CLEAN + "  Fn::ForEach::Fleets: [Name, [a, b], {'${Name}': {Type: 'AWS::EC2::LaunchTemplate'}}]\n"
+    )
+    assert run(loop) == 0
+    told = f"{loop}:3:3: not looked at: Fn::ForEach::Fleets, which only CloudFormation expands\n"
+    assert told in capsys.readouterr().out
+    assert run(loop, "--strict", "--format", "json") == 1
+    assert json.loads(capsys.readouterr().out)["unread"] == [
+        {"file": str(loop), "line": 3, "column": 3, "key": "Fn::ForEach::Fleets"}
+    ]
+
+
 def acknowledged(text: str) -> str:
     """The faulty template, accepting what the text says at its first resource."""
     at = "    Type: AWS::EC2::LaunchTemplate\n"

@@ -11,7 +11,10 @@ from cdk_gpu_clusters.policy.lint import Report, Said
 
 def human_text(report: Report) -> str:
     """The report as text."""
-    return "\n".join([*_faults(report), *_undecidable(report), _summary(report)]) + "\n"
+    return (
+        "\n".join([*_faults(report), *_undecidable(report), *map(str, report.unread), _summary(report)])
+        + "\n"
+    )
 
 
 def _faults(report: Report) -> Iterator[str]:

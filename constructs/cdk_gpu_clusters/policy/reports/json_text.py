@@ -20,6 +20,10 @@ def json_text(report: Report) -> str:
         "findings": [_shown(one) for one in sorted(found, key=lambda one: (one.file, one.place))],
         "acknowledged": [{**_shown(one), "reason": one.verdict.reason} for one in report.accepted()],
         "unusable": [{"file": one.file, "message": str(one)} for one in report.unusable],
+        "unread": [
+            {"file": one.file, "line": one.place.line, "column": one.place.column, "key": one.key}
+            for one in report.unread
+        ],
     }
     return json.dumps(document, indent=2) + "\n"
 
