@@ -27,7 +27,8 @@ gpu-clusters preflight cluster.yaml --print-policy > policy.json   # what the ca
 
 `preflight` asks the AWS account whether a cluster file would deploy there and its nodes start: {number} checks, all of
 them read-only, in the Region of the file. Every distinct question goes to AWS once, and its answer serves all checks;
-questions run side by side, throttled ones are asked again, and lists are read to their last page.
+questions run side by side, throttled ones are asked again, and lists are read to their last page. Over calls of 200 ms
+each, all checks of a large file took 2.1 s on a busy machine of two cores (`benchmarks/preflight.py`).
 
 It has never run against a real account: all of it is tested against moto and against answers that botocore checks for
 their shape. Where AWS answers otherwise than its reference says, a check may say the wrong thing; tell us.

@@ -54,6 +54,11 @@ class FakeAws:
         self.asked: list[Asked] = []
         FakeAws._now = self
 
+    @classmethod
+    def forget_clients(cls) -> None:
+        """Have clients made again."""
+        cls._clients.clear()
+
     def but(self, **answers: Answer) -> FakeAws:
         """The same with other answers; `__` stands for the dot."""
         changed = {

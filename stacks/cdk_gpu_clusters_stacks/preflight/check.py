@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -110,6 +110,10 @@ class Inquiry:
 Judge: TypeAlias = Callable[[SubjectT, Inquiry], Iterator[Verdict]]
 
 
+def _nothing(_: Cluster) -> Collection[Call]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check(Generic[SubjectT]):
     """One check.
@@ -120,6 +124,7 @@ class Check(Generic[SubjectT]):
         subjects: What it looks at, by key of the cluster file; nothing means that it is not applicable.
         judge: Says what it finds of one of them. Nothing found is a pass.
         unless: Why it is not applicable where there is nothing to look at.
+        unneeded: Those of the calls that it does not make for a cluster, so that the policy can leave them out.
     """
 
     rule: Rule
@@ -127,6 +132,7 @@ class Check(Generic[SubjectT]):
     subjects: Callable[[Cluster], Mapping[str, SubjectT]]
     judge: Judge[SubjectT]
     unless: str = "always applicable"
+    unneeded: Callable[[Cluster], Collection[Call]] = _nothing
 
     @property
     def id(self) -> str:

@@ -28,6 +28,7 @@ def actions_for(spec: ClusterSpec, checks: Iterable[Check[Any]] | None = None) -
         for check in (every_check() if checks is None else checks)
         if check.subjects(cluster)
         for call in check.calls
+        if call not in check.unneeded(cluster)
     }
     return tuple(sorted({action for call in {CALLER, *calls} for action in call.actions}))
 

@@ -17,7 +17,7 @@ from cdk_gpu_clusters_stacks.spec import (
 from cdk_gpu_clusters_stacks.spec.views import FleetView
 
 from .answer import Absent, NoAnswer
-from .call import GROUP_MEMBERS, RESERVATIONS
+from .call import GROUP_MEMBERS, RESERVATIONS, Call
 from .check import Inquiry
 from .cluster import Cluster, kind_of
 
@@ -57,6 +57,11 @@ def reserved(cluster: Cluster, wanted: Callable[[Reserved], bool] = lambda _: Tr
             if wanted(one):
                 found[f"{where}.capacity"] = one
     return found
+
+
+def unneeded(cluster: Cluster) -> tuple[Call, ...]:
+    """The members of resource groups, where the file names none."""
+    return () if reserved(cluster, lambda one: one.is_group) else (GROUP_MEMBERS,)
 
 
 def target_of(spec: NodesSpec) -> str | None:

@@ -10,7 +10,19 @@ import pytest
 from cdk_gpu_clusters_stacks.preflight import Account, call, every_check, policy_for, run_preflight
 from cdk_gpu_clusters_stacks.preflight.call import Call
 from fake_aws import FakeAws, Refusal
-from preflight_account import CLOSED, EXISTING, NEW, NOW, block, healthy, limit, spec_of, subnets
+from preflight_account import (
+    CLOSED,
+    EXISTING,
+    GROUP,
+    GROUPED,
+    NEW,
+    NOW,
+    block,
+    healthy,
+    limit,
+    spec_of,
+    subnets,
+)
 
 CALLS = [one for one in vars(call).values() if isinstance(one, Call)]
 SPECS = {"existing": EXISTING, "new": NEW, "closed": CLOSED}
@@ -66,6 +78,16 @@ def test_only_what_a_file_needs_is_asked_for() -> None:
         "tag:GetResources",
     ):
         assert action not in closed["Action"]
+
+
+def test_members_of_groups_are_asked_for_only_where_a_file_names_a_group() -> None:
+    group = f'{{ reservation_group: "{GROUP}" }}'
+    assert group in EXISTING
+    without = EXISTING.replace(group, f"{{ reservation: {GROUPED} }}")
+    for spec, needed in ((EXISTING, True), (without, False)):
+        (statement,) = policy_for(spec_of(spec))["Statement"]
+        assert ("resource-groups:ListGroupResources" in statement["Action"]) is needed
+        assert made(spec) <= {one for one in CALLS if set(one.actions) <= set(statement["Action"])}
 
 
 def test_every_action_reads() -> None:

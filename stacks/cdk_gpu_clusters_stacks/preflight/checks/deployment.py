@@ -13,12 +13,12 @@ from ..cluster import Cluster
 
 BOOTSTRAPPED = define_rule(
     "GPU-PRE-011",
-    "the account is bootstrapped in the Region, recently enough",
+    "the account is bootstrapped in the Region with the usual qualifier, recently enough",
     source='AWS CDK developer guide, "Bootstrap your environment"; aws-cdk-lib 2.275, DefaultStackSynthesizer',
 )
 ASSET_BUCKET = define_rule(
     "GPU-PRE-012",
-    "the bucket of cdk bootstrap is there",
+    "the bucket of that bootstrap is there",
     source='AWS CDK developer guide, "Bootstrap your environment"; the nodes\' software is an asset in it',
 )
 STACKS_UPDATABLE = define_rule(

@@ -10,7 +10,7 @@ from cdk_gpu_clusters_stacks.spec import capacity_terms
 
 from ..check import Check, Inquiry, Verdict, failed, passed, warned
 from ..cluster import Cluster
-from ..reserved import RESERVATION_CALLS, Reserved, found_of, reserved, utc
+from ..reserved import RESERVATION_CALLS, Reserved, found_of, reserved, unneeded, utc
 
 _BLOCKS = 'AWS EC2 user guide, "Capacity Blocks for ML"'
 
@@ -91,7 +91,22 @@ CHECKS = (
         subjects=reserved,
         judge=_not_over,
         unless="no fleet launches into an existing reservation",
+        unneeded=unneeded,
     ),
-    Check(rule=BLOCK_START, calls=RESERVATION_CALLS, subjects=_blocks, judge=_start, unless=_NO_BLOCK),
-    Check(rule=BLOCK_END, calls=RESERVATION_CALLS, subjects=_blocks, judge=_end, unless=_NO_BLOCK),
+    Check(
+        rule=BLOCK_START,
+        calls=RESERVATION_CALLS,
+        subjects=_blocks,
+        judge=_start,
+        unless=_NO_BLOCK,
+        unneeded=unneeded,
+    ),
+    Check(
+        rule=BLOCK_END,
+        calls=RESERVATION_CALLS,
+        subjects=_blocks,
+        judge=_end,
+        unless=_NO_BLOCK,
+        unneeded=unneeded,
+    ),
 )

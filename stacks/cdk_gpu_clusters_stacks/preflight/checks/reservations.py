@@ -20,6 +20,7 @@ from ..reserved import (
     members_of,
     reserved,
     target_of,
+    unneeded,
 )
 
 _ODCR = 'AWS EC2 user guide, "On-Demand Capacity Reservations"'
@@ -222,6 +223,7 @@ def _check(rule: Rule, judge: Judge[Reserved], *calls: Call) -> Check[Reserved]:
         subjects=reserved,
         judge=judge,
         unless=_NONE,
+        unneeded=unneeded,
     )
 
 
@@ -239,6 +241,7 @@ CHECKS = (
         subjects=_not_block,
         judge=_group,
         unless="no fleet launches into an existing On-Demand Capacity Reservation",
+        unneeded=unneeded,
     ),
     Check(
         rule=GROUP_FITS,
