@@ -33,7 +33,8 @@ def hold(seen: Counter[str], *phases: Phase) -> None:
         seen.update(["accepted" if judgement.nodes else "refused"])
         seen["fleets"] += len(judgement.nodes)
         assert judgement.nodes or judgement.refusals
-        assert [f"{name}: {each.id}: {each.what}" for name, each in judgement.violations] == []
+        broken = [f"{name}: {each.id}: {each.what}" for name, each in judgement.violations]
+        assert [*broken, *judgement.fired] == []
 
     keeps_every_invariant()
 

@@ -10,13 +10,15 @@ from multiprocessing import get_context
 
 import pytest
 
+from cdk_gpu_clusters.policy.registry import every_rule
 from matrix.batches import Result, refusals, synthesize
 from matrix.coverage import Coverage, class_of, cover
 from matrix.invariant import invariants
 from matrix.outcome import outcome_of
+from matrix.template_rules import EXPLAINED
 
 #: What was synthesized when the axes were last changed: an axis never shrinks.
-ACCEPTED, FLEETS, TEMPLATES, REFUSED = 253_000, 1_050, 4_500, 510
+ACCEPTED, FLEETS, TEMPLATES, REFUSED, VERDICTS = 253_000, 1_050, 4_500, 510, 350_000
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,18 @@ def test_every_invariant_holds_in_every_template(
     assert coverage.accepted >= ACCEPTED
     assert fleets >= FLEETS
     assert templates >= TEMPLATES
+
+
+def test_rules_over_templates_are_silent(results: list[Result], tally: Callable[[str], None]) -> None:
+    """No rule finds a fault that the construct did not say itself; what none can tell is what a user brought along."""
+    assert [f"{result.combination}: {fired}" for result in results for fired in result.fired][:20] == []
+    reasons = Counter(reason for result in results for reason in result.undecidable)
+    assert set(reasons) == set(EXPLAINED)
+    verdicts = sum(result.verdicts for result in results)
+    tally(f"  {len(every_rule())} rules over templates: {verdicts:,} verdicts, no fault")
+    for reason, count in reasons.most_common():
+        tally(f"    {count:,} undecidable: {reason} ({EXPLAINED[reason]})")
+    assert verdicts > VERDICTS
 
 
 def test_combinations_of_one_class_differ_in_the_name_of_the_type_alone(

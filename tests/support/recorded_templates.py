@@ -30,6 +30,16 @@ def _templates(file: Path) -> list[tuple[str, Json]]:
     return [(f"{case}/{stack.removesuffix('.template.json')}", one) for stack, one in held.items()]
 
 
+@cache
+def recorded_apps() -> dict[str, dict[str, Json]]:
+    """The same, by what was synthesized together: templates by stack, by app."""
+    apps: dict[str, dict[str, Json]] = {}
+    for name, template in recorded().items():
+        app, _, stack = name.rpartition("/")
+        apps.setdefault(app, {})[stack] = template
+    return apps
+
+
 def copy_of(name: str) -> Json:
     """A recorded template, to be changed."""
     copied: Json = json.loads(json.dumps(recorded()[name]))

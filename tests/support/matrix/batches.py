@@ -24,12 +24,15 @@ from cdk_gpu_clusters import (
     NodeImage,
 )
 from cdk_gpu_clusters.errors import ConfigError
+from cdk_gpu_clusters.policy.engine import not_compliant
+from cdk_gpu_clusters.policy.rule import Outcome, Verdict
 from matrix.axes import PLACEMENT_GROUP
 from matrix.cloud import Cloud, Place
 from matrix.combinations import SUBNET, ZONE, Combination
 from matrix.invariant import violations
 from matrix.nodes import Nodes
 from matrix.outcome import outcome_of
+from matrix.template_rules import ask_rules
 
 _CDK_JSON = Path(__file__).parents[3] / "cdk.json"
 
@@ -52,6 +55,9 @@ class Result:
     Attributes:
         combination: The combination.
         violations: Each as the invariant's id and what is wrong.
+        fired: Faults that the rules over templates find, and the construct did not say itself.
+        undecidable: Why a rule over templates cannot tell, each time.
+        verdicts: Number of their verdicts.
         digest: Digest of the launch template without the type's name, logical ids and its path; two combinations of
             one class
             have the same. Empty for a fleet, whose user data counts the type's hardware.
@@ -59,6 +65,9 @@ class Result:
 
     combination: Combination
     violations: tuple[str, ...]
+    fired: tuple[str, ...]
+    undecidable: tuple[str, ...]
+    verdicts: int
     digest: str
 
 
@@ -66,9 +75,18 @@ def synthesize(batch: Batch) -> list[Result]:
     """Synthesize a batch in one app, and check each combination in the templates that come out."""
     with TemporaryDirectory() as directory:
         cloud = _synthesize(batch, directory)
+    said: dict[Place, list[Verdict]] = {}
+    for place, verdicts in ask_rules(cloud.templates).items():
+        said.setdefault(_owner(place), []).extend(verdicts)
     return [
-        _result(cloud, place, combination, batch.as_fleets) for place, combination in _places(batch, cloud)
+        _result(cloud, place, combination, batch.as_fleets, said[_owner(place)])
+        for place, combination in _places(batch, cloud)
     ]
+
+
+def _owner(place: Place) -> Place:
+    """The combination that a resource belongs to: the beginning of its logical id."""
+    return Place(place.stack, place.logical_id[: len(name_of(0))])
 
 
 def refusals(combinations: Sequence[Combination]) -> Iterator[tuple[Combination, set[str]]]:
@@ -125,16 +143,29 @@ def name_of(index: int) -> str:
 def _places(batch: Batch, cloud: Cloud) -> Iterator[tuple[Place, Combination]]:
     per_stack = FLEETS_PER_STACK if batch.as_fleets else TEMPLATES_PER_STACK
     templates = cloud.of_type("AWS::EC2::LaunchTemplate")
-    by_name = {(place.stack, place.logical_id[: len(name_of(0))]): place for place in templates}
+    by_name = {_owner(place): place for place in templates}
     for index, combination in enumerate(batch.combinations):
         number, within = divmod(index, per_stack)
-        yield by_name[f"Stack{number}", name_of(within)], combination
+        yield by_name[Place(f"Stack{number}", name_of(within))], combination
 
 
-def _result(cloud: Cloud, place: Place, combination: Combination, as_fleets: bool) -> Result:
+def _result(
+    cloud: Cloud, place: Place, combination: Combination, as_fleets: bool, verdicts: Sequence[Verdict]
+) -> Result:
     nodes = Nodes(cloud, place, combination.asked)
-    found = tuple(f"{each.id}: {each.what}" for each in violations(nodes))
-    return Result(combination, found, "" if as_fleets else _digest(nodes))
+    told = {finding.id for finding in outcome_of(combination).findings}
+    return Result(
+        combination,
+        violations=tuple(f"{each.id}: {each.what}" for each in violations(nodes)),
+        fired=tuple(
+            f"{verdict.rule.id}: {verdict.message}"
+            for verdict in not_compliant(verdicts)
+            if verdict.rule.id not in told
+        ),
+        undecidable=tuple(verdict.reason for verdict in verdicts if verdict.outcome is Outcome.UNDECIDABLE),
+        verdicts=len(verdicts),
+        digest="" if as_fleets else _digest(nodes),
+    )
 
 
 def _digest(nodes: Nodes) -> str:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, defined_rules
+from cdk_gpu_clusters.policy.engine import not_compliant
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import read_cluster
 from matrix.asked import Asked, Purchase
@@ -20,6 +21,7 @@ from matrix.cluster_files import ClusterFile
 from matrix.cluster_fleets import SCRIPT
 from matrix.invariant import Violation, violations
 from matrix.nodes import Nodes
+from matrix.template_rules import ask_rules
 
 #: AWS EC2 user guide, "Placement groups": instances of a spread group that run in a zone at most.
 _SPREAD_PER_ZONE = 7
@@ -27,10 +29,17 @@ _SPREAD_PER_ZONE = 7
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What became of a cluster file: findings that refuse it, or its nodes by fleet."""
+    """What became of a cluster file: findings that refuse it, or its nodes by fleet.
+
+    Attributes:
+        refusals: The findings.
+        nodes: The nodes.
+        fired: Faults that the rules over templates find, and no construct said itself.
+    """
 
     refusals: tuple[Finding, ...]
     nodes: Mapping[str, Nodes]
+    fired: tuple[str, ...] = ()
 
     @property
     def violations(self) -> list[tuple[str, Violation]]:
@@ -54,7 +63,17 @@ def judge(file: ClusterFile) -> Judgement:
         build_cluster(app, reading.spec)
         app.synth()
         cloud = Cloud.read(app.outdir)
-    return Judgement((), _nodes(cloud, file.data))
+        told = {finding.id for finding in reading.findings} | _told_in(Path(app.outdir))
+    said = ask_rules(cloud.templates, reading.spec.region)
+    faults = not_compliant(verdict for verdicts in said.values() for verdict in verdicts)
+    fired = tuple(f"{fault.rule.id}: {fault.message}" for fault in faults if fault.rule.id not in told)
+    return Judgement((), _nodes(cloud, file.data), fired)
+
+
+def _told_in(folder: Path) -> set[str]:
+    """The ids of what constructs said to their user."""
+    texts = (file.read_text(encoding="utf-8") for file in folder.glob("*.metadata.json"))
+    return {rule for text in texts for rule in re.findall(r"GPU-[A-Z]+-[0-9]+", text)}
 
 
 def _nodes(cloud: Cloud, cluster: Mapping[str, Any]) -> dict[str, Nodes]:

@@ -10,7 +10,8 @@ from cdk_gpu_clusters.policy.engine import judge, not_compliant
 from cdk_gpu_clusters.policy.registry import AREAS, every_rule
 from cdk_gpu_clusters.policy.rule import Outcome
 from cdk_gpu_clusters.policy.template import Template
-from recorded_templates import Json, recorded
+from matrix.template_rules import EXPLAINED, ask_rules
+from recorded_templates import Json, recorded, recorded_apps
 from rule_mutation import RuleMutation
 
 MUTATIONS: tuple[RuleMutation, ...] = tuple(
@@ -28,6 +29,37 @@ def test_every_rule_is_silent(name: str) -> None:
     assert [
         f"{v.rule.id} at {v.path}: {v.message}" for v in not_compliant(judge(template, every_rule()))
     ] == []
+
+
+# What the constructs tell their user themselves, with the same id, when such a cluster is synthesized.
+TOLD = {
+    "train-and-serve": {"GPU-LUS-021"},  # the example serves from a second zone, too
+    "EVERYTHING": {"GPU-LUS-021"},
+}
+# Of templates that find their zones at deployment; the others are those of the whole product.
+UNKNOWN = {*EXPLAINED, "the list is known at deployment only"}
+
+
+@pytest.mark.parametrize("name", recorded_apps())
+def test_rules_that_see_the_other_stacks_of_an_app_are_silent(name: str) -> None:
+    """What stacks read of each other is looked up; what is left open is what a user brought along."""
+    verdicts = [one for said in ask_rules(recorded_apps()[name], "us-east-1").values() for one in said]
+    assert {verdict.rule.id for verdict in not_compliant(verdicts)} == TOLD.get(name, set())
+    open_ones = {verdict.reason for verdict in verdicts if verdict.outcome is Outcome.UNDECIDABLE}
+    assert open_ones - UNKNOWN == set()
+
+
+def test_stacks_of_one_app_leave_nothing_of_each_other_open() -> None:
+    """The cluster that makes everything itself leaves nothing open at all, and alone each stack would."""
+    app = recorded_apps()["p5-lustre"]
+
+    def count(*stacks: str) -> int:
+        given = {name: app[name] for name in stacks}
+        verdicts = [one for said in ask_rules(given, "us-east-1").values() for one in said]
+        return sum(verdict.outcome is Outcome.UNDECIDABLE for verdict in verdicts)
+
+    assert count(*app) == 0
+    assert sum(count(name) for name in app) > 5
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.rule)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.case import Case, Resource
 from cdk_gpu_clusters.policy.lookups.launches import Launch, launch_of, template_used_by, values_at
 from cdk_gpu_clusters.policy.rule import NotApplicable
 
@@ -71,9 +71,13 @@ def warm_pools_of(group: Resource) -> list[Resource]:
 def automation_of(group: Resource) -> list[Resource]:
     """Rules, schedules, state machines and functions that are told the name of a group."""
     name = re.compile(rf'"{group.logical_id}[".]|\$\{{{group.logical_id}[.}}]')
+    return [one for one, text in group.case.once(_automation) if name.search(text)]
+
+
+def _automation(case: Case) -> list[tuple[Resource, str]]:
+    """What may size groups of the template, as text."""
     return [
-        one
-        for one in group.case.resources(*_AUTOMATION)
-        if one.case is group.case
-        and name.search(json.dumps(group.case.template.resources[one.logical_id], default=str))
+        (one, json.dumps(case.template.resources[one.logical_id], default=str))
+        for one in case.resources(*_AUTOMATION)
+        if one.case is case
     ]

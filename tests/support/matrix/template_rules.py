@@ -1,0 +1,39 @@
+"""What the rules over templates say of an app that was synthesized."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cdk_gpu_clusters.policy.engine import judge_estate
+from cdk_gpu_clusters.policy.links import estates_of
+from cdk_gpu_clusters.policy.registry import every_rule
+from cdk_gpu_clusters.policy.rule import Verdict
+from cdk_gpu_clusters.policy.template import Template
+from matrix.cloud import Place
+
+#: Why rules cannot tell of templates that our own constructs make: all of it is what a user brought along.
+EXPLAINED = {
+    "what an image holds is not known by its id": "the user gave the id of an image",
+    "no instance type is named in this template": "EKS and AWS PCS name the type where they use the launch template",
+    "what launches from it, maybe into a group, is in no part of the template": "of a launch template alone",
+    "which placement group the reservation was made in stands in no part of the template": "it existed before",
+    "this placement group stands in no part of the template": "it existed before, with the reservation in it",
+    "this subnet is in no part of the template": "of an existing network",
+    "the zone of this subnet stands in no part of the template": "of an existing network",
+}
+
+
+def ask_rules(templates: Mapping[str, Any], region: str | None = None) -> dict[Place, list[Verdict]]:
+    """Ask every rule about the templates of one app, each under the name of its stack.
+
+    Returns:
+        The verdicts about each resource.
+    """
+    given = [Template.of(data, name=name, stack_name=name, region=region) for name, data in templates.items()]
+    found: dict[Place, list[Verdict]] = {}
+    for estate in estates_of(given):
+        for template, verdicts in judge_estate(estate, every_rule()).items():
+            for verdict in verdicts:
+                found.setdefault(Place(template.name, verdict.resource), []).append(verdict)
+    return found
