@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from cdk_gpu_clusters.policy.choices import Choices, Fork, Undecidable
@@ -24,6 +24,7 @@ class Case:
         choices: What is decided in this case.
         estate: The template, with those that it is linked with.
         asked: Conditions that are being asked for, each because of the one before.
+        decided: What conditions turned out to be.
     """
 
     def __init__(self, template: Template, choices: Choices, estate: Estate | None = None) -> None:
@@ -31,6 +32,7 @@ class Case:
         self.choices = choices
         self.estate: Estate = estate or Estate(templates=[template])
         self.asked: list[str] = []
+        self.decided: dict[str, bool] = {}
         self._beside: dict[Template, Case] = {template: self}
         self._resources: dict[str, Resource | None] = {}
         self._answers: dict[Callable[..., Any], Any] = {}
@@ -68,11 +70,35 @@ class Case:
         """
         return [
             resource
-            for template in (self.template, *self.estate.readers.get(self.template, ()))
+            for template in self._seen()
             for resource_type in resource_types
-            for logical_id in template.logical_ids(resource_type)
-            if (resource := self.beside(template).resource(logical_id)) is not None
+            for resource in self.beside(template).existing(template.logical_ids(resource_type))
         ]
+
+    def resources_naming(self, named: Resource, *resource_types: str) -> list[Resource]:
+        """Those of `resources` that may refer to a resource of this template, in the order of the text.
+
+        The conditions of the others are not asked for, so that their cases are not told apart.
+        """
+        return [
+            resource
+            for template in self._seen()
+            for resource_type in resource_types
+            for resource in self.beside(template).existing(
+                template.logical_ids_naming(named.logical_id, resource_type)
+                if template is self.template
+                else template.logical_ids(resource_type)
+            )
+        ]
+
+    def _seen(self) -> Iterable[Template]:
+        return (self.template, *self.estate.readers.get(self.template, ()))
+
+    def existing(self, logical_ids: Iterable[str]) -> Iterator[Resource]:
+        """The resources of this template, by their logical ids, that exist in this case."""
+        for logical_id in logical_ids:
+            if (resource := self.resource(logical_id)) is not None:
+                yield resource
 
     def resource(self, logical_id: str) -> Resource | None:
         """A resource by its logical id; None if there is none, or its condition does not hold."""

@@ -34,11 +34,13 @@ def holds(case: Case, name: Any) -> bool:
         raise Undecidable(f"there is no condition {name!r}")
     if name in case.asked:
         raise Undecidable(f"condition {name} needs itself: {' -> '.join((*case.asked, name))}")
-    case.asked.append(name)
-    try:
-        return _holds(case, case.template.conditions[name])
-    finally:
-        case.asked.pop()
+    if name not in case.decided:
+        case.asked.append(name)
+        try:
+            case.decided[name] = _holds(case, case.template.conditions[name])
+        finally:
+            case.asked.pop()
+    return case.decided[name]
 
 
 def _holds(case: Case, condition: Any) -> bool:

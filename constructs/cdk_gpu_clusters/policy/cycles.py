@@ -1,4 +1,4 @@
-"""Circular dependencies between resources, which CloudFormation refuses."""
+"""Which resources refer to which, and circular dependencies, which CloudFormation refuses."""
 
 from __future__ import annotations
 
@@ -45,15 +45,20 @@ def _walk(start: str, uses: Mapping[str, list[str]], done: set[str]) -> list[str
     return []
 
 
+def names_in(resource: Mapping[str, Any]) -> set[str]:
+    """Every name that the properties of a resource refer to, in whichever branch."""
+    return set(_references(resource.get("Properties"), branches=True))
+
+
 def _uses(resource: Mapping[str, Any]) -> Iterator[str]:
     depends = resource.get("DependsOn", [])
     yield from (
         name for name in (depends if isinstance(depends, list) else [depends]) if isinstance(name, str)
     )
-    yield from _references(resource.get("Properties"))
+    yield from _references(resource.get("Properties"), branches=False)
 
 
-def _references(value: Any) -> Iterator[str]:
+def _references(value: Any, *, branches: bool) -> Iterator[str]:
     pending = [value]
     while pending:
         value = pending.pop()
@@ -62,7 +67,7 @@ def _references(value: Any) -> Iterator[str]:
         elif isinstance(value, dict):
             if len(value) == 1:
                 key, argument = next(iter(value.items()))
-                if key == "Fn::If":
+                if key == "Fn::If" and not branches:
                     continue
                 yield from _named(key, argument)
             pending += value.values()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 from cdk_gpu_clusters.policy.document import Document, Path, Place, UnusableTemplate
 
-_SPACE = " \t\r\n"
+_SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
 
 
@@ -25,7 +28,7 @@ def read_json_text(text: str) -> Document:
         raise UnusableTemplate("values are nested too deeply") from None
     except ValueError as fault:  # such as a number of thousands of digits
         raise UnusableTemplate(f"this is not JSON: {fault}") from None
-    return Document(data, lambda path: _locate(text, path))
+    return Document(data, _Places(text).place)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -41,51 +44,53 @@ def _refuse_constant(name: str) -> None:
     raise UnusableTemplate(f"this is not JSON: {name} is no value")
 
 
-def _locate(text: str, path: Path) -> Place:
-    """Walk to the path; what lies beside it is skipped at the speed of the standard reader."""
-    position = found = _skip_space(text, 0)
-    for part in path:
-        step = _member(text, position, part) if isinstance(part, str) else _item(text, position, part)
-        if step is None:
-            break
-        found, position = step
-    return Place(text.count("\n", 0, found) + 1, found - text.rfind("\n", 0, found))
+class _Places:
+    """Where values stand: each object and list on the way is walked once, at the speed of the standard reader."""
 
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._parts: dict[int, dict[str | int, tuple[int, int]]] = {}
 
-def _member(text: str, position: int, wanted: str) -> tuple[int, int] | None:
-    """Where a key of an object and its value start."""
-    if text[position] != "{":
-        return None
-    position = _skip_space(text, position + 1)
-    while text[position] == '"':
-        start = position
-        key, position = _DECODER.raw_decode(text, position)
-        position = _skip_space(text, _skip_space(text, position) + 1)
-        if key == wanted:
-            return start, position
-        position = _next(text, position)
-    return None
+    def place(self, path: Path) -> Place:
+        """The place of a path, or of its longest part that stands in the text."""
+        position = found = self._skip_space(0)
+        for part in path:
+            step = self._parts_at(position).get(part)
+            if step is None:
+                break
+            found, position = step
+        return Place(self._text.count("\n", 0, found) + 1, found - self._text.rfind("\n", 0, found))
 
+    def _parts_at(self, position: int) -> dict[str | int, tuple[int, int]]:
+        """Where each key of an object, or item of a list, and its value start."""
+        if position not in self._parts:
+            opening = self._text[position]
+            found = self._members(position) if opening == "{" else self._items(position)
+            self._parts[position] = dict(found) if opening in "{[" else {}
+        return self._parts[position]
 
-def _item(text: str, position: int, wanted: int) -> tuple[int, int] | None:
-    """Where an item of a list starts, twice."""
-    if text[position] != "[":
-        return None
-    position = _skip_space(text, position + 1)
-    for _ in range(wanted):
-        if text[position] == "]":
-            return None
-        position = _next(text, position)
-    return None if text[position] == "]" else (position, position)
+    def _members(self, position: int) -> Iterator[tuple[str | int, tuple[int, int]]]:
+        position = self._skip_space(position + 1)
+        while self._text[position] == '"':
+            start = position
+            key, position = _DECODER.raw_decode(self._text, position)
+            position = self._skip_space(self._skip_space(position) + 1)
+            yield key, (start, position)
+            position = self._next(position)
 
+    def _items(self, position: int) -> Iterator[tuple[str | int, tuple[int, int]]]:
+        position = self._skip_space(position + 1)
+        for index in count():
+            if self._text[position] == "]":
+                return
+            yield index, (position, position)
+            position = self._next(position)
 
-def _next(text: str, position: int) -> int:
-    """Skip a value, and the comma after it."""
-    position = _skip_space(text, _DECODER.raw_decode(text, position)[1])
-    return _skip_space(text, position + 1) if text[position] == "," else position
+    def _next(self, position: int) -> int:
+        """Skip a value, and the comma after it."""
+        position = self._skip_space(_DECODER.raw_decode(self._text, position)[1])
+        return self._skip_space(position + 1) if self._text[position] == "," else position
 
-
-def _skip_space(text: str, position: int) -> int:
-    while position < len(text) and text[position] in _SPACE:
-        position += 1
-    return position
+    def _skip_space(self, position: int) -> int:
+        found = _SPACE.match(self._text, position)
+        return found.end() if found else position

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path as File
 from typing import Any
 
-from cdk_gpu_clusters.policy.cycles import find_cycle
+from cdk_gpu_clusters.policy.cycles import find_cycle, names_in
 from cdk_gpu_clusters.policy.document import MAX_BYTES, Document, Path, Place, UnusableTemplate, no_places
 from cdk_gpu_clusters.policy.json_text import read_json_text
 
@@ -67,6 +67,7 @@ class Template:
             for key, value in sections["Resources"].items()
             if not key.startswith("Fn::")
         }
+        self._names: dict[str, set[str]] | None = None
         self._by_type: dict[str, list[str]] = defaultdict(list)
         for logical_id, resource in self.resources.items():
             self._by_type[resource["Type"]].append(logical_id)
@@ -87,6 +88,12 @@ class Template:
     def logical_ids(self, resource_type: str) -> list[str]:
         """The resources of a type, in the order of the text."""
         return self._by_type.get(resource_type, [])
+
+    def logical_ids_naming(self, logical_id: str, resource_type: str) -> list[str]:
+        """The resources of a type whose properties refer to a resource, in whichever case."""
+        if self._names is None:
+            self._names = {key: names_in(resource) for key, resource in self.resources.items()}
+        return [key for key in self.logical_ids(resource_type) if logical_id in self._names[key]]
 
     def place(self, path: Path) -> Place:
         """Where a path stands in the text."""

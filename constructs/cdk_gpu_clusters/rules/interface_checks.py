@@ -6,7 +6,7 @@ and "Elastic network interfaces" (stored copies, mid-2026); EC2 DescribeInstance
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
 from cdk_gpu_clusters.catalogue import InstanceType, NetworkCard
@@ -160,8 +160,10 @@ def _check_primary(interfaces: Sequence[NetworkInterface]) -> list[Finding]:
 def _check_cards(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
     cards = {card.index: card for card in kind.network.cards}
     findings = []
-    for index in sorted({interface.network_card_index for interface in interfaces}):
-        on_card = [interface for interface in interfaces if interface.network_card_index == index]
+    by_card: dict[int, list[NetworkInterface]] = defaultdict(list)
+    for interface in interfaces:
+        by_card[interface.network_card_index].append(interface)
+    for index, on_card in sorted(by_card.items()):
         if index in cards:
             findings += _check_card(kind, cards[index], on_card)
         else:

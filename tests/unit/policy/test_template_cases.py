@@ -283,3 +283,49 @@ def test_one_accelerated_type_among_unknown_ones_is_enough() -> None:
 """
     )
     assert {verdict.outcome for verdict in verdicts_of(text, TOKENS)} == {Outcome.NOT_COMPLIANT}
+
+
+GROUPS = "".join(
+    f"""
+  Nodes{number}: {{Type: AWS::EC2::LaunchTemplate, Condition: C{number}, Properties: {{LaunchTemplateData: {{}}}}}}
+  Group{number}:
+    Type: AWS::AutoScaling::AutoScalingGroup
+    Condition: C{number}
+    Properties:
+      MixedInstancesPolicy:
+        LaunchTemplate:
+          LaunchTemplateSpecification: {{LaunchTemplateId: !Ref Nodes{number}}}
+          Overrides: [{{InstanceType: p5.48xlarge}}]
+"""
+    for number in range(40)
+)
+
+
+def test_conditions_of_what_has_nothing_to_do_with_a_resource_do_not_multiply() -> None:
+    """Forty fleets, each with a condition of its own: each is decided with its own condition alone."""
+    text = (
+        "Parameters:"
+        + "".join(f"\n  P{number}: {{Type: String}}" for number in range(40))
+        + "\nConditions:"
+        + "".join(f"\n  C{number}: !Equals [!Ref P{number}, 'yes']" for number in range(40))
+        + f"\nResources:{GROUPS}"
+    )
+    said = verdicts_of(text, TOKENS)
+    assert [verdict.outcome for verdict in said] == [Outcome.NOT_COMPLIANT] * 40
+    assert said[7].when == "P7 = 'yes'"
+
+
+def test_conditions_that_name_each_other_twice_at_every_level_end() -> None:
+    conditions = "".join(
+        f"\n  C{number}: !And [!Condition C{number + 1}, !Condition C{number + 1}]" for number in range(40)
+    )
+    text = f"""
+Conditions:{conditions}
+  C40: !Equals [a, a]
+Resources:
+  Nodes:
+    Type: AWS::EC2::LaunchTemplate
+    Condition: C0
+    Properties: {{LaunchTemplateData: {{InstanceType: p5.48xlarge}}}}
+"""
+    assert [verdict.outcome for verdict in verdicts_of(text, TOKENS)] == [Outcome.NOT_COMPLIANT]

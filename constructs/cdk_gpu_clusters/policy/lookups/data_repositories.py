@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.policy.case import Case, Resource, target_of
-from cdk_gpu_clusters.policy.lookups.file_systems import FILE_SYSTEM
-from cdk_gpu_clusters.policy.value import Value
+from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.rules.data_repository import DataRepository, read_s3_uri
 
 ASSOCIATION = "AWS::FSx::DataRepositoryAssociation"
@@ -52,7 +49,7 @@ class Association:
 
 def associations_of(file_system: Resource) -> list[Association]:
     """The associations of a file system of the template."""
-    return file_system.case.once(_by_file_system)[file_system]
+    return file_system.once(_associations)
 
 
 def repositories_of(associations: list[Association], side: Literal["path", "prefix"]) -> list[DataRepository]:
@@ -68,14 +65,9 @@ def repositories_of(associations: list[Association], side: Literal["path", "pref
     return found
 
 
-def _by_file_system(case: Case) -> dict[Resource, list[Association]]:
-    found: dict[Resource, list[Association]] = defaultdict(list)
-    for resource in case.resources(ASSOCIATION):
-        if file_system := _file_system_of(resource.get("FileSystemId")):
-            found[file_system].append(Association(resource))
-    return found
-
-
-def _file_system_of(value: Value) -> Resource | None:
-    target = target_of(value)
-    return target if target is not None and target.type == FILE_SYSTEM else None
+def _associations(file_system: Resource) -> list[Association]:
+    return [
+        Association(one)
+        for one in file_system.case.resources_naming(file_system, ASSOCIATION)
+        if file_system.is_target_of(one.get("FileSystemId"))
+    ]

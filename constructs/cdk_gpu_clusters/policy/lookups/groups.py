@@ -53,19 +53,24 @@ def belongs_to(resource: Resource, group: Resource) -> bool:
 
 def scheduled_actions_of(group: Resource) -> list[Resource]:
     """The scheduled actions of a group."""
-    return [
-        one for one in group.case.resources("AWS::AutoScaling::ScheduledAction") if belongs_to(one, group)
-    ]
+    return [one for one in _beside(group, "AWS::AutoScaling::ScheduledAction") if belongs_to(one, group)]
 
 
 def scaling_policies_of(group: Resource) -> list[Resource]:
     """The scaling policies of a group."""
-    return [one for one in group.case.resources("AWS::AutoScaling::ScalingPolicy") if belongs_to(one, group)]
+    return [one for one in _beside(group, "AWS::AutoScaling::ScalingPolicy") if belongs_to(one, group)]
 
 
 def warm_pools_of(group: Resource) -> list[Resource]:
     """The warm pools of a group."""
-    return [one for one in group.case.resources("AWS::AutoScaling::WarmPool") if belongs_to(one, group)]
+    return [one for one in _beside(group, "AWS::AutoScaling::WarmPool") if belongs_to(one, group)]
+
+
+def _beside(group: Resource, resource_type: str) -> list[Resource]:
+    """Resources of a type that may be about a group; by its name they may be without a reference."""
+    if group.get("AutoScalingGroupName").exists:
+        return group.case.resources(resource_type)
+    return group.case.resources_naming(group, resource_type)
 
 
 def automation_of(group: Resource) -> list[Resource]:

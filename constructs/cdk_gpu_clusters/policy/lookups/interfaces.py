@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import get_args
 
-from cdk_gpu_clusters.policy.lookups.launches import Launch
+from cdk_gpu_clusters.policy.case import Resource
+from cdk_gpu_clusters.policy.lookups.launches import Launch, launch_of
 from cdk_gpu_clusters.policy.value import Value
 from cdk_gpu_clusters.rules.interfaces import InterfaceType, NetworkInterface
 
 
 def layout_of(launch: Launch) -> list[NetworkInterface]:
     """The interfaces as the decision functions take them."""
+    return launch.resource.once(_layout)
+
+
+def _layout(resource: Resource) -> list[NetworkInterface]:
     return [
         NetworkInterface(one.network_card_index, one.device_index, _known_type(one.interface_type, one.value))
-        for one in launch.interfaces()
+        for one in launch_of(resource).interfaces()
     ]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -126,7 +125,7 @@ class Launch:
 
     def uses(self) -> list[Use]:
         """Who launches from it."""
-        return _uses(self.resource)
+        return self.resource.once(_uses)
 
     def instance_types(self) -> list[Value]:
         """The types that are launched: those of its users, or its own where a user names none; may be empty."""
@@ -238,18 +237,6 @@ def template_used_by(specification: Value) -> Resource | None:
     return next((template for template in _named(specification)), None)
 
 
-def all_uses(case: Case) -> dict[Resource, list[Use]]:
-    """Who uses each launch template."""
-    found: dict[Resource, list[Use]] = defaultdict(list)
-    for resource_type, (specifications, types) in _USERS.items():
-        for resource in case.resources(resource_type):
-            named = tuple(value for path in types for value in values_at(resource.properties, path))
-            for specification in (v for path in specifications for v in values_at(resource.properties, path)):
-                for template in _named(specification):
-                    found[template].append(Use(resource, specification, named))
-    return found
-
-
 def values_at(value: Value, path: str) -> list[Value]:
     """The values at a path such as `Overrides/*/InstanceType`, `*` being every item of a list, that exist."""
     values = [value]
@@ -261,8 +248,30 @@ def values_at(value: Value, path: str) -> list[Value]:
     return values
 
 
-def _uses(resource: Resource) -> list[Use]:
-    return resource.case.once(all_uses).get(resource, [])
+def _uses(template: Resource) -> list[Use]:
+    own_name = template.get("LaunchTemplateName")
+    # by its name it may be meant without a reference
+    users = (
+        template.case.resources(*_USERS)
+        if own_name.exists
+        else template.case.resources_naming(template, *_USERS)
+    )
+    found = []
+    for user in users:
+        specifications, types = _USERS[user.type]
+        named = tuple(value for path in types for value in values_at(user.properties, path))
+        for specification in (value for path in specifications for value in values_at(user.properties, path)):
+            if _names(specification, template, own_name):
+                found.append(Use(user, specification, named))  # noqa: PERF401
+    return found
+
+
+def _names(specification: Value, template: Resource, own_name: Value) -> bool:
+    """Whether a specification names a launch template, by its id or by its name."""
+    if any(template.is_target_of(specification.get(key)) for key in _ID_KEYS):
+        return True
+    names = (specification.get(key) for key in _NAME_KEYS)
+    return own_name.exists and any(name.identity() == own_name.identity() for name in names if name.exists)
 
 
 def _named(specification: Value) -> Iterator[Resource]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.policy.case import Case, Resource, target_of
+from cdk_gpu_clusters.policy.case import Resource, target_of
 from cdk_gpu_clusters.policy.lookups.groups import AUTO_SCALING_GROUP, launch_of_group
 from cdk_gpu_clusters.policy.lookups.launches import accelerated_launch, values_at
 from cdk_gpu_clusters.policy.rule import NotApplicable
@@ -22,8 +22,9 @@ def groups_behind(target_group: Resource) -> list[Resource]:
     """The Auto Scaling groups of accelerated nodes that a target group sends requests to."""
     return [
         group
-        for group in target_group.case.once(_accelerated_groups)
+        for group in target_group.case.resources_naming(target_group, AUTO_SCALING_GROUP)
         if any(target_group.is_target_of(value) for value in group.get("TargetGroupARNs").items())
+        and _is_accelerated(group)
     ]
 
 
@@ -39,7 +40,7 @@ def serves_models(balancer: Resource) -> bool:
     """Whether one of an Application Load Balancer's listeners sends requests to accelerated nodes."""
     if (balancer.get("Type").text() or "application") != "application":
         return False
-    return any(balancer_of(one) == balancer for one in balancer.case.resources(LISTENER))
+    return any(balancer_of(one) == balancer for one in balancer.case.resources_naming(balancer, LISTENER))
 
 
 def is_internet_facing(listener: Resource) -> bool:
@@ -63,14 +64,9 @@ def attribute_of(resource: Resource, attributes: str, key: str) -> Value | None:
     return None
 
 
-def _accelerated_groups(case: Case) -> list[Resource]:
-    found = []
-    for group in case.resources(AUTO_SCALING_GROUP):
-        if not group.get("TargetGroupARNs").items():
-            continue
-        try:
-            accelerated_launch(launch_of_group(group).resource)
-        except NotApplicable:
-            continue
-        found.append(group)
-    return found
+def _is_accelerated(group: Resource) -> bool:
+    try:
+        accelerated_launch(launch_of_group(group).resource)
+    except NotApplicable:
+        return False
+    return True

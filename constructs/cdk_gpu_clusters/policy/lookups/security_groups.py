@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cdk_gpu_clusters.policy.case import Case, Resource, target_of
+from cdk_gpu_clusters.policy.case import Resource, target_of
 from cdk_gpu_clusters.policy.choices import Undecidable
 from cdk_gpu_clusters.policy.value import Value
 
@@ -47,13 +46,13 @@ class GroupRule:
 def ingress_rules(group: Resource) -> list[GroupRule]:
     """The rules for traffic into a group of the template."""
     own = group.get("SecurityGroupIngress").items()
-    return [*_rules(own, "Source"), *group.case.once(_ingress_beside)[group]]
+    return [*_rules(own, "Source"), *group.once(_ingress_beside)]
 
 
 def egress_rules(group: Resource) -> list[GroupRule]:
     """The rules for traffic out of a group of the template."""
     own = group.get("SecurityGroupEgress").items()
-    return [*_rules(own, "Destination"), *group.case.once(_egress_beside)[group]]
+    return [*_rules(own, "Destination"), *group.once(_egress_beside)]
 
 
 def allows_itself(group: Resource, rules: list[GroupRule]) -> bool:
@@ -89,18 +88,16 @@ def _rules(values: list[Value], end: str) -> Iterator[GroupRule]:
         yield GroupRule(value, value.get(named))
 
 
-def _ingress_beside(case: Case) -> dict[Resource, list[GroupRule]]:
-    return _beside(case, INGRESS, "Source")
+def _ingress_beside(group: Resource) -> list[GroupRule]:
+    return _beside(group, INGRESS, "Source")
 
 
-def _egress_beside(case: Case) -> dict[Resource, list[GroupRule]]:
-    return _beside(case, EGRESS, "Destination")
+def _egress_beside(group: Resource) -> list[GroupRule]:
+    return _beside(group, EGRESS, "Destination")
 
 
-def _beside(case: Case, resource_type: str, end: str) -> dict[Resource, list[GroupRule]]:
-    """The rules that are resources of their own, by the group of the template that they belong to."""
-    found: dict[Resource, list[GroupRule]] = defaultdict(list)
-    for resource in case.resources(resource_type):
-        if group := group_of(resource.get("GroupId")):
-            found[group] += _rules([resource.properties], end)
-    return found
+def _beside(group: Resource, resource_type: str, end: str) -> list[GroupRule]:
+    """The rules of a group that are resources of their own."""
+    rules = group.case.resources_naming(group, resource_type)
+    own = [rule.properties for rule in rules if group.is_target_of(rule.get("GroupId"))]
+    return list(_rules(own, end))

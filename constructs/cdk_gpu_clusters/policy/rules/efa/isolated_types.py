@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
-from cdk_gpu_clusters.policy.lookups.launches import Launch, launches
+from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, Launch, launch_of
 from cdk_gpu_clusters.policy.lookups.security_groups import SECURITY_GROUP
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, faults_of
 from cdk_gpu_clusters.rules.fabric import ISOLATED_TYPE, check_fabric
@@ -22,9 +22,8 @@ def _check(resource: Resource) -> Iterator[Fault]:
 
 def _types_in(group: Resource) -> list[InstanceType]:
     """The types whose EFA interfaces carry a group."""
-    return [
-        record for launch in launches(group.case) if _carries(launch, group) for _, record in launch.records()
-    ]
+    launches = map(launch_of, group.case.resources_naming(group, *LAUNCHES))
+    return [record for launch in launches if _carries(launch, group) for _, record in launch.records()]
 
 
 def _carries(launch: Launch, group: Resource) -> bool:
