@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
 from . import output
 from .cluster_file import ClusterFile, read
 from .group import new_app
@@ -10,18 +15,37 @@ app = new_app()
 
 
 @app.command(
-    epilog="Example: gpu-clusters plan cluster.yaml; gpu-clusters plan --json cluster.yaml > plan.json"
+    epilog="Example: gpu-clusters plan cluster.yaml; gpu-clusters plan cluster.yaml --against deployed.yaml\n\n"
+    "Exit status: 0, or 1 if --against finds a change that would replace a store; 2 for a file that cannot be used."
 )
-def plan(file: ClusterFile, json: output.Json = False) -> None:
+def plan(
+    file: ClusterFile,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DEPLOYED_FILE",
+            help="The cluster file as it was deployed: say also what deploying CLUSTER_FILE changes.",
+        ),
+    ] = None,
+    json: output.Json = False,
+) -> None:
     """Show what a cluster file makes: nodes, network cards, addresses, capacity, MIG slices, stores, boot and cost.
 
     Nothing is looked up in an account. What no source knows is printed as unknown, with the reason.
     """
-    from cdk_gpu_clusters_stacks.plan import plan_cluster
+    from cdk_gpu_clusters_stacks.plan import compare_clusters, plan_cluster
     from cdk_gpu_clusters_stacks.plan.text import plan_text
+    from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 
-    made = plan_cluster(read(file))
+    wanted = read(file)
+    made = plan_cluster(wanted)
+    compared = None if against is None else compare_clusters(read(against), wanted)
     if json:
-        output.write_json(output.as_json(made))
+        document: dict[str, Any] = output.as_json(made)
+        output.write_json(document if compared is None else {**document, "against": output.as_json(compared)})
     else:
         output.write_headed(plan_text(made, width=output.text_width()))
+        if compared is not None:
+            output.write_headed("\n" + comparison_text(compared, width=output.text_width()))
+    if compared is not None and compared.refused:
+        output.leave(1)

@@ -1,5 +1,7 @@
 """What a cluster file makes, seen before it is paid for: the model of `plan` and `report`. Imports no CDK."""
 
+from .against import compare_clusters
+from .change_model import Change, Comparison, Effect
 from .cluster import plan_cluster
 from .cost_model import ClusterCost, FleetCost, PriceUsed, StoreCost, UsdRange
 from .fleet_model import (
@@ -32,9 +34,12 @@ __all__ = [
     "AddressUse",
     "CapacityPlan",
     "CardPlan",
+    "Change",
     "CheckpointsPlan",
     "ClusterCost",
     "ClusterPlan",
+    "Comparison",
+    "Effect",
     "FleetCost",
     "FleetPlan",
     "ImagePlan",
@@ -61,5 +66,6 @@ __all__ = [
     "SubnetUse",
     "Totals",
     "UsdRange",
+    "compare_clusters",
     "plan_cluster",
 ]

@@ -64,10 +64,22 @@ def fleet_cost(view: FleetView, region: str) -> FleetCost:
         run_hours=hours,
         usd_per_run=run,
         is_ceiling=rate.is_ceiling,
+        basis=_basis(rate, terms),
         billing=_NEW_RESERVATION if is_new else _BILLING[terms.kind],
         prices=_prices(rate.prices),
         unknown=unknown,
     )
+
+
+def _basis(rate: Estimate, terms: CapacityTerms) -> str:
+    """What a rate is."""
+    if rate.low is None:
+        return ""
+    if not rate.is_ceiling:
+        return "list price" if rate.low == rate.high else "list prices, by Region"
+    if terms.max_price_usd_per_hour is not None:
+        return "the limit in the file"
+    return "the on-demand price, where spot requests without a limit end"
 
 
 def run_hours(starts_at: datetime | None, ends_at: datetime | None) -> float | None:

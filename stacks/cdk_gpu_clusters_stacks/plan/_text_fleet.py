@@ -119,13 +119,24 @@ def _cost(fleet: FleetPlan, notes: Footnotes) -> Iterator[str]:
     if cost.usd_per_hour is None or cost.usd_per_day is None or cost.usd_per_node_hour is None:
         yield f"unknown: {cost.unknown['usd_per_hour']}{mark}"
     else:
-        each = usd(cost.usd_per_node_hour, ceiling=cost.is_ceiling)
-        yield (
-            f"{each} an hour for each node{mark}; {usd(cost.usd_per_hour, ceiling=cost.is_ceiling)} an hour, "
-            f"{usd(cost.usd_per_day, ceiling=cost.is_ceiling)} a day for the fleet"
+        each, hour, day = (
+            usd(amount, ceiling=cost.is_ceiling)
+            for amount in (cost.usd_per_node_hour, cost.usd_per_hour, cost.usd_per_day)
         )
+        yield f"{each} an hour for each node ({cost.basis}{_seen(fleet)}){mark}"
+        yield f"{hour} an hour, {day} a day for the fleet"
     if cost.usd_per_run is not None and cost.run_hours is not None:
         yield f"{usd(cost.usd_per_run, ceiling=cost.is_ceiling)} for the run of {number(cost.run_hours)} hours"
     else:
         yield f"for a run: unknown ({cost.unknown['usd_per_run']})"
     yield f"paid {cost.billing}"
+
+
+def _seen(fleet: FleetPlan) -> str:
+    """What a spot price was when somebody looked."""
+    shots = [price for price in fleet.cost.prices if price.market == "spot"]
+    if not shots:
+        return ""
+    devices = 1 if fleet.node.accelerator is None else fleet.node.accelerator.count
+    each = shots[0].usd * (devices if shots[0].unit == "accelerator-hour" else 1)
+    return f"; {usd(each)} was seen, in a Region not named"

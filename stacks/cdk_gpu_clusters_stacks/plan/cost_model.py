@@ -52,6 +52,7 @@ class FleetCost:
         run_hours: Length of the run: from the start to the end of a block; None where none is settled.
         usd_per_run: Of the run.
         is_ceiling: Whether the amounts are the most that spot instances can cost, and not an estimate.
+        basis: What the rate is, in words, such as "list price" or "limit in the file".
         billing: When it is paid, in words, such as "paid up front, when the block is bought".
         prices: What the amounts rest on.
         unknown: Fields above that are None -> why.
@@ -63,6 +64,7 @@ class FleetCost:
     run_hours: float | None = None
     usd_per_run: UsdRange | None = None
     is_ceiling: bool = False
+    basis: str = ""
     billing: str = ""
     prices: tuple[PriceUsed, ...] = ()
     unknown: Mapping[str, str] = field(default_factory=dict)

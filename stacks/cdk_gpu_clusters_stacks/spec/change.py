@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pydantic import BaseModel
 
@@ -10,7 +11,7 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.data_repository import normal_path
 from cdk_gpu_clusters.rules.lustre_change import check_lustre_change
 
-from ._document import Key
+from ._document import Key, dotted
 from ._fault import Fault, faults_at
 from ._rules import STORE_CHANGE
 from .data import CheckpointOptions, CheckpointsSpec, LustreOptions, LustreSpec, RepositorySpec
@@ -53,6 +54,11 @@ def check_change(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
         elif isinstance(before, CheckpointsSpec) and isinstance(after, CheckpointsSpec):
             faults += _check_buckets((*key, "checkpoints"), before.checkpoints, after.checkpoints)
     return faults
+
+
+def check_change_of(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Finding]:
+    """As `check_change`; the findings' paths are dotted keys, such as `data.corpus.lustre.efa`."""
+    return [replace(fault.finding, path=dotted(fault.key)) for fault in check_change(deployed, wanted)]
 
 
 def _check_cluster(deployed: ClusterSpec, wanted: ClusterSpec) -> Iterator[Fault]:

@@ -1,0 +1,177 @@
+"""Clusters and edits of their files, each of which changes something: for what says beforehand what that will be."""
+
+from __future__ import annotations
+
+from store_edits import CLUSTER as STORES
+from store_edits import HARMFUL, HARMLESS
+
+BLOCK = """\
+version: 1
+name: lab
+region: us-east-1
+tags: { project: llama }
+network: { availability_zone: us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }
+training:
+  fleets:
+    trainers:
+      instance_type: p5.48xlarge
+      nodes: 4
+      capacity: { capacity_block: cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, ends_at: 2026-12-15T11:30Z }
+    reserved:
+      instance_type: p4d.24xlarge
+      nodes: 4
+      capacity: { new_reservation: { end_date: 2027-01-31T00:00Z } }
+      fabric: second
+      root_volume: { size_gib: 300 }
+inference:
+  fleets:
+    chat:
+      instance_type: g6.12xlarge
+      min_nodes: 2
+      max_nodes: 4
+      server: { image: "vllm/vllm-openai:v0.11.0" }
+      load_balancer: { plain_http: true, clients: [10.0.0.0/16] }
+      requests_per_minute_per_node: 60
+"""
+_BLOCK = "{ capacity_block: cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, ends_at: 2026-12-15T11:30Z }"
+_CHAT = "      instance_type: g6.12xlarge\n"
+
+SMALL = """\
+version: 1
+name: lab
+region: us-east-1
+network: { availability_zone: us-east-1a }
+training:
+  fleets:
+    trainers: { instance_type: trn1.32xlarge, nodes: 2 }
+    helpers: { instance_type: m8g.4xlarge, nodes: 2 }
+"""
+
+EXISTING = """\
+version: 1
+name: lab
+region: us-east-1
+network:
+  vpc_id: vpc-0123456789abcdef0
+  subnet_ids: [subnet-0123456789abcdef0]
+  availability_zone: us-east-1a
+  service_subnets: { us-east-1a: subnet-0123456789abcdef1, us-east-1b: subnet-0123456789abcdef2 }
+  public_subnets: { us-east-1a: subnet-0123456789abcdef3, us-east-1b: subnet-0123456789abcdef4 }
+data:
+  corpus:
+    existing_lustre:
+      { file_system_id: fs-0123456789abcdef0, mount_name: abcdefgh, security_group_id: sg-0123456789abcdef0 }
+training:
+  fleets:
+    trainers: { instance_type: p5.48xlarge, nodes: 2, capacity: spot, mounts: { /fsx: corpus } }
+    helpers: { instance_type: m8g.4xlarge, nodes: 2, mounts: { /fsx: corpus } }
+inference:
+  fleets:
+    chat:
+      instance_type: g6.12xlarge
+      nodes: 2
+      server: { image: "vllm/vllm-openai:v0.11.0" }
+      load_balancer: { certificate_arn: "arn:aws:acm:us-east-1:123456789012:certificate/0", clients: [10.0.0.0/16] }
+"""
+
+#: Name -> text of the file, text before, text after.
+EDITS: dict[str, tuple[str, str, str]] = {
+    **{name: (STORES, *edit) for name, edit in HARMLESS.items()},
+    **{
+        name: (STORES, *HARMFUL[name][:2])
+        for name in ("EFA switched on", "smaller", "throughput", "bucket name")
+    },
+    "another range": (STORES, *HARMFUL["another range"][:2]),
+    "another bucket for a directory": (STORES, *HARMFUL["another bucket for a directory"][:2]),
+    "EFA of a fleet switched off": (
+        STORES,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, efa: false",
+    ),
+    "EFA said that is there anyway": (
+        STORES,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, efa: true",
+    ),
+    "no placement group": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, placement: none"),
+    "another fabric": (STORES, "nodes: 2, capacity: spot", "nodes: 2, capacity: spot, fabric: own"),
+    "on demand": (STORES, "nodes: 4, capacity: spot", "nodes: 4"),
+    "updates that roll": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, update: rolling"),
+    "a variable": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, environment: { A: b }"),
+    "fleet tags": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, tags: { team: a }"),
+    "watch": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, watch: { mode: dry-run }"),
+    "evidence": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, evidence_bucket: my-records"),
+    "another mount point": (STORES, "mounts: { /models: corpus }", "mounts: { /data: corpus }"),
+    "no checkpoints": (STORES, ", checkpoints: checkpoints }", " }"),
+    "more nodes than EFA connections": (STORES, "nodes: 4, capacity: spot", "nodes: 200, capacity: spot"),
+    "a range of nodes": (
+        STORES,
+        "nodes: 2, mounts: { /fsx: corpus }",
+        "min_nodes: 0, max_nodes: 2, mounts: { /fsx: corpus }",
+    ),
+    "no scratch": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, scratch: false"),
+    "an image": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, image: { os: ubuntu-24.04 }"),
+    "closed network": (SMALL, "us-east-1a }", "us-east-1a, egress: closed }"),
+    "into an existing network": (
+        SMALL,
+        "us-east-1a }",
+        "us-east-1a, vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0] }",
+    ),
+    "no flow logs": (SMALL, "us-east-1a }", "us-east-1a, flow_logs: false }"),
+    "larger fleet subnet": (SMALL, "us-east-1a }", "us-east-1a, fleet_subnet_prefix: 17 }"),
+    "named zones": (
+        SMALL,
+        "us-east-1a }",
+        "us-east-1a, control_availability_zones: [us-east-1a, us-east-1b] }",
+    ),
+    "later end of the block": (BLOCK, "2026-12-15T11:30Z", "2026-12-22T11:30Z"),
+    "another block": (BLOCK, "cr-0123456789abcdef0", "cr-0fedcba9876543210"),
+    "from a block to a reservation": (BLOCK, _BLOCK, "{ reservation: cr-0fedcba9876543210 }"),
+    "from a block to spot": (BLOCK, _BLOCK, "spot"),
+    "another type on a block": (BLOCK, "p5.48xlarge", "p5en.48xlarge"),
+    "fewer nodes on a block": (
+        BLOCK,
+        "nodes: 4\n      capacity: { capacity_block",
+        "nodes: 2\n      capacity: { capacity_block",
+    ),
+    "more reserved nodes": (BLOCK, "nodes: 4\n      capacity: { new", "nodes: 6\n      capacity: { new"),
+    "another reserved type": (BLOCK, "p4d.24xlarge", "p4de.24xlarge"),
+    "later end of the reservation": (BLOCK, "2027-01-31", "2027-02-28"),
+    "reservation without EFA": (BLOCK, "fabric: second", "efa: false"),
+    "root volume": (BLOCK, "size_gib: 300", "size_gib: 400"),
+    "reservation given up": (BLOCK, "{ new_reservation: { end_date: 2027-01-31T00:00Z } }", "on_demand"),
+    "another zone": (BLOCK, "availability_zone: us-east-1a,", "availability_zone: us-east-1b,"),
+    "a third zone": (BLOCK, "us-east-1b]", "us-east-1b, us-east-1c]"),
+    "other cluster tags": (BLOCK, "project: llama", "project: moe"),
+    "no scaling": (BLOCK, "      requests_per_minute_per_node: 60\n", ""),
+    "another rate": (BLOCK, "per_node: 60", "per_node: 90"),
+    "another client": (BLOCK, "10.0.0.0/16", "10.1.0.0/16"),
+    "TLS": (
+        BLOCK,
+        "plain_http: true",
+        'certificate_arn: "arn:aws:acm:us-east-1:123456789012:certificate/0"',
+    ),
+    "longer drain": (BLOCK, "plain_http: true", "plain_http: true, drain_timeout_seconds: 600"),
+    "longer silence": (BLOCK, "plain_http: true", "plain_http: true, idle_timeout_seconds: 900"),
+    "log bucket": (BLOCK, "plain_http: true", "plain_http: true, access_log_bucket: my-logs"),
+    "longer boot": (BLOCK, _CHAT, f"{_CHAT}      ready_timeout_seconds: 3600\n"),
+    "groups of servers": (BLOCK, _CHAT, f"{_CHAT}      devices_per_server: 2\n"),
+    "more servers up": (BLOCK, _CHAT, f"{_CHAT}      min_servers_per_node: 4\n"),
+    "more nodes than can be spread": (BLOCK, "max_nodes: 4", "max_nodes: 40"),
+    "weights": (BLOCK, 'v0.11.0" }', 'v0.11.0", weights: { s3_uri: "s3://my-models/a" } }'),
+    "fleet renamed": (BLOCK, "    trainers:", "    workers:"),
+    "cluster renamed": (BLOCK, "name: lab", "name: lab2"),
+    "another subnet": (EXISTING, "subnet-0123456789abcdef0", "subnet-0123456789abcdefa"),
+    "another service subnet": (EXISTING, "subnet-0123456789abcdef2", "subnet-0123456789abcdefb"),
+    "another VPC": (EXISTING, "vpc-0123456789abcdef0", "vpc-0fedcba9876543210"),
+    "internet-facing": (EXISTING, "clients: [", "internet_facing: true, clients: ["),
+    "another file system": (EXISTING, "fs-0123456789abcdef0", "fs-0fedcba9876543210"),
+    "another group of its servers": (EXISTING, "sg-0123456789abcdef0", "sg-0fedcba9876543210"),
+}
+
+
+def sides(name: str) -> tuple[str, str]:
+    """The files before and after an edit."""
+    text, before, after = EDITS[name]
+    assert text.count(before) >= 1, f"{name}: {before}"
+    return text, text.replace(before, after, 1)

@@ -1,0 +1,130 @@
+"""What `plan --against` says of an edit is what the templates of both files show: stack by stack, resource by resource."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters.testing.emulator.provisioning import replaces
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.plan.against import compare_clusters
+from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
+from cluster_edits import EDITS, sides
+
+#: Types of which a statement is made whenever one changes. Roles, alarms, rules and the like follow from these.
+TOLD = {
+    "AWS::AutoScaling::AutoScalingGroup",
+    "AWS::AutoScaling::ScalingPolicy",
+    "AWS::EC2::CapacityReservation",
+    "AWS::EC2::FlowLog",
+    "AWS::EC2::LaunchTemplate",
+    "AWS::EC2::NatGateway",
+    "AWS::EC2::PlacementGroup",
+    "AWS::EC2::SecurityGroup",
+    "AWS::EC2::Subnet",
+    "AWS::EC2::VPC",
+    "AWS::EC2::VPCEndpoint",
+    "AWS::ElasticLoadBalancingV2::Listener",
+    "AWS::ElasticLoadBalancingV2::LoadBalancer",
+    "AWS::ElasticLoadBalancingV2::TargetGroup",
+    "AWS::FSx::DataRepositoryAssociation",
+    "AWS::FSx::FileSystem",
+    "AWS::S3::Bucket",
+    "AWS::S3Express::DirectoryBucket",
+}
+
+#: Those of which tags are told, too: what nodes are launched from.
+OF_NODES = {"AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate"}
+
+Templates = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], ClusterSpec]:
+    """The cluster of a file's text."""
+
+    @cache
+    def load(text: str) -> ClusterSpec:
+        file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
+        file.write_text(text, encoding="utf-8")
+        return load_cluster(file)
+
+    return load
+
+
+@pytest.fixture(scope="module")
+def synthesize(app_factory: Any, cluster: Callable[[str], ClusterSpec]) -> Callable[[str], Templates]:
+    """The templates of a file's text by stack, made once."""
+
+    @cache
+    def run(text: str) -> Templates:
+        app = app_factory()
+        build_cluster(app, cluster(text))
+        folder = Path(app.synth().directory)
+        return {
+            path.name.removesuffix(".template.json"): json.loads(path.read_text())
+            for path in folder.glob("*.template.json")
+        }
+
+    return run
+
+
+def seen(before: Templates, after: Templates) -> set[tuple[str, str, str]]:
+    """What the templates show: stack, type and effect of every resource that is told; no type for a whole stack."""
+    found = {(name, "", "added") for name in after.keys() - before.keys()}
+    found |= {(name, "", "left") for name in before.keys() - after.keys()}
+    for name in before.keys() & after.keys():
+        old, new = before[name]["Resources"], after[name]["Resources"]
+        for logical_id in old.keys() | new.keys():
+            one, other = old.get(logical_id), new.get(logical_id)
+            kind = (one or other)["Type"]
+            if kind in TOLD and settled(one) != settled(other):
+                found.add((name, kind, effect(one, other)))
+    return found
+
+
+def settled(resource: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A resource without the order in which it is made."""
+    return resource and {key: value for key, value in resource.items() if key != "DependsOn"}
+
+
+def effect(one: dict[str, Any] | None, other: dict[str, Any] | None) -> str:
+    if one is None or other is None:
+        return "added" if one is None else "removed"
+    assert one["Type"] == other["Type"]
+    return "replaced" if replaces(one["Type"], one["Properties"], other["Properties"]) else "updated"
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_the_templates_show_what_was_said(
+    name: str, cluster: Callable[[str], ClusterSpec], synthesize: Callable[[str], Templates]
+) -> None:
+    before, after = sides(name)
+    shown = seen(synthesize(before), synthesize(after))
+    comparison = compare_clusters(cluster(before), cluster(after))
+    said = {(one.stack, one.resource, one.effect.value) for one in comparison.changes}
+    retagged = {stack for stack, kind, what in said if not kind and what == "updated"}
+    shown = {one for one in shown if one[0] not in retagged or one[2] != "updated" or one[1] in OF_NODES}
+    if comparison.refused:  # what no schema tells, and the service refuses: the rules say that it replaces
+        shown = {(*one[:2], "replaced") if (*one[:2], "replaced") in said else one for one in shown}
+    assert {one for one in said if one[1] in TOLD} | (said & whole_stacks(shown)) == shown
+    assert whole_stacks(said) - {(stack, "", "updated") for stack in retagged} == whole_stacks(shown)
+
+
+def whole_stacks(changes: set[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+    return {one for one in changes if not one[1]}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_stacks_that_are_said_to_stay_are_byte_identical(
+    name: str, cluster: Callable[[str], ClusterSpec], synthesize: Callable[[str], Templates]
+) -> None:
+    before, after = sides(name)
+    old, new = synthesize(before), synthesize(after)
+    said = compare_clusters(cluster(before), cluster(after)).unchanged
+    assert {stack for stack in old.keys() & new.keys() if old[stack] == new[stack]} == set(said)
