@@ -24,6 +24,7 @@ COMMANDS = {
     "pin-image": "Pin the image behind an SSM parameter.",
     "plan": "Show what a cluster file makes and costs, before it is made.",
     "preflight": "Check that an account can take a cluster.",
+    "report": "Draw a cluster file on one page.",
     "schema": "Print the JSON Schema of the cluster file.",
 }
 

@@ -13,6 +13,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
+from botocore.compat import HTTPHeaders
 from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 from botocore.stub import Stubber
 from moto import mock_aws
@@ -219,12 +220,12 @@ def test_scores_are_asked_for_ten_regions_at_a_time() -> None:
     assert [len(regions) for regions in asked] == [10, 2]
 
 
-@mock_aws
 def test_zones_and_spot_prices_of_an_emulated_account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     wish = Wish(instance_type="p4d.24xlarge", count=2, hours=24)
-    found = search_market(wish, ["us-east-1"], ec2_clients(boto3.Session()), now=NOW)
+    with mock_aws():
+        found = search_market(wish, ["us-east-1"], ec2_clients(boto3.Session()), now=NOW)
     on_demand = [one for one in found.zones if one.market == "on-demand"]
     assert on_demand
     assert all(one.total_usd(wish) == Decimal("21.957642") * 48 for one in on_demand)
@@ -317,7 +318,7 @@ def _answer(status: int, body: str) -> AWSResponse:
         def stream(self, *_: Any, **__: Any) -> Iterator[bytes]:
             yield body.encode()
 
-    return AWSResponse("https://ec2", status, {}, Raw())
+    return AWSResponse("https://ec2", status, HTTPHeaders(), Raw())
 
 
 # ----- waiting

@@ -1,0 +1,212 @@
+"""A box model for drawings: boxes in columns, rows, grids and bars, each with text, laid out into a given width.
+
+Nothing overlaps and no text leaves its box: a box is as high as what it holds, children share its width, and text is
+wrapped or cut by measured widths. A test holds every drawing against that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from math import floor
+
+from .text_width import fit_text, wrap_text
+
+#: Height of a line, as a multiple of the font's size.
+LINE_HEIGHT = 1.4
+#: Part of the font's size from the top of a line to its baseline.
+_BASELINE = 1.05
+
+
+class Direction(Enum):
+    """How a box arranges its children."""
+
+    COLUMN = "column"
+    ROW = "row"
+    GRID = "grid"
+    BAR = "bar"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A text of a box.
+
+    Attributes:
+        text: The text.
+        style: Class of the style sheet.
+        size: Size of the font in pixels.
+        bold: Whether it is bold.
+        wraps: Whether it takes more lines where one is too short; it is cut otherwise.
+        centred: Whether it stands in the middle.
+    """
+
+    text: str
+    style: str = "text"
+    size: float = 12
+    bold: bool = False
+    wraps: bool = False
+    centred: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Box:
+    """A box before it has a place.
+
+    Attributes:
+        style: Class of the style sheet.
+        texts: Lines at its top.
+        children: Boxes below the texts.
+        direction: How the children are arranged.
+        padding: Room inside its border, in pixels.
+        gap: Room between its children, in pixels.
+        minimum_child_width: A row whose children would be narrower becomes a column; a grid's columns are as wide.
+        height: Height of its own, in pixels; as high as what it holds by default.
+        middle: Whether its texts stand in the middle of that height.
+        start, span: Place and length in a parent's bar, in units.
+        units: Length of its own bar.
+        title: What a pointer over it says.
+    """
+
+    style: str
+    texts: Sequence[Text] = ()
+    children: Sequence[Box] = ()
+    direction: Direction = Direction.COLUMN
+    padding: float = 8
+    gap: float = 8
+    minimum_child_width: float = 0
+    height: float | None = None
+    middle: bool = False
+    start: int = 0
+    span: int = 1
+    units: int = 1
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedText:
+    """A line with its place: `x` is its left edge, or its middle if it is centred; `y` its baseline."""
+
+    text: str
+    x: float
+    y: float
+    given: Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedBox:
+    """A box with its place."""
+
+    box: Box
+    x: float
+    y: float
+    width: float
+    height: float
+    texts: tuple[PlacedText, ...] = ()
+    children: tuple[PlacedBox, ...] = field(default=())
+
+    def walk(self) -> Iterator[PlacedBox]:
+        """The box and everything in it, outer boxes first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+def filled_up(boxes: Sequence[Box], places: int) -> list[Box]:
+    """Boxes, and empty ones behind them up to so many places, so that few boxes of a row do not fill its width.
+
+    Args:
+        boxes: The boxes.
+        places: Places of the row.
+    """
+    return [*boxes, *(Box(style="none", padding=0) for _ in range(places - len(boxes)))]
+
+
+def place(box: Box, width: float, *, x: float = 0, y: float = 0) -> PlacedBox:
+    """Give a box and all that it holds a place.
+
+    Args:
+        box: The box.
+        width: Its width in pixels.
+        x: Its left edge.
+        y: Its upper edge.
+    """
+    inner = max(width - 2 * box.padding, 0)
+    texts, below = _place_texts(box, x + box.padding, y + box.padding, inner)
+    if box.middle and box.height is not None:
+        down = max((box.height - 2 * box.padding - (below - y - box.padding)) / 2, 0)
+        texts, below = _place_texts(box, x + box.padding, y + box.padding + down, inner)
+    if texts and box.children:
+        below += box.gap / 2
+    children = _place_children(box, x + box.padding, below, inner)
+    bottom = max((child.y + child.height for child in children), default=below)
+    height = max(bottom + box.padding - y, box.height or 0)
+    return PlacedBox(
+        box=box, x=x, y=y, width=width, height=height, texts=tuple(texts), children=tuple(children)
+    )
+
+
+def _place_texts(box: Box, x: float, y: float, width: float) -> tuple[list[PlacedText], float]:
+    placed = []
+    for text in box.texts:
+        lines = (
+            wrap_text(text.text, width, text.size, bold=text.bold)
+            if text.wraps
+            else [fit_text(text.text, width, text.size, bold=text.bold)]
+        )
+        for line in lines:
+            if line:
+                at = x + width / 2 if text.centred else x
+                placed.append(PlacedText(text=line, x=at, y=y + text.size * _BASELINE, given=text))
+            y += text.size * LINE_HEIGHT
+    return placed, y
+
+
+def _place_children(box: Box, x: float, y: float, width: float) -> list[PlacedBox]:
+    count = len(box.children)
+    if not count:
+        return []
+    if box.direction is Direction.BAR:
+        unit = width / box.units
+        return [place(one, unit * one.span, x=x + unit * one.start, y=y) for one in box.children]
+    columns = {
+        Direction.COLUMN: 1,
+        Direction.ROW: _columns_of_row(box, width),
+        Direction.GRID: min(count, _most_columns(box, width)),
+    }[box.direction]
+    each = (width - box.gap * (columns - 1)) / columns
+    placed: list[PlacedBox] = []
+    for begin in range(0, count, columns):
+        row = [
+            place(one, each, x=x + column * (each + box.gap), y=y)
+            for column, one in enumerate(box.children[begin : begin + columns])
+        ]
+        highest = max(one.height for one in row)
+        placed += [_stretched(one, highest) for one in row]
+        y += highest + box.gap
+    return placed
+
+
+def _columns_of_row(box: Box, width: float) -> int:
+    """All children side by side, or in even rows of fewer where they would be too narrow."""
+    count, most = len(box.children), _most_columns(box, width)
+    rows = -(-count // most)
+    return -(-count // rows)
+
+
+def _most_columns(box: Box, width: float) -> int:
+    if not box.minimum_child_width:
+        return len(box.children)
+    return max(floor((width + box.gap) / (box.minimum_child_width + box.gap)), 1)
+
+
+def _stretched(placed: PlacedBox, height: float) -> PlacedBox:
+    return PlacedBox(
+        box=placed.box,
+        x=placed.x,
+        y=placed.y,
+        width=placed.width,
+        height=height,
+        texts=placed.texts,
+        children=placed.children,
+    )

@@ -1,0 +1,258 @@
+"""The page: one file with its style and its drawings, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from importlib.resources import files
+
+from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetPlan, StorePlan, SubnetUse, UsdRange
+
+from .anatomy import anatomy
+from .boxes import Box, place
+from .numbers import UNKNOWN, count, gbps, nodes_text, number, usd, zones_text
+from .svg import svg
+from .topology import topology
+
+#: Widths that drawings are laid out for, in pixels: inside a card of a wide page, and of a telephone.
+WIDE, NARROW = 1090, 340
+
+
+def report_html(plan: ClusterPlan) -> str:
+    """The report of a cluster, as one HTML page.
+
+    Args:
+        plan: The cluster.
+    """
+    style = files(__package__).joinpath("style.css").read_text("utf-8")
+    return "".join(
+        [
+            '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{escape(plan.name)}: GPU cluster report</title><style>{style}</style></head><body><main>",
+            *_header(plan),
+            _card("Topology", _drawings(topology(plan), f"Topology of {plan.name}", _topology_words(plan))),
+            *_anatomies(plan),
+            '<div class="pair">',
+            _card("Cost", _cost(plan)),
+            _card("Addresses", _addresses(plan)),
+            "</div>",
+            _card("Checks", _checks(plan)),
+            _card("Stacks", _stacks(plan)),
+            _card("Prices", _prices(plan)),
+            "</main></body></html>\n",
+        ]
+    )
+
+
+def _card(title: str, body: str) -> str:
+    key = title.lower().replace(" ", "-")
+    return (
+        f'<section class="card" aria-labelledby="{escape(key)}"><h2 id="{escape(key)}">{escape(title)}</h2>'
+        f"{body}</section>"
+    )
+
+
+def _drawings(box: Box, title: str, description: str) -> str:
+    return "".join(
+        svg(place(box, width), title=title, description=description, style=style)
+        for width, style in ((WIDE, "wide"), (NARROW, "narrow"))
+    )
+
+
+def _header(plan: ClusterPlan) -> Iterator[str]:
+    where = [
+        f"{plan.orchestrator} cluster",
+        plan.region,
+        f"account {plan.account}" if plan.account else "account of the credentials",
+        plan.network.availability_zone,
+    ]
+    yield f"<header><h1>{escape(plan.name)}</h1><p class='soft'>{escape(' · '.join(where))}</p></header>"
+    totals = plan.totals
+    efa = [fleet.node.network.efa_gbps for fleet in plan.fleets]
+    known = [one for one in efa if one]
+    tiles = [
+        ("nodes", nodes_text(totals.minimum_nodes, totals.maximum_nodes).rpartition(" ")[0]),
+        ("accelerators", number(totals.accelerators)),
+        ("accelerator memory", f"{number(totals.accelerator_memory_gib)} GiB"),
+        *([("MIG slices", number(totals.mig_slices))] if totals.mig_slices else []),
+        *([("model servers", number(totals.model_servers))] if totals.model_servers else []),
+        *([("EFA a node, at most", gbps(max(known)))] if known else []),
+        ("an hour, list price", usd(plan.cost.usd_per_hour)),
+        *([("all runs, list price", usd(plan.cost.usd_per_run))] if plan.cost.usd_per_run else []),
+    ]
+    cells = "".join(f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in tiles)
+    yield f'<dl class="tiles">{cells}</dl>'
+
+
+def _topology_words(plan: ClusterPlan) -> str:
+    fleets = [
+        f"{fleet.name}: {nodes_text(fleet.minimum_nodes, fleet.maximum_nodes)} of {fleet.node.instance_type} in "
+        f"{zones_text(fleet.availability_zones)}, {fleet.capacity.words}"
+        for fleet in plan.fleets
+    ]
+    stores = [f"store {store.name}" for store in plan.stores]
+    return "; ".join([*fleets, *stores])
+
+
+def _anatomies(plan: ClusterPlan) -> Iterator[str]:
+    """A card for each kind of node; fleets with equal nodes share one."""
+    drawn: list[tuple[FleetPlan, list[str]]] = []
+    for fleet in plan.fleets:
+        same = next((names for other, names in drawn if other.node == fleet.node), None)
+        if same is None:
+            drawn.append((fleet, [fleet.name]))
+        else:
+            same.append(fleet.name)
+    for fleet, names in drawn:
+        node = fleet.node
+        title = f"A node of {', '.join(names)}: {node.instance_type}"
+        devices = (
+            f"{node.accelerator.count} {node.accelerator.name}" if node.accelerator else "no accelerator"
+        )
+        words = f"{devices}, {count(len(node.network.cards), 'network card')}, " + (
+            f"{count(node.mig.slices, 'MIG slice')}" if node.mig else "whole accelerators"
+        )
+        stages = "".join(f"<li>{escape(stage)}</li>" for stage in node.boot_stages)
+        mig = ""
+        if node.mig:
+            resources = ", ".join(f"{name}: {many}" for name, many in node.mig.resources.items())
+            mig = f"<p class='soft'>MIG_PARTITION={escape(node.mig.partition)}; Kubernetes: {escape(resources)}</p>"
+        body = _drawings(anatomy(fleet), title, words)
+        yield _card(title, f"{body}{mig}<h3>Boot stages</h3><ol class='stages'>{stages}</ol>")
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> str:
+    """A table of escaped cells; on a narrow page each row stands as lines with the names of the columns."""
+
+    def style(index: int) -> str:
+        return ' class="num"' if index in numbers else ""
+
+    head = "".join(f"<th scope='col'{style(index)}>{escape(name)}</th>" for index, name in enumerate(heads))
+    body = "".join(
+        f"<tr><th scope='row'>{row[0]}</th>"
+        + "".join(
+            f'<td{style(index)} data-name="{escape(heads[index])}">{cell}</td>'
+            for index, cell in enumerate(row[1:], 1)
+        )
+        + "</tr>"
+        for row in rows
+    )
+    return f'<table class="stack"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _cost(plan: ClusterPlan) -> str:
+    most = max((one.high for one in _hourly(plan) if one), default=0)
+    rows = [_fleet_cost(fleet, most) for fleet in plan.fleets]
+    rows += [_store_cost(store, most) for store in plan.stores if store.cost]
+    total = f"{usd(plan.cost.usd_per_hour)} an hour, {usd(plan.cost.usd_per_day)} a day"
+    if plan.cost.usd_per_run:
+        total += f"; {usd(plan.cost.usd_per_run)} for runs with a start and an end"
+    missing = "".join(f"<li>{escape(name)}: {escape(why)}</li>" for name, why in plan.cost.missing.items())
+    left_out = f"<h3>Not counted</h3><ul class='soft'>{missing}</ul>" if missing else ""
+    table = _table(("what", "an hour", "a day", "a run"), rows, numbers=(1, 2, 3))
+    return f"{table}<p><b>Together: {escape(total)}</b></p>{left_out}"
+
+
+def _hourly(plan: ClusterPlan) -> Iterator[UsdRange | None]:
+    for fleet in plan.fleets:
+        yield fleet.cost.usd_per_hour
+    for store in plan.stores:
+        if store.cost and store.cost.usd_per_hour:
+            yield UsdRange(store.cost.usd_per_hour, store.cost.usd_per_hour)
+
+
+def _fleet_cost(fleet: FleetPlan, most: float) -> Sequence[str]:
+    cost = fleet.cost
+    share = cost.usd_per_hour.high / most if cost.usd_per_hour and most else 0
+    style = "train" if fleet.purpose == "training" else "infer"
+    name = f"{escape(fleet.name)}<br><small class='soft'>{escape(cost.billing)}</small>{_bar(share, style)}"
+    per_run = usd(cost.usd_per_run) if cost.run_hours else "no end"
+    return name, usd(cost.usd_per_hour), usd(cost.usd_per_day), per_run
+
+
+def _store_cost(store: StorePlan, most: float) -> Sequence[str]:
+    cost = store.cost
+    hour = cost.usd_per_hour if cost else None
+    day = cost.usd_per_day if cost else None
+    share = hour / most if hour and most else 0
+    return (
+        f"{escape(store.name)}{_bar(share, 'store')}",
+        usd(UsdRange(hour, hour) if hour else None),
+        usd(UsdRange(day, day) if day else None),
+        "no end",
+    )
+
+
+def _bar(share: float, style: str) -> str:
+    width = max(min(share, 1) * 100, 0)
+    return f'<div class="bar {style}" aria-hidden="true"><i style="width:{width:.1f}%"></i></div>'
+
+
+def _addresses(plan: ClusterPlan) -> str:
+    empty = [one.key for one in plan.network.subnets if not one.uses]
+    rest = (
+        f"<p class='soft'><small>Without use so far: {escape(', '.join(empty))}.</small></p>" if empty else ""
+    )
+    return "".join(_subnet(one) for one in plan.network.subnets if one.uses) + rest
+
+
+def _subnet(one: SubnetUse) -> str:
+    usable = UNKNOWN if one.usable_addresses is None else number(one.usable_addresses)
+    share = one.used_addresses / one.usable_addresses if one.usable_addresses else 0
+    uses = "; ".join(f"{use.of or use.kind}: {number(use.addresses)} ({use.words})" for use in one.uses)
+    where = " · ".join(filter(None, [one.cidr, one.availability_zone, *one.subnet_ids]))
+    return (
+        f"<h3>{escape(one.key)} <small class='soft'>{escape(where)}</small></h3>"
+        f"{_bar(share, 'train')}<p><small>{number(one.used_addresses)} of {usable} addresses. "
+        f"<span class='soft'>{escape(uses)}</span></small></p>"
+    )
+
+
+def _checks(plan: ClusterPlan) -> str:
+    if not plan.findings:
+        return "<p class='good'>Every rule of the cluster file holds, without a warning.</p>"
+    rows = [
+        (
+            f'<span class="tag {one.severity.value}">{one.severity.value}</span>',
+            f"<span class='id'>{escape(one.id)}</span>",
+            escape(one.cause + (f", got {one.got}" if one.got else "")),
+            escape(one.fix),
+            escape(one.path).replace(".", ".<wbr>").replace("/", "/<wbr>"),
+        )
+        for one in plan.findings
+    ]
+    return _table(("result", "rule", "finding", "fix", "where"), rows)
+
+
+def _stacks(plan: ClusterPlan) -> str:
+    rows = [
+        (
+            escape(one.name),
+            escape(one.kind),
+            "its data stay" if one.outlives else "nothing stays",
+            escape(", ".join(one.depends_on) or "-"),
+        )
+        for one in plan.stacks
+    ]
+    return _table(("in the order of deployment", "kind", "when it is deleted", "after"), rows)
+
+
+def _prices(plan: ClusterPlan) -> str:
+    used = [price for fleet in plan.fleets for price in fleet.cost.prices]
+    used += [price for store in plan.stores if store.cost for price in store.cost.prices]
+    if not used:
+        return "<p class='soft'>No source gives a price of anything here.</p>"
+    rows = [
+        (
+            escape(f"{one.subject}, {one.market}"),
+            f"{one.usd:g}",
+            escape(one.unit),
+            escape(f"{one.as_of}, {one.verification}"),
+            escape(one.source + (f"; {one.note}" if one.note else "")),
+        )
+        for one in dict.fromkeys(used)
+    ]
+    table = _table(("price of", "USD", "each", "as of", "source"), rows, numbers=(1,))
+    return f"<p class='soft'>List prices with their dates: an estimate, not a bill.</p>{table}"

@@ -1,0 +1,229 @@
+"""The topology: the VPC with its zones, subnets, fleets and file systems, and what lies outside in S3."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+
+from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetPlan, StorePlan, SubnetUse
+
+from .boxes import Box, Direction, Text, filled_up
+from .numbers import count, gbps, nodes_text, number, zones_text
+
+#: Nodes that are drawn one by one; more are drawn as racks.
+MOST_SINGLE_NODES = 32
+#: Nodes of a rack: the first of these that makes no more than `_MOST_RACKS` of them.
+_RACK_SIZES = (16, 32, 64, 128, 256, 512, 1024)
+_MOST_RACKS = 32
+_GPU_MARKS = 8
+_LEAST_PLACES = 4
+
+
+def topology(plan: ClusterPlan) -> Box:
+    """The topology of a cluster.
+
+    Args:
+        plan: The cluster.
+    """
+    network = plan.network
+    vpc = f"VPC {network.cidr}" if network.is_new else f"VPC {network.vpc_id} (existing)"
+    ways = {"nat": "internet through a NAT gateway", "closed": "no internet", "existing": "its own routes"}
+    endpoints = len(network.gateway_endpoints) + len(network.interface_endpoints)
+    words = [ways[network.egress], *([count(endpoints, "endpoint")] if endpoints else [])]
+    zones = [_zone(plan, key) for key in _zone_keys(plan)]
+    inside = Box(
+        style="vpc",
+        texts=[_head(vpc), _note(", ".join(words))],
+        children=[
+            Box(style="none", padding=0, children=zones, direction=Direction.ROW, minimum_child_width=330)
+        ],
+        padding=12,
+    )
+    outside = list(_outside(plan))
+    children = [inside]
+    if outside:
+        children.append(
+            Box(style="none", padding=0, children=outside, direction=Direction.ROW, minimum_child_width=250)
+        )
+    return Box(style="none", padding=1, children=children, gap=12)
+
+
+def _zone_keys(plan: ClusterPlan) -> list[tuple[str, ...]]:
+    """The sets of subnets that fleets stand in, each with what belongs to it; then those that hold no fleet."""
+    used = dict.fromkeys(fleet.subnets for fleet in plan.fleets)
+    for store in plan.stores:
+        if store.lustre and not any(store.lustre.subnet in keys for keys in used):
+            used[store.lustre.subnet,] = None
+    return list(used)
+
+
+def _zone(plan: ClusterPlan, keys: tuple[str, ...]) -> Box:
+    subnets = [one for one in plan.network.subnets if one.key in keys]
+    fleets = [_fleet(one) for one in plan.fleets if one.subnets == keys]
+    stores = [_lustre(one) for one in plan.stores if one.lustre and one.lustre.subnet in keys]
+    zones = list(dict.fromkeys(one.availability_zone for one in subnets if one.availability_zone))
+    return Box(
+        style="zone",
+        texts=[_head(zones_text(zones))],
+        children=[
+            Box(
+                style="none",
+                padding=0,
+                children=[_subnet(one) for one in subnets],
+                direction=Direction.ROW,
+                minimum_child_width=150,
+            ),
+            *fleets,
+            *stores,
+        ],
+        padding=10,
+    )
+
+
+def _subnet(one: SubnetUse) -> Box:
+    where = one.cidr or ", ".join(one.subnet_ids) or "existing"
+    return Box(style="subnet", texts=[Text(text=one.key, bold=True, size=11), _note(where)], padding=6)
+
+
+def _fleet(fleet: FleetPlan) -> Box:
+    node = fleet.node
+    style = "train" if fleet.purpose == "training" else "infer"
+    nodes = nodes_text(fleet.minimum_nodes, fleet.maximum_nodes)
+    lines = [fleet.capacity.words]
+    if fleet.placement.strategy:
+        lines.append(f"{fleet.placement.strategy} placement group")
+    if node.network.efa_interface_count:
+        lines.append(
+            f"EFA {gbps(node.network.efa_gbps)} a node, {count(node.network.efa_interface_count, 'interface')}"
+        )
+    if node.mig:
+        lines.append(f"MIG: {count(node.mig.slices, 'slice')} a node")
+    if fleet.servers:
+        lines.append(f"{count(fleet.servers.servers_per_node, 'model server')} a node")
+    lines += [
+        f"{one.mount_point}: {one.store}, over {'EFA' if one.over_efa else 'TCP'}" for one in fleet.mounts
+    ]
+    children = [_balancer(fleet)] if fleet.load_balancer else []
+    return Box(
+        style=style,
+        texts=[
+            _head(f"{fleet.name}: {nodes}"),
+            Text(text=node.instance_type, bold=True, size=11),
+            *map(_note, lines),
+        ],
+        children=[*children, _machines(fleet)],
+        padding=10,
+    )
+
+
+def _balancer(fleet: FleetPlan) -> Box:
+    balancer = fleet.load_balancer
+    if balancer is None:
+        raise ValueError(f"{fleet.name} has no load balancer")
+    where = "internet-facing" if balancer.internet_facing else "internal"
+    words = f"{where}, {balancer.protocol.upper()} on port {balancer.port}"
+    return Box(
+        style="balancer", texts=[Text(text="load balancer", bold=True, size=11), _note(words)], padding=6
+    )
+
+
+def _machines(fleet: FleetPlan) -> Box:
+    """The nodes one by one, or as racks."""
+    nodes = fleet.maximum_nodes
+    if nodes <= MOST_SINGLE_NODES:
+        cells = filled_up([_node(fleet, index) for index in range(nodes)], _LEAST_PLACES)
+        return Box(
+            style="none", padding=0, gap=5, children=cells, direction=Direction.GRID, minimum_child_width=54
+        )
+    size = next((one for one in _RACK_SIZES if nodes <= one * _MOST_RACKS), ceil(nodes / _MOST_RACKS))
+    racks = [min(size, nodes - begin) for begin in range(0, nodes, size)]
+    grid = Box(
+        style="none",
+        padding=0,
+        gap=5,
+        children=[_rack(one) for one in racks],
+        direction=Direction.GRID,
+        minimum_child_width=54,
+    )
+    legend = _note(f"one rack stands for {size} nodes; {count(fleet.accelerators, 'accelerator')} in all")
+    return Box(style="none", padding=0, texts=[legend], children=[grid])
+
+
+def _node(fleet: FleetPlan, index: int) -> Box:
+    accelerator = fleet.node.accelerator
+    marks = min(accelerator.count, _GPU_MARKS) if accelerator else 0
+    waits = index >= fleet.minimum_nodes
+    cells = [Box(style="gpu-mark", padding=0, height=7) for _ in range(marks)]
+    rows = Box(
+        style="none",
+        padding=0,
+        gap=3,
+        children=cells,
+        direction=Direction.ROW,
+        minimum_child_width=7,
+    )
+    fabric = Box(style="efa-mark", padding=0, height=4)
+    return Box(
+        style="spare" if waits else "node",
+        children=[*([rows] if cells else []), *([fabric] if fleet.node.network.efa_interface_count else [])],
+        texts=[] if cells else [Text(text="CPU", size=10, style="note", centred=True)],
+        padding=6,
+        gap=4,
+        height=26,
+        title=f"{fleet.name} node {index + 1}: {fleet.node.instance_type}",
+    )
+
+
+def _rack(nodes: int) -> Box:
+    shelves = [Box(style="gpu-mark", padding=0, height=4) for _ in range(6)]
+    number_of = Text(text=str(nodes), size=11, bold=True, centred=True)
+    return Box(
+        style="node", texts=[number_of], children=shelves, padding=6, gap=3, title=count(nodes, "node")
+    )
+
+
+def _lustre(store: StorePlan) -> Box:
+    lustre = store.lustre
+    if lustre is None:
+        raise ValueError(f"{store.name} is no file system")
+    size = "elastic" if lustre.storage_capacity_gib is None else f"{number(lustre.storage_capacity_gib)} GiB"
+    lines = [
+        f"FSx for Lustre {lustre.lustre_version}, {size}",
+        f"{number(lustre.throughput_mb_per_s)} MB/s, {'EFA and TCP' if lustre.efa else 'TCP'}",
+    ]
+    return Box(style="store", texts=[_head(store.name), *map(_note, lines)], padding=10)
+
+
+def _outside(plan: ClusterPlan) -> Iterator[Box]:
+    for store in plan.stores:
+        if store.lustre:
+            for one in store.lustre.repositories:
+                changes = [
+                    *(["imports"] if one.auto_import else []),
+                    *(["exports"] if one.auto_export else []),
+                ]
+                way = " and ".join(changes) or "read on request"
+                yield Box(
+                    style="store",
+                    texts=[_head(one.s3_uri), _note(f"linked to {store.name}:{one.path}, {way}")],
+                    padding=10,
+                )
+        elif store.checkpoints:
+            buckets = [store.checkpoints.bucket_name or "new bucket"]
+            if store.checkpoints.express_zone_id:
+                buckets.append(f"S3 Express One Zone in {store.checkpoints.express_zone_id}")
+            users = f"checkpoints of {', '.join(store.users)}" if store.users else "checkpoints"
+            yield Box(
+                style="store", texts=[_head(store.name), _note(users), *map(_note, buckets)], padding=10
+            )
+        else:
+            words = f"existing file system {store.resource_id or ''}".strip()
+            yield Box(style="store", texts=[_head(store.name), _note(words)], padding=10)
+
+
+def _head(text: str) -> Text:
+    return Text(text=text, bold=True, size=13)
+
+
+def _note(text: str) -> Text:
+    return Text(text=text, style="note", size=11, wraps=True)

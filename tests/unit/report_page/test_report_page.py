@@ -1,0 +1,142 @@
+"""The page: complete, self-contained, accessible, and safe whatever names stand in the file."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from cdk_gpu_clusters_stacks.cli.main import main
+from cdk_gpu_clusters_stacks.plan import plan_cluster
+from cdk_gpu_clusters_stacks.report_page import report_html
+from cdk_gpu_clusters_stacks.spec import load_cluster
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+#: Elements without an end.
+_VOID = {"meta", "br", "wbr", "rect"}
+_MOST_BYTES = 130_000
+
+
+class Page(HTMLParser):
+    """What stands on the page, with every element closed where it should be."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[int] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.elements: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        if tag not in _VOID:
+            self.open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            if name in ("src", "href", "srcset", "action", "data") or name.startswith("on"):
+                self.links.append(f"{tag} {name}={value}")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in _VOID:
+            assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_a_page_is_whole_and_needs_nothing_else(file: Path) -> None:
+    plan = plan_cluster(load_cluster(file))
+    text = report_html(plan)
+    page = Page(text)
+    assert page.links == []
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "script" not in page.elements
+    assert len(text.encode()) < _MOST_BYTES
+    assert page.headings[0] == 1
+    assert all(after - before <= 1 for before, after in zip(page.headings, page.headings[1:], strict=False))
+    assert len(page.ids) == len(set(page.ids))
+    assert text.count('role="img" aria-label="') == text.count("<svg ")
+    for fleet in plan.fleets:
+        assert fleet.node.instance_type in text
+        for price in fleet.cost.prices:
+            assert price.as_of in text
+    for one in plan.findings:
+        assert one.id in text
+
+
+def test_the_page_says_what_the_plan_says() -> None:
+    text = report_html(plan_cluster(load_cluster(EXAMPLES[0].parent / "train-and-serve.yaml")))
+    assert "$55,814" in text  # the run of the block
+    assert "MIG" not in text
+    assert "NVSwitch, every GPU to every GPU: 900 GB/s per GPU" in text
+    assert "GPU-LUS-021" in text
+    assert ">unknown<" in text  # the price of the file system, which no source gives
+
+
+def test_slices_stand_at_their_places_and_are_named() -> None:
+    text = report_html(plan_cluster(load_cluster(EXAMPLES[0].parent / "p5-mixed-mig.yaml")))
+    assert "4g.40gb at memory slice 0, nvidia.com/mig-4g.40gb" in text
+    assert "3g.40gb at memory slice 4" in text
+    assert "MIG_PARTITION=" in text
+
+
+def test_texts_of_the_file_cannot_become_markup(tmp_path: Path) -> None:
+    evil = "<script>alert(1)</script>"
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        "version: 1\nname: evil\nregion: us-east-1\nnetwork: { availability_zone: use1-az4 }\n"
+        "inference:\n  fleets:\n    servers:\n      instance_type: g5.xlarge\n      nodes: 1\n"
+        f'      tags: {{ note: "{evil}" }}\n'
+        "      server:\n        image: example.com/server:1\n"
+        f'        command: ["{evil}"]\n        environment: {{ X: "{evil}" }}\n'
+        "      load_balancer: { plain_http: true, clients: [10.0.0.0/16] }\n"
+    )
+    from cdk_gpu_clusters_stacks.spec import read_cluster
+
+    reading = read_cluster(file)
+    spec = reading.spec or load_cluster(EXAMPLES[0])
+    text = report_html(plan_cluster(spec))
+    assert "<script" not in text
+    Page(text)
+
+
+def test_every_text_of_a_plan_is_escaped() -> None:
+    """A plan with markup in each of its texts, put there where no cluster file could."""
+    from dataclasses import fields, is_dataclass, replace
+    from typing import Any
+
+    def spoiled(value: Any) -> Any:
+        if isinstance(value, str):
+            return f"{value}<b x='\"&"
+        if is_dataclass(value) and not isinstance(value, type):
+            return replace(value, **{one.name: spoiled(getattr(value, one.name)) for one in fields(value)})
+        if isinstance(value, tuple):
+            return tuple(spoiled(one) for one in value)
+        if hasattr(value, "items"):
+            return {spoiled(key): spoiled(one) for key, one in value.items()}
+        return value
+
+    from cdk_gpu_clusters_stacks.report_page import page as module
+
+    plan = spoiled(plan_cluster(load_cluster(EXAMPLES[0].parent / "train-and-serve.yaml")))
+    plan = replace(plan, network=replace(plan.network, egress="nat"), findings=())
+    assert "<b x=" not in module.report_html(plan)
+
+
+def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "report.html"
+    assert main(["report", str(EXAMPLES[0]), "-o", str(page)]) == 0
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    assert f"wrote {page} (" in capsys.readouterr().out
+    assert main(["report", str(EXAMPLES[0]), "-o", str(tmp_path / "none" / "report.html")]) == 2
+    assert "Traceback" not in capsys.readouterr().err
