@@ -157,8 +157,8 @@ def main() -> None:
     """Synthesize the cluster file named by the context value `cluster`; `cluster.yaml` if there is none.
 
     The context value `deployed` may name the file as it was deployed: a change that would replace one of its stores is
-    refused then. Faults of the file go to standard error, all at once, and nothing is written; so do warnings. The GPU
-    rules look at every template.
+    refused then. With the context value `report`, `report.html` is written beside the templates. Faults of the file go
+    to standard error, all at once, and nothing is written; so do warnings. The GPU rules look at every template.
     """
     app = cdk.App()
     cdk.Validations.of(app).add_plugins(GpuClusterRules())
@@ -181,6 +181,16 @@ def main() -> None:
         report(error.findings)
         _stop(app)
     app.synth()
+    if app.node.try_get_context("report"):
+        _write_report(reading.spec, Path(app.outdir))
+
+
+def _write_report(spec: ClusterSpec, folder: Path) -> None:
+    """Write the page about the cluster; only who asks for it pays for what it imports."""
+    from cdk_gpu_clusters_stacks.plan import plan_cluster
+    from cdk_gpu_clusters_stacks.report_page import report_html
+
+    (folder / "report.html").write_text(report_html(plan_cluster(spec)), encoding="utf-8")
 
 
 def _stop(app: cdk.App) -> NoReturn:
