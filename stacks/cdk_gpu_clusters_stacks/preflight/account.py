@@ -33,11 +33,6 @@ class Account:
     Attributes:
         region: The cluster's Region.
         asked: Questions so far, in the order in which they were asked: service, operation, Region and parameters.
-
-    Example:
-        >>> with Account(clients, region="us-east-1") as account:
-        ...     account.ask(CALLER)["Account"]
-        '123456789012'
     """
 
     def __init__(self, clients: Clients, *, region: str) -> None:

@@ -139,6 +139,8 @@ def _refused(call: Call, code: str, message: str, region: str) -> NoAnswer | Unu
         return Unusable(f"the credentials have expired ({code}); {_SIGN_IN}")
     if call.service == "sts" and code in _UNKNOWN_CREDENTIALS:
         return Unusable(f"AWS does not know the credentials ({code}: {message}); {_SIGN_IN}")
+    if code == "AuthFailure" and message.startswith("Not authorized for"):  # an image that is not shared
+        return Absent(message)
     if code in _DENIED:
         found = _ACTION.search(message)
         action = found[1] if found else call.actions[0]

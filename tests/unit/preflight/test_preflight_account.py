@@ -238,6 +238,12 @@ def test_what_is_not_there_is_absent(code: str) -> None:
         ask(healthy().but(ec2__describe_vpcs=Refusal(code)), call.VPCS)
 
 
+def test_an_image_that_is_not_shared_is_absent() -> None:
+    refusal = Refusal("AuthFailure", "Not authorized for images: [ami-0123456789abcdef0]")
+    with pytest.raises(Absent, match="Not authorized for images"):
+        ask(healthy().but(ec2__describe_images=refusal), call.IMAGES, ImageIds=["ami-0123456789abcdef0"])
+
+
 def test_any_other_error_is_told_with_its_code() -> None:
     with pytest.raises(NoAnswer, match="InternalError: refused") as caught:
         ask(healthy().but(ec2__describe_vpcs=Refusal("InternalError")), call.VPCS)
