@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     )
     from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
     from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
+    from cdk_gpu_clusters.compute.alarm_topic import AlarmTopic
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
     from cdk_gpu_clusters.compute.fleet import GpuFleet
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 else:
     _EXPORTS = {
         "AlarmSettings": "rules.fleet_alarms",
+        "AlarmTopic": "compute.alarm_topic",
         "Capacity": "capacity.capacity",
         "CapacityBlockLifecycle": "compute.block_lifecycle",
         "CapacityReservation": "capacity.capacity_reservation",
@@ -127,6 +129,7 @@ else:
 
 __all__ = [
     "AlarmSettings",
+    "AlarmTopic",
     "Capacity",
     "CapacityBlockLifecycle",
     "CapacityReservation",

@@ -24,6 +24,7 @@ from cdk_gpu_clusters_stacks.nodes import (
     node_image,
     publish_fleet,
     root_volume,
+    tell_people,
 )
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec, LoadBalancerSpec
@@ -76,6 +77,7 @@ class InferenceStack(cdk.Stack):
             image=node_image(fleet.image),
             root_volume=root_volume(fleet),
             watch=fleet.watch.settings,
+            alarms=fleet.alarms.settings,
             evidence_bucket=evidence_bucket(self, fleet),
             mounts=file_systems.mounts,
             scratch=fleet.scratch,
@@ -98,6 +100,7 @@ class InferenceStack(cdk.Stack):
         )
         self._let_pull(fleet.server.image)
         file_systems.let_in(self, self.service.fleet)
+        tell_people(self, self.service.fleet, fleet)
         add_tags(self.service, fleet)
         publish(self, "Url", self.service.url, description="Address of the service")
         publish_fleet(self, self.service.fleet)

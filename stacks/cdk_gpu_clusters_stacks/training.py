@@ -22,6 +22,7 @@ from cdk_gpu_clusters_stacks.nodes import (
     node_image,
     publish_fleet,
     root_volume,
+    tell_people,
 )
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 
@@ -75,6 +76,7 @@ class FleetStack(cdk.Stack):
             image=node_image(fleet.image),
             root_volume=root_volume(fleet),
             watch=fleet.watch.settings,
+            alarms=fleet.alarms.settings,
             evidence_bucket=evidence_bucket(self, fleet),
             mig=fleet.mig_layouts,
             fabric_manager_order=FabricManagerOrder(fleet.fabric_manager_order),
@@ -88,6 +90,7 @@ class FleetStack(cdk.Stack):
             file_systems.let_in(self, self.fleet)
         if buckets is not None:
             buckets.grant_read_write(self, self.fleet.role)
+        tell_people(self, self.fleet, fleet)
         add_tags(self.fleet, fleet)
         publish_fleet(self, self.fleet)
 

@@ -44,6 +44,7 @@ inference:
       scratch: false
       mounts: {{ /fsx: models }}
       tags: {{ owner: search }}
+      alarms: {{ idle_minutes: 30, topic_arn: "arn:aws:sns:us-east-1:111122223333:ops", emails: [ops@example.org] }}
       update: never
       devices_per_server: 4
       ready_timeout_seconds: 3600

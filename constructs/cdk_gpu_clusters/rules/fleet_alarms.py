@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cdk_gpu_clusters.errors import Finding, define_rule
@@ -13,6 +15,15 @@ ALARMS = define_rule(
     "reference, LifecycleHook: GlobalTimeout, at most 48 hours or 100 heartbeat time-outs",
 )
 
+EMAIL = define_rule(
+    "GPU-ALM-002",
+    "alarms are mailed to addresses, each once",
+    source="RFC 5321, sections 4.1.2 and 4.5.3.1: one @, a domain, at most 254 characters; Amazon SNS API reference, "
+    "Subscribe: ASCII addresses are taken for granted here",
+)
+
+_EMAIL = re.compile(r"[!-?A-~]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+")
+_EMAIL_CHARACTERS = 254
 _HOUR_MINUTES, _DAY_MINUTES = 60, 24 * 60
 _HOOK_SECONDS, _HOOK_HEARTBEATS = 48 * 60 * 60, 100
 _RANGES = (
@@ -87,3 +98,32 @@ def check_alarms(settings: AlarmSettings, *, ready_timeout_seconds: int) -> list
             )
         )
     return findings
+
+
+def check_emails(emails: Sequence[str]) -> list[Finding]:
+    """Find addresses that get no mail, get it twice, or are not there.
+
+    Args:
+        emails: Who is told of alarms.
+    """
+    if not emails:
+        return [
+            EMAIL.finding(
+                cause="nobody would be told",
+                got="no address",
+                allowed="one address or more",
+                fix="give an address",
+                path="emails",
+            )
+        ]
+    return [
+        EMAIL.finding(
+            cause="not an address of e-mail" if emails.index(email) == index else "it stands here twice",
+            got=email,
+            allowed="such as operators@example.org, each once",
+            fix="correct the address" if emails.index(email) == index else "remove one of the two",
+            path=f"emails[{index}]",
+        )
+        for index, email in enumerate(emails)
+        if not _EMAIL.fullmatch(email) or len(email) > _EMAIL_CHARACTERS or emails.index(email) != index
+    ]

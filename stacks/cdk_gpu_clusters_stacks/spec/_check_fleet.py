@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
+from ._check_alarms import check_alarms_of
 from ._check_balancer import check_balancer
 from ._check_capacity import check_block_size, check_group_region, check_strategy, check_terms
 from ._check_inference import check_inference_nodes, check_inference_values
@@ -53,6 +54,8 @@ def check_fleet_values(part: FleetPart, parts: SpecParts) -> list[Fault]:
     key, spec = part.key, part.spec
     faults = check_tags((*key, "tags"), spec.tags, above=parts.tags)
     faults += [fault for check in _sound(_OF_VALUES, part.broken) for fault in check(key, spec)]
+    if not any(name.partition(".")[0] == "alarms" for name in part.broken):
+        faults += check_alarms_of(key, spec, parts.region)
     faults += check_mounted_stores(key, spec, parts)
     if isinstance(spec, FleetSpec):
         return faults + check_training_values(key, spec, part.broken, parts)

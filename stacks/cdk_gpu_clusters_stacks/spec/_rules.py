@@ -97,3 +97,4 @@ SERVICE_SUBNETS = define_rule(
     "inference nodes without reserved capacity stand in service_subnets of an existing network",
     source=_FORMAT,
 )
+SILENT_ALARMS = define_rule("GPU-SPEC-032", "alarms that are switched off tell nobody", source=_FORMAT)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, Tag
 
-from . import _base, capacity, data, image, inference, network
+from . import _base, alarms, capacity, data, image, inference, network
 from ._base import NAME_PATTERN
 from .model import ClusterSpec
 
@@ -100,6 +100,11 @@ PATTERNS = {
     _pattern_of(data.BucketName): ("the name of a bucket", "my-corpus", ""),
     _pattern_of(data.ExpressBucketName): ("the name of a directory bucket", "llama--use1-az4--x-s3", ""),
     _pattern_of(data.WeeklyTime): ("a day, hour and minute of the week", "7:03:30", ""),
+    _pattern_of(alarms.TopicArn): (
+        "the ARN of an SNS topic",
+        "arn:aws:sns:us-east-1:111122223333:operators",
+        "",
+    ),
     _pattern_of(inference.CertificateArn): (
         "the ARN of a certificate",
         "arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab",

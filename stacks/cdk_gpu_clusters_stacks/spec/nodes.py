@@ -11,6 +11,7 @@ from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 from ._base import Name, SpecModel, Tags, Text
+from .alarms import AlarmsSpec
 from .capacity import CapacitySpec, OnDemand, capacity_terms
 from .data import BucketName
 from .image import ImageSpec
@@ -86,6 +87,10 @@ class NodesSpec(SpecModel):
         examples=[{"/fsx": "corpus"}],
     )
     watch: WatchSpec = Field(default=WatchSpec(), description="What the watchdog of each node may do.")
+    alarms: AlarmsSpec = Field(
+        default=AlarmsSpec(),
+        description="Alarms of the fleet, whom they tell, and the stop of a launch loop.",
+    )
     evidence_bucket: BucketName | None = Field(
         default=None,
         description="Existing bucket that gets a bundle of each node that fails, below node-evidence/ and the fleet's "
