@@ -13,9 +13,6 @@ from cdk_gpu_clusters.node.gpunode.drain.service import drain
 from services.slurm import Slurm
 from watched_node import WatchedNode
 
-# Beside other tests, in a process of a parallel runner, slurmd was seen to put its jobs back into the queue.
-pytestmark = pytest.mark.alone
-
 
 @pytest.fixture
 def slurm(tmp_path: Path) -> Iterator[Slurm]:

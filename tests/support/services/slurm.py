@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -22,7 +23,7 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 CryptoType=crypto/munge
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/%n.spool
+SlurmdSpoolDir={spool}/%n
 SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
@@ -85,7 +86,9 @@ class Slurm:
             f"NodeName={node} NodeHostname={host} NodeAddr=127.0.0.1 Port={own} CPUs=2 RealMemory=100 State=UNKNOWN"
             for node, own in zip(self._nodes, ports, strict=True)
         ]
-        text = _CONFIGURATION.format(host=host, folder=self._folder, port=self.port, nodes="\n".join(lines))
+        text = _CONFIGURATION.format(
+            host=host, folder=self._folder, spool=self._spool(), port=self.port, nodes="\n".join(lines)
+        )
         self.configuration.write_text(text)
         (self._folder / "munge.key").write_bytes(os.urandom(1024))
         (self._folder / "munge.key").chmod(0o400)
@@ -103,6 +106,13 @@ class Slurm:
             self.eventually(lambda: self._ask("squeue", "--noheader") == "")
         finally:
             self._daemons.close()
+
+    def _spool(self) -> str:
+        """A folder with a short name: slurmstepd binds a socket in it, whose path may have 107 characters (unix(7)).
+
+        With a longer one it dies, and the controller puts the job back into the queue: "failed to send return code".
+        """
+        return self._daemons.enter_context(tempfile.TemporaryDirectory(prefix="slurm-"))
 
     def node(self, name: str) -> State:
         """What the controller says of a node; nothing while it does not answer."""
