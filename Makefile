@@ -29,7 +29,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-browser lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel bench bench-boot lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-browser lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel bench bench-boot bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,9 @@ bench: env ## measure synthesis, imports and memory against baselines; write doc
 
 bench-boot: env ## as root: measure what our stages add to a boot; write docs/performance.md (ARGS="--rounds 3")
 	@PYTHONPATH=tests/support $(BIN)/python benchmarks/boot.py --write $(ARGS)
+
+bench-rules: env ## measure the rules over templates beside cfn-lint; write docs/performance.md (ARGS="--rounds 3")
+	@PYTHONPATH=tests/support $(BIN)/python benchmarks/template_rules.py --write $(ARGS)
 
 UV_COMPILE = $(BIN)/uv pip compile --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet $(UPGRADE)
 EVERYWHERE = --universal --python-version 3.11

@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cdk_gpu_clusters.policy.document import UnusableTemplate
-from cdk_gpu_clusters.policy.engine import judge
+from cdk_gpu_clusters.policy.engine import judge_estate
+from cdk_gpu_clusters.policy.links import estates_of
 from cdk_gpu_clusters.policy.lint import lint
 from cdk_gpu_clusters.policy.registry import every_rule
 from cdk_gpu_clusters.policy.reports import FORMATS
@@ -24,6 +25,7 @@ TYPES = sorted(
     {kind for rule in every_rule() for kind in rule.on} | {"AWS::EC2::SecurityGroupIngress", "A::B::C"}
 )
 NAMES = st.sampled_from(["A", "B", "P", "Q", "Is", "AWS::Region", "AWS::NoValue", "None", "A.Arn"])
+STACKS = st.sampled_from(["first", "second", "third"])
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -66,6 +68,13 @@ def functions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             ),
             inner,
         ),
+        st.builds(lambda name: {"Fn::ImportValue": name}, NAMES),
+        st.builds(
+            lambda stack, name: {"Fn::GetStackOutput": {"StackName": stack, "OutputName": name}},
+            STACKS,
+            NAMES,
+        ),
+        st.builds(lambda name, output: {"Fn::GetAtt": [name, f"Outputs.{output}"]}, NAMES, NAMES),
     )
 
 
@@ -114,15 +123,44 @@ TEMPLATES = st.fixed_dictionaries(
         ),
     }
 )
+OUTPUTS = st.dictionaries(
+    NAMES,
+    st.one_of(
+        SCALARS,
+        st.fixed_dictionaries(
+            {"Value": VALUES},
+            optional={
+                "Condition": NAMES,
+                "Export": st.fixed_dictionaries({"Name": st.one_of(NAMES, VALUES)}),
+            },
+        ),
+    ),
+    max_size=4,
+)
+NESTED = st.fixed_dictionaries(
+    {
+        "Type": st.just("AWS::CloudFormation::Stack"),
+        "Properties": st.fixed_dictionaries(
+            {
+                "TemplateURL": st.one_of(STACKS, SCALARS),
+                "Parameters": st.dictionaries(NAMES, VALUES, max_size=3),
+            }
+        ),
+    }
+)
+LINKED = st.lists(st.tuples(TEMPLATES, OUTPUTS, st.one_of(st.none(), NESTED)), min_size=2, max_size=3)
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-def judged(template: Template) -> None:
-    for verdict in judge(template, every_rule()):
-        assert verdict.outcome in Outcome
-        if verdict.outcome in (Outcome.NOT_COMPLIANT, Outcome.UNDECIDABLE):
-            assert verdict.message
-            assert template.place(verdict.path).line >= 1
+def judged(*templates: Template) -> None:
+    for estate in estates_of(templates):
+        for verdicts in judge_estate(estate, every_rule()).values():
+            for verdict in verdicts:
+                assert verdict.outcome in Outcome
+                assert verdict.template in estate.templates
+                if verdict.outcome in (Outcome.NOT_COMPLIANT, Outcome.UNDECIDABLE):
+                    assert verdict.message
+                    assert verdict.template.place(verdict.path).line >= 1
 
 
 @FUZZ
@@ -133,6 +171,22 @@ def test_grown_templates_get_verdicts(data: dict[str, Any]) -> None:
     except UnusableTemplate:
         return
     judged(template)
+
+
+@FUZZ
+@given(LINKED)
+def test_grown_templates_that_read_each_other_get_verdicts(
+    data: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]],
+) -> None:
+    templates = []
+    for name, (template, outputs, nested) in zip(("first", "second", "third"), data, strict=False):
+        inner = {"Inner": nested} if nested else {}
+        whole = {**template, "Outputs": outputs, "Resources": {**template["Resources"], **inner}}
+        try:
+            templates.append(Template.of(whole, name=name, stack_name=name))
+        except UnusableTemplate:
+            continue
+    judged(*templates)
 
 
 @st.composite
