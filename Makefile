@@ -51,7 +51,7 @@ test: env ## every test that needs no root (TESTS=folders or files, ARGS=options
 test-python39: ## the tests of the node software once more on Python 3.9 (ARGS=options of pytest)
 	@PATH='$(CALLER_PATH)' $(PYTHON) tools/setup.py --python39
 	@PYTHONPATH=.tools/python39/site:tests/support .tools/python39/bin/python3.9 -m pytest -p python39_plugin \
-		-p no:cacheprovider --confcutdir=tests/unit/node tests/unit/node $(ARGS)
+		-p no:cacheprovider --confcutdir=tests/unit/node $(PARALLEL) tests/unit/node $(ARGS)
 
 # Where ARGS choose tests, one of the two runs may have none: exit status 5 of pytest.
 OR_NONE = { (($$? == 5)) && $(if $(ARGS),true,false); }
