@@ -10,10 +10,11 @@ import sys
 import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import distribution
+from importlib.metadata import distribution, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -50,6 +51,23 @@ def locked_runtime() -> list[str]:
     """Names of the distributions that the library needs at run time, from the lock file."""
     lines = (REPOSITORY / "requirements" / "runtime.txt").read_text(encoding="utf-8").splitlines()
     return [line.partition("==")[0] for line in lines if "==" in line and not line.startswith((" ", "#"))]
+
+
+def distributions_of(extra: str) -> set[str]:
+    """Names of the distributions that an extra of this project brings, with all that they need."""
+    found: set[str] = set()
+    wanted = [
+        Requirement(line)
+        for line in requires("cdk-gpu-clusters") or []
+        if (marker := Requirement(line).marker) is not None and marker.evaluate({"extra": extra})
+    ]
+    while wanted:
+        one = wanted.pop()
+        if one.name.lower() not in found and (one.marker is None or one.marker.evaluate({"extra": extra})):
+            found.add(one.name.lower())
+            needs = [Requirement(line) for line in requires(one.name) or []]
+            wanted += [need for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
+    return found
 
 
 def link_distribution(name: str, target: Path) -> None:
@@ -91,11 +109,19 @@ def clean_environment(wheel: Path) -> Iterator[CleanEnvironment]:
         yield CleanEnvironment(folder=folder)
 
 
-def install_wheel(wheel: Path, folder: Path) -> None:
+@pytest.fixture(scope="session")
+def command_environment(wheel: Path) -> CleanEnvironment:
+    """The wheel installed with its extra `[cli]`."""
+    folder = REPOSITORY / "build" / "command-environment"
+    install_wheel(wheel, folder, extra="cli")
+    return CleanEnvironment(folder=folder)
+
+
+def install_wheel(wheel: Path, folder: Path, *, extra: str = "") -> None:
     """Make a virtual environment with the wheel and what it needs, and nothing else."""
     shutil.rmtree(folder, ignore_errors=True)
     venv.create(folder, with_pip=False, symlinks=True)
-    for name in locked_runtime():
+    for name in {*locked_runtime(), *(distributions_of(extra) if extra else ())}:
         link_distribution(name, site_packages(folder))
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python")]
     install = [*pip, "install", "--quiet", "--no-deps", "--no-index", "--no-compile", str(wheel)]

@@ -84,19 +84,32 @@ def test_readme_cluster_file_synthesizes(clean_environment: CleanEnvironment, tm
     assert "AWS::AutoScaling::AutoScalingGroup" in types_in(tmp_path / "cdk.out")
 
 
-def test_the_command_runs_from_the_wheel_alone(clean_environment: CleanEnvironment, tmp_path: Path) -> None:
-    """JSON needs no extra; YAML says which."""
+def test_the_command_runs_from_the_wheel_with_its_extra(
+    command_environment: CleanEnvironment, clean_environment: CleanEnvironment, tmp_path: Path
+) -> None:
     nodes = {
         "Type": "AWS::EC2::LaunchTemplate",
         "Properties": {"LaunchTemplateData": {"InstanceType": "p5.49xlarge"}},
     }
     (tmp_path / "nodes.json").write_text(json.dumps({"Resources": {"Nodes": nodes}}), encoding="utf-8")
-    (tmp_path / "nodes.yaml").write_text("Resources: {}\n", encoding="utf-8")
-    command = clean_environment.folder / "bin" / "gpu-clusters"
-    found = clean_environment.run(command, "lint", "nodes.json", cwd=tmp_path)
+    (tmp_path / "clean.yaml").write_text("Resources: {}\n", encoding="utf-8")
+    (tmp_path / "cluster.yaml").write_text(example("yaml"), encoding="utf-8")
+    command = command_environment.folder / "bin" / "gpu-clusters"
+
+    found = command_environment.run(command, "lint", "nodes.json", "clean.yaml", cwd=tmp_path)
     assert (found.returncode, found.stderr) == (1, "")
     assert "nodes.json:1:" in found.stdout
     assert "GPU-INST-001" in found.stdout
-    without_yaml = clean_environment.run(command, "lint", "nodes.yaml", cwd=tmp_path)
-    assert without_yaml.returncode == 2
-    assert "pip install 'cdk-gpu-clusters[cli]'" in without_yaml.stderr
+    planned = command_environment.run(command, "plan", "cluster.yaml", cwd=tmp_path)
+    assert planned.returncode == 0, planned.stderr
+    drawn = command_environment.run(command, "report", "cluster.yaml", cwd=tmp_path)
+    assert drawn.returncode == 0, drawn.stderr
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+    live = command_environment.run(command, "preflight", "cluster.yaml", cwd=tmp_path)
+    assert live.returncode == 2
+    assert "[cli,live]" in live.stderr
+
+    bare = clean_environment.folder / "bin" / "gpu-clusters"
+    without = clean_environment.run(bare, "lint", "nodes.json", cwd=tmp_path)
+    assert without.returncode == 2
+    assert without.stderr == "gpu-clusters needs typer: pip install 'cdk-gpu-clusters[cli]'\n"

@@ -165,8 +165,8 @@ def fabric(site: Site) -> ec2.ISecurityGroup:
         ),
         (Capacity.spot(), {"MarketType": "spot"}, None),
         (
-            Capacity.spot(max_price_usd_per_hour=0.0000015),
-            {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.0000015"}},
+            Capacity.spot(max_price_usd_per_hour=0.0010000015),
+            {"MarketType": "spot", "SpotOptions": {"MaxPrice": "0.0010000015"}},
             None,
         ),
         (
@@ -292,7 +292,7 @@ def test_a_pinned_image_comes_from_the_context(make_site: SiteFactory) -> None:
 
 def test_a_pinned_image_that_was_never_looked_up_names_the_command(site: Site) -> None:
     group = ec2.SecurityGroup(site.stack, "Host", vpc=site.vpc)
-    with pytest.raises(ConfigError, match=r"GPU-AMI-101.*pin_image"):
+    with pytest.raises(ConfigError, match=r"GPU-AMI-101.*pin-image"):
         GpuLaunchTemplate(
             site.stack,
             "Template",
