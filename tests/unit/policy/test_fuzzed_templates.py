@@ -26,6 +26,12 @@ TYPES = sorted(
 )
 NAMES = st.sampled_from(["A", "B", "P", "Q", "Is", "AWS::Region", "AWS::NoValue", "None", "A.Arn"])
 STACKS = st.sampled_from(["first", "second", "third"])
+READ = st.one_of(
+    st.builds(lambda name: {"Fn::ImportValue": name}, NAMES),
+    st.builds(
+        lambda stack, name: {"Fn::GetStackOutput": {"StackName": stack, "OutputName": name}}, STACKS, NAMES
+    ),
+)
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -68,12 +74,7 @@ def functions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
             ),
             inner,
         ),
-        st.builds(lambda name: {"Fn::ImportValue": name}, NAMES),
-        st.builds(
-            lambda stack, name: {"Fn::GetStackOutput": {"StackName": stack, "OutputName": name}},
-            STACKS,
-            NAMES,
-        ),
+        READ,
         st.builds(lambda name, output: {"Fn::GetAtt": [name, f"Outputs.{output}"]}, NAMES, NAMES),
     )
 
@@ -135,6 +136,7 @@ OUTPUTS = st.dictionaries(
             },
         ),
     ),
+    min_size=1,
     max_size=4,
 )
 NESTED = st.fixed_dictionaries(
@@ -148,7 +150,13 @@ NESTED = st.fixed_dictionaries(
         ),
     }
 )
-LINKED = st.lists(st.tuples(TEMPLATES, OUTPUTS, st.one_of(st.none(), NESTED)), min_size=2, max_size=3)
+READERS = st.fixed_dictionaries(
+    {"Type": st.sampled_from(TYPES), "Properties": st.dictionaries(KEYS, READ, min_size=1, max_size=5)}
+)
+# Each template with its outputs, a resource that reads those of others, and maybe a nested stack.
+LINKED = st.lists(
+    st.tuples(TEMPLATES, OUTPUTS, READERS, st.one_of(st.none(), NESTED)), min_size=2, max_size=3
+)
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -176,11 +184,11 @@ def test_grown_templates_get_verdicts(data: dict[str, Any]) -> None:
 @FUZZ
 @given(LINKED)
 def test_grown_templates_that_read_each_other_get_verdicts(
-    data: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None]],
+    data: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], dict[str, Any] | None]],
 ) -> None:
     templates = []
-    for name, (template, outputs, nested) in zip(("first", "second", "third"), data, strict=False):
-        inner = {"Inner": nested} if nested else {}
+    for name, (template, outputs, reader, nested) in zip(("first", "second", "third"), data, strict=False):
+        inner = {"Reader": reader, **({"Inner": nested} if nested else {})}
         whole = {**template, "Outputs": outputs, "Resources": {**template["Resources"], **inner}}
         try:
             templates.append(Template.of(whole, name=name, stack_name=name))
