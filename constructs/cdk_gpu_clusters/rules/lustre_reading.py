@@ -65,9 +65,8 @@ def node_reading_rate(
         limits = [(_fact("client_gbps_without"), "one client over TCP")]
         if object_servers is not None:
             each = _fact("client_gbps_per_object_server_without")
-            words = (
-                f"{each:g} Gbps from each of {object_servers} object server{_plural(object_servers)} over TCP"
-            )
+            which = "the object server" if object_servers == 1 else f"each of {object_servers} object servers"
+            words = f"{each:g} Gbps from {which} over TCP"
             limits.append((each * object_servers, words))
     gbps, what = own
     if gbps is None:

@@ -17,6 +17,7 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import FLEET_FEATURES, ExistingNetwork, NewNetwork
 from cdk_gpu_clusters_stacks.spec.views import FleetView
 
+from ._layout import count
 from .network_model import AddressUse, NetworkPlan, SubnetUse
 
 #: Key of the subnet of the fleets, and of the file systems.
@@ -177,7 +178,9 @@ def _balancer_uses(views: Sequence[FleetView]) -> Iterator[AddressUse]:
 
 def _nodes(view: FleetView, nodes: int) -> AddressUse:
     each = 1 if view.plan is None else view.plan.ip_addresses_per_node
-    return AddressUse(kind="nodes", of=view.name, addresses=nodes * each, words=f"{nodes} nodes x {each}")
+    return AddressUse(
+        kind="nodes", of=view.name, addresses=nodes * each, words=f"{count(nodes, 'node')} x {each}"
+    )
 
 
 def _subnet(

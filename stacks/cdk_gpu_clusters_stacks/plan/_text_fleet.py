@@ -95,10 +95,11 @@ def _image(image: ImagePlan) -> str:
 def _servers(servers: ServersPlan) -> Iterator[str]:
     devices = len(servers.servers[0]) if servers.servers else 0
     what = {"mig": "MIG slice", "neuron": "Neuron device"}.get(servers.device_kind, "GPU")
-    last = servers.first_server_port + servers.servers_per_node - 1
+    first, last = servers.first_server_port, servers.first_server_port + servers.servers_per_node - 1
+    ports = f"port {first}" if first == last else f"ports {first} to {last}"
     yield (
-        f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each, on ports "
-        f"{servers.first_server_port} to {last} behind {servers.node_port}; healthy with {servers.minimum_servers} up"
+        f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each, on "
+        f"{ports} behind {servers.node_port}; healthy with {servers.minimum_servers} up"
     )
     if servers.weights_path is not None:
         source = f", copied from {servers.weights_s3_uri}" if servers.weights_s3_uri else ""

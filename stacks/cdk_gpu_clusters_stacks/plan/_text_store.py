@@ -54,7 +54,8 @@ def _lustre(lustre: LustrePlan) -> Iterator[Row]:
     )
     servers = f"{count(lustre.object_servers, 'object server')} and {count(lustre.metadata_servers, 'metadata server')}"
     yield Row(
-        "throughput", [f"{rate}{f' ({tier} MB/s for each TiB)' if tier else ''}, {metadata}; {servers}"]
+        "throughput",
+        [f"{rate}{f' ({number(tier)} MB/s for each TiB)' if tier else ''}, {metadata}; {servers}"],
     )
     for link in lustre.repositories:
         ways = [

@@ -1,0 +1,138 @@
+"""The text of `gpu-clusters plan` for every example, as a person reads it. `make snapshots` rewrites the records.
+
+What each must say stands in words below, so that a record is never accepted that leaves it out.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+
+from cdk_gpu_clusters_stacks.plan import plan_cluster
+from cdk_gpu_clusters_stacks.plan.text import WIDTH, plan_text
+from cdk_gpu_clusters_stacks.spec import load_cluster
+
+EXAMPLES = {path.stem: path for path in sorted(Path("examples").glob("*.yaml"))}
+
+#: Example -> what its plan says, whatever else changes.
+SAYS = {
+    "g5-single-gpu": (
+        "1 to 8 x g5.2xlarge",
+        "1.21 to 9.70 USD an hour",
+        "spread placement group: each node on other hardware",
+        "scales at 600 requests a minute for each node",
+    ),
+    "g6-dev-node": ("no internet access", "9 (9 interface endpoints)", "0.80 USD an hour", "user-data"),
+    "g6e-tensor-parallel": (
+        "2 servers a node of vllm/vllm-openai:v0.11.0, 4 GPUs each",
+        "copied from s3://my-models/llama-3.3-70b-instruct",
+        "no NVLink",
+    ),
+    "inf2-neuron": ("12 x Inferentia2 with 32 GiB and 2 NeuronCores each", "1 Neuron device each"),
+    "p4d-mig-56-slices": (
+        "56 slices a node",
+        "GPUs 0-7       7 x 1g.5gb at 0, 1, 2, 3, 4, 5, 6 of 8 memory slices",
+        "nvidia.com/mig-1g.5gb: 56",
+        "driver -> fabric-manager -> mig",
+    ),
+    "p4d-new-reservation": (
+        "new On-Demand Capacity Reservation of 4 instances, until 2027-01-31T00:00Z",
+        "the placement group that the reservation was made in",
+        "87.83 USD an hour",
+        "paid from the deployment on, used or not",
+    ),
+    "p4de-base-pod": ("5,120 GiB of memory", "219.58 USD an hour", "23,400 MB/s in all"),
+    "p5-capacity-block": (
+        "card 0      interface (device 0), efa-only (device 1)",
+        "cards 1-31  efa-only (device 0)",
+        "EFA 3,200 of 3,200 Gbps",
+        "no placement group: a Capacity Block is already placed, and EC2 refuses one (Capacity Block "
+        "cr-0123456789abcdef0)",
+        "223,254.53 USD for the run of 336 hours",
+        "drained from 2026-12-15T10:50Z on",
+        "16 (16 nodes x 1)",
+    ),
+    "p5-lustre": (
+        "gives 600 MB/s for each node, 75 MB/s for each accelerator",
+        "the file system is the limit",
+        "/fsx: corpus, over EFA (8 interfaces)",
+        "unknown: no source gives the on-demand price of m8g.4xlarge",
+        "has no source",
+    ),
+    "p5-mixed-mig": (
+        "34 slices a node",
+        "GPUs 4-5       4g.40gb at 0; 3g.40gb at 4 of 8 memory slices",
+        "no placement group: the reservation was made in none",
+        "34 servers a node",
+    ),
+    "p5en-express-preprocessing": (
+        "134,206.46 to 147,624.96 USD for the run",
+        "in use1-az6, deleted after 3 days",
+    ),
+    "p5en-spot": ("at most 40.00 USD an hour for each node", "27.18 USD was seen"),
+    "p6-b300-existing-reservation": (
+        "EFA 6,400 of 6,400 Gbps",
+        "8 used of 251 addresses, 243 free",
+        "pretrain-b300: the placement group",
+    ),
+    "p6e-gb200-ultraserver": (
+        "part of UltraServer u-p6e-gb200x36",
+        "cards 1, 5, 9, 13             efa-only (device 0)",
+        "127,999.87 USD for the run of 336 hours",
+        "drained from 2026-12-15T10:20Z on",
+    ),
+    "train-and-serve": (
+        "weights at /fsx/assistant/v1",
+        "servers at /fsx over TCP",
+        "trainers at /fsx over EFA",
+    ),
+    "trn1-training": (
+        "16 x Trainium with 32 GiB and 2 NeuronCores each",
+        "EFA 800 of 800 Gbps",
+        "21.50 USD an hour",
+    ),
+    "two-fleets": ("0 to 6 x m8g.4xlarge", "440.32 USD an hour", "14 used of 4,091 addresses"),
+}
+
+
+class TextFile(SingleFileSnapshotExtension):
+    """One text file for each example."""
+
+    file_extension = "txt"
+    _write_mode = WriteMode.TEXT
+
+    def serialize(self, data: Any, **_: Any) -> str:
+        return str(data)
+
+
+def text_of(name: str, *, width: int = WIDTH) -> str:
+    return plan_text(plan_cluster(load_cluster(EXAMPLES[name])), width=width)
+
+
+def test_every_example_has_words_of_its_own() -> None:
+    assert SAYS.keys() == EXAMPLES.keys()
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_plan_of_an_example_says_what_it_must(name: str) -> None:
+    text = " ".join(text_of(name, width=10_000).split())
+    for words in SAYS[name]:
+        assert " ".join(words.split()) in text
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_plan_of_an_example_reads_as_recorded(name: str, snapshot: SnapshotAssertion) -> None:
+    assert text_of(name) == snapshot(extension_class=TextFile)
+
+
+@pytest.mark.parametrize("width", [100, 120])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_line_is_wider_than_asked_but_for_one_long_word(name: str, width: int) -> None:
+    for line in text_of(name, width=width).splitlines():
+        assert len(line) <= width or len(line.split()) <= 2
+        assert line == line.rstrip()
+        assert line.isascii()
