@@ -50,8 +50,8 @@ SAYS = {
         "card 0      interface (device 0), efa-only (device 1)",
         "cards 1-31  efa-only (device 0)",
         "EFA 3,200 of 3,200 Gbps",
-        "no placement group: a Capacity Block is already placed, and EC2 refuses one (Capacity Block "
-        "cr-0123456789abcdef0)",
+        "no placement group: a Capacity Block is already placed, and EC2 refuses one",
+        "(Capacity Block cr-0123456789abcdef0)",
         "223,254.53 USD for the run of 336 hours",
         "drained from 2026-12-15T10:50Z on",
         "16 (16 nodes x 1)",

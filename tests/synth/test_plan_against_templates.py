@@ -36,6 +36,7 @@ TOLD = {
     "AWS::FSx::FileSystem",
     "AWS::S3::Bucket",
     "AWS::S3Express::DirectoryBucket",
+    "AWS::StepFunctions::StateMachine",
 }
 
 #: Those of which tags are told, too: what nodes are launched from.

@@ -73,7 +73,7 @@ def fleet_changes(before: Side, after: Side) -> Iterator[Change]:
         _block(before),
         _block(after),
         Words(
-            updated="start, end or reservation of the block change for what grows and drains the fleet",
+            updated="what grows and drains the fleet follows the new start, end or size",
             added="the fleet grows and drains with its block from now on",
             removed="nothing drains the fleet at the end of a block any more",
             nodes="a block that is delivered keeps its nodes until the new end",
@@ -179,7 +179,11 @@ def _bought(side: Side) -> Any:
 def _block(side: Side) -> Made | None:
     if not side.plan.capacity.size_changes_after_deploy:
         return None
-    return {f"{side.key}.capacity": side.view.spec.capacity, f"{side.key}.nodes": side.plan.maximum_nodes}
+    capacity = side.plan.capacity
+    return {
+        f"{side.key}.capacity": (capacity.starts_at, capacity.drains_at),
+        f"{side.key}.nodes": side.plan.maximum_nodes,
+    }
 
 
 def _own_placement(side: Side) -> Made | None:

@@ -1,0 +1,126 @@
+"""A plan says what the app makes: its stacks with their order, its groups, interfaces and addresses, for every example."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
+from cdk_gpu_clusters_stacks.spec import load_cluster
+
+EXAMPLES = sorted(Path("examples").glob("*.yaml"))
+
+
+@pytest.fixture(scope="module", params=EXAMPLES, ids=lambda path: path.stem)
+def made(request: pytest.FixtureRequest, app_factory: Any) -> tuple[ClusterPlan, Any]:
+    """The plan of an example, and what was synthesized from it."""
+    spec = load_cluster(request.param)
+    app = app_factory()
+    build_cluster(app, spec)
+    return plan_cluster(spec), app.synth()
+
+
+def resources(assembly: Any, stack: str, kind: str) -> list[dict[str, Any]]:
+    template = assembly.get_stack_by_name(stack).template
+    return [one["Properties"] for one in template["Resources"].values() if one["Type"] == kind]
+
+
+def test_the_stacks_are_those_of_the_app(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    assert {stack.name for stack in plan.stacks} == {stack.stack_name for stack in assembly.stacks}
+
+
+def test_each_stack_waits_for_those_that_the_app_makes_it_wait_for(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    names = {stack.stack_name for stack in assembly.stacks}
+    for stack in plan.stacks:
+        needs = {one.id for one in assembly.get_stack_by_name(stack.name).dependencies} & names
+        assert needs == set(stack.depends_on), stack.name
+
+
+def test_no_stack_stands_before_one_that_it_waits_for(made: tuple[ClusterPlan, Any]) -> None:
+    plan, _ = made
+    seen: set[str] = set()
+    for stack in plan.stacks:
+        assert seen.issuperset(stack.depends_on)
+        seen.add(stack.name)
+
+
+def test_launch_templates_hold_what_is_planned(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    for fleet in plan.fleets:
+        (template,) = resources(assembly, fleet.stack_name, "AWS::EC2::LaunchTemplate")
+        data = template["LaunchTemplateData"]
+        planned = {
+            (card.index, one.device_index, one.interface_type)
+            for card in fleet.node.network.cards
+            for one in card.interfaces
+        }
+        given = {
+            (one.get("NetworkCardIndex", 0), one["DeviceIndex"], one.get("InterfaceType", "interface"))
+            for one in data["NetworkInterfaces"]
+        }
+        assert given == planned
+        assert data["InstanceType"] == fleet.node.instance_type
+        assert ("GroupName" in data.get("Placement", {})) == (fleet.placement.strategy is not None)
+        assert data.get("InstanceMarketOptions", {}).get("MarketType") == fleet.capacity.market_type
+        root = data["BlockDeviceMappings"][0]["Ebs"]
+        assert (root["VolumeSize"], root["Iops"]) == (
+            fleet.node.root_volume.size_gib,
+            fleet.node.root_volume.iops,
+        )
+
+
+def test_groups_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    for fleet in plan.fleets:
+        (group,) = resources(assembly, fleet.stack_name, "AWS::AutoScaling::AutoScalingGroup")
+        assert (int(group["MinSize"]), int(group["MaxSize"])) == (fleet.nodes_at_deploy, fleet.maximum_nodes)
+        assert len(group["VPCZoneIdentifier"]) == len(fleet.subnets)
+
+
+def test_placement_groups_are_made_where_it_is_said(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    for fleet in plan.fleets:
+        own = resources(assembly, fleet.stack_name, "AWS::EC2::PlacementGroup")
+        reserved = [
+            group
+            for stack in plan.stacks
+            if (stack.kind, stack.of) == ("capacity", fleet.name)
+            for group in resources(assembly, stack.name, "AWS::EC2::PlacementGroup")
+        ]
+        strategies = [group["Strategy"] for group in own + reserved]
+        assert strategies == ([fleet.placement.strategy] if fleet.placement.is_made_here else [])
+
+
+def test_subnets_are_those_of_the_network(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    if not plan.network.is_new:
+        return
+    subnets = resources(assembly, f"{plan.name}-network", "AWS::EC2::Subnet")
+    assert sorted(one["CidrBlock"] for one in subnets) == sorted(
+        str(one.cidr) for one in plan.network.subnets
+    )
+    endpoints = resources(assembly, f"{plan.name}-network", "AWS::EC2::VPCEndpoint")
+    named = len(plan.network.gateway_endpoints) + len(plan.network.interface_endpoints)
+    assert len(endpoints) == named
+
+
+def test_file_systems_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    for store in plan.stores:
+        if store.lustre is None or store.stack_name is None:
+            continue
+        (system,) = resources(assembly, store.stack_name, "AWS::FSx::FileSystem")
+        assert system["StorageCapacity"] == store.lustre.storage_capacity_gib
+
+
+def test_load_balancers_listen_where_it_is_said(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    for fleet in plan.fleets:
+        listeners = resources(assembly, fleet.stack_name, "AWS::ElasticLoadBalancingV2::Listener")
+        ports = [] if fleet.load_balancer is None else [fleet.load_balancer.port]
+        assert [one["Port"] for one in listeners] == ports

@@ -1,0 +1,90 @@
+"""Which placement group a fleet goes into: every combination of wish, capacity and group, as the fleet construct had it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms, decide_capacity
+from cdk_gpu_clusters.rules.placement import PlacementStrategy as Wish
+from cdk_gpu_clusters.rules.placement_choice import (
+    GroupOrigin,
+    choose_placement,
+    reservation_is_placed,
+    spread_of_servers,
+)
+
+NONE, NEW, GIVEN, RESERVED = GroupOrigin
+
+
+@pytest.mark.parametrize(
+    ("kind", "efa", "options", "origin", "strategy"),
+    [
+        (CapacityKind.ON_DEMAND, True, {}, NEW, Wish.CLUSTER),
+        (CapacityKind.ON_DEMAND, False, {}, NONE, None),
+        (CapacityKind.SPOT, True, {}, NEW, Wish.CLUSTER),
+        (CapacityKind.SPOT, True, {"wish": Wish.NONE}, NONE, None),
+        (CapacityKind.SPOT, False, {"wish": Wish.SPREAD}, NEW, Wish.SPREAD),
+        (CapacityKind.SPOT, True, {"is_given": True}, GIVEN, None),
+        (CapacityKind.RESERVATION, True, {}, NONE, None),
+        (CapacityKind.RESERVATION, True, {"has_reservation_group": True}, RESERVED, Wish.CLUSTER),
+        (
+            CapacityKind.RESERVATION,
+            True,
+            {"has_reservation_group": True, "wish": Wish.CLUSTER},
+            RESERVED,
+            Wish.CLUSTER,
+        ),
+        (CapacityKind.RESERVATION, True, {"has_reservation_group": True, "wish": Wish.NONE}, NONE, None),
+        (
+            CapacityKind.RESERVATION,
+            True,
+            {"has_reservation_group": True, "wish": Wish.SPREAD},
+            NEW,
+            Wish.SPREAD,
+        ),
+        (CapacityKind.RESERVATION, True, {"has_reservation_group": True, "is_given": True}, GIVEN, None),
+        (CapacityKind.CAPACITY_BLOCK, True, {}, NONE, None),
+        (CapacityKind.ULTRASERVER_BLOCK, True, {}, NONE, None),
+    ],
+)
+def test_where_the_group_comes_from(
+    kind: CapacityKind, efa: bool, options: dict[str, object], origin: GroupOrigin, strategy: Wish | None
+) -> None:
+    choice = choose_placement(decide_capacity(CapacityTerms(kind=kind), efa=efa), **options)  # type: ignore[arg-type]
+    assert (choice.origin, choice.strategy) == (origin, strategy)
+    assert choice.reason
+
+
+def test_a_reason_names_the_group_that_is_made() -> None:
+    spot = decide_capacity(CapacityTerms(kind=CapacityKind.SPOT), efa=True)
+    assert choose_placement(spot).reason == "cluster placement group: nodes exchange EFA traffic"
+    assert choose_placement(spot, wish=Wish.SPREAD).reason == "spread placement group, as asked for"
+    assert choose_placement(spot, wish=Wish.NONE).reason == "no placement group, as asked for"
+
+
+@pytest.mark.parametrize(
+    ("wish", "efa", "placed"),
+    [(None, True, True), (None, False, False), (Wish.CLUSTER, False, True), (Wish.NONE, True, False)],
+)
+def test_a_reservation_is_made_in_a_group_where_the_nodes_exchange_efa_traffic(
+    wish: Wish | None, efa: bool, placed: bool
+) -> None:
+    assert reservation_is_placed(wish, efa=efa) is placed
+
+
+@pytest.mark.parametrize(
+    ("kind", "nodes", "zones", "expected"),
+    [
+        (CapacityKind.ON_DEMAND, 7, 1, Wish.SPREAD),
+        (CapacityKind.ON_DEMAND, 8, 1, None),
+        (CapacityKind.ON_DEMAND, 14, 2, Wish.SPREAD),
+        (CapacityKind.SPOT, 15, 2, None),
+        (CapacityKind.RESERVATION, 2, 2, None),
+        (CapacityKind.ON_DEMAND, 0, 2, None),
+    ],
+)
+def test_servers_stand_apart_where_ec2_can_hold_them_apart(
+    kind: CapacityKind, nodes: int, zones: int, expected: Wish | None
+) -> None:
+    assert spread_of_servers(instance_type("g6.xlarge"), kind, node_count=nodes, zone_count=zones) is expected
