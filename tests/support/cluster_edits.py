@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from store_edits import CLUSTER as STORES
 from store_edits import HARMFUL, HARMLESS
+
+_SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "dev-tools.sh"
 
 BLOCK = """\
 version: 1
@@ -35,6 +39,23 @@ inference:
 """
 _BLOCK = "{ capacity_block: cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, ends_at: 2026-12-15T11:30Z }"
 _CHAT = "      instance_type: g6.12xlarge\n"
+
+TRAINING = """\
+version: 1
+name: lab
+region: us-east-1
+network: { availability_zone: us-east-1a }
+data:
+  corpus:
+    lustre: { storage_capacity_gib: 38400, throughput_mb_per_s_per_tib: 250, efa: true }
+  checkpoints:
+    checkpoints: { express_zone_id: use1-az4 }
+training:
+  fleets:
+    trainers: { instance_type: p5.48xlarge, nodes: 4, capacity: spot, mounts: { /fsx: corpus }, checkpoints: checkpoints }
+    second: { instance_type: p5.48xlarge, nodes: 2, capacity: spot }
+    helpers: { instance_type: m8g.4xlarge, nodes: 2, mounts: { /fsx: corpus } }
+"""
 
 SMALL = """\
 version: 1
@@ -84,34 +105,69 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "another range": (STORES, *HARMFUL["another range"][:2]),
     "another bucket for a directory": (STORES, *HARMFUL["another bucket for a directory"][:2]),
     "EFA of a fleet switched off": (
-        STORES,
+        TRAINING,
         "nodes: 4, capacity: spot",
         "nodes: 4, capacity: spot, efa: false",
     ),
     "EFA said that is there anyway": (
-        STORES,
+        TRAINING,
         "nodes: 4, capacity: spot",
         "nodes: 4, capacity: spot, efa: true",
     ),
-    "no placement group": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, placement: none"),
-    "another fabric": (STORES, "nodes: 2, capacity: spot", "nodes: 2, capacity: spot, fabric: own"),
-    "on demand": (STORES, "nodes: 4, capacity: spot", "nodes: 4"),
-    "updates that roll": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, update: rolling"),
-    "a variable": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, environment: { A: b }"),
-    "fleet tags": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, tags: { team: a }"),
-    "watch": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, watch: { mode: dry-run }"),
-    "evidence": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, evidence_bucket: my-records"),
-    "another mount point": (STORES, "mounts: { /models: corpus }", "mounts: { /data: corpus }"),
-    "no checkpoints": (STORES, ", checkpoints: checkpoints }", " }"),
-    "more nodes than EFA connections": (STORES, "nodes: 4, capacity: spot", "nodes: 200, capacity: spot"),
+    "no placement group": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, placement: none"),
+    "another fabric": (TRAINING, "nodes: 2, capacity: spot", "nodes: 2, capacity: spot, fabric: own"),
+    "on demand": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4"),
+    "updates that roll": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, update: rolling"),
+    "a variable": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, environment: { A: b }"),
+    "fleet tags": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, tags: { team: a }"),
+    "watch": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, watch: { mode: dry-run }"),
+    "evidence": (
+        TRAINING,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, evidence_bucket: my-records",
+    ),
+    "another mount point": (TRAINING, "mounts: { /fsx: corpus }", "mounts: { /data: corpus }"),
+    "no checkpoints": (TRAINING, ", checkpoints: checkpoints }", " }"),
+    "more nodes than EFA connections": (TRAINING, "nodes: 4, capacity: spot", "nodes: 200, capacity: spot"),
     "a range of nodes": (
-        STORES,
+        TRAINING,
         "nodes: 2, mounts: { /fsx: corpus }",
         "min_nodes: 0, max_nodes: 2, mounts: { /fsx: corpus }",
     ),
-    "no scratch": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, scratch: false"),
-    "an image": (STORES, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, image: { os: ubuntu-24.04 }"),
+    "no scratch": (TRAINING, "nodes: 4, capacity: spot", "nodes: 4, capacity: spot, scratch: false"),
+    "an image": (
+        TRAINING,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, image: { os: ubuntu-24.04 }",
+    ),
     "closed network": (SMALL, "us-east-1a }", "us-east-1a, egress: closed }"),
+    "MIG before the fabric manager": (
+        STORES,
+        'mig: "3g.20gb,4g.20gb"',
+        'mig: "3g.20gb,4g.20gb", fabric_manager_order: before',
+    ),
+    "an order without MIG": (
+        TRAINING,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, fabric_manager_order: before",
+    ),
+    "more IP bandwidth": (
+        TRAINING,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, interface_policy: maximum-ena-bandwidth",
+    ),
+    "a script": (SMALL, "nodes: 2 }", f"nodes: 2, user_data: '{_SCRIPT}' }}"),
+    "no alarms": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { enabled: false } }"),
+    "alarms by mail": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { emails: [a@example.org] } }"),
+    "an alarm that Trainium does not have": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { idle_minutes: 30 } }"),
+    "alarms later": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { abandoned_launches_per_node: 9 } }"),
+    "idle alarm later": (
+        TRAINING,
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, alarms: { idle_minutes: 30 }",
+    ),
+    "launch loops go on": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { suspends_launching: false } }"),
+    "no inspection": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { inspection_minutes: 0 } }"),
     "into an existing network": (
         SMALL,
         "us-east-1a }",

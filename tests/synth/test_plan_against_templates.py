@@ -36,6 +36,7 @@ TOLD = {
     "AWS::FSx::FileSystem",
     "AWS::S3::Bucket",
     "AWS::S3Express::DirectoryBucket",
+    "AWS::SNS::Topic",
     "AWS::StepFunctions::StateMachine",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,8 +37,7 @@ class Words:
 def compare(
     stack: str,
     resource: str,
-    before: Made | None,
-    after: Made | None,
+    sides: Iterable[Made | None],
     words: Words,
     *,
     replacing: frozenset[str] = frozenset(),
@@ -48,11 +47,11 @@ def compare(
     Args:
         stack: Its stack.
         resource: Its CloudFormation type.
-        before: What it was made from; None where there was none.
-        after: What it is made from; None where there is none.
+        sides: What it was made from, and what it is made from; None where there was, or is, none.
         words: What is said of it.
         replacing: Keys whose change replaces it.
     """
+    before, after = sides
     keys = changed_keys(before or {}, after or {})
     if not keys:
         return []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from cdk_gpu_clusters.catalogue import AcceleratorKind
+from cdk_gpu_clusters_stacks.spec.alarms import AlarmsSpec
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
@@ -50,28 +52,26 @@ def fleet_changes(before: Side, after: Side) -> Iterator[Change]:
     yield from compare(
         stack,
         LAUNCH_TEMPLATE,
-        *template,
+        template,
         Words(
             updated="a new version of the template",
             nodes=nodes,
             source="EC2 API, CreateLaunchTemplateVersion",
         ),
     )
-    yield from compare(stack, GROUP, _group(before), _group(after), _group_words(before, after))
+    yield from compare(stack, GROUP, (_group(before), _group(after)), _group_words(before, after))
     place = f"{after.key}.placement"
     yield from compare(
         stack,
         PLACEMENT_GROUP,
-        _own_placement(before),
-        _own_placement(after),
+        (_own_placement(before), _own_placement(after)),
         _PLACEMENT_WORDS,
         replacing=frozenset([place]),
     )
     yield from compare(
         stack,
         STATE_MACHINE,
-        _block(before),
-        _block(after),
+        (_block(before), _block(after)),
         Words(
             updated="what grows and drains the fleet follows the new start, end or size",
             added="the fleet grows and drains with its block from now on",
@@ -81,6 +81,51 @@ def fleet_changes(before: Side, after: Side) -> Iterator[Change]:
         ),
     )
     yield from _security_group(before, after)
+    yield from _alarms(before, after)
+
+
+def _alarms(before: Side, after: Side) -> Iterator[Change]:
+    """Alarms, whom they tell, and what stops a launch loop."""
+    stack, key, sides = after.plan.stack_name, f"{after.key}.alarms", (before, after)
+    specs = [side.view.spec.alarms for side in sides]
+    yield from compare(
+        stack,
+        "AWS::CloudWatch::Alarm",
+        ({key: _raised(side)} if side.view.spec.alarms.enabled else None for side in sides),
+        Words(
+            updated="when alarms are raised, or whom they tell, changes in place",
+            added="the fleet raises alarms from now on",
+            removed="the fleet raises no alarms any more",
+        ),
+    )
+    yield from compare(
+        stack,
+        STATE_MACHINE,
+        ({key: True} if one.enabled and one.suspends_launching else None for one in specs),
+        Words(added="a launch loop is stopped from now on", removed="nothing stops a launch loop any more"),
+    )
+    yield from compare(
+        stack,
+        "AWS::SNS::Topic",
+        ({key: True} if one.enabled and one.emails else None for one in specs),
+        Words(
+            added="each address confirms the topic by a link first", removed="nobody is told by mail any more"
+        ),
+    )
+
+
+def _raised(side: Side) -> AlarmsSpec:
+    """When a fleet raises alarms: only GPUs tell how long they stand idle."""
+    alarms, accelerator = side.view.spec.alarms, side.view.type.accelerator
+    if accelerator is not None and accelerator.kind is AcceleratorKind.GPU:
+        return alarms
+    return alarms.model_copy(update={"idle": False, "idle_minutes": 0})
+
+
+def _inspection_minutes(side: Side) -> int:
+    """How long a node that fails is kept for people; it stands in the node's settings."""
+    alarms = side.view.spec.alarms
+    return alarms.inspection_minutes if alarms.enabled and alarms.suspends_launching else 0
 
 
 def capacity_changes(before: Side, after: Side) -> Iterator[Change]:
@@ -89,11 +134,11 @@ def capacity_changes(before: Side, after: Side) -> Iterator[Change]:
     sides = _reservation(before), _reservation(after)
     key = after.key
     replacing = frozenset([f"{key}.instance_type", "network.availability_zone", f"{key}.placement"])
-    yield from compare(stack, RESERVATION, *sides, _RESERVATION_WORDS, replacing=replacing)
+    yield from compare(stack, RESERVATION, sides, _RESERVATION_WORDS, replacing=replacing)
     groups = [
         {f"{key}.placement": True} if side.plan.placement.is_made_here else None for side in (before, after)
     ]
-    yield from compare(stack, PLACEMENT_GROUP, *groups, _PLACEMENT_WORDS)
+    yield from compare(stack, PLACEMENT_GROUP, groups, _PLACEMENT_WORDS)
 
 
 def _template(side: Side) -> Made:
@@ -108,12 +153,14 @@ def _template(side: Side) -> Made:
         "efa": plan.node.network.efa_interface_count > 0,
         "interface_policy": plan.node.network.policy,
         "fabric": plan.fabric,
-        "mig": None if side.view.mig is None else (side.view.mig.partition, spec.fabric_manager_order),
+        "mig": None if side.view.mig is None else side.view.mig.partition,
+        "fabric_manager_order": None if side.view.mig is None else spec.fabric_manager_order,
         "mounts": [(mount, told_of_store(side.cluster, mount.store)) for mount in plan.mounts],
         "checkpoints": None if plan.checkpoints is None else told_of_store(side.cluster, plan.checkpoints),
         "scratch": plan.node.local_disks,
         "watch": spec.watch,
         "evidence_bucket": spec.evidence_bucket,
+        "alarms": _inspection_minutes(side),
     }
     if isinstance(spec, FleetSpec):
         made |= {"environment": spec.environment, "user_data": _script(spec)}
@@ -200,7 +247,7 @@ def _security_group(before: Side, after: Side) -> Iterator[Change]:
     yield from compare(
         stack,
         SECURITY_GROUP,
-        *({f"{side.key}.efa": True, **vpc_of(side)} if side.plan.fabric is None else None for side in sides),
+        ({f"{side.key}.efa": True, **vpc_of(side)} if side.plan.fabric is None else None for side in sides),
         Words(
             replaced="another group is made in the other VPC",
             added="the fleet gets a security group of its own",
@@ -212,7 +259,7 @@ def _security_group(before: Side, after: Side) -> Iterator[Change]:
     yield from compare(
         stack,
         RULES,
-        *({f"{side.key}.mounts": _servers(side)} if side.plan.fabric is None else {} for side in sides),
+        ({f"{side.key}.mounts": _servers(side)} if side.plan.fabric is None else {} for side in sides),
         Words(
             updated="rules between the fleet and the servers of what it mounts come and go",
             source=SCHEMA.format(RULES),

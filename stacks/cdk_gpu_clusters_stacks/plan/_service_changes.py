@@ -57,7 +57,7 @@ def _load_balancer(pair: list[_Service], key: str, stack: str) -> Iterator[Chang
     yield from compare(
         stack,
         LOAD_BALANCER,
-        *(
+        (
             {
                 facing: one.balancer.internet_facing,
                 f"{key}.idle_timeout_seconds": one.balancer.idle_timeout_seconds,
@@ -76,7 +76,7 @@ def _load_balancer(pair: list[_Service], key: str, stack: str) -> Iterator[Chang
     yield from compare(
         stack,
         SECURITY_GROUP,
-        *({f"{key}.clients": one.balancer.clients, tls: one.port, **vpc_of(one.side)} for one in pair),
+        ({f"{key}.clients": one.balancer.clients, tls: one.port, **vpc_of(one.side)} for one in pair),
         Words(
             updated="who may connect changes in place",
             replaced="another group is made in the other VPC",
@@ -87,13 +87,13 @@ def _load_balancer(pair: list[_Service], key: str, stack: str) -> Iterator[Chang
     yield from compare(
         stack,
         LISTENER,
-        *({tls: (one.balancer.certificate_arn, one.balancer.plain_http)} for one in pair),
+        ({tls: (one.balancer.certificate_arn, one.balancer.plain_http)} for one in pair),
         Words(updated="the listener changes in place: clients follow the output Url"),
     )
     yield from compare(
         stack,
         BUCKET,
-        *(
+        (
             {f"{key}.access_log_bucket": True} if one.balancer.access_log_bucket is None else None
             for one in pair
         ),
@@ -109,7 +109,7 @@ def _targets(pair: list[_Service], key: str, stack: str) -> Iterator[Change]:
     yield from compare(
         stack,
         TARGET_GROUP,
-        *(
+        (
             {f"{key}.drain_timeout_seconds": one.balancer.drain_timeout_seconds, **vpc_of(one.side)}
             for one in pair
         ),
@@ -127,7 +127,7 @@ def _scaling(pair: list[_Service], key: str, stack: str) -> Iterator[Change]:
     yield from compare(
         stack,
         SCALING_POLICY,
-        *(None if rate is None else {key: rate} for rate in rates),
+        (None if rate is None else {key: rate} for rate in rates),
         Words(
             updated="the fleet scales at another rate",
             added="the fleet scales with its requests from now on",

@@ -38,7 +38,7 @@ def network_changes(stack: str, before: ClusterSpec, after: ClusterSpec) -> Iter
     yield from compare(
         stack,
         _VPC,
-        *({"network.cidr": one.cidr} for one, spec in sides),
+        ({"network.cidr": one.cidr} for one, spec in sides),
         Words(
             replaced="another VPC is made",
             nodes="nodes of the old VPC cannot move",
@@ -49,7 +49,7 @@ def network_changes(stack: str, before: ClusterSpec, after: ClusterSpec) -> Iter
     yield from compare(
         stack,
         _SUBNET,
-        *(
+        (
             {
                 "network.cidr": one.cidr,
                 "network.availability_zone": one.availability_zone,
@@ -69,7 +69,7 @@ def network_changes(stack: str, before: ClusterSpec, after: ClusterSpec) -> Iter
     yield from compare(
         stack,
         "AWS::EC2::FlowLog",
-        *({"network.flow_logs": True} if one.flow_logs else None for one in (old, new)),
+        ({"network.flow_logs": True} if one.flow_logs else None for one in (old, new)),
         Words(
             added="traffic is recorded from now on",
             removed="traffic is recorded no more",
@@ -85,7 +85,7 @@ def _zones(stack: str, old: NewNetwork, new: NewNetwork) -> Iterator[Change]:
         yield from compare(
             stack,
             _SUBNET,
-            *({key: zone} if zone in one.control_zones else None for one in (old, new)),
+            ({key: zone} if zone in one.control_zones else None for one in (old, new)),
             Words(
                 added=f"control and load-balancer subnets in {zone}",
                 removed=f"control and load-balancer subnets in {zone} go; those with load balancers or nodes in use "
@@ -102,18 +102,18 @@ def _egress(stack: str, old: NewNetwork, new: NewNetwork) -> Iterator[Change]:
     yield from compare(
         stack,
         "AWS::EC2::NatGateway",
-        *nat,
+        nat,
         Words(
             added="nodes reach the internet through a NAT gateway",
             removed="nodes reach the internet no more",
             nodes="running nodes keep their addresses",
         ),
     )
-    yield from compare(stack, _SUBNET, *nat, Words(added="its public subnet", removed="its public subnet"))
+    yield from compare(stack, _SUBNET, nat, Words(added="its public subnet", removed="its public subnet"))
     yield from compare(
         stack,
         "AWS::EC2::VPCEndpoint",
-        *closed,
+        closed,
         Words(
             added="AWS services are reached through interface endpoints",
             removed="AWS services are reached through the NAT gateway",
@@ -122,7 +122,7 @@ def _egress(stack: str, old: NewNetwork, new: NewNetwork) -> Iterator[Change]:
     yield from compare(
         stack,
         _SECURITY_GROUP,
-        *closed,
+        closed,
         Words(added="group of the endpoints", removed="group of the endpoints"),
     )
 
@@ -156,7 +156,7 @@ def _lustre(
     yield from compare(
         stack,
         _FILE_SYSTEM,
-        *sides,
+        sides,
         Words(
             updated="FSx changes the file system in place",
             replaced="CloudFormation would make another, empty file system: refused",
@@ -173,7 +173,7 @@ def _lustre(
         yield from compare(
             stack,
             _ASSOCIATION,
-            *(None if link is None else {where: link, f"{where}.bucket": link.uri} for link in found),
+            (None if link is None else {where: link, f"{where}.bucket": link.uri} for link in found),
             Words(
                 updated=f"the link of {path} changes in place",
                 replaced=f"{path} would be linked to another bucket or prefix while it is linked: refused",
@@ -202,7 +202,7 @@ def _checkpoints(
     yield from compare(
         stack,
         _BUCKET,
-        *(
+        (
             {
                 **{f"{key}.{field}": getattr(one, field) for field in (*own, "encryption_key_arn")},
             }
@@ -221,7 +221,7 @@ def _checkpoints(
     yield from compare(
         stack,
         _EXPRESS,
-        *(
+        (
             {f"{key}.{field}": getattr(one, field) for field in express} if one.express_zone_id else None
             for one in (before, after)
         ),
@@ -243,7 +243,7 @@ def fabric_changes(stack: str, before: ClusterSpec, after: ClusterSpec) -> Itera
     yield from compare(
         stack,
         _SECURITY_GROUP,
-        *({"network.vpc_id": getattr(spec.network, "vpc_id", None)} for spec in (before, after)),
+        ({"network.vpc_id": getattr(spec.network, "vpc_id", None)} for spec in (before, after)),
         Words(
             replaced="another group is made in the other VPC",
             nodes="running nodes keep the old group, which cannot go before them",
@@ -258,7 +258,7 @@ def link_changes(stack: str, name: str, before: ClusterSpec, after: ClusterSpec)
     yield from compare(
         stack,
         "AWS::EC2::SecurityGroupIngress",
-        *({f"data.{name}": servers_of(spec, name)} for spec in (before, after)),
+        ({f"data.{name}": servers_of(spec, name)} for spec in (before, after)),
         Words(
             replaced="the rules between the fabric and the store's servers are made anew",
             nodes="mounts may hang for the moment between",

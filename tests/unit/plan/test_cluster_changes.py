@@ -9,7 +9,8 @@ import pytest
 
 from cdk_gpu_clusters_stacks.plan import Change, Comparison, Effect, compare_clusters
 from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
-from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
+from cdk_gpu_clusters_stacks.spec import ClusterSpec, FleetSpec, InferenceFleetSpec, load_cluster
+from cdk_gpu_clusters_stacks.spec._base import SpecModel
 from cluster_edits import EDITS, sides
 
 Compare = Callable[[str], Comparison]
@@ -123,3 +124,15 @@ def test_every_statement_says_what_happens_and_why(name: str, compare: Compare) 
         assert change.keys or not change.resource, change
     for line in comparison_text(comparison, width=110).splitlines():
         assert len(line) <= 110 or len(line.split()) <= 2
+
+
+#: Keys under which another one is told: the range of nodes, EFA and what follows from the type.
+TOLD_AS = {"min_nodes": "nodes", "max_nodes": "nodes", "efa_wish": "efa"}
+
+
+@pytest.mark.parametrize("model", [FleetSpec, InferenceFleetSpec])
+def test_every_key_of_a_fleet_is_told_by_some_edit(model: type[SpecModel], compare: Compare) -> None:
+    """A new key of the cluster file needs an edit here, and so a statement that the templates agree with."""
+    told = {key for name in EDITS for change in compare(name).changes for key in change.keys}
+    words = {word for key in told for word in key.split(".")}
+    assert {TOLD_AS.get(field, field) for field in model.model_fields} - words == set()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
@@ -49,7 +51,7 @@ from cdk_gpu_clusters.rules.lustre_reading import node_reading_rate
     ],
 )
 def test_the_least_of_all_limits(
-    name: str, options: dict[str, int], mb_per_s: float, interfaces: int, basis: str
+    name: str, options: dict[str, Any], mb_per_s: float, interfaces: int, basis: str
 ) -> None:
     found = node_reading_rate(instance_type(name), **options)
     assert (found.mb_per_s, found.efa_interfaces, found.basis) == (mb_per_s, interfaces, basis)
