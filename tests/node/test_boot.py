@@ -80,15 +80,18 @@ def test_a_lost_gpu_ends_the_launch_with_its_evidence_kept_before(lab: Lab) -> N
         assert files["nvidia-smi-q.txt"].count("GPU 00000000:") == 3
 
 
-def test_after_three_failed_launches_the_next_node_that_fails_is_kept_and_no_other_is_launched(
-    lab: Lab,
-) -> None:
-    deployed = lab.cloud.deploy(fleet("g6.12xlarge"))
-    for _ in range(3):
-        assert deployed.launches()
+def test_the_third_failed_launch_stops_the_loop_and_the_next_node_that_fails_is_kept(lab: Lab) -> None:
+    deployed = lab.cloud.deploy(fleet("g6.12xlarge", efa=False))
+    for _ in range(2):
         deployed.abandon()
     with lab.instance(deployed, gpu="L4", gpu_count=3) as node:
-        assert not deployed.launches()
+        assert deployed.launches()
+        node.power_on(uptime_seconds=1490)
+        assert node.abandoned() == "driver: 3 of 4 GPUs answer"
+        node.eventually(lambda: not deployed.launches())
+        assert deployed.states_of_alarm("LaunchLoop") == ["OK", "ALARM"]
+    # It was launched before launching was suspended.
+    with lab.instance(deployed, gpu="L4", gpu_count=3) as node:
         node.power_on(uptime_seconds=1490)
         assert node.failure() == "driver: 3 of 4 GPUs answer"
         (kept,) = node.eventually(
@@ -98,6 +101,10 @@ def test_after_three_failed_launches_the_next_node_that_fails_is_kept_and_no_oth
         assert deployed.states() == {node.instance_id: "Pending:Wait"}
         deployed.resume_launches()
         assert node.abandoned() == "driver: 3 of 4 GPUs answer"
+        node.eventually(lambda: not deployed.launches())
+        assert deployed.states_of_alarm("LaunchLoop") == ["OK", "ALARM"], (
+            "one more failure stops it, without a new alarm"
+        )
 
 
 def test_too_few_efa_devices_end_the_launch(lab: Lab) -> None:

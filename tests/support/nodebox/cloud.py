@@ -119,6 +119,21 @@ class Fleet:
         """Whether the group may launch instances."""
         return "Launch" not in [one["ProcessName"] for one in self._group()["SuspendedProcesses"]]
 
+    def states_of_alarm(self, name: str) -> list[str]:
+        """States that an alarm of the fleet has told of, the last one last."""
+        found = self._account.client("cloudformation").describe_stack_resources(StackName=self.stack_name)
+        (alarm,) = [
+            row["PhysicalResourceId"]
+            for row in found["StackResources"]
+            if row["ResourceType"] == "AWS::CloudWatch::Alarm" and name in row["LogicalResourceId"]
+        ]
+        return [
+            event["detail"]["state"]["value"]
+            for event in self._account.history()["events"]
+            if event["detail-type"] == "CloudWatch Alarm State Change"
+            and event["detail"]["alarmName"] == alarm
+        ]
+
     def resume_launches(self) -> None:
         """What a person does once the fault is gone."""
         group = self._group()["AutoScalingGroupName"]
