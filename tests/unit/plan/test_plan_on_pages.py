@@ -1,0 +1,48 @@
+"""The plans that pages show beside their blocks of commands are what the command prints, line by line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cdk_gpu_clusters_stacks.cli.main import main
+
+PAGE, README = Path("docs/command-line.md"), Path("README.md")
+LUSTRE, RESERVED = "examples/p5-lustre.yaml", "examples/p4d-new-reservation.yaml"
+
+
+def block_after(page: Path, words: str) -> list[str]:
+    """The lines of the first code block after some words."""
+    _, _, rest = page.read_text("utf-8").partition(words)
+    return [line for line in rest.partition("\n```")[0].splitlines() if line and line != "..."]
+
+
+def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+    assert main(["plan", *arguments]) == 0
+    return capsys.readouterr().out.splitlines()
+
+
+def assert_in_order(shown: list[str], lines: list[str]) -> None:
+    assert len(shown) > 10
+    rest = iter(lines)
+    for line in shown:
+        assert line in rest, line
+
+
+def test_the_plan_in_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = block_after(
+        README, "gpu-clusters preflight cluster.yaml   # whether the account can take it\n```\n\n```\n"
+    )
+    assert_in_order(shown, printed([LUSTRE], capsys))
+
+
+def test_the_comparison_on_the_page_of_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    text = Path(RESERVED).read_text(encoding="utf-8")
+    file.write_text(re.sub(r"instance_type: \S+", "instance_type: p4de.24xlarge", text), encoding="utf-8")
+    shown = block_after(PAGE, f"--against {RESERVED}`:\n\n```\n")
+    assert_in_order(shown, printed([str(file), "--against", RESERVED], capsys))
