@@ -60,6 +60,14 @@ def test_other_results_take_no_node_out(node: WatchedNode, state: str, boot: str
     assert (node.actions, node.told.all) == (0, [])
 
 
+def test_disk_that_kept_an_earlier_result_is_not_believed(node: WatchedNode) -> None:
+    booted(node, "failed")
+    booted(node, "ready", file=IN_MEMORY)
+    node.begin({})
+    node.poll(20)
+    assert node.actions == 0
+
+
 @pytest.mark.parametrize("text", ["", "garbage", "[]", '{"boot_id": "boot-1"}'])
 def test_garbage_takes_no_node_out(node: WatchedNode, text: str) -> None:
     node.write(ON_DISK, text)

@@ -30,16 +30,15 @@ def is_launch_given_up() -> bool:
 
 def _failed() -> dict[str, Any]:
     """The result of this boot; empty where it is good, or not known."""
-    results = map(_result, (paths.run_folder(), paths.state_folder()))
-    return next((result for result in results if result["state"] == "failed"), {})
+    # Memory takes what a disk may not: its word is the later one.
+    result = _result(paths.run_folder()) or _result(paths.state_folder())
+    return result if result.get("state") == "failed" else {}
 
 
 def _result(folder: Path) -> dict[str, Any]:
     """What a folder holds of this boot; what cannot be read says nothing."""
     try:
         result = dict(json.loads(paths.read_text(folder / "boot.json")))
-        if result["boot_id"] == paths.boot_id() and "state" in result:
-            return result
+        return result if result["boot_id"] == paths.boot_id() else {}
     except (ValueError, KeyError, TypeError):
-        pass
-    return {"state": "unknown"}
+        return {}
