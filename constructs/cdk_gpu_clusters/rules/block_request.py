@@ -32,7 +32,7 @@ def hours_of(duration: str) -> int | None:
         >>> hours_of("14d")
         336
     """
-    match = re.fullmatch(r"([1-9][0-9]*)([hdw])", duration.strip().lower())
+    match = re.fullmatch(r"([1-9][0-9]{0,5})([hdw])", duration.strip().lower())
     return int(match[1]) * _HOURS[match[2]] if match else None
 
 

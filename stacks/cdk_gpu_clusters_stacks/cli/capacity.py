@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdk_gpu_clusters.catalogue.lookup import instance_type
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.rules.block_request import check_block_request, hours_of
-from cdk_gpu_clusters_stacks.offers.model import BlockOffer, Market, Wish
+from cdk_gpu_clusters_stacks.offers.model import PRICE_CURRENCY, BlockOffer, Market, Wish
 
 from . import output
 from .group import new_app
@@ -39,8 +39,11 @@ _Regions = Annotated[
         "--regions", help="With commas between. Default: all that the catalogue knows for the type."
     ),
 ]
-_Start = Annotated[datetime | None, typer.Option("--starts-after", help="Earliest start of a block, in UTC.")]
-_End = Annotated[datetime | None, typer.Option("--ends-before", help="Latest end of a block, in UTC.")]
+_UTC = "in UTC where no offset is written"
+_Start = Annotated[
+    datetime | None, typer.Option("--starts-after", help=f"Earliest start of a block, {_UTC}.")
+]
+_End = Annotated[datetime | None, typer.Option("--ends-before", help=f"Latest end of a block, {_UTC}.")]
 _Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
 
 
@@ -74,9 +77,9 @@ def watch(
     starts_after: _Start = None,
     ends_before: _End = None,
     max_price: Annotated[
-        str | None, typer.Option(metavar="PRICE", help="Wait for a block that costs at most so much.")
+        str | None, typer.Option(metavar="PRICE", help="Wait for a block that costs at most so many USD.")
     ] = None,
-    hours: Annotated[float, typer.Option(help="Give up after so many hours.")] = 24,
+    hours: Annotated[float, typer.Option(min=0, max=24 * 365, help="Give up after so many hours.")] = 24,
     profile: _Profile = None,
     as_json: output.Json = False,
 ) -> None:
@@ -117,13 +120,13 @@ def buy(
     ends_before: _End = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needs --max-price.")] = False,
     max_price: Annotated[
-        str | None, typer.Option(metavar="PRICE", help="Buy nothing that costs more.")
+        str | None, typer.Option(metavar="PRICE", help="Buy nothing that costs more, in USD.")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name tag of the reservation.")] = None,
     profile: _Profile = None,
 ) -> None:
     """Buy a Capacity Block, after its price was typed once more. No deployment ever does this."""
-    from cdk_gpu_clusters_stacks.offers.buy import buy_block, cluster_file_lines
+    from cdk_gpu_clusters_stacks.offers.buy import cluster_file_lines
     from cdk_gpu_clusters_stacks.offers.search import blocks_in
 
     limit = None if max_price is None else _price(max_price)
@@ -142,29 +145,42 @@ def buy(
         output.write(f"{offering} is not on offer in {region}: {reasons}\n", stderr=True)
         output.leave(1)
     write_blocks([offer])
-    if limit is not None and offer.price > limit:
-        output.write(f"it costs {offer.price} {offer.currency}, more than {limit}\n", stderr=True)
+    if limit is not None and not offer.costs_at_most(limit):
+        output.write(
+            f"it costs {offer.price} {offer.currency}, which is not within {limit} {PRICE_CURRENCY}\n",
+            stderr=True,
+        )
         output.leave(1)
     if not yes:
         _confirm(offer)
-    with _refusals():
-        try:
-            reservation = buy_block(offer, clients, cluster=name)
-        except Exception as error:  # noqa: BLE001 - said in words; nothing was bought
-            from cdk_gpu_clusters_stacks.offers.clients import problem_of
-
-            problem = problem_of(error, region=region, action="ec2:PurchaseCapacityBlock")
-            output.write(f"not bought: {problem.reason}\n", stderr=True)
-            output.leave(1)
+    reservation = _buy(offer, _clients(profile, attempts=1), name)
     output.write(f"bought {reservation['CapacityReservationId']} ({reservation['State']})\n", stderr=True)
     output.write(cluster_file_lines(offer, reservation["CapacityReservationId"]))
 
 
+def _buy(offer: BlockOffer, clients: Ec2Clients, name: str | None) -> dict[str, Any]:
+    from cdk_gpu_clusters_stacks.offers.buy import buy_block
+    from cdk_gpu_clusters_stacks.offers.clients import is_refusal, problem_of
+
+    with _refusals():
+        try:
+            return buy_block(offer, clients, cluster=name)
+        except Exception as error:  # noqa: BLE001 - every failure is said in words
+            reason = problem_of(error, region=offer.region, action="ec2:PurchaseCapacityBlock").reason
+            if is_refusal(error):
+                output.write(f"not bought: {reason}\n", stderr=True)
+            else:
+                output.write(
+                    f"no answer: {reason}. It may have been bought: look at the Capacity Reservations of "
+                    f"{offer.region} before you try again\n",
+                    stderr=True,
+                )
+            output.leave(1)
+
+
 def _confirm(offer: BlockOffer) -> None:
     price = f"{offer.price} {offer.currency}"
-    answer = typer.prompt(
-        f"This charges {price} at once and cannot be undone. Type the price to buy it", default="", err=True
-    )
+    answer = output.ask(f"This charges {price} at once and cannot be undone. Type the price to buy it", "")
     if answer.replace(",", "").strip() not in (price, str(offer.price)):
         output.write("not bought: the price was not typed\n", stderr=True)
         output.leave(1)
@@ -172,28 +188,41 @@ def _confirm(offer: BlockOffer) -> None:
 
 def _price(text: str) -> Decimal:
     try:
-        return Decimal(text.replace(",", ""))
+        price = Decimal(text.replace(",", "").removesuffix(f" {PRICE_CURRENCY}"))
     except InvalidOperation:
+        price = Decimal("NaN")
+    if not price.is_finite() or price <= 0:
         output.refuse(f"capacity: {text!r} is no price, such as 240000")
+    return price
 
 
 def _wish(
     type_name: str, count: int, duration: str, starts_after: datetime | None, ends_before: datetime | None
 ) -> Wish:
     raise_for(check_block_request(instance_type(type_name), count=count, duration=duration))
+    if instance_type(type_name).ultraserver_only:
+        output.refuse(f"capacity: EC2 sells {type_name} as UltraServers, which this does not ask for")
+    start, end = starts_after and _in_utc(starts_after), ends_before and _in_utc(ends_before)
+    if start and end and end <= start:
+        output.refuse("capacity: --ends-before is not after --starts-after")
     return Wish(
         instance_type=type_name,
         count=count,
         hours=hours_of(duration) or 0,
-        starts_after=starts_after and starts_after.replace(tzinfo=UTC),
-        ends_before=ends_before and ends_before.replace(tzinfo=UTC),
+        starts_after=start,
+        ends_before=end,
     )
+
+
+def _in_utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def _regions(wish: Wish, text: str | None) -> list[str]:
     """The Regions to ask: those given, or those that the catalogue knows to offer the type."""
     if text is not None:
-        return [region for part in text.split(",") if (region := part.strip())]
+        named = [region for part in text.split(",") if (region := part.strip())]
+        return named or output.refuse("capacity: --regions names no Region")
     known = instance_type(wish.instance_type)
     found = list(dict.fromkeys([*known.regions, *known.capacity_block_regions]))
     if not found:
@@ -201,7 +230,7 @@ def _regions(wish: Wish, text: str | None) -> list[str]:
     return found
 
 
-def _clients(profile: str | None) -> Ec2Clients:
+def _clients(profile: str | None, *, attempts: int = 6) -> Ec2Clients:
     try:
         import boto3
         from botocore.exceptions import BotoCoreError
@@ -210,7 +239,7 @@ def _clients(profile: str | None) -> Ec2Clients:
     from cdk_gpu_clusters_stacks.offers.clients import ec2_clients
 
     try:
-        return ec2_clients(boto3.Session(profile_name=profile))
+        return ec2_clients(boto3.Session(profile_name=profile), attempts=attempts)
     except BotoCoreError as error:
         output.refuse(f"capacity: {error}")
 

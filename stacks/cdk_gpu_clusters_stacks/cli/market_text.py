@@ -39,6 +39,10 @@ def write_market(market: Market) -> None:
         output.write(
             "\nAn offer of a zone is no promise of room; spot is taken back with two minutes' notice.\n"
         )
+        if any(one.spot_score is not None for one in market.zones):
+            output.write(
+                "EC2 scores a single instance type low everywhere: compare zones by the score, no more.\n"
+            )
     for problem in market.problems:
         output.write(f"{problem.region}: {problem.action}: {problem.reason}\n", stderr=True)
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 #: `--json`, the same in every sub-command.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 _NEVER_FOLDED = 10_000
+_INTERRUPTED = 130
 #: Width of running text, in characters: more is hard to read, less breaks names.
 _LEAST_WIDTH, _USUAL_WIDTH, _MOST_WIDTH = 80, 110, 120
 
@@ -75,8 +76,10 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], *, right:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, show_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for index, column in enumerate(columns):
+        # Names in the first column are copied: they stay whole on a narrow terminal.
+        justify: Literal["left", "right"] = "right" if column in right else "left"
+        table.add_column(column, justify=justify, overflow="fold", no_wrap=not index)
     for row in rows:
         table.add_row(*row)
     printer = console()
@@ -106,6 +109,17 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
     with Progress(console=console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def ask(question: str, default: str) -> str:
+    """The answer of a person to a question; Ctrl-C ends the command with exit status 130."""
+    try:
+        return str(typer.prompt(question, default=default, err=True))
+    except typer.Abort as end:
+        if isinstance(end.__context__, KeyboardInterrupt):
+            write("\n", stderr=True)
+            leave(_INTERRUPTED)
+        raise
 
 
 def leave(status: int) -> NoReturn:

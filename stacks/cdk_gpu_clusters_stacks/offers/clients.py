@@ -19,21 +19,39 @@ _UNKNOWN_CREDENTIALS = ("InvalidClientTokenId", "UnrecognizedClientException", "
 _NOT_ENABLED = ("AuthFailure", "OptInRequired")
 _NOT_OFFERED = ("InvalidAction", "UnsupportedOperation", "Unsupported", "InvalidInstanceType")
 
+_SERVER_FAULT = 500
+
 
 class NoCredentials(Exception):
     """There are no credentials, or they are no longer good."""
 
 
-def ec2_clients(session: boto3.Session) -> Ec2Clients:
+def ec2_clients(session: boto3.Session, *, attempts: int = 6) -> Ec2Clients:
     """Clients that retry what is throttled, and give up on a Region that does not answer.
 
     Args:
         session: Session with the credentials.
+        attempts: How often a call is tried; 1 for one that must not be made twice.
     """
     from botocore.config import Config
 
-    config = Config(retries={"mode": "standard", "total_max_attempts": 6}, connect_timeout=5, read_timeout=30)
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": attempts}, connect_timeout=5, read_timeout=30
+    )
     return lambda region: session.client("ec2", region_name=region, config=config)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error is an API's answer that it did nothing, and not a lost answer or a fault of its own.
+
+    Args:
+        error: What botocore raised.
+    """
+    from botocore.exceptions import ClientError, EndpointConnectionError
+
+    if isinstance(error, ClientError):
+        return bool(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400) < _SERVER_FAULT)
+    return isinstance(error, EndpointConnectionError)
 
 
 def problem_of(error: Exception, *, region: str, action: str) -> Problem:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+#: Currency of every limit on a price.
+PRICE_CURRENCY = "USD"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
@@ -59,6 +62,14 @@ class BlockOffer:
         """Price of one instance for an hour."""
         return self.price / self.count / self.hours
 
+    def costs_at_most(self, limit_usd: Decimal) -> bool:
+        """Whether it is within a limit; one in another currency never is.
+
+        Args:
+            limit_usd: The limit, in USD.
+        """
+        return self.currency == PRICE_CURRENCY and self.price <= limit_usd
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneOffer:
@@ -72,6 +83,7 @@ class ZoneOffer:
         usd_per_hour: Price of one instance for an hour; None where none is known.
         price_source: Where the price comes from, with its date.
         spot_score: EC2's placement score for the whole wish, 1 (unlikely) to 10 (likely); None where it says none.
+            For a single type, as here, EC2's reference says that it is always low: compare zones by it, no more.
     """
 
     region: str

@@ -25,7 +25,7 @@ def watch_blocks(
     Args:
         look: Searches once.
         most_seconds: When to give up, counted in the intervals that were waited.
-        max_price: Blocks that cost more do not count.
+        max_price: Limit in USD: blocks that cost more, or in another currency, do not count.
         sleep: Waits.
         on_wait: Called before each interval, with its length in seconds.
 
@@ -34,7 +34,7 @@ def watch_blocks(
     """
     waited, interval = 0.0, FIRST_INTERVAL_SECONDS
     while True:
-        found = [one for one in look().blocks if max_price is None or one.price <= max_price]
+        found = [one for one in look().blocks if max_price is None or one.costs_at_most(max_price)]
         if found or waited + interval > most_seconds:
             return found
         on_wait(interval)

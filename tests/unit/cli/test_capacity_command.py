@@ -14,7 +14,7 @@ import boto3
 import pytest
 from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.compat import HTTPHeaders
-from botocore.exceptions import EndpointConnectionError, NoCredentialsError
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 from botocore.stub import Stubber
 from moto import mock_aws
 
@@ -114,7 +114,7 @@ EMPTY: dict[str, dict[str, Any]] = {
 @pytest.fixture
 def account(monkeypatch: pytest.MonkeyPatch) -> Account:
     made = Account()
-    monkeypatch.setattr(capacity, "_clients", lambda _profile: made)
+    monkeypatch.setattr(capacity, "_clients", lambda _profile, **_: made)
     return made
 
 
@@ -454,6 +454,102 @@ def test_a_refused_purchase_is_said(account: Account, capsys: pytest.CaptureFixt
     account.answer("us-east-1", "purchase_capacity_block", "UnauthorizedOperation")
     assert buy("--yes", "--max-price", "9") == 1
     assert "not bought: permission ec2:PurchaseCapacityBlock is missing" in capsys.readouterr().err
+
+
+class LostAnswer:
+    """EC2, whose answer to a purchase never comes."""
+
+    def __init__(self, account: Account) -> None:
+        self.account = account
+        self.purchases = 0
+
+    def __call__(self, region: str) -> Any:
+        return self
+
+    def get_paginator(self, method: str) -> Any:
+        return self.account("us-east-1").get_paginator(method)
+
+    def purchase_capacity_block(self, **_: Any) -> Any:
+        self.purchases += 1
+        raise ReadTimeoutError(endpoint_url="https://ec2.us-east-1.amazonaws.com")
+
+
+def test_a_lost_answer_is_not_called_a_refusal(
+    account: Account, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer(account)
+    silent = LostAnswer(account)
+    monkeypatch.setattr(capacity, "_clients", lambda _profile, **_: silent)
+    assert buy("--yes", "--max-price", "900000") == 1
+    assert silent.purchases == 1
+    error = capsys.readouterr().err
+    assert "It may have been bought" in error
+    assert "not bought" not in error
+
+
+def test_a_purchase_is_sent_once_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second try of a call whose answer was lost could buy a second block."""
+    asked: list[int] = []
+    monkeypatch.setattr(
+        "cdk_gpu_clusters_stacks.offers.clients.ec2_clients",
+        lambda _session, *, attempts: asked.append(attempts),
+    )
+    capacity._clients(None)
+    capacity._clients(None, attempts=1)
+    assert asked == [6, 1]
+    client = ec2_clients(SESSION, attempts=1)("us-east-1")
+    assert client.meta.config.retries["total_max_attempts"] == 1
+
+
+def test_a_limit_in_usd_buys_nothing_in_another_currency(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = {**block("cb-1", "5.00"), "CurrencyCode": "CNY"}
+    account.answer("us-east-1", "describe_capacity_block_offerings", {"CapacityBlockOfferings": [found]})
+    assert buy("--yes", "--max-price", "9") == 1
+    assert account.bought is None
+    assert "5.00 CNY, which is not within 9 USD" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("price", ["nan", "inf", "-1", "0", "abc", ""])
+def test_what_is_no_price_buys_nothing(
+    price: str, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    offer(account)
+    assert buy("--yes", f"--max-price={price}") == 2
+    assert account.bought is None
+    assert "is no price" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["", ",", " , "])
+@pytest.mark.parametrize("command", [["search"], ["watch"], ["buy", "cb-1"]])
+def test_regions_without_a_name_are_refused(
+    command: list[str], text: str, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["capacity", *command, *ASKED, "--regions", text]) == 2
+    assert "names no Region" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ["2026-12-01T11:30:00", "2026-12-01T11:30Z", "2026-12-01T13:30:00+02:00", "2026-12-01 11:30:00"]
+)
+def test_a_start_is_a_moment_whatever_its_offset(
+    text: str, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["capacity", "search", *ASKED, "--regions", "us-east-1", "--starts-after", text, "--json"])
+    assert json.loads(capsys.readouterr().out)["wish"]["starts_after"] == "2026-12-01 11:30:00+00:00"
+
+
+def test_a_window_that_ends_before_it_starts_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    window = ["--starts-after", "2026-12-02", "--ends-before", "2026-12-01"]
+    assert main(["capacity", "search", *ASKED, *window]) == 2
+    assert "is not after" in capsys.readouterr().err
+
+
+def test_ultraservers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--type", "p6e-gb200.36xlarge", "--count", "9", "--duration", "7d"]
+    assert main(["capacity", "search", *asked]) == 2
+    assert "UltraServers" in capsys.readouterr().err
 
 
 # ----- what EC2 does not sell
