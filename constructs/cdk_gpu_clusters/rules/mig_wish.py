@@ -15,7 +15,7 @@ WISH_TEXT = define_rule(
     source="the form of `gpu-clusters mig pack`; the catalogue's profiles",
 )
 _WISH = re.compile(
-    r"(?P<count>[0-9]+)\s*x\s*(?:>=\s*(?P<memory>[0-9]+)\s*gb|(?P<profile>\S+))", re.IGNORECASE
+    r"(?P<count>[0-9]{1,9})\s*x\s*(?:>=\s*(?P<memory>[0-9]{1,9})\s*gb|(?P<profile>\S+))", re.IGNORECASE
 )
 _FORM = "NUMBERx>=MEMORYGB or NUMBERxPROFILE, with commas between, such as 12x>=20GB, 3x3g.40gb"
 

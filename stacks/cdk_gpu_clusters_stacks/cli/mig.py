@@ -31,6 +31,8 @@ _PROFILES = (
     "starts",
     "Kubernetes resource",
 )
+#: What Slurm makes of 7g.40gb where the driver reports less than 39.5 GiB.
+_LESS = "7g.39gb and not 7g.40gb"
 _NUMBERS = _PROFILES[1:6]
 
 
@@ -70,7 +72,7 @@ def profiles(
 
 @app.command(
     epilog='Example: gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge. '
-    "Slurm names a slice by its profile, with AutoDetect=nvml in gres.conf."
+    "Slurm names a slice by its profile, with AutoDetect=nvml in gres.conf; `slurmd -G` says how."
 )
 def pack(
     wishes: Annotated[
@@ -109,11 +111,17 @@ def _doubts(gpu: MigGpu) -> Iterator[str]:
     yield f"sources: {'; '.join(gpu.sources)}"
 
 
-def _gres(plan: MigPlan) -> str:
-    """The Gres of a node in slurm.conf; with AutoDetect=nvml a type is a part of the device's name."""
-    names = Counter(profile.name for gpu in plan.gpus for profile in gpu.profiles)
+def _gres(plan: MigPlan, model: str) -> str:
+    """The Gres of a node in slurm.conf; with AutoDetect=nvml a type is a part of the device's name.
+
+    Source: Slurm, src/plugins/gpu/nvml/gpu_nvml.c: a slice is named by its slices and memory, without attributes such
+    as `+me`; src/interfaces/gres.c: either all GPUs of a node have a type or none. A whole GPU has the model's name in
+    lower case, with `_` for spaces.
+    """
+    names = Counter(profile.name.partition("+")[0] for gpu in plan.gpus for profile in gpu.profiles)
     typed = [f"gpu:{name}:{count}" for name, count in sorted(names.items())]
-    return ",".join([*typed, *([f"gpu:{plan.whole_gpus_per_node}"] if plan.whole_gpus_per_node else [])])
+    whole = plan.whole_gpus_per_node
+    return ",".join([*typed, *([f"gpu:{model.lower().replace(' ', '_')}:{whole}"] if whole else [])])
 
 
 def _packing_text(packing: MigPacking) -> Iterator[str]:
@@ -129,9 +137,11 @@ def _packing_text(packing: MigPacking) -> Iterator[str]:
         yield f"node {number}"
         yield from _gpu_lines(plan)
         yield f"  MIG_PARTITION={plan.partition}"
-        yield f"  Slurm: Gres={_gres(plan)}"
+        yield f"  Slurm: Gres={_gres(plan, packing.gpu.model)}"
         yield f"  Kubernetes: {', '.join(f'{name}: {count}' for name, count in plan.resources.items())}"
         yield f"  driver: {plan.minimum_driver} or newer"
+    yield ""
+    yield f"Slurm rounds the memory that the driver reports, so that a slice can be {_LESS}: compare with `slurmd -G`."
     if packing.nodes[0].findings:
         yield ""
         yield from (f"{one.severity.value} {one.id}: {one.cause}" for one in packing.nodes[0].findings)
@@ -172,7 +182,7 @@ def _packing_json(packing: MigPacking) -> dict[str, Any]:
         "nodes": [
             {
                 "mig_partition": plan.partition,
-                "slurm_gres": _gres(plan),
+                "slurm_gres": _gres(plan, packing.gpu.model),
                 "kubernetes_resources": dict(plan.resources),
                 "minimum_driver": plan.minimum_driver,
                 "gpus": [

@@ -44,7 +44,7 @@ def test_json_has_the_same_packing(capsys: pytest.CaptureFixture[str]) -> None:
         {"wish": "2x>=20GB", "profile": "3g.20gb", "more_compute_than_needed": False}
     ]
     node = packing["nodes"][0]
-    assert node["slurm_gres"] == "gpu:3g.20gb:2,gpu:7"
+    assert node["slurm_gres"] == "gpu:3g.20gb:2,gpu:nvidia_a100-sxm4-40gb:7"
     assert node["gpus"][0] == [
         {"profile": "3g.20gb", "start": 0, "size": 4},
         {"profile": "3g.20gb", "start": 4, "size": 4},
@@ -77,3 +77,15 @@ def test_a_wrong_wish_is_refused_with_its_fix(capsys: pytest.CaptureFixture[str]
     error = capsys.readouterr().err
     assert "GPU-MIG-012" in error
     assert "fix:" in error
+
+
+def test_slurm_knows_no_attributes_and_gives_every_gpu_a_type(capsys: pytest.CaptureFixture[str]) -> None:
+    """slurmd names a slice by slices and memory only, and ends where some GPUs have a type and others have none."""
+    text = printed(capsys, "pack", "1x1g.5gb+me, 2x1g.5gb", "--type", "p4d.24xlarge")
+    assert "Slurm: Gres=gpu:1g.5gb:3,gpu:nvidia_a100-sxm4-40gb:7\n" in text
+
+
+def test_a_number_without_end_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mig", "pack", f"{'9' * 5000}x>=20GB", "--type", "p4d.24xlarge"]) == 2
+    assert main(["mig", "pack", f"2x>={'9' * 5000}GB", "--type", "p4d.24xlarge"]) == 2
+    assert "GPU-MIG-012" in capsys.readouterr().err
