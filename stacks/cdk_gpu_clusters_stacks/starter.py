@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -82,8 +84,8 @@ def starter_text(starter: Starter) -> str:
 
 def _lines(starter: Starter) -> Iterator[str]:
     yield "version: 1"
-    yield f"name: {starter.name}"
-    yield f"region: {starter.region}"
+    yield f"name: {_scalar(starter.name)}"
+    yield f"region: {_scalar(starter.region)}"
     yield f"network: {{ {_network(starter)} }}"
     if starter.lustre_gib:
         yield "data:"
@@ -97,11 +99,16 @@ def _lines(starter: Starter) -> Iterator[str]:
     yield from (f"      {line}" for line in _fleet(starter))
 
 
+def _scalar(text: str) -> str:
+    """Text as YAML: plain where nothing in it has a meaning of its own, in quotes otherwise."""
+    return text if re.fullmatch(r"[A-Za-z][\w.+-]*|[0-9]g\.[\w.,+-]+", text, re.ASCII) else json.dumps(text)
+
+
 def _network(starter: Starter) -> str:
-    zone = f"availability_zone: {starter.zone}"
+    zone = f"availability_zone: {_scalar(starter.zone)}"
     if starter.purpose is Purpose.TRAIN or starter.availability_zone:
         return zone
-    return f"{zone}, control_availability_zones: [{', '.join(starter.zones[:2])}]"
+    return f"{zone}, control_availability_zones: [{', '.join(map(_scalar, starter.zones[:2]))}]"
 
 
 def _fleet(starter: Starter) -> Iterator[str]:
@@ -109,7 +116,7 @@ def _fleet(starter: Starter) -> Iterator[str]:
     yield f"nodes: {starter.nodes}"
     yield from _capacity(starter.capacity)
     if starter.mig:
-        yield f"mig: {starter.mig} # of each GPU, at every boot"
+        yield f"mig: {_scalar(starter.mig)} # of each GPU, at every boot"
     if starter.lustre_gib:
         yield "mounts: { /scratch-shared: scratch }"
     if starter.purpose is Purpose.SERVE:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -37,7 +39,7 @@ def init(
     capacity: Annotated[_Capacity | None, typer.Option(help="Where the nodes come from.")] = None,
     availability_zone: Annotated[str | None, typer.Option("--zone", help="Zone of the nodes.")] = None,
     lustre_gib: Annotated[
-        int | None, typer.Option(help="Size of a shared FSx for Lustre file system, in GiB.")
+        int | None, typer.Option(min=1, help="Size of a shared FSx for Lustre file system, in GiB.")
     ] = None,
     mig: Annotated[str | None, typer.Option(help="MIG layout of each GPU, such as 3g.20gb,3g.20gb.")] = None,
     file: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("cluster.yaml"),
@@ -54,11 +56,9 @@ def init(
         name=name or _ask("Name of the cluster", "cluster"),
         region=region,
         instance_type=type_name,
-        nodes=nodes or int(_ask("Nodes", "1")),
-        purpose=Purpose(purpose or _ask("train or serve", "train")),
-        capacity=StarterCapacity(
-            capacity or _ask("Capacity (on-demand, spot, reservation, capacity-block)", "on-demand")
-        ),
+        nodes=nodes or int(_ask("Nodes", "1", int)),
+        purpose=Purpose(purpose or _ask("Purpose", "train", Purpose)),
+        capacity=StarterCapacity(capacity or _ask("Capacity", "on-demand", StarterCapacity)),
         availability_zone=availability_zone,
         lustre_gib=lustre_gib,
         mig=mig,
@@ -82,12 +82,25 @@ def write_starter(starter: Starter, file: Path, *, force: bool) -> None:
     report(findings)
     if reading.spec is None:
         output.leave(2)
-    file.write_text(text, encoding="utf-8")
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as fault:
+        output.refuse(f"cannot write {file}: {fault.strerror}")
     changes = text.count("# CHANGE")
     what = "" if not changes else f"; change the {changes} line{'s'[: changes != 1]} marked CHANGE"
     output.write(f"wrote {file}{what}; then: gpu-clusters plan {file}\n")
 
 
-def _ask(question: str, default: str) -> str:
-    """The answer to a question; its default where nobody can be asked."""
-    return str(typer.prompt(question, default=default, err=True)) if sys.stdin.isatty() else default
+def _ask(question: str, default: str, kind: Callable[[str], object] = str) -> str:
+    """The answer to a question, asked again until it is of its kind; its default where nobody can be asked."""
+    if not sys.stdin.isatty():
+        return default
+    values = f" ({', '.join(map(str, kind))})" if isinstance(kind, type) and issubclass(kind, StrEnum) else ""
+    while True:
+        answer = output.ask(f"{question}{values}", default).strip()
+        try:
+            kind(answer)
+        except ValueError:
+            output.write(f"{answer!r} is no answer here\n", stderr=True)
+        else:
+            return answer

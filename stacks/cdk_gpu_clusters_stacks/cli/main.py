@@ -32,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         build_group()(args=arguments, prog_name="gpu-clusters")
     except SystemExit as end:
         return int(end.code or 0)
+    except OSError as fault:
+        print(f"gpu-clusters: {fault}", file=sys.stderr)
+        return 2
     except ConfigError as fault:
         from cdk_gpu_clusters_stacks.spec import report
 
