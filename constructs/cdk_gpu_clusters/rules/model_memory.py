@@ -19,7 +19,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cdk_gpu_clusters.catalogue.models import ModelShape
+from cdk_gpu_clusters.errors import ConfigError, define_rule
 
+ADAPTER_RANK = define_rule(
+    "GPU-MODEL-002",
+    "the rank of LoRA adapters is less than the width of the model",
+    source="Hu et al., LoRA, arXiv 2106.09685: matrices of low rank",
+)
 WEIGHT_BYTES = 2
 GRADIENT_BYTES = 4
 OPTIMIZER_BYTES = 12
@@ -93,7 +99,21 @@ def adapter_parameters(shape: ModelShape, rank: int) -> int:
     Args:
         shape: Shape of the model.
         rank: Rank of the adapters.
+
+    Raises:
+        ConfigError: GPU-MODEL-002 for a rank that is not less than the width of the model.
     """
+    if not 0 < rank < shape.hidden_size:
+        raise ConfigError(
+            [
+                ADAPTER_RANK.finding(
+                    cause=f"{shape.name} is {shape.hidden_size} wide: adapters of this rank would save nothing",
+                    got=str(rank),
+                    allowed=f"1 to {shape.hidden_size - 1}",
+                    fix="use a rank such as 8 to 256, or train all parameters",
+                )
+            ]
+        )
     query, key = shape.attention_heads * shape.head_size, shape.key_value_heads * shape.head_size
     per_layer = sum(rank * (shape.hidden_size + out) for out in (query, key, key, query))
     return shape.layers * per_layer

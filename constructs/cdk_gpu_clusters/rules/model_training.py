@@ -97,12 +97,12 @@ def plan_training(
         job: What is trained.
         instance_type: A type of the catalogue.
         nodes: Number of nodes that is given. The fewest that fit by default.
-        most_nodes: Where to stop looking.
+        most_nodes: Where to stop looking for the fewest.
     """
     gpus = ModelGpus.of(instance_type)
     if gpus is None:
         return None
-    most = most_nodes if instance_type.supports_efa else 1
+    most = (nodes or most_nodes) if instance_type.supports_efa else 1
     for number in [nodes] if nodes else _growing(most):
         if number <= most:
             for plan in _divisions(job, gpus, number):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from cdk_gpu_clusters.catalogue.regions import region as check_region
 from cdk_gpu_clusters_stacks.advice import Advice, advice_text, advise_serving, advise_training
 
 from . import output
@@ -16,15 +18,19 @@ from .group import new_app
 _Mode = Literal["pretrain", "finetune", "inference"]
 _Precision = Literal["fp16", "int8", "int4"]
 _SIZES = {"": 1, "K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+_MOST_PARAMETERS = 10**15
 
 app = new_app()
 
 
 def _parameters(text: str) -> int:
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([KMBT]?)", text.strip().upper())
-    if match is None or float(match[1]) == 0:
-        raise typer.BadParameter(f"{text!r} is no number of parameters, such as 70B or 350M")
-    return int(float(match[1]) * _SIZES[match[2]])
+    match = re.fullmatch(
+        r"([0-9]{1,15}(?:\.[0-9]{1,9})?(?:E\+?[0-9]{1,2})?)\s*([KMBT]?)", text.strip().upper(), re.ASCII
+    )
+    number = 0 if match is None else int(Decimal(match[1]) * _SIZES[match[2]])
+    if not 0 < number <= _MOST_PARAMETERS:
+        raise typer.BadParameter(f"{text!r} is no number of parameters up to 1000T, such as 70B, 350M or 7e9")
+    return number
 
 
 @app.command(
@@ -67,6 +73,9 @@ def advise(
     """Say how much memory a model takes, and which nodes hold it: an estimate, with its arithmetic."""
     if lora_rank is not None and mode != "finetune":
         output.refuse("advise: --lora-rank is for --mode finetune")
+    if nodes is not None and mode == "inference":
+        output.refuse("advise: --nodes is for training; --replicas says how many copies are served")
+    check_region(region)
     if mode == "inference":
         advice = advise_serving(
             parameters,

@@ -10,6 +10,7 @@ import typer
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_types
 from cdk_gpu_clusters.catalogue.prices import newest_price
+from cdk_gpu_clusters.catalogue.regions import region as check_region
 
 from . import output
 from .group import new_app
@@ -95,6 +96,8 @@ def list_types(
     as_json: output.Json = False,
 ) -> None:
     """List instance types."""
+    if region is not None:
+        check_region(region)
 
     def wanted(one: InstanceType) -> bool:
         found = one.accelerator
@@ -147,6 +150,8 @@ def compare(
 ) -> None:
     """Show instance types side by side, with what is not known."""
     found = [instance_type(name) for name in types]
+    if region is not None:
+        check_region(region)
     if as_json:
         output.write_json({"instance_types": [_record(one, region) for one in found]})
         return

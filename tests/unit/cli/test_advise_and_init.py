@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,3 +168,84 @@ def test_init_asks_on_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert spec is not None
     assert (spec.name, spec.training.fleets["workers"].nodes) == ("asked", 3)
     assert "Instance type" not in asked
+
+
+@pytest.mark.parametrize("size", ["0", "0.5", "1e99", "9" * 400, "9" * 400 + "T", "nan", "٣B", "1,5B"])
+def test_what_is_no_number_of_parameters_is_refused(size: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", "--model-parameters", size]) == 2
+    assert "is no number of parameters" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("size", ["1e12", "1T", "1000B", "1E+12"])
+def test_one_number_of_parameters_is_written_in_many_ways(
+    size: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["advise", "--model-parameters", size, "--json"])
+    assert json.loads(capsys.readouterr().out)["parameters"] == 10**12
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--region", "us-esat-1"], "GPU-RGN-001"),
+        (["--mode", "inference", "--nodes", "3"], "--nodes is for training"),
+        (["--mode", "finetune", "--lora-rank", "100000"], "GPU-MODEL-002"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["advise", "--model-parameters", "8B", *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["on # x", "a: {b", "1", "x\nregion: eu-west-1", "", "'"])
+def test_a_name_is_never_read_as_yaml(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is refused as a name, and never shortened or taken for other lines of the file."""
+    file = tmp_path / "cluster.yaml"
+    starter = Starter(name=name, region="us-east-1", instance_type="g6.xlarge")
+    file.write_text(starter_text(starter), encoding="utf-8")
+    reading = read_cluster(file)
+    assert reading.spec is None
+    assert {one.id for one in reading.findings} == {"GPU-SPEC-011"}
+
+
+@pytest.mark.parametrize("place", ["missing/cluster.yaml", "."])
+def test_init_says_in_one_line_what_cannot_be_written(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "--type", "g6.xlarge", "--force", "-o", str(tmp_path / place)]) == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_init_asks_again_until_an_answer_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = {"Nodes": ["abc", "2"], "Purpose": ["fly", "serve"], "Capacity": ["", "spot"]}
+
+    def answer(question: str, default: str, **_: object) -> str:
+        given = answers.get(question.partition(" ")[0])
+        return given.pop(0) if given else default
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.prompt", answer)
+    file = tmp_path / "cluster.yaml"
+    assert main(["init", "--type", "g6.xlarge", "-o", str(file)]) == 0
+    assert "'fly' is no answer here" in capsys.readouterr().err
+    assert "spot: {}" in file.read_text()
+
+
+def test_ctrl_c_at_a_question_is_130_and_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> str:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            raise typer.Abort from None
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.prompt", interrupt)
+    file = tmp_path / "cluster.yaml"
+    assert main(["init", "-o", str(file)]) == 130
+    assert not file.exists()
