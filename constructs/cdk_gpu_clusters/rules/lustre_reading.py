@@ -13,6 +13,7 @@ from cdk_gpu_clusters.rules.interface_bandwidth import efa_gbps_of
 from cdk_gpu_clusters.rules.lustre_clients import lustre_efa_interfaces
 
 _MB_PER_GBIT = 1000 / 8
+_DOUBT = ", unverified"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ def node_reading_rate(
         >>> node_reading_rate(p5, over_efa=True).mb_per_s
         87500.0
         >>> node_reading_rate(p5, over_efa=False, object_servers=2).basis
-        '5 Gbps from each of 2 object servers over TCP'
+        '5 Gbps from each of 2 object servers over TCP, unverified'
     """
     if over_efa:
         interfaces = lustre_efa_interfaces(instance_type, node_count)
@@ -59,14 +60,14 @@ def node_reading_rate(
             _efa_gbps(instance_type, interfaces),
             f"{interfaces} EFA interface{_plural(interfaces)} of the node",
         )
-        limits = [(_fact("client_gbps"), "one client over EFA")]
+        limits = [(_fact("client_gbps"), f"one client over EFA{_DOUBT}")]
     else:
         interfaces, own = 0, (instance_type.network.primary_ena_gbps, "the node's primary interface")
-        limits = [(_fact("client_gbps_without"), "one client over TCP")]
+        limits = [(_fact("client_gbps_without"), f"one client over TCP{_DOUBT}")]
         if object_servers is not None:
             each = _fact("client_gbps_per_object_server_without")
             which = "the object server" if object_servers == 1 else f"each of {object_servers} object servers"
-            words = f"{each:g} Gbps from {which} over TCP"
+            words = f"{each:g} Gbps from {which} over TCP{_DOUBT}"
             limits.append((each * object_servers, words))
     gbps, what = own
     if gbps is None:

@@ -24,6 +24,15 @@ from ._node import device_count, plan_node
 from .fleet_model import FleetPlan, ImagePlan, LoadBalancerPlan, MountPlan, ServersPlan
 
 _HTTPS, _HTTP = 443, 80
+#: Facts of a type that a plan shows; a doubt about others is for the catalogue to tell.
+_SHOWN = (
+    "accelerator.memory",
+    "accelerator.nv",
+    "network.cards",
+    "network.efa.ceiling",
+    "network.efa.max",
+    "local_disks",
+)
 
 
 def plan_fleet(view: FleetView, cluster: ClusterSpec) -> FleetPlan:
@@ -141,8 +150,9 @@ def _balancer(view: FleetView, spec: InferenceFleetSpec) -> LoadBalancerPlan:
 
 def _notes(view: FleetView) -> list[str]:
     notes = [*view.type.disagreements]
-    if view.type.unverified_fields:
-        notes.append(f"unverified of {view.type.name}: {', '.join(view.type.unverified_fields)}")
+    doubtful = [field for field in view.type.unverified_fields if field.startswith(_SHOWN)]
+    if doubtful:
+        notes.append(f"unverified of {view.type.name}: {', '.join(doubtful)}")
     if view.mig is not None:
         notes.append("the driver may place MIG slices otherwise; the places shown prove that they fit")
     return notes

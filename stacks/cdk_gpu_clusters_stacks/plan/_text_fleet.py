@@ -31,6 +31,8 @@ def _rows(fleet: FleetPlan, notes: Footnotes) -> Iterator[Row]:
         yield Row("balancer", [_balancer(fleet.load_balancer)])
     yield from boot_rows(fleet.node)
     yield Row("cost", list(_cost(fleet, notes)))
+    if fleet.notes:
+        yield Row("notes", fleet.notes)
 
 
 def _size(fleet: FleetPlan) -> str:
@@ -38,6 +40,8 @@ def _size(fleet: FleetPlan) -> str:
     if fleet.minimum_nodes != fleet.maximum_nodes:
         nodes = f"{number(fleet.minimum_nodes)} to {nodes}"
     text = f"{nodes} x {fleet.node.instance_type}"
+    if fleet.capacity.size_changes_after_deploy:
+        text += ", 0 until the block is delivered"
     accelerator = fleet.node.accelerator
     if accelerator is not None:
         most = "up to " if fleet.minimum_nodes != fleet.maximum_nodes else ""

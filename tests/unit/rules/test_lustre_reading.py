@@ -14,7 +14,7 @@ from cdk_gpu_clusters.rules.lustre_reading import node_reading_rate
     ("name", "options", "mb_per_s", "interfaces", "basis"),
     [
         # 8 interfaces of 100 Gbps are 800; one client gets 700: 700 / 8 = 87.5 GB/s
-        ("p5.48xlarge", {"over_efa": True}, 87_500, 8, "700 Gbps: one client over EFA"),
+        ("p5.48xlarge", {"over_efa": True}, 87_500, 8, "700 Gbps: one client over EFA, unverified"),
         # 512 nodes share 1,024 connections, two each: 2 x 100 Gbps
         (
             "p5.48xlarge",
@@ -25,21 +25,21 @@ from cdk_gpu_clusters.rules.lustre_reading import node_reading_rate
         ),
         ("g6e.12xlarge", {"over_efa": True}, 12_500, 1, "100 Gbps: 1 EFA interface of the node"),
         ("p5.48xlarge", {"over_efa": False}, 12_500, 0, "100 Gbps: the node's primary interface"),
-        ("p5en.48xlarge", {"over_efa": False}, 12_500, 0, "100 Gbps: one client over TCP"),
+        ("p5en.48xlarge", {"over_efa": False}, 12_500, 0, "100 Gbps: one client over TCP, unverified"),
         ("m8g.4xlarge", {"over_efa": False}, 1_875, 0, "15 Gbps: the node's primary interface"),
         (
             "m8g.4xlarge",
             {"over_efa": False, "object_servers": 2},
             1_250,
             0,
-            "5 Gbps from each of 2 object servers over TCP",
+            "5 Gbps from each of 2 object servers over TCP, unverified",
         ),
         (
             "m8g.4xlarge",
             {"over_efa": False, "object_servers": 1},
             625,
             0,
-            "5 Gbps from the object server over TCP",
+            "5 Gbps from the object server over TCP, unverified",
         ),
         (
             "m8g.4xlarge",
