@@ -5,9 +5,9 @@ Sources:
 - weights, gradients and optimizer: Rajbhandari et al., ZeRO, arXiv 1910.02054, section 3 (mixed-precision Adam: 16-bit
   weights, and 32-bit weights, momentum and variance), with gradients accumulated in 32 bits, as FSDP and Megatron do:
   2 + 4 + 12 bytes for each parameter;
-- activations: Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, arXiv 2205.05198,
-  sections 4 and 5, for 16-bit activations and attention that stores no scores (selective recomputation,
-  FlashAttention);
+- activations: counted as in Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, arXiv
+  2205.05198, section 4.1, for 16-bit activations, attention that stores no scores (selective recomputation,
+  FlashAttention) and a gated feed-forward layer: the count for that is our own;
 - key-value cache: a key and a value for each layer, token and key-value head.
 
 All are estimates for planning: frameworks add buffers, fragments and CUDA contexts of their own.
@@ -29,8 +29,11 @@ ADAPTER_RANK = define_rule(
 WEIGHT_BYTES = 2
 GRADIENT_BYTES = 4
 OPTIMIZER_BYTES = 12
-#: Bytes per token, hidden unit and layer that the backward pass needs, without the scores of attention.
-_LAYER_ACTIVATION_BYTES = 34
+_ACTIVATION_BYTES = 2
+#: Tensors of a layer that the backward pass needs, by their width: of the hidden size the inputs of both norms, their
+#: outputs, the queries and what attention gives; keys and values; in the feed-forward layer the gate before and after
+#: its activation, the other half, and their product.
+_HIDDEN_TENSORS, _KEY_VALUE_TENSORS, _INTERMEDIATE_TENSORS = 6, 2, 4
 #: Of these, what is kept where a layer is recomputed: its 16-bit input.
 _LAYER_INPUT_BYTES = 2
 #: Bytes per token, and hidden unit or token of the vocabulary, at the output: norm, projection and 32-bit logits.
@@ -119,6 +122,22 @@ def adapter_parameters(shape: ModelShape, rank: int) -> int:
     return shape.layers * per_layer
 
 
+def layer_activation_bytes(shape: ModelShape) -> int:
+    """What the backward pass needs of one layer for each token, in bytes.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue.models import model_shape
+        >>> layer_activation_bytes(model_shape("Llama 2 7B")) == 12 * 4096 + 4 * 4096 + 8 * 11008
+        True
+    """
+    key_value_size = shape.key_value_heads * shape.head_size
+    return _ACTIVATION_BYTES * (
+        _HIDDEN_TENSORS * shape.hidden_size
+        + _KEY_VALUE_TENSORS * key_value_size
+        + _INTERMEDIATE_TENSORS * shape.intermediate_size
+    )
+
+
 def activation_bytes(
     shape: ModelShape, *, sequence_length: int, micro_batch: int, recompute: bool, tensor_parallel: int = 1
 ) -> int:
@@ -133,7 +152,7 @@ def activation_bytes(
         tensor_parallel: GPUs that share each layer, with sequence parallelism.
     """
     tokens = sequence_length * micro_batch
-    layer = _LAYER_ACTIVATION_BYTES * tokens * shape.hidden_size
+    layer = layer_activation_bytes(shape) * tokens
     layers = (
         shape.layers * _LAYER_INPUT_BYTES * tokens * shape.hidden_size + layer
         if recompute

@@ -13,6 +13,7 @@ from cdk_gpu_clusters.rules.model_memory import (
     activation_bytes,
     adapter_parameters,
     cache_bytes,
+    layer_activation_bytes,
     serving_weight_bytes,
     training_state,
 )
@@ -94,17 +95,20 @@ def test_70b_with_adam_exceeds_one_p4de_node_and_fits_eight() -> None:
     assert plan.bytes_per_gpu <= plan.usable_bytes_per_gpu
 
 
-def test_gpt_3_needs_the_published_memory_for_activations() -> None:
-    """Korthikanti et al.: s b h (34 + …) bytes a layer; without the scores of attention 34 x 2048 x 12288 bytes."""
-    gpt_3 = ModelShape(
-        name="GPT-3", parameters=175 * GB, layers=96, hidden_size=12288, attention_heads=96, key_value_heads=96,
-        head_size=128, intermediate_size=4 * 12288, vocabulary=51200, tied_embeddings=True, source="",
-    )  # fmt: skip
-    all_layers = activation_bytes(gpt_3, sequence_length=2048, micro_batch=1, recompute=False)
-    output = 4 * 2048 * (12288 + 51200)
-    assert all_layers - output == 96 * 34 * 2048 * 12288
-    recomputed = activation_bytes(gpt_3, sequence_length=2048, micro_batch=1, recompute=True)
-    assert recomputed - output == (96 * 2 + 34) * 2048 * 12288
+@pytest.mark.parametrize("shape", model_shapes(), ids=lambda shape: shape.name)
+def test_activations_are_near_the_published_count(shape: ModelShape) -> None:
+    """Korthikanti et al. count 34 bytes per token and hidden unit of a GPT layer without scores and dropout masks of
+    attention; a gated layer, which is wider in all, needs somewhat more, and recomputation keeps its input only."""
+    per_unit = layer_activation_bytes(shape) / shape.hidden_size
+    assert 34 < per_unit < 46
+    kept = activation_bytes(shape, sequence_length=2048, micro_batch=1, recompute=False)
+    recomputed = activation_bytes(shape, sequence_length=2048, micro_batch=1, recompute=True)
+    output = 4 * 2048 * (shape.hidden_size + shape.vocabulary)
+    layer = layer_activation_bytes(shape) * 2048
+    assert kept - output == shape.layers * layer
+    assert recomputed - output == shape.layers * 2 * 2048 * shape.hidden_size + layer
+    halved = activation_bytes(shape, sequence_length=2048, micro_batch=1, recompute=False, tensor_parallel=2)
+    assert halved == kept // 2
 
 
 def test_adapters_are_a_thousandth_of_the_model() -> None:
