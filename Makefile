@@ -29,7 +29,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 export AWS_EC2_METADATA_DISABLED := true
 export PYTHONUTF8 := 1
 
-.PHONY: env help docs demo test test-python39 test-node test-browser lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel bench bench-boot bench-rules lock clean distclean
+.PHONY: env help docs demo test test-python39 test-node test-vm test-browser lint lint-style lint-layers lint-shell lint-pages lint-types format snapshots pages wheel bench bench-boot bench-rules lock clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ OR_NONE = { (($$? == 5)) && $(if $(ARGS),true,false); }
 test-node: env ## what needs root: node software against real programs, on loopback only (ARGS=options of pytest)
 	@$(BIN)/python -m pytest -m alone tests/node $(ARGS) || $(OR_NONE)
 	@$(BIN)/python -m pytest -m 'not alone' --numprocesses 4 --dist worksteal tests/node $(ARGS) || $(OR_NONE)
+
+# It prints what took how long: a first boot, a reboot.
+test-vm: env ## as root: a node with a kernel and disks of its own, booted twice in QEMU (ARGS=options of pytest)
+	@$(BIN)/python -m pytest --durations=0 --durations-min=5 tests/vm $(ARGS)
 
 test-browser: env ## what needs root: the report in a real browser (ARGS=options of pytest)
 	@$(BIN)/python -m pytest tests/browser $(ARGS)

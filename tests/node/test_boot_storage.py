@@ -1,7 +1,7 @@
 """Nodes that mount file systems and local disks when they boot.
 
 A container shows one disk with xfs, and what happens to disks that hold data. Its kernel has no md driver: a RAID0 of
-several disks, made and found again, is left to a virtual machine.
+several disks, made and found again, is shown in a virtual machine, in tests/vm.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def need_root() -> None:
     """Fail where containers cannot be booted."""
-    assert os.geteuid() == 0, "this tier boots containers and installs packages: run `make test-node` as root"
+    assert os.geteuid() == 0, "this tier boots containers and installs packages: run it as root"
 
 
 def program(name: str, *packages: str) -> str:
@@ -40,6 +40,23 @@ def sources(release: str) -> list[str]:
     return [line for line in dict.fromkeys(_index_targets()) if line.split()[2].split("-")[0] == release]
 
 
+def dependencies(package: str) -> list[str]:
+    """The packages that a package cannot do without."""
+    if not _index_targets():
+        with locked("apt"):
+            _apt_get("update")
+    wanted = ["--important", "--no-pre-depends", package]
+    done = subprocess.run(["apt-cache", "depends", *wanted], check=True, capture_output=True, text=True)
+    return [line.split()[1] for line in done.stdout.splitlines()[1:]]
+
+
+def download(directory: Path, *packages: str) -> list[Path]:
+    """Fetch the files of packages, without what they depend on, into an empty directory."""
+    with locked("apt"):
+        _with_fresh_lists("download", *packages, directory=directory)
+    return sorted(directory.glob("*.deb"))
+
+
 @contextmanager
 def locked(name: str) -> Iterator[None]:
     """One process at a time."""
@@ -50,12 +67,15 @@ def locked(name: str) -> Iterator[None]:
 
 
 def _install(packages: tuple[str, ...]) -> None:
-    install = ("install", "-y", "--no-install-recommends", *packages)
+    _with_fresh_lists("install", "-y", "--no-install-recommends", *packages)
+
+
+def _with_fresh_lists(*arguments: str, directory: Path | None = None) -> None:
     try:
-        _apt_get(*install)
+        _apt_get(*arguments, directory=directory)
     except subprocess.CalledProcessError:
         _apt_get("update")
-        _apt_get(*install)
+        _apt_get(*arguments, directory=directory)
 
 
 def _index_targets() -> list[str]:
@@ -64,9 +84,10 @@ def _index_targets() -> list[str]:
     return _apt_get("indextargets", "--format", line, "Created-By: Packages", "Origin: Debian").splitlines()
 
 
-def _apt_get(*arguments: str) -> str:
+def _apt_get(*arguments: str, directory: Path | None = None) -> str:
     return subprocess.run(
         ["apt-get", "-qq", *arguments],
+        cwd=directory,
         env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
         check=True, capture_output=True, text=True, timeout=300,
     ).stdout  # fmt: skip

@@ -1,9 +1,12 @@
-"""What a GPU image has on top of Debian, as fakes: the files of `image/`, and its daemons, enabled."""
+"""What a GPU image has on top of Debian, as fakes: the files of `image/`, and its daemons, enabled; and what a container
+or a virtual machine needs besides.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from nodebox.gpus import Gpus
@@ -20,16 +23,24 @@ _ONLY_DEBIAN = (
     "After=multi-user.target",
     "Before=apt-daily.service",
 )
-_FILES = Path(__file__).parent / "image"
+_FILES = Path(__file__).parent
 
 
-def image_layer(directory: Path) -> Path:
-    """Make the layer, with owners and modes that do not depend on how the repository was checked out."""
-    shutil.copytree(_FILES, directory)
-    for daemon in DAEMONS:
-        wish = directory / f"etc/systemd/system/multi-user.target.wants/{daemon}.service"
+def image_layer(directory: Path, machine: str, *, units: Sequence[str] = ()) -> Path:
+    """Make the layer, with owners and modes that do not depend on how the repository was checked out.
+
+    Args:
+        directory: The layer.
+        machine: What it is for, `container` or `virtual-machine`.
+        units: Units to start besides the daemons.
+    """
+    for files in ("image", f"image-of-{machine}"):
+        shutil.copytree(_FILES / files, directory, dirs_exist_ok=True)
+    for unit in (*DAEMONS, *units):
+        wish = directory / f"etc/systemd/system/multi-user.target.wants/{unit}.service"
         wish.parent.mkdir(exist_ok=True)
-        wish.symlink_to(f"../{daemon}.service")
+        own = directory / f"etc/systemd/system/{unit}.service"
+        wish.symlink_to(f"../{unit}.service" if own.exists() else f"/lib/systemd/system/{unit}.service")
     driver = directory / "usr/local/bin/nvidia-smi"
     driver.write_text(Gpus.program(f"http://{DRIVER}"))
     driver.chmod(0o755)

@@ -14,7 +14,7 @@ from nodebox.servers import Server
 
 ADDRESS = "169.254.169.254"
 ROLE = "nodes"
-#: In a container cloud-init sees no DMI, takes the cloud for an unknown one, and asks without a token.
+#: In a container cloud-init sees no DMI, takes the cloud for an unknown one, and asks without a token (version 1).
 _TOKENLESS = ("Cloud-Init", "python-requests")
 
 
@@ -24,17 +24,23 @@ class Metadata:
 
     Attributes:
         values: Texts by path below `meta-data`; may be changed at any time.
+        identity: The instance's identity document.
         user_data: The user data.
         delay_seconds: How long an answer takes.
         silent_until: Time of `time.monotonic` until which nothing is answered.
+        version_1: Whether cloud-init is answered without a token.
         asked: Paths that were asked for with a token.
+        refused: Paths that were asked for without one, and not answered.
     """
 
     values: dict[str, str]
     user_data: str
+    identity: dict[str, str] = field(default_factory=dict)
     delay_seconds: float = 0
     silent_until: float = 0
+    version_1: bool = True
     asked: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
 
     @classmethod
@@ -59,6 +65,13 @@ class Metadata:
                 "placement/availability-zone": zone,
                 "placement/region": zone[:-1],
             },
+            identity={
+                "accountId": account,
+                "availabilityZone": zone,
+                "instanceId": instance_id,
+                "instanceType": instance_type,
+                "region": zone[:-1],
+            },
             user_data=user_data,
         )
 
@@ -67,11 +80,14 @@ class Metadata:
         return Server(listening, type("InstanceRequest", (_Request,), {"metadata": self}))
 
     def below(self, path: str) -> str | None:
-        """The text at a path of `meta-data`, or the list of what is below it."""
-        if path in self.values:
-            return self.values[path]
+        """The text at a path, or the list of what is below it."""
+        texts = {f"meta-data/{key}": value for key, value in self.values.items()}
+        texts["dynamic/instance-identity/document"] = json.dumps(self.identity)
+        texts["user-data"] = self.user_data
+        if path in texts:
+            return texts[path]
         start = f"{path}/" if path else ""
-        rest = [key.removeprefix(start) for key in self.values if key.startswith(start)]
+        rest = [key.removeprefix(start) for key in texts if key.startswith(start)]
         names = sorted({one.partition("/")[0] + ("/" if "/" in one else "") for one in rest})
         return "\n".join(names) or None
 
@@ -93,7 +109,9 @@ class _Request(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._wait()
         known = self.headers.get("X-aws-ec2-metadata-token") in self.metadata.tokens
-        if not known and not self.headers.get("User-Agent", "").startswith(_TOKENLESS):
+        tokenless = self.metadata.version_1 and self.headers.get("User-Agent", "").startswith(_TOKENLESS)
+        if not known and not tokenless:
+            self.metadata.refused.append(self.path)
             self._answer(401)
             return
         text = self._text()
@@ -103,14 +121,7 @@ class _Request(BaseHTTPRequestHandler):
 
     def _text(self) -> str | None:
         version, _, path = self.path.lstrip("/").partition("/")
-        path = path.rstrip("/")
-        if not version:
-            return "latest"
-        if path == "user-data":
-            return self.metadata.user_data
-        if path.split("/")[0] == "meta-data":
-            return self.metadata.below(path.removeprefix("meta-data").lstrip("/"))
-        return "meta-data\nuser-data" if not path else None
+        return self.metadata.below(path.rstrip("/")) if version else "latest"
 
     def _wait(self) -> None:
         silence = self.metadata.silent_until - time.monotonic()

@@ -1,9 +1,10 @@
-"""The journal of a machine, read from its disk: whether it runs, reboots or is gone."""
+"""The journal of a machine: whether it runs, reboots or is gone."""
 
 from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,21 @@ class Entry:
 
 
 def read_journal(disk: Path) -> list[Entry]:
-    """Everything that the units of a machine said, in its order."""
+    """Everything that the units of a machine said, in its order, from its disk."""
     done = subprocess.run(
         ["journalctl", "--directory", str(disk / JOURNAL), "--output=json", "--all", "--quiet"],
         check=False, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    return entries(done.stdout.splitlines())
+
+
+def entries(lines: Iterable[str]) -> list[Entry]:
+    """The entries of a journal that `journalctl --output=json` wrote.
+
+    Args:
+        lines: Its lines, with those of earlier boots first.
+    """
+    rows = [json.loads(line) for line in lines]
     boots = list(dict.fromkeys(row["_BOOT_ID"] for row in rows))
     return [
         Entry(

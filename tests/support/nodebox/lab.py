@@ -12,10 +12,9 @@ from typing import Any
 from cdk_gpu_clusters import GpuFleet
 from nodebox.cloud import Build, Cloud, Fleet
 from nodebox.debian import need_root
-from nodebox.image import image_layer, other_order
+from nodebox.image import other_order
 from nodebox.machine import remove_leftovers
 from nodebox.node import Node
-from nodebox.rootfs import debian_root
 from sites import Site
 
 
@@ -25,16 +24,16 @@ class Lab:
     Args:
         app_factory: Makes apps: the fixture of that name.
         directory: An empty directory.
+        kind: What its nodes are: containers if left out.
     """
 
-    def __init__(self, app_factory: Any, directory: Path) -> None:
+    def __init__(self, app_factory: Any, directory: Path, *, kind: type[Node] = Node) -> None:
         need_root()
         remove_leftovers()
         self.cloud = Cloud(app_factory)
         self._directory = directory
-        debian = debian_root()
-        self._layers = [image_layer(directory / "image"), debian]
-        self._other_order = other_order(directory / "other", debian)
+        self._kind, self._layers = kind, kind.image(directory / "image")
+        self._other_order = other_order(directory / "other", self._layers[-1])
         self._numbers = itertools.count(1)
 
     def directory(self) -> Path:
@@ -67,7 +66,7 @@ class Lab:
             *([] if debian_order else [self._other_order]),
             *self._layers,
         ]
-        node = Node(fleet, directory, layers=layers, account=self.cloud.endpoint, **options)
+        node = self._kind(fleet, directory, layers=layers, account=self.cloud.endpoint, **options)
         try:
             yield node
         finally:

@@ -16,12 +16,13 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import ClassVar
 
 from nodebox.debian import program
 from nodebox.namespace import NetworkNamespace
 
 #: How systemd-nspawn says, with --keep-unit, that the system inside wants to reboot.
-_REBOOT = 133
+REBOOT = 133
 # Where processes have a cgroup: unified hosts, and those with systemd's own hierarchies beside the controllers'.
 _CGROUPS = [Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/systemd"), Path("/sys/fs/cgroup/unified")]
 _numbers = itertools.count(1)
@@ -56,7 +57,10 @@ class Machine:
     Attributes:
         disk: What the machine has written; to be changed only while it is off.
         boots: How often it was started.
+        tools: Programs that it needs on the host, and their packages.
     """
+
+    tools: ClassVar[dict[str, str]] = {"systemd-nspawn": "systemd-container"}
 
     def __init__(
         self,
@@ -79,11 +83,7 @@ class Machine:
             (directory / one).mkdir()
         self._process: subprocess.Popen[bytes] | None = None
         self._keeper: threading.Thread | None = None
-        for tool, package in {
-            "systemd-nspawn": "systemd-container",
-            "nsenter": "util-linux",
-            "ip": "iproute2",
-        }.items():
+        for tool, package in {"nsenter": "util-linux", "ip": "iproute2", **self.tools}.items():
             program(tool, package)
 
     def power_on(self, *, uptime_seconds: int = 5) -> None:
@@ -147,6 +147,12 @@ class Machine:
         assert not check or done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done
 
+    def boot_id(self) -> str:
+        """What its kernel calls this boot; empty while it reboots."""
+        with suppress(OSError):
+            return Path(f"/proc/{self.leader()}/root/proc/sys/kernel/random/boot_id").read_text().strip()
+        return ""
+
     def leader(self) -> int:
         """Its PID 1, as the host knows it, once its own system runs in it."""
         while True:
@@ -166,8 +172,8 @@ class Machine:
         return process
 
     def _keep(self, uptime_seconds: int, started: threading.Event) -> None:
-        status = _REBOOT
-        while status == _REBOOT and self.boots < _MOST_BOOTS:
+        status = REBOOT
+        while status == REBOOT and self.boots < _MOST_BOOTS:
             self.boots += 1
             self.powered_on()
             with self._console.open("ab") as console:
@@ -193,11 +199,19 @@ class Machine:
             variables=shlex.join(f"systemd.setenv={name}={value}" for name, value in self._variables.items()),
         )
         offset = uptime_seconds - int(float(Path("/proc/uptime").read_text().split()[0]))
-        # All of it dies with this process: a PID namespace takes its processes along, nested ones too.
-        return [
-            "setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--time", "--boottime", str(offset),
-            "--kill-child", "sh", "-ec", script,
-        ]  # fmt: skip
+        return dies_with_us(script, "--time", "--boottime", str(offset))
+
+
+def dies_with_us(script: str, *namespaces: str) -> list[str]:
+    """Runs a shell script all of which dies with this process: a PID namespace takes its processes along, nested ones
+    too.
+
+    Args:
+        script: The script.
+        namespaces: What `unshare` gives it besides namespaces of processes and mounts.
+    """
+    private = ["unshare", "--mount", "--pid", "--kill-child", *namespaces]
+    return ["setpriv", "--pdeathsig", "KILL", *private, "sh", "-ec", script]
 
 
 def remove_leftovers() -> None:

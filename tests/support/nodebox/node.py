@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from nodebox.cloud import ACCOUNT, Fleet
 from nodebox.gpus import Gpus
-from nodebox.image import AWS, DAEMONS, DRIVER, S3
+from nodebox.image import AWS, DAEMONS, DRIVER, S3, image_layer
 from nodebox.imds import ADDRESS, Metadata
 from nodebox.journal import JOURNAL, Entry, read_journal
 from nodebox.machine import Machine
 from nodebox.namespace import NetworkNamespace
+from nodebox.rootfs import debian_root
 from nodebox.servers import relay
 from sites import ZONE
 
 Found = TypeVar("Found")
 
 STATE = "/var/lib/gpu-cluster"
-#: Much longer than a boot takes, for a machine that does much else.
-_PATIENCE = 150.0
 
 
 class Node(Machine):
@@ -44,7 +43,12 @@ class Node(Machine):
     Attributes:
         metadata: What its metadata service answers.
         gpus: Its GPUs.
+        patience_seconds: Much longer than a boot takes, for a machine that does much else.
+        pause_seconds: From one look to the next.
     """
+
+    patience_seconds: ClassVar[float] = 150
+    pause_seconds: ClassVar[float] = 0.3
 
     def __init__(
         self,
@@ -79,6 +83,11 @@ class Node(Machine):
         self.write("/var/lib/fakes/units", "")
         self._serve(account, s3)
 
+    @classmethod
+    def image(cls, directory: Path) -> list[Path]:
+        """Directories below the disk of such a node, the topmost first, made in a directory that is not there."""
+        return [image_layer(directory, "container"), debian_root()]
+
     def close(self) -> None:
         """Take its power and its network away."""
         self.power_off()
@@ -87,15 +96,15 @@ class Node(Machine):
     def powered_on(self) -> None:
         self.gpus.power_on()
 
-    def ready(self, seconds: float = _PATIENCE) -> dict[str, Any]:
+    def ready(self) -> dict[str, Any]:
         """The result of this boot, which has to be a good one."""
-        result = self.eventually(self._result, seconds)
+        result = self.eventually(self._result)
         assert result["state"] == "ready", f"{result['reason']}\n{self.last_words()}"
         return result
 
-    def failure(self, seconds: float = _PATIENCE) -> str:
+    def failure(self) -> str:
         """Why this boot failed, which it has to."""
-        result = self.eventually(self._result, seconds)
+        result = self.eventually(self._result)
         assert result["state"] == "failed", self.last_words()
         return str(result["reason"])
 
@@ -109,12 +118,14 @@ class Node(Machine):
         failures = [one for one in self.fleet.logged(self.instance_id) if one["state"] == "failed"]
         return str(failures[-1]["reason"]) if failures else ""
 
-    def eventually(self, look: Callable[[], Found | None], seconds: float = _PATIENCE) -> Found:
+    def eventually(self, look: Callable[[], Found | None]) -> Found:
         """What `look` gives, as soon as that is not nothing."""
-        end = time.monotonic() + seconds
+        end = time.monotonic() + self.patience_seconds
         while not (found := look()):
-            assert time.monotonic() < end, f"nothing after {seconds} s; said last:\n{self.last_words()}"
-            time.sleep(0.3)
+            assert time.monotonic() < end, (
+                f"nothing after {self.patience_seconds} s; said last:\n{self.last_words()}"
+            )
+            time.sleep(self.pause_seconds)
         return found
 
     def reboot(self) -> None:
@@ -132,11 +143,15 @@ class Node(Machine):
         text = self.read(f"{STATE}/{unit}.json")
         return dict(json.loads(text)) if text else {}
 
+    def said(self) -> list[Entry]:
+        """Everything in its journal."""
+        return read_journal(self.disk)
+
     def journal(self, unit: str = "", *, boot: int = 0) -> list[Entry]:
         """What was said, by one unit and in one boot if these are given."""
         return [
             entry
-            for entry in read_journal(self.disk)
+            for entry in self.said()
             if entry.unit in (unit and f"{unit}.service", unit or entry.unit) and boot in (0, entry.boot)
         ]
 
@@ -156,11 +171,8 @@ class Node(Machine):
 
     def _result(self) -> dict[str, Any] | None:
         found = self.unit_result("boot")
-        with suppress(OSError):  # it reboots
-            boot_id = Path(f"/proc/{self.leader()}/root/proc/sys/kernel/random/boot_id").read_text().strip()
-            if found.get("state") in ("ready", "failed") and found["boot_id"] == boot_id:
-                return found
-        return None
+        boot_id = self.boot_id()
+        return found if found.get("state") in ("ready", "failed") and found["boot_id"] == boot_id else None
 
     def _serve(self, account: tuple[str, int], s3: bool) -> None:
         listen = self.network.listen
