@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from cdk_gpu_clusters_stacks.aws_errors import Trouble, aws_error
+
 from .model import Problem
 
 if TYPE_CHECKING:
@@ -12,12 +14,6 @@ if TYPE_CHECKING:
 
 #: Makes the EC2 client of a Region.
 Ec2Clients = Callable[[str], Any]
-
-_DENIED = ("UnauthorizedOperation", "AccessDenied", "AccessDeniedException")
-_EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired")
-_UNKNOWN_CREDENTIALS = ("InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch")
-_NOT_ENABLED = ("AuthFailure", "OptInRequired")
-_NOT_OFFERED = ("InvalidAction", "UnsupportedOperation", "Unsupported", "InvalidInstanceType")
 
 _SERVER_FAULT = 500
 
@@ -65,29 +61,21 @@ def problem_of(error: Exception, *, region: str, action: str) -> Problem:
     Raises:
         NoCredentials: If there are none that are good: no other call would fare better.
     """
-    from botocore.exceptions import (
-        ClientError,
-        EndpointConnectionError,
-        NoCredentialsError,
-        PartialCredentialsError,
-        TokenRetrievalError,
-    )
-
-    if isinstance(error, (NoCredentialsError, PartialCredentialsError, TokenRetrievalError)):
-        raise NoCredentials(f"no AWS credentials: {error}") from error
-    if isinstance(error, EndpointConnectionError):
-        return Problem(
-            region=region, action=action, reason="no endpoint answers: no such Region, or no network"
-        )
-    if not isinstance(error, ClientError):
-        return Problem(region=region, action=action, reason=str(error))
-    code, message = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-    if code in _EXPIRED or code in _UNKNOWN_CREDENTIALS:
-        raise NoCredentials(f"the AWS credentials are not good: {code}: {message}") from error
-    if code in _DENIED:
-        return Problem(region=region, action=action, reason=f"permission {action} is missing")
-    if code in _NOT_ENABLED:
-        return Problem(region=region, action=action, reason="the Region is not enabled for this account")
-    if code in _NOT_OFFERED:
-        return Problem(region=region, action=action, reason=f"not offered in this Region ({code})")
-    return Problem(region=region, action=action, reason=f"{code}: {message}")
+    found = aws_error(error)
+    if found.trouble is Trouble.NO_CREDENTIALS:
+        raise NoCredentials(f"no AWS credentials: {found.message}") from error
+    # EC2 says AuthFailure of a Region that is not enabled.
+    not_enabled = found.trouble is Trouble.REGION_OFF or found.code == "AuthFailure"
+    if found.trouble in (Trouble.EXPIRED, Trouble.UNKNOWN_CREDENTIALS) and not not_enabled:
+        raise NoCredentials(f"the AWS credentials are not good: {found.code}: {found.message}") from error
+    if found.trouble is Trouble.DENIED:
+        reason = f"permission {action} is missing"
+    elif found.trouble is Trouble.NO_ENDPOINT:
+        reason = "no endpoint answers: no such Region, or no network"
+    elif not_enabled:
+        reason = "the Region is not enabled for this account"
+    elif found.trouble is Trouble.NOT_OFFERED:
+        reason = f"not offered in this Region ({found.code})"
+    else:
+        reason = f"{found.code}: {found.message}" if found.code else found.message
+    return Problem(region=region, action=action, reason=reason)
