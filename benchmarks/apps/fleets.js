@@ -205,7 +205,7 @@ const NODE_ALARMS = {
     "UnhealthyNodes",
     "Maximum",
     1,
-    "The watchdog of a node asks for a GPU reset, a reboot or another node; the fleet's log group says why.",
+    "The watchdog of a node asks for a GPU reset, a reboot or another node, or is silent; the fleet's log group says why.",
   ],
   BootFailure: [
     "BootFailures",

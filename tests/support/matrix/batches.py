@@ -32,7 +32,7 @@ from matrix.combinations import SUBNET, ZONE, Combination
 from matrix.invariant import violations
 from matrix.nodes import Nodes
 from matrix.outcome import outcome_of
-from matrix.template_rules import ask_rules
+from matrix.template_rules import ask_rules, said_aloud
 
 _CDK_JSON = Path(__file__).parents[3] / "cdk.json"
 
@@ -153,7 +153,7 @@ def _result(
     cloud: Cloud, place: Place, combination: Combination, as_fleets: bool, verdicts: Sequence[Verdict]
 ) -> Result:
     nodes = Nodes(cloud, place, combination.asked)
-    told = {finding.id for finding in outcome_of(combination).findings}
+    told = {finding.id for finding in outcome_of(combination).findings} | said_aloud(combination.asked)
     return Result(
         combination,
         violations=tuple(f"{each.id}: {each.what}" for each in violations(nodes)),
