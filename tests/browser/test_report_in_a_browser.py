@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     options.binary_location = program("chromium")
     for flag in [*FLAGS.split(), f"--user-data-dir={tmp_path_factory.mktemp('profile')}"]:
         options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = Chrome(options, Service(program("chromedriver", "chromium-driver")))
     yield driver
     driver.quit()
@@ -98,6 +99,16 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return file
 
 
+def asked(browser: Chrome) -> set[str]:
+    """The addresses that the browser asked for since the last look."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]  # type: ignore[no-untyped-call]
+    return {
+        event["params"]["request"]["url"]
+        for event in events
+        if event["method"] == "Network.requestWillBeSent"
+    }
+
+
 def messages(browser: Chrome) -> list[Any]:
     """What the page wrote to the console since the last look."""
     return list(browser.get_log("browser"))  # type: ignore[no-untyped-call]
@@ -118,8 +129,9 @@ def drawings(browser: Chrome) -> Any:
 
 
 def test_nothing_is_asked_of_a_network_and_nothing_goes_wrong(browser: Chrome, page: Path) -> None:
+    asked(browser)
     show(browser, page)
-    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert asked(browser) == {page.as_uri()}
     assert messages(browser) == []
 
 
@@ -158,9 +170,10 @@ def test_the_checks_above_see_faults(browser: Chrome, tmp_path: Path) -> None:
         "<img src='none.png'></body></html>",
         "utf-8",
     )
+    asked(browser)
     show(browser, bad)
     assert browser.execute_script("return document.documentElement.scrollWidth") > 1600
     assert "much too long" in browser.execute_script(LEAVING)
     assert browser.execute_script(CONTRAST)[0] < 4.5
-    assert browser.execute_script("return performance.getEntriesByType('resource').length") == 1
+    assert asked(browser) == {bad.as_uri(), bad.with_name("none.png").as_uri()}
     assert messages(browser) != []

@@ -32,7 +32,7 @@ SETTINGS = {
 }
 LOOKS = {
     *("gpus", "ecc", "row-remapping", "clocks", "sram", "recovery", "nvlink", "fabric", "efa", "lustre"),
-    *("disk", "nvidia-smi", "efa-counters", "lustre-client"),
+    *("boot", "disk", "nvidia-smi", "efa-counters", "lustre-client"),
 }
 OFF_THE_BUS = "NVRM: Xid (PCI:0000:10:1c): 79, pid=1896, GPU has fallen off the bus."
 FABRIC_MANAGER = "LoadState=loaded\nUnitFileState=enabled\nActiveState=active\nConditionResult=yes"
