@@ -12,6 +12,7 @@ from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.mig import MigEvidence, MigGpu, mig_gpu_of, mig_gpus
 from cdk_gpu_clusters.rules.mig import MigPlan
 from cdk_gpu_clusters.rules.mig_pack import MigPacking, pack_mig
+from cdk_gpu_clusters_stacks.counting import count
 
 from . import output
 from .group import new_app
@@ -126,10 +127,10 @@ def _gres(plan: MigPlan, model: str) -> str:
 
 def _packing_text(packing: MigPacking) -> Iterator[str]:
     gpus, nodes = len(packing.layouts), len(packing.nodes)
-    yield f"{_count(gpus, 'GPU')} on {_count(nodes, packing.instance_type + ' node')}; no packing needs fewer GPUs"
+    yield f"{count(gpus, 'GPU')} on {count(nodes, packing.instance_type + ' node')}; no packing needs fewer GPUs"
     for choice in packing.choices:
         profile = choice.profile
-        size = f"{profile.memory_gb} GB, {_count(profile.compute_slices, 'compute slice')}"
+        size = f"{profile.memory_gb} GB, {count(profile.compute_slices, 'compute slice')}"
         more = ", more than needed, since there is room" if choice.has_more_compute else ""
         yield f"  {choice.wish.text}: {profile.name} ({size}{more})"
     for number, plan in enumerate(packing.nodes, start=1):
@@ -160,10 +161,6 @@ def _gpu_lines(plan: MigPlan) -> Iterator[str]:
         )
         yield f"  {which}: {places or 'whole'}"
         begin = index + 1
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _packing_json(packing: MigPacking) -> dict[str, Any]:

@@ -106,16 +106,6 @@ def known(value: float | None, unit: str, reason: str) -> str:
     return f"unknown ({reason})" if value is None else f"{number(value)} {unit}".rstrip()
 
 
-def count(value: int, one: str, many: str = "") -> str:
-    """A number of things.
-
-    Example:
-        >>> count(1, "node"), count(2, "node"), count(2, "address", "addresses")
-        ('1 node', '2 nodes', '2 addresses')
-    """
-    return f"{value:,} {one if value == 1 else many or one + 's'}"
-
-
 def ranges(indexes: Sequence[int]) -> str:
     """Indexes as ranges.
 

@@ -11,13 +11,13 @@ from cdk_gpu_clusters.rules.endpoints import GATEWAY_ENDPOINTS, endpoints_for
 from cdk_gpu_clusters.rules.inference import LOAD_BALANCER_ADDRESSES
 from cdk_gpu_clusters.rules.ip_budget import usable_addresses
 from cdk_gpu_clusters.rules.zones import read_zone
+from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.spec.data import LustreSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import FLEET_FEATURES, ExistingNetwork, NewNetwork
 from cdk_gpu_clusters_stacks.spec.views import FleetView
 
-from ._layout import count
 from .network_model import AddressUse, NetworkPlan, SubnetUse
 
 #: Key of the subnet of the fleets, and of the file systems.

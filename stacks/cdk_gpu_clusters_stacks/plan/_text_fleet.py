@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._layout import Footnotes, Row, Section, count, number, usd
+from cdk_gpu_clusters_stacks.counting import count
+
+from ._layout import Footnotes, Row, Section, number, usd
 from ._text_node import boot_rows, node_rows
 from .fleet_model import CapacityPlan, FleetPlan, ImagePlan, LoadBalancerPlan, ServersPlan
 

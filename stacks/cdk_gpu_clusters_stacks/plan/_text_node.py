@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from ._layout import Row, count, known, number, ranges
+from cdk_gpu_clusters_stacks.counting import count
+
+from ._layout import Row, known, number, ranges
 from .node_model import AcceleratorPlan, CardPlan, MigGpuSlices, NodeMig, NodeNetwork, NodePlan
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._layout import Footnotes, Row, Section, count, known, number, usd
+from cdk_gpu_clusters_stacks.counting import count
+
+from ._layout import Footnotes, Row, Section, known, number, usd
 from .store_model import CheckpointsPlan, LustrePlan, ReaderPlan, StorePlan
 
 _KINDS = {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ._layout import Footnotes, Row, Section, count, lay_out, number, usd
+from cdk_gpu_clusters_stacks.counting import count
+
+from ._layout import Footnotes, Row, Section, lay_out, number, usd
 from ._text_fleet import fleet_section
 from ._text_store import store_section
 from .cost_model import PriceUsed

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters_stacks.counting import count
 
-from ._layout import Row, Section, count, lay_out
+from ._layout import Row, Section, lay_out
 from .change_model import Change, Comparison, Effect
 from .text import WIDTH
 

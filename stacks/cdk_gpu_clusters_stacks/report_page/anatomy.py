@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import AcceleratorPlan, CardPlan, FleetPlan, MigGpuSlices, NodePlan
 
 from .boxes import Box, Direction, Text, filled_up
-from .numbers import count, gbps, number
+from .numbers import gbps, number
 
 _GPU_WIDTH = 96
 _CARD_WIDTH = 30

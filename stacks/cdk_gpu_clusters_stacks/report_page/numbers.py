@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import UsdRange
 
 UNKNOWN = "unknown"
@@ -31,11 +32,6 @@ def gbps(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return f"{number(value / 1000)} Tbps" if value >= 1000 else f"{number(value)} Gbps"
-
-
-def count(value: int, noun: str) -> str:
-    """A number and its noun, such as `1 node` and `2 nodes`."""
-    return f"{value:,} {noun}{'' if value == 1 else 's'}"
 
 
 def nodes_text(least: int, most: int) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
+from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetPlan, StorePlan, SubnetUse, UsdRange
 
 from .anatomy import anatomy
 from .boxes import Box, place
-from .numbers import UNKNOWN, count, gbps, nodes_text, number, usd, zones_text
+from .numbers import UNKNOWN, gbps, nodes_text, number, usd, zones_text
 from .svg import svg
 from .topology import topology
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import ceil
 
+from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetPlan, StorePlan, SubnetUse
 
 from .boxes import Box, Direction, Text, filled_up
-from .numbers import count, gbps, nodes_text, number, zones_text
+from .numbers import gbps, nodes_text, number, zones_text
 
 #: Nodes that are drawn one by one; more are drawn as racks.
 MOST_SINGLE_NODES = 32
