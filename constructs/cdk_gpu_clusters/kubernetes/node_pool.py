@@ -1,0 +1,126 @@
+"""What manifests know of a group of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue import instance_type as look_up
+from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator, plan_interfaces
+from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, Taint, node_labels, node_taints
+from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, plan_mig
+from cdk_gpu_clusters.rules.mig_strategy import MigStrategy, choose_strategy, node_resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LustreVolume:
+    """A file system of FSx for Lustre, as pods mount it.
+
+    Attributes:
+        name: Name of the store; volume and claim are named after it.
+        file_system_id: `fs-…`.
+        dns_name: Name to mount.
+        mount_name: The file system's own word behind the name.
+        storage_capacity_gib: Its size in GiB, None if unknown.
+    """
+
+    name: str
+    file_system_id: str
+    dns_name: str
+    mount_name: str
+    storage_capacity_gib: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePool:
+    """A group of equal nodes in a cluster of Kubernetes; make one with `node_pool`.
+
+    Attributes:
+        name: Name of the group, as its label `gpu-cluster/fleet` says.
+        instance_type: Type of the nodes.
+        node_count: Most nodes of the group.
+        efa_count: EFA interfaces of a node.
+        mig: How its GPUs are split, None if they stay whole.
+        mig_strategy: How the device plugin shows them.
+        labels: Labels of the nodes.
+        taints: Taints of the nodes.
+        mounts: File systems for pods, by mount point.
+    """
+
+    name: str
+    instance_type: InstanceType
+    node_count: int
+    efa_count: int
+    mig: MigPlan | None
+    mig_strategy: MigStrategy
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    mounts: Mapping[str, LustreVolume] = field(default_factory=dict)
+
+    @property
+    def resources(self) -> Mapping[str, int]:
+        """What Kubernetes sees of the accelerators of a node: name and number."""
+        return node_resources(self.instance_type, self.mig, self.mig_strategy)
+
+    @property
+    def node_selector(self) -> dict[str, str]:
+        """What a pod selects these nodes by."""
+        return {FLEET_LABEL: self.labels[FLEET_LABEL]}
+
+
+def node_pool(
+    name: str,
+    *,
+    instance_type: InstanceType | str,
+    node_count: int,
+    efa: bool | None = None,
+    interface_policy: InterfacePolicy | None = None,
+    mig: MigPlan | MigLayout | Sequence[MigLayout] | None = None,
+    mig_strategy: MigStrategy | None = None,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Taint] | None = None,
+    mounts: Mapping[str, LustreVolume] | None = None,
+) -> NodePool:
+    """Describe a group of nodes that Amazon EKS manages.
+
+    Args:
+        name: Name of the group.
+        instance_type: Type of the nodes.
+        node_count: Most nodes of the group.
+        efa: Whether the nodes have EFA; accelerated types that have it use it if left out.
+        interface_policy: Layout of the interfaces; full EFA bandwidth for one IP address if left out.
+        mig: How each GPU is split; whole GPUs if left out.
+        mig_strategy: How the device plugin shows split GPUs; each slice under its own name if left out.
+        labels: Further labels, over and above those of the catalogue.
+        taints: Taints; those of the accelerators if left out.
+        mounts: File systems for pods, by mount point.
+
+    Raises:
+        ConfigError: Faults of type, interfaces and MIG.
+
+    Example:
+        >>> pool = node_pool("trainers", instance_type="p5.48xlarge", node_count=16)
+        >>> pool.efa_count, dict(pool.resources)
+        (32, {'nvidia.com/gpu': 8})
+    """
+    record = look_up(instance_type) if isinstance(instance_type, str) else instance_type
+    interfaces = plan_interfaces(
+        record, policy=interface_policy, orchestrator=Orchestrator.EKS_MANAGED, efa=uses_efa(record, efa)
+    )
+    split = mig if mig is None or isinstance(mig, MigPlan) else plan_mig(record, mig)
+    strategy = choose_strategy(split, mig_strategy)
+    own = node_labels(record, fleet=name, efa_count=interfaces.efa_count, mig_strategy=strategy)
+    return NodePool(
+        name=name,
+        instance_type=record,
+        node_count=node_count,
+        efa_count=interfaces.efa_count,
+        mig=split,
+        mig_strategy=strategy,
+        labels=MappingProxyType({**own, **(labels or {})}),
+        taints=node_taints(record) if taints is None else tuple(taints),
+        mounts=MappingProxyType(dict(mounts or {})),
+    )

@@ -1,0 +1,1 @@
+"""Constructs that let an engine run jobs on GPU nodes."""
