@@ -22,6 +22,7 @@ NAVIGATION: Sections = {
         "docs/capacity.md",
         "docs/storage.md",
         "docs/inference.md",
+        "docs/eks.md",
         "docs/mig.md",
         "docs/node.md",
         "docs/node-software.md",

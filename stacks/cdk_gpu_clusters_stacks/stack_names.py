@@ -36,3 +36,13 @@ def training_stack(cluster: str, fleet: str) -> str:
 def inference_stack(cluster: str, fleet: str) -> str:
     """Name of the stack with an inference fleet."""
     return f"{cluster}-inference-{fleet}"
+
+
+def eks_stack(cluster: str) -> str:
+    """Name of the stack with the cluster of Amazon EKS."""
+    return f"{cluster}-eks"
+
+
+def software_stack(cluster: str) -> str:
+    """Name of the stack that installs software in the cluster of Amazon EKS."""
+    return f"{cluster}-software"

@@ -60,7 +60,8 @@ def check_fleet_values(part: FleetPart, parts: SpecParts) -> list[Fault]:
     if isinstance(spec, FleetSpec):
         return faults + check_training_values(key, spec, part.broken, parts)
     faults += check_server((*key, "server"), spec.server, part.broken, parts)
-    faults += check_balancer(key, spec, part.broken, parts.region)
+    if not parts.on_eks:  # a Service takes its place there
+        faults += check_balancer(key, spec, part.broken, parts.region)
     return faults + check_inference_values(key, spec, part.broken)
 
 

@@ -13,6 +13,7 @@ from ._document import Key
 from ._shape import meant_key
 from ._sound_fleet import sound_fleet
 from .data import StoreSpec
+from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
@@ -48,6 +49,8 @@ class SpecParts:
 
     Attributes:
         names_fleets: Whether the file has fleets, or keys that are meant to hold some.
+        on_eks: Whether the fleets are node groups of EKS.
+        eks: The cluster of EKS, as far as the file says anything about it.
     """
 
     region: str | None = None
@@ -56,6 +59,8 @@ class SpecParts:
     fleets: tuple[FleetPart, ...] = ()
     stores: Mapping[str, StoreSpec | None] | None = None
     names_fleets: bool = True
+    on_eks: bool = False
+    eks: EksSpec | None = None
 
 
 def parts_of(spec: ClusterSpec) -> SpecParts:
@@ -65,7 +70,16 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
         for kind in FLEET_KINDS
         for name, fleet in getattr(spec, kind).fleets.items()
     ]
-    return SpecParts(spec.region, spec.network, spec.tags, tuple(fleets), spec.data, bool(fleets))
+    return SpecParts(
+        spec.region,
+        spec.network,
+        spec.tags,
+        tuple(fleets),
+        spec.data,
+        bool(fleets),
+        on_eks=spec.orchestrator == "eks",
+        eks=None if spec.eks == EksSpec() else spec.eks,
+    )
 
 
 def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
@@ -78,6 +92,8 @@ def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         tuple(_sound_fleets(data, context)),
         _sound_stores(data.get("data", {})),
         any(_may_hold_fleets(key, value) for key, value in data.items()),
+        on_eks=data.get("orchestrator") == "eks",
+        eks=_eks_if_sound(data.get("eks")),
     )
 
 
@@ -124,6 +140,13 @@ def _network_if_sound(raw: object) -> NewNetwork | ExistingNetwork | None:
 
 
 _NETWORK: TypeAdapter[Any] = TypeAdapter(NetworkSpec)
+
+
+def _eks_if_sound(raw: object) -> EksSpec | None:
+    try:
+        return EksSpec.model_validate(raw)
+    except ValidationError:
+        return None
 
 
 def _tags_if_sound(raw: object) -> dict[str, str]:

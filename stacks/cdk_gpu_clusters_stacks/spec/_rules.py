@@ -98,3 +98,28 @@ SERVICE_SUBNETS = define_rule(
     source=_FORMAT,
 )
 SILENT_ALARMS = define_rule("GPU-SPEC-032", "alarms that are switched off tell nobody", source=_FORMAT)
+EKS_SECTION = define_rule(
+    "GPU-SPEC-033", "what the file says about a cluster of EKS is for orchestrator eks", source=_FORMAT
+)
+EKS_EXISTING = define_rule(
+    "GPU-SPEC-034",
+    "a cluster of EKS is made here, or exists already: then others say how it is",
+    source=_FORMAT,
+)
+EKS_SUBNETS = define_rule(
+    "GPU-SPEC-035",
+    "a cluster of EKS that is made in an existing network gets service_subnets in two zones",
+    source='Amazon EKS user guide, "View Amazon EKS networking requirements for VPC and subnets": two subnets in two '
+    "Availability Zones",
+)
+EKS_IMAGE = define_rule(
+    "GPU-SPEC-036",
+    "nodes of EKS boot the image of EKS for their accelerator",
+    source='Amazon EKS user guide, "Customize managed nodes with launch templates": an image of your own takes over '
+    "the bootstrap, too",
+)
+EKS_UNUSED = define_rule(
+    "GPU-SPEC-037",
+    "a key of a fleet that only plain EC2 acts on is said to do nothing on EKS",
+    source="on EKS a Service takes the place of the load balancer, and kubelet that of the lifecycle hooks",
+)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, Tag
 
-from . import _base, alarms, capacity, data, image, inference, network
+from . import _base, alarms, capacity, data, eks, image, inference, network
 from ._base import NAME_PATTERN
 from .model import ClusterSpec
 
@@ -108,6 +108,18 @@ PATTERNS = {
     _pattern_of(inference.CertificateArn): (
         "the ARN of a certificate",
         "arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab",
+        "",
+    ),
+    _pattern_of(eks.KubernetesVersion): ("a version of Kubernetes, in quotes", '"1.34"', ""),
+    _pattern_of(eks.PrincipalArn): (
+        "the ARN of an IAM role or user",
+        "arn:aws:iam::111122223333:role/platform",
+        "",
+    ),
+    _pattern_of(eks.RoleArn): ("the ARN of an IAM role", "arn:aws:iam::111122223333:role/platform", ""),
+    _pattern_of(eks.Mirror): (
+        "a registry, and a path in it",
+        "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror",
         "",
     ),
     r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),

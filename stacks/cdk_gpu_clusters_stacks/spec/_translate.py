@@ -16,7 +16,7 @@ from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRON
 from ._shape import FORM_TAGS, FORMS, PATTERNS, Form, fields_at, forms_key, meant_key
 from ._wording import show, value_finding
 
-_PLANNED = ("eks", "pcs", "hyperpod", "parallelcluster", "batch")
+_PLANNED = ("pcs", "hyperpod", "parallelcluster", "batch")
 
 
 def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
@@ -120,8 +120,8 @@ def _orchestrator(value: object) -> Finding:
         if later
         else "orchestrator: not one that this version builds",
         got=show(value),
-        allowed="ec2",
-        fix=f"write orchestrator: ec2, or leave it out (planned: {', '.join(_PLANNED)})",
+        allowed="ec2, eks",
+        fix=f"write orchestrator: ec2 or eks, or leave it out (planned: {', '.join(_PLANNED)})",
     )
 
 

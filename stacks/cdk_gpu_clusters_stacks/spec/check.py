@@ -9,6 +9,7 @@ from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
 from ._check_data import check_stores
+from ._check_eks import check_eks
 from ._check_fleet import check_fleet_nodes, check_fleet_values
 from ._check_network import check_network
 from ._check_service_network import check_service_network
@@ -52,7 +53,7 @@ def faults_of(parts: SpecParts) -> list[Fault]:
         else:
             views.append(view)
             faults += check_fleet_nodes(view, parts)
-    faults += check_stores(parts) + check_network(parts, views)
+    faults += check_stores(parts) + check_network(parts, views) + check_eks(parts)
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, views, wrong_region=wrong_region)
         faults += check_service_network(parts.network, views)

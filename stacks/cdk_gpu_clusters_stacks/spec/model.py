@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
 from ._base import Name, SpecModel, Tags, Text
 from .data import StoreSpec
+from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
 from .network import NetworkSpec
@@ -53,9 +54,13 @@ class ClusterSpec(SpecModel):
         default=None,
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
-    orchestrator: Literal["ec2"] = Field(
+    orchestrator: Literal["ec2", "eks"] = Field(
         default="ec2",
-        description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM.",
+        description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM. "
+        "`eks`: managed node groups of Amazon EKS, jobs by Kubernetes.",
+    )
+    eks: EksSpec = Field(
+        default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks`."
     )
     tags: Tags = Field(default={}, description="Tags of every resource of the cluster, 50 at most.")
     network: NetworkSpec = Field(

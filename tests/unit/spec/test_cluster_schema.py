@@ -91,7 +91,8 @@ CHANGES: dict[str, Any] = {
     "name": "Demo",
     "region": 1,
     "account": "12",
-    "orchestrator": "eks",
+    "orchestrator": "slurm",
+    "eks": {"kubernetes_version": 1.34},
     "tags": {"a": 1},
     "network": {},
     "training": {"fleets": {}},
@@ -158,6 +159,19 @@ BALANCER_CHANGES: dict[str, Any] = {
     "drain_timeout_seconds": "300",
     "access_log_bucket": "A",
 }
+EXISTING = {
+    "cluster_name": "research",
+    "cluster_security_group_id": "sg-0123456789abcdef0",
+    "kubernetes_version": "1.34",
+}
+EKS_CHANGES: dict[str, Any] = {
+    "existing": {**EXISTING, "cluster_security_group_id": "default"},
+    "kubernetes_version": "v1.34",
+    "public_access_cidrs": "203.0.113.0/24",
+    "admin_principal_arns": ["me"],
+    "system_nodes": {"nodes": 1},
+    "software": {"mirror": "https://mirror.example"},
+}
 
 
 @pytest.mark.parametrize("key", CHANGES)
@@ -186,6 +200,11 @@ def test_schema_and_model_refuse_the_same_server_keys(key: str, tmp_path: Path) 
 def test_schema_and_model_refuse_the_same_load_balancer_keys(key: str, tmp_path: Path) -> None:
     balancer = {"plain_http": True, key: BALANCER_CHANGES[key]}
     assert_both_refuse(serving({"load_balancer": balancer}), tmp_path)
+
+
+@pytest.mark.parametrize("key", EKS_CHANGES)
+def test_schema_and_model_refuse_the_same_eks_keys(key: str, tmp_path: Path) -> None:
+    assert_both_refuse({**BASE, "orchestrator": "eks", "eks": {key: EKS_CHANGES[key]}}, tmp_path)
 
 
 @pytest.mark.parametrize("kinds", [{}, {"training": {}}, {"training": {"fleets": {}}, "inference": {}}])

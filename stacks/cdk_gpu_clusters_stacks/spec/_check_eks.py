@@ -1,0 +1,115 @@
+"""Checks of a cluster of EKS, and of fleets that join one."""
+
+from __future__ import annotations
+
+from cdk_gpu_clusters.errors import Severity
+
+from ._base import SpecModel
+from ._fault import Fault, faults_at
+from ._parts import FleetPart, SpecParts
+from ._rules import EKS_EXISTING, EKS_IMAGE, EKS_SECTION, EKS_SUBNETS, EKS_UNUSED
+from .eks import EksSpec
+from .image import ImageByOs
+from .inference import InferenceFleetSpec
+from .network import ExistingNetwork
+
+_CONTROL_PLANE_ZONES = 2
+#: What an existing cluster has of its own.
+_OF_A_NEW_CLUSTER = ("kubernetes_version", "public_access_cidrs", "admin_principal_arns", "system_nodes")
+#: Keys of inference fleets that only plain EC2 acts on, and what is in their place on EKS.
+_UNUSED = {
+    "load_balancer": "a Service inside the cluster",
+    "min_servers_per_node": "the probes of each pod",
+    "requests_per_minute_per_node": "a HorizontalPodAutoscaler",
+}
+
+
+def check_eks(parts: SpecParts) -> list[Fault]:
+    """Find what is wrong with the cluster of EKS, and what of the fleets does not go with it."""
+    if not parts.on_eks:
+        return [] if parts.eks is None else faults_at(("eks",), [_NOT_ON_EKS], at_key=True)
+    faults = [fault for part in parts.fleets for fault in _check_fleet(part)]
+    spec = parts.eks or EksSpec()
+    if spec.existing is not None:
+        return faults + _check_existing(spec)
+    return faults + _check_control_plane(parts)
+
+
+_NOT_ON_EKS = EKS_SECTION.finding(
+    cause="no cluster of EKS is made",
+    got="eks without orchestrator: eks",
+    fix="write orchestrator: eks, or remove the section",
+    severity=Severity.WARNING,
+)
+
+
+def _check_existing(spec: EksSpec) -> list[Fault]:
+    given = [name for name in _OF_A_NEW_CLUSTER if _is_given(spec, name)]
+    finding = EKS_EXISTING.finding(
+        cause="an existing cluster is as it is",
+        got=", ".join(given),
+        allowed="existing, with software or without",
+        fix="remove these keys, or remove existing",
+    )
+    faults = faults_at(("eks",), [finding] if given else [])
+    existing = spec.existing
+    if spec.software.apply and existing is not None and existing.kubectl_role_arn is None:
+        finding = EKS_EXISTING.finding(
+            cause="nobody may install software in the existing cluster",
+            got="software.apply: true without kubectl_role_arn",
+            fix="add kubectl_role_arn, or apply what gpu-clusters manifests writes",
+        )
+        faults += faults_at(("eks", "software", "apply"), [finding])
+    return faults
+
+
+def _check_control_plane(parts: SpecParts) -> list[Fault]:
+    network = parts.network
+    if not isinstance(network, ExistingNetwork) or len(network.service_subnets) >= _CONTROL_PLANE_ZONES:
+        return []
+    finding = EKS_SUBNETS.finding(
+        cause="the API server and the system nodes have no subnets in two zones",
+        got=f"{len(network.service_subnets)} of service_subnets",
+        allowed="private subnets in two zones or more",
+        fix="add service_subnets: {zone: subnet-…, zone: subnet-…}, or name an existing cluster in eks.existing",
+    )
+    return faults_at(("network",), [finding])
+
+
+def _check_fleet(part: FleetPart) -> list[Fault]:
+    faults: list[Fault] = []
+    spec = part.spec
+    if spec.image is not None and not (isinstance(spec.image, ImageByOs) and spec.image.os == "al2023"):
+        finding = EKS_IMAGE.finding(
+            cause="the node group names the image, and merges its own part into the user data",
+            got="an image of your own",
+            allowed="no image, or os: al2023",
+            fix="remove image",
+        )
+        faults += faults_at((*part.key, "image"), [finding])
+    if isinstance(spec, InferenceFleetSpec):
+        faults += _check_unused(part, spec)
+    return faults
+
+
+def _check_unused(part: FleetPart, spec: InferenceFleetSpec) -> list[Fault]:
+    return [
+        fault
+        for name, instead in _UNUSED.items()
+        if _is_given(spec, name)
+        for fault in faults_at(
+            (*part.key, name),
+            [
+                EKS_UNUSED.finding(
+                    cause=f"on EKS {instead} takes its place",
+                    got=name,
+                    severity=Severity.INFO,
+                )
+            ],
+        )
+    ]
+
+
+def _is_given(spec: SpecModel, name: str) -> bool:
+    """Whether the file says something else than the default."""
+    return bool(getattr(spec, name) != type(spec).model_fields[name].get_default())

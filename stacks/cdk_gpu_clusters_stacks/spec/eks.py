@@ -1,0 +1,90 @@
+"""`eks`: the cluster of Amazon EKS that the fleets join, with `orchestrator: eks`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from ._base import AsTuple, SpecModel, Text
+from .data import SecurityGroupId
+from .network import Cidr
+
+KubernetesVersion = Annotated[str, StringConstraints(pattern=r"^1\.[0-9]{2}$")]
+PrincipalArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:(role|user)/.+$")]
+RoleArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/.+$")]
+#: A host, and where an organisation keeps its copies in it; no scheme, no slash at the end.
+Mirror = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9._-]+)*$")
+]
+
+
+class SystemNodesSpec(SpecModel):
+    """The small nodes without accelerators that hold the cluster's own pods."""
+
+    instance_type: Text = Field(default="m7i.large", description="EC2 instance type.")
+    nodes: int = Field(default=2, ge=2, le=100, description="Number of nodes, over two zones.")
+
+
+class SoftwareSpec(SpecModel):
+    """What is installed in the cluster: device plugins, queues, metrics."""
+
+    apply: bool = Field(
+        default=False,
+        description="Whether deploying installs the charts and manifests, by a function that runs kubectl in the "
+        "network. Default: `gpu-clusters manifests` writes them, and you apply them.",
+    )
+    trainer: bool = Field(default=False, description="Whether Kubeflow Trainer is part of it.")
+    mirror: Mirror | None = Field(
+        default=None,
+        description="Registry, with a path if any, that holds copies of all charts and images, for networks without "
+        "the internet. Default: the public ones.",
+        examples=["111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"],
+    )
+
+
+class ExistingEksSpec(SpecModel):
+    """A cluster of Amazon EKS that exists already. Nothing is looked up."""
+
+    cluster_name: Text = Field(description="Name of the cluster.", examples=["research"])
+    cluster_security_group_id: SecurityGroupId = Field(
+        description="The security group that EKS made for it, as describe-cluster shows it."
+    )
+    kubernetes_version: KubernetesVersion = Field(description="Its version, in quotes.", examples=["1.34"])
+    service_cidr: Cidr = Field(
+        default="172.20.0.0/16", description="IPv4 range of its services, as describe-cluster shows it."
+    )
+    kubectl_role_arn: RoleArn | None = Field(
+        default=None,
+        description="Role that may install software in it. Needed only where `software.apply` is true.",
+    )
+
+
+class EksSpec(SpecModel):
+    """The cluster of Amazon EKS: made here, or an existing one."""
+
+    existing: ExistingEksSpec | None = Field(
+        default=None,
+        description="A cluster that exists already. Default: one is made, in a stack of its own.",
+    )
+    kubernetes_version: KubernetesVersion | None = Field(
+        default=None,
+        description="Version of Kubernetes, in quotes. Default: the one that this version of the library is tested "
+        "with. A newer one updates the cluster; say it before upgrading the library.",
+        examples=["1.34"],
+    )
+    public_access_cidrs: Annotated[tuple[Cidr, ...], AsTuple] = Field(
+        default=(),
+        description="IPv4 ranges that may reach the API server from the internet. Default: none; it is reached "
+        "from inside the network only.",
+        examples=[["203.0.113.0/24"]],
+    )
+    admin_principal_arns: Annotated[tuple[PrincipalArn, ...], AsTuple] = Field(
+        default=(),
+        description="IAM roles and users that administer the cluster. Default: nobody, not even who deploys.",
+        examples=[["arn:aws:iam::111122223333:role/platform"]],
+    )
+    system_nodes: SystemNodesSpec = Field(
+        default=SystemNodesSpec(), description="Nodes without accelerators for the cluster's own pods."
+    )
+    software: SoftwareSpec = Field(default=SoftwareSpec(), description="What is installed in the cluster.")

@@ -1,0 +1,101 @@
+"""`orchestrator: eks` and the section `eks` of the cluster file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster, read_cluster
+
+HEAD = "version: 1\nname: demo\nregion: us-east-1\norchestrator: eks\n"
+NEW = "network: { availability_zone: us-east-1a }\n"
+OLD = "network: { vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0], availability_zone: us-east-1a"
+TWO_ZONES = (
+    ", service_subnets: { us-east-1a: subnet-0123456789abcdef1, us-east-1b: subnet-0123456789abcdef2 }"
+)
+ONE = "training: { fleets: { a: { instance_type: p5.48xlarge, nodes: 2 } } }\n"
+EXISTING = (
+    "existing: { cluster_name: c, cluster_security_group_id: sg-0123456789abcdef0, kubernetes_version: '1.34'"
+)
+SERVING = "inference: { fleets: { a: { instance_type: g6e.12xlarge, nodes: 2, server: { image: vllm/vllm-openai:v0.11.0 }"
+
+
+def found(tmp_path: Path, text: str) -> list[str]:
+    """Findings of a file as `line id severity`."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text, encoding="utf-8")
+    findings = read_cluster(file).findings
+    return [f"{one.path.split(':')[-2]} {one.id} {one.severity.value}" for one in findings]
+
+
+def test_changing_the_word_is_enough(tmp_path: Path) -> None:
+    for orchestrator in ("ec2", "eks"):
+        text = HEAD.replace("eks", orchestrator) + NEW + ONE
+        assert "error" not in " ".join(found(tmp_path, text))
+
+
+def test_a_cluster_is_made_private_with_two_small_nodes_unless_the_file_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(HEAD + NEW + ONE)
+    eks = load_cluster(file).eks
+
+    assert eks.existing is None
+    assert eks.public_access_cidrs == ()
+    assert eks.admin_principal_arns == ()
+    assert (eks.system_nodes.instance_type, eks.system_nodes.nodes) == ("m7i.large", 2)
+    assert (eks.software.apply, eks.software.trainer, eks.software.mirror) == (False, False, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            HEAD.replace("eks", "ec2") + "eks: { kubernetes_version: '1.34' }\n" + NEW + ONE,
+            "5 GPU-SPEC-033 warning",
+        ),
+        (
+            HEAD + f"eks: {{ {EXISTING} }}, kubernetes_version: '1.34' }}\n" + NEW + ONE,
+            "5 GPU-SPEC-034 error",
+        ),
+        (
+            HEAD + f"eks: {{ {EXISTING} }}, software: {{ apply: true }} }}\n" + NEW + ONE,
+            "5 GPU-SPEC-034 error",
+        ),
+        (HEAD + OLD + " }\n" + ONE, "5 GPU-SPEC-035 error"),
+        (
+            HEAD + NEW + ONE.replace("nodes: 2", "nodes: 2, image: { id: ami-0123456789abcdef0 }"),
+            "6 GPU-SPEC-036 error",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_named(text: str, expected: str, tmp_path: Path) -> None:
+    assert expected in found(tmp_path, text)
+
+
+def test_an_existing_network_with_subnets_in_two_zones_holds_a_cluster(tmp_path: Path) -> None:
+    assert not [one for one in found(tmp_path, HEAD + OLD + TWO_ZONES + " }\n" + ONE) if "error" in one]
+
+
+def test_an_existing_cluster_needs_no_subnets_of_its_own(tmp_path: Path) -> None:
+    text = HEAD + f"eks: {{ {EXISTING} }} }}\n" + OLD + " }\n" + ONE
+    assert not [one for one in found(tmp_path, text) if "error" in one]
+
+
+def test_a_fleet_of_model_servers_needs_no_load_balancer_and_is_told_what_takes_its_place(
+    tmp_path: Path,
+) -> None:
+    assert found(tmp_path, HEAD + NEW + SERVING + " } } }\n") == []
+    told = found(tmp_path, HEAD + NEW + SERVING + ", load_balancer: { plain_http: true } } } }\n")
+    assert told == ["6 GPU-SPEC-037 info"]
+
+
+def test_a_section_survives_a_round_trip(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        HEAD + "eks: { kubernetes_version: '1.34', software: { mirror: mirror.example/eks } }\n" + NEW + ONE
+    )
+    cluster = load_cluster(file)
+    assert ClusterSpec.model_validate(cluster.model_dump()) == cluster
