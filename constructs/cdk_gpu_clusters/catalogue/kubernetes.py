@@ -1,0 +1,235 @@
+"""Kubernetes on Amazon EKS: versions and their support, images of managed nodes, EKS add-ons.
+
+Charts and container images stand in `catalogue.kubernetes_software`, and can be asked for here.
+
+Versions of EKS add-ons are not here: none were read, and EKS takes the default one of the cluster's Kubernetes version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from typing import Any
+
+from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, Architecture
+from cdk_gpu_clusters.catalogue.kubernetes_software import (
+    Chart,
+    ContainerImage,
+    chart,
+    charts,
+    image,
+    images,
+)
+
+__all__ = [
+    "DEFAULT_KUBERNETES_VERSION",
+    "AmiType",
+    "Chart",
+    "ContainerImage",
+    "EksAddOn",
+    "KubernetesVersion",
+    "add_on",
+    "add_ons",
+    "ami_type",
+    "ami_types",
+    "chart",
+    "charts",
+    "eks_image_registry",
+    "image",
+    "images",
+    "kubernetes_version",
+    "kubernetes_versions",
+]
+
+_EKS = "kubernetes.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesVersion:
+    """A minor version of Kubernetes that EKS offers.
+
+    Attributes:
+        version: Such as `1.35`.
+        standard_support_ends: Day on which EKS begins to bill extended support; None where no source was read.
+        extended_support_ends: Day on which EKS updates the control plane by itself; None where no source was read.
+        source: Where the row comes from, with date.
+    """
+
+    version: str
+    standard_support_ends: date | None
+    extended_support_ends: date | None
+    source: str
+
+    @property
+    def minor(self) -> tuple[int, int]:
+        """The version as numbers, which have an order.
+
+        Example:
+            >>> kubernetes_version("1.35").minor >= (1, 34)
+            True
+        """
+        major, minor = self.version.split(".")
+        return int(major), int(minor)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AmiType:
+    """An image that EKS chooses for a managed node group.
+
+    Attributes:
+        ami_type: As the API takes it.
+        operating_system: Operating system.
+        accelerator: Whose drivers it has; None is a plain CPU image.
+        architecture: Processor architecture.
+        source: Where the row comes from, with date.
+    """
+
+    ami_type: str
+    operating_system: OperatingSystem
+    accelerator: AcceleratorKind | None
+    architecture: Architecture
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EksAddOn:
+    """Software that EKS installs and updates in a cluster.
+
+    Attributes:
+        name: As CloudFormation takes it.
+        namespace: Where its service account is.
+        service_account: Whose pods need AWS permissions; None if none do.
+        managed_policies: AWS managed policies that these need, without the ARN in front.
+        needs_permissions: Whether it needs AWS permissions of its own. Without a managed policy they depend on what
+            it is used for.
+        community: Whether the community builds it; AWS then supports its installation only.
+        note: What to know of it, or None.
+        source: Where the row comes from, with date.
+    """
+
+    name: str
+    namespace: str
+    service_account: str | None
+    managed_policies: tuple[str, ...]
+    needs_permissions: bool
+    community: bool
+    note: str | None
+    source: str
+
+
+@cache
+def kubernetes_versions() -> tuple[KubernetesVersion, ...]:
+    """Every version of the catalogue, oldest first."""
+    return tuple(
+        KubernetesVersion(
+            version=row["version"],
+            standard_support_ends=_day(row["standard_support_ends"]),
+            extended_support_ends=_day(row["extended_support_ends"]),
+            source=_source(row),
+        )
+        for row in read_json(_EKS)["versions"]
+    )
+
+
+def kubernetes_version(version: str) -> KubernetesVersion:
+    """One version.
+
+    Raises:
+        KeyError: The catalogue does not have it.
+    """
+    return {row.version: row for row in kubernetes_versions()}[version]
+
+
+def ami_type(*, accelerator: AcceleratorKind | None, architecture: Architecture) -> AmiType | None:
+    """The Amazon Linux 2023 image of managed nodes, or None where EKS has none.
+
+    Example:
+        >>> row = ami_type(accelerator=AcceleratorKind.GPU, architecture=Architecture.ARM64)
+        >>> row.ami_type if row else None
+        'AL2023_ARM_64_NVIDIA'
+    """
+    for row in ami_types():
+        if (row.operating_system, row.accelerator, row.architecture) == (
+            OperatingSystem.AL2023,
+            accelerator,
+            architecture,
+        ):
+            return row
+    return None
+
+
+@cache
+def ami_types() -> tuple[AmiType, ...]:
+    """Images of managed node groups on Linux, without those for FIPS and without CUSTOM."""
+    return tuple(
+        AmiType(
+            ami_type=row["ami_type"],
+            operating_system=OperatingSystem(row["operating_system"]),
+            accelerator=None if row["accelerator"] is None else AcceleratorKind(row["accelerator"]),
+            architecture=Architecture(row["architecture"]),
+            source=_source(row),
+        )
+        for row in read_json(_EKS)["ami_types"]
+    )
+
+
+@cache
+def _add_ons() -> Mapping[str, EksAddOn]:
+    return {
+        row["name"]: EksAddOn(
+            **{
+                **row,
+                "managed_policies": tuple(row["managed_policies"]),
+                "source": _source(row),
+            }
+        )
+        for row in read_json(_EKS)["add_ons"]
+    }
+
+
+def add_ons() -> tuple[EksAddOn, ...]:
+    """Every EKS add-on of the catalogue."""
+    return tuple(_add_ons().values())
+
+
+def add_on(name: str) -> EksAddOn:
+    """One EKS add-on.
+
+    Raises:
+        KeyError: The catalogue does not have it.
+
+    Example:
+        >>> add_on("aws-ebs-csi-driver").managed_policies
+        ('service-role/AmazonEBSCSIDriverPolicy',)
+    """
+    return _add_ons()[name]
+
+
+def eks_image_registry(region: str) -> str | None:
+    """Host of the registry from which EKS serves its own images in a Region, or None where none was read.
+
+    Example:
+        >>> eks_image_registry("us-gov-west-1")
+        '013241004608.dkr.ecr.us-gov-west-1.amazonaws.com'
+    """
+    rows = read_json(_EKS)["image_registries"]
+    if region in rows["regions"]:
+        return str(rows["host"].format(region=region))
+    host: str | None = rows["other_hosts"].get(region)
+    return host
+
+
+def _day(text: str | None) -> date | None:
+    return None if text is None else date.fromisoformat(text)
+
+
+def _source(row: Mapping[str, Any]) -> str:
+    return str(read_json(_EKS)["sources"][row["source"]])
+
+
+#: Kubernetes version of a new cluster; the data file says why.
+DEFAULT_KUBERNETES_VERSION: str = read_json(_EKS)["default_version"]["version"]
