@@ -1,0 +1,150 @@
+"""Kubernetes objects held against the schemas of a Kubernetes version, strictly.
+
+Built-in kinds have the schemas of the PyPI package ``kubernetes-validate``, custom kinds those of ``tests/crds``.
+Stricter than an API server: a field that it would drop in silence is a fault here, too.
+Not told: rules in CEL, admission by a webhook, names that must exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+from kubernetes_validate.utils import SchemaNotFoundError, schema_contents
+from referencing import Registry, Resource
+
+CRDS = Path(__file__).parents[1] / "crds"
+SOURCES = CRDS / "SOURCES.yaml"
+
+_BASE = "https://kubernetes.io/api"
+_OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_LONGEST_MESSAGE = 300
+
+Schema = dict[str, Any]
+
+
+class WrongObjectsError(AssertionError):
+    """Objects that an API server would refuse or cut; the message has every fault."""
+
+
+def check_objects(objects: Iterable[Mapping[str, Any]], version: str) -> int:
+    """Count the objects if each fits the schema of its kind.
+
+    Args:
+        objects: Kubernetes objects, custom ones among them.
+        version: Minor version of Kubernetes, such as ``1.36``.
+
+    Raises:
+        WrongObjectsError: A field is unknown, missing or of a wrong type, or a kind has no schema in that version.
+    """
+    found = list(objects)
+    faults = [
+        f"{_title(item, number)}: {fault}"
+        for number, item in enumerate(found, 1)
+        for fault in _faults(item, version)
+    ]
+    if faults:
+        head = f"{len(faults)} faults in {len(found)} objects for Kubernetes {version}"
+        raise WrongObjectsError("\n  ".join([head, *faults]))
+    return len(found)
+
+
+def _title(item: Mapping[str, Any], number: int) -> str:
+    metadata = item.get("metadata") or {}
+    name = metadata.get("name") or metadata.get("generateName") or f"object {number}"
+    return f"{item.get('apiVersion')} {item.get('kind')} {name}"
+
+
+def _faults(item: Mapping[str, Any], version: str) -> Iterator[str]:
+    validator = _validator(str(item.get("apiVersion")), str(item.get("kind")), version)
+    if validator is None:
+        yield "no schema for this kind"
+        return
+    for error in sorted(validator.iter_errors(item), key=lambda error: error.json_path):
+        message = error.message
+        if len(message) > _LONGEST_MESSAGE:
+            message = f"{message[:_LONGEST_MESSAGE]}..."
+        yield f"{error.json_path.removeprefix('$').removeprefix('.') or 'object'}: {message}"
+    metadata = item.get("metadata") or {}
+    if not (metadata.get("name") or metadata.get("generateName")):
+        yield "metadata: neither name nor generateName"
+
+
+@cache
+def _validator(api_version: str, kind: str, version: str) -> jsonschema.Draft202012Validator | None:
+    group, _, number = api_version.rpartition("/")
+    schema = _custom(group, kind, number) or _built_in(group, kind, number, version)
+    if schema is None:
+        return None
+    return jsonschema.Draft202012Validator(schema, registry=_registry(version))
+
+
+@cache
+def _registry(version: str) -> Registry[Any]:
+    definitions: Resource[Any] = Resource.from_contents(_read("_definitions", version))
+    return definitions @ Registry()
+
+
+def _read(name: str, version: str) -> Any:
+    return schema_contents(f"kubernetes-json-schema/v{version}.0-local-strict/{name}.json", version)
+
+
+def _built_in(group: str, kind: str, number: str, version: str) -> Schema | None:
+    # The package names its files by the first word of the group: rbac for rbac.authorization.k8s.io.
+    words = [kind.lower(), group.partition(".")[0], number]
+    try:
+        schema: Schema = _read("-".join(word for word in words if word), version)
+    except (FileNotFoundError, SchemaNotFoundError):
+        return None
+    # So another group with that first word, and a type that is no kind, must be told apart.
+    wanted = {"group": group, "kind": kind, "version": number}
+    return schema if wanted in schema.get("x-kubernetes-group-version-kind", []) else None
+
+
+def _custom(group: str, kind: str, number: str) -> Schema | None:
+    path = CRDS / f"{group}_{kind.lower()}.yaml"
+    found = yaml.safe_load(path.read_text("utf-8")) if path.is_file() else {}
+    if number not in found.get("versions", {}) or (found["group"], found["kind"]) != (group, kind):
+        return None
+    return {
+        "$id": f"{_BASE}/{group}/{kind}/{number}",
+        "$ref": "#/definitions/object",
+        "definitions": {
+            **{name: _strict(schema) for name, schema in found.get("definitions", {}).items()},
+            "object": _whole(found, number),
+        },
+    }
+
+
+def _whole(found: Schema, number: str) -> Schema:
+    """The schema of an object: what a CRD leaves to the API server is added."""
+    schema = found["versions"][number]
+    while "$ref" in schema:
+        schema = found["definitions"][schema["$ref"].rpartition("/")[2]]
+    own = {
+        "apiVersion": {"const": f"{found['group']}/{number}"},
+        "kind": {"const": found["kind"]},
+        "metadata": {"$ref": _OBJECT_META},
+    }
+    required = ["apiVersion", "kind", "metadata", *schema.get("required", [])]
+    return _strict({**schema, "properties": {**schema["properties"], **own}, "required": required})
+
+
+def _strict(schema: Schema) -> Schema:
+    """A structural schema in which an unknown field is a fault, with references that JSON Schema understands."""
+    if "$ref" in schema:
+        name = schema["$ref"]
+        return {"$ref": name if name.startswith("#") else f"{_BASE}/_definitions.json#/$defs/{name}"}
+    strict = dict(schema)
+    if "properties" in schema:
+        strict["properties"] = {name: _strict(field) for name, field in schema["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if isinstance(schema.get(key), dict):
+            strict[key] = _strict(schema[key])
+    if schema.get("type") == "object" and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        strict.setdefault("additionalProperties", False)
+    return strict
