@@ -35,6 +35,7 @@ AREAS = {
     "INF": "Model servers",
     "INST": "Instance types",
     "IP": "IP addresses",
+    "K8S": "Workloads and software on Kubernetes",
     "LT": "Launch templates",
     "LUS": "FSx for Lustre",
     "MIG": "GPUs split with MIG",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 
-_RULE_ID = re.compile(r"GPU-[A-Z]{2,5}-\d{3}")
+_RULE_ID = re.compile(r"GPU-[A-Z][A-Z0-9]{1,4}-\d{3}")
 _RULES: dict[str, Rule] = {}
 
 

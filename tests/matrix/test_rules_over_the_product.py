@@ -79,7 +79,7 @@ def test_every_combination_is_planned_or_refused_with_its_reason(tally: Callable
 
 def is_sound(finding: Finding) -> bool:
     """Whether a finding has a rule, a cause, and, where it stops the user, a change to make."""
-    known = finding.id in defined_rules() and re.fullmatch(r"GPU-[A-Z]+-\d{3}", finding.id) is not None
+    known = finding.id in defined_rules() and re.fullmatch(r"GPU-[A-Z0-9]+-\d{3}", finding.id) is not None
     return known and bool(finding.cause) and (finding.severity is Severity.INFO or bool(finding.fix))
 
 

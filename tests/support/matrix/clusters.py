@@ -75,7 +75,7 @@ def judge(file: ClusterFile) -> Judgement:
 def _told_in(folder: Path) -> set[str]:
     """The ids of what constructs said to their user."""
     texts = (file.read_text(encoding="utf-8") for file in folder.glob("*.metadata.json"))
-    return {rule for text in texts for rule in re.findall(r"GPU-[A-Z]+-[0-9]+", text)}
+    return {rule for text in texts for rule in re.findall(r"GPU-[A-Z0-9]+-[0-9]+", text)}
 
 
 def _nodes(cloud: Cloud, cluster: Mapping[str, Any]) -> dict[str, Nodes]:

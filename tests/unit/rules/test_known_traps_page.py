@@ -21,7 +21,7 @@ OF_CONSTRUCTS = {"GPU-AMI-101", "GPU-DRA-006", "GPU-MIG-009"}
 
 
 def ids_in(text: str) -> list[str]:
-    return re.findall(r"GPU-[A-Z]+-\d{3}", text)
+    return re.findall(r"GPU-[A-Z0-9]+-\d{3}", text)
 
 
 def test_the_lists_are_complete() -> None:

@@ -19,7 +19,7 @@ from cdk_gpu_clusters.policy.registry import every_rule
 ROOT = Path(__file__).resolve().parents[3]
 TOOL = ROOT / "tools" / "write_rules_page.py"
 PAGE = ROOT / "docs" / "rules.md"
-IDS = re.findall(r"^\| `(GPU-[A-Z]+-\d{3})` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+IDS = re.findall(r"^\| `(GPU-[A-Z0-9]+-\d{3})` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 @cache
@@ -27,7 +27,7 @@ def named_in_tests() -> frozenset[str]:
     """Every id of a rule that a test names."""
     files = [file for file in (ROOT / "tests").rglob("*.py") if file.name != Path(__file__).name]
     return frozenset(
-        one for file in files for one in re.findall(r"GPU-[A-Z]+-\d{3}", file.read_text(encoding="utf-8"))
+        one for file in files for one in re.findall(r"GPU-[A-Z0-9]+-\d{3}", file.read_text(encoding="utf-8"))
     )
 
 

@@ -89,7 +89,7 @@ def assert_read(raw: bytes, file: Path) -> None:
         assert place, finding
         assert 1 <= int(place[1]) <= len(lines) + 1, finding
         assert int(place[2]) >= 1, finding
-        assert re.fullmatch(r"GPU-[A-Z]+-\d{3}", finding.id)
+        assert re.fullmatch(r"GPU-[A-Z0-9]+-\d{3}", finding.id)
         assert finding.cause, finding
 
 

@@ -1,0 +1,135 @@
+"""Objects of Kubernetes: their names and metadata, and the text that kubectl reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from io import StringIO
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
+
+from cdk_gpu_clusters.errors import Finding, define_rule
+
+#: An object of Kubernetes, as its YAML has it.
+KubernetesObject = dict[str, Any]
+
+#: Where objects go that name no namespace.
+DEFAULT_NAMESPACE = "default"
+#: Who made an object (Kubernetes documentation, "Recommended Labels").
+MANAGED_BY = {"app.kubernetes.io/managed-by": "cdk-gpu-clusters"}
+
+_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+# What no YAML reads as anything but a text. kubectl reads YAML 1.1, to which `off`, `1_0` and `12:30` are no texts.
+_PLAIN_TEXT = re.compile(r"[A-Za-z/.][-A-Za-z0-9/._]*")
+_WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", ".inf", ".nan"})
+#: Longest label of a DNS name (RFC 1035, 2.3.4); names of pods, services and label values keep to it.
+_LONGEST = 63
+
+NAME_FORM = define_rule(
+    "GPU-K8S-001",
+    "a name begins with a lower-case letter, and it and all names made of it are labels of DNS",
+    source='Kubernetes documentation, "Object Names and IDs": RFC 1035 label names, 63 characters at most',
+)
+
+
+def check_name(name: str, *, longest: int = _LONGEST, path: str = "name") -> list[Finding]:
+    """Find a name that Kubernetes would refuse for an object, or for one that a controller names after it.
+
+    Args:
+        name: The name.
+        longest: Most characters, where a controller adds some.
+        path: Where it was given.
+
+    Example:
+        >>> [finding.id for finding in check_name("Llama_train")]
+        ['GPU-K8S-001']
+    """
+    if _LABEL.fullmatch(name) and len(name) <= longest:
+        return []
+    return [
+        NAME_FORM.finding(
+            cause="Kubernetes takes no such name",
+            got=repr(name),
+            allowed=f"1 to {longest} lower-case letters, digits and dashes, with a letter first and no dash last",
+            fix="change the name",
+            path=path,
+        )
+    ]
+
+
+def metadata(
+    name: str,
+    *,
+    namespace: str | None = DEFAULT_NAMESPACE,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """The metadata of an object.
+
+    Args:
+        name: Its name.
+        namespace: Its namespace, None for objects of the whole cluster.
+        labels: Labels beside the one that says who made it.
+        annotations: Annotations.
+    """
+    told: dict[str, Any] = {"name": name}
+    if namespace is not None:
+        told["namespace"] = namespace
+    told["labels"] = {"app.kubernetes.io/name": name, **MANAGED_BY, **(labels or {})}
+    if annotations:
+        told["annotations"] = dict(annotations)
+    return told
+
+
+def yaml_text(objects: Iterable[KubernetesObject], *, comments: Mapping[str, str] | None = None) -> str:
+    """Objects as one YAML file, in their own order of keys: the same text for the same objects.
+
+    Args:
+        objects: The objects.
+        comments: What a reader should know of an object, by its kind and name, such as `Job/fan-out`; one line each
+            or more.
+
+    Example:
+        >>> print(yaml_text([{"kind": "Namespace", "metadata": {"name": "a"}}], comments={"Namespace/a": "Ours."}))
+        # Ours.
+        kind: Namespace
+        metadata:
+          name: a
+        <BLANKLINE>
+    """
+    told = comments or {}
+    return "---\n".join(_comment(told.get(_key(one), "")) + _document(one) for one in objects)
+
+
+def _key(one: KubernetesObject) -> str:
+    return f"{one['kind']}/{one['metadata'].get('name', '')}"
+
+
+def _comment(text: str) -> str:
+    return "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
+
+
+def _document(one: KubernetesObject) -> str:
+    yaml = YAML(typ="rt", pure=True)
+    yaml.width = 4096  # a long text is not folded: kubectl would not mind, a reader would
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.representer.ignore_aliases = lambda *_: True
+    text = StringIO()
+    yaml.dump(_plain(one), text)
+    return text.getvalue()
+
+
+def _plain(value: Any) -> Any:
+    """The value with texts of several lines as blocks, and others quoted where they could be read as no text."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    if "\n" in value:
+        return LiteralScalarString(value)
+    is_plain = _PLAIN_TEXT.fullmatch(value) and value.lower() not in _WORDS
+    return value if is_plain else DoubleQuotedScalarString(value)
