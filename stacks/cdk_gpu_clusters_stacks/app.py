@@ -21,12 +21,11 @@ from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
 from cdk_gpu_clusters_stacks.data import (
     ExistingLustre,
-    LinkStack,
     LustreStack,
     Store,
     data_stacks,
 )
-from cdk_gpu_clusters_stacks.fabric import FabricStack
+from cdk_gpu_clusters_stacks.fabrics import Fabrics
 from cdk_gpu_clusters_stacks.inference import InferenceStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
@@ -37,9 +36,7 @@ from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
 from cdk_gpu_clusters_stacks.spec.report import report
 from cdk_gpu_clusters_stacks.stack_names import (
     capacity_stack,
-    fabric_stack,
     inference_stack,
-    link_stack,
     training_stack,
 )
 from cdk_gpu_clusters_stacks.training import FleetStack
@@ -50,8 +47,9 @@ DEFAULT_CLUSTER_FILE = "cluster.yaml"
 def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
     """Define the stacks of a cluster.
 
-    Stacks follow life spans: the network, one for each store, one for each fabric and for its way to a store, one for
-    each fleet's reservation, one for each fleet, all named after their key in the cluster file. So a fleet that comes,
+    Stacks follow life spans: the network, one for each store, one for each fabric and for its way to a store, the
+    cluster of EKS if the fleets join one, one for each fleet's reservation, one for each fleet, all named after their
+    key in the cluster file. So a fleet that comes,
     goes or moves leaves every other template byte-identical.
 
     Args:
@@ -63,62 +61,79 @@ def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
         cdk.Tags.of(app).add(key, value)
     place = cluster_place(app, spec, env)
     stores = data_stacks(app, spec, place, env)
-    _training(app, spec, place, stores)
-    for name, fleet in spec.inference.fleets.items():
-        InferenceStack(
-            app,
-            inference_stack(spec.name, name),
-            fleet=fleet,
-            place=place,
-            capacity=_capacity_stack(app, spec, name, fleet, placed=False),
-            mounts=_mounts(stores, fleet),
-            env=env,
-        )
+    if spec.orchestrator == "eks":
+        _on_eks(app, spec, place, stores)
+    else:
+        _on_ec2(app, spec, place, stores)
 
 
-def _training(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mapping[str, Store]) -> None:
-    fabrics: dict[str, FabricStack] = {}
-    links: dict[str, LinkStack] = {}
+def _on_ec2(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mapping[str, Store]) -> None:
+    """Make every fleet an Auto Scaling group."""
     env = _env(spec)
+    fabrics = Fabrics(app, spec, place, stores, env)
     for name, fleet in spec.training.fleets.items():
-        efa = uses_efa(fleet.instance_type, fleet.efa)
-        if efa and fleet.fabric not in fabrics:
-            fabrics[fleet.fabric] = FabricStack(
-                app, fabric_stack(spec.name, fleet.fabric), place=place, env=env
-            )
+        fabric = fabrics.of(fleet)
         made = FleetStack(
             app,
             training_stack(spec.name, name),
             fleet=fleet,
             place=place,
-            fabric=fabrics[fleet.fabric] if efa else None,
-            capacity=_capacity_stack(
-                app, spec, name, fleet, placed=reservation_is_placed(fleet.placement_strategy, efa=efa)
-            ),
+            fabric=fabric,
+            capacity=_training_capacity(app, spec, name, fleet),
             mounts=_mounts(stores, fleet),
             checkpoints=_checkpoints(stores, fleet),
             env=env,
         )
-        if efa:
-            _link(app, spec, fleet, stores, fabrics[fleet.fabric], links, made)
+        fabrics.link(fleet, made)
+    for name, serving in spec.inference.fleets.items():
+        InferenceStack(
+            app,
+            inference_stack(spec.name, name),
+            fleet=serving,
+            place=place,
+            capacity=_capacity_stack(app, spec, name, serving, placed=False),
+            mounts=_mounts(stores, serving),
+            env=env,
+        )
 
 
-def _link(
-    app: cdk.App,
-    spec: ClusterSpec,
-    fleet: FleetSpec,
-    stores: Mapping[str, Store],
-    fabric: FabricStack,
-    links: dict[str, LinkStack],
-    made: FleetStack,
-) -> None:
-    """Make the ways from a fleet's fabric to what it mounts, each once, before the fleet."""
-    for name in sorted(set(fleet.mounts.values())):
-        store = stores[name]
-        stack_name = link_stack(spec.name, name, fleet.fabric)
-        if stack_name not in links and isinstance(store, LustreStack | ExistingLustre):
-            links[stack_name] = LinkStack(app, stack_name, store=store, fabric=fabric, env=_env(spec))
-        made.add_stack_dependency(links[stack_name])
+def _on_eks(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mapping[str, Store]) -> None:
+    """Make every fleet a node group of one cluster."""
+    from cdk_gpu_clusters_stacks.eks import eks_cluster  # takes long to load
+    from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
+
+    env = _env(spec)
+    fabrics = Fabrics(app, spec, place, stores, env)
+    cluster = eks_cluster(app, spec, place, env)
+    for name, fleet in spec.training.fleets.items():
+        made = NodeGroupStack(
+            app,
+            training_stack(spec.name, name),
+            name=name,
+            fleet=fleet,
+            cluster=cluster,
+            place=place,
+            fabric=fabrics.of(fleet),
+            capacity=_training_capacity(app, spec, name, fleet),
+            mounts=_mounts(stores, fleet),
+            checkpoints=_checkpoints(stores, fleet),
+            env=env,
+        )
+        fabrics.link(fleet, made)
+    for name, serving in spec.inference.fleets.items():
+        NodeGroupStack(
+            app,
+            inference_stack(spec.name, name),
+            name=name,
+            fleet=serving,
+            cluster=cluster,
+            place=place,
+            fabric=None,
+            capacity=_capacity_stack(app, spec, name, serving, placed=False),
+            mounts=_mounts(stores, serving),
+            checkpoints=None,
+            env=env,
+        )
 
 
 def _env(spec: ClusterSpec) -> cdk.Environment:
@@ -135,6 +150,12 @@ def _checkpoints(
 ) -> CheckpointStack | ExistingCheckpoints | None:
     store = None if fleet.checkpoints is None else stores[fleet.checkpoints]
     return store if isinstance(store, CheckpointStack | ExistingCheckpoints) else None
+
+
+def _training_capacity(app: cdk.App, spec: ClusterSpec, name: str, fleet: FleetSpec) -> CapacityStack | None:
+    efa = uses_efa(fleet.instance_type, fleet.efa)
+    placed = reservation_is_placed(fleet.placement_strategy, efa=efa)
+    return _capacity_stack(app, spec, name, fleet, placed=placed)
 
 
 def _capacity_stack(

@@ -99,7 +99,7 @@ class InferenceStack(cdk.Stack):
             update_policy=UpdatePolicy(fleet.update),
         )
         self._let_pull(fleet.server.image)
-        file_systems.let_in(self, self.service.fleet)
+        file_systems.let_fleet_in(self, self.service.fleet)
         tell_people(self, self.service.fleet, fleet)
         add_tags(self.service, fleet)
         publish(self, "Url", self.service.url, description="Address of the service")

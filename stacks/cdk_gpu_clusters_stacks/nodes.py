@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -12,8 +13,10 @@ from cdk_gpu_clusters.compute.alarm_topic import AlarmTopic
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
+from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, ReachedLustre
 from cdk_gpu_clusters_stacks.references import publish
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.image import ImageById, ImageByParameter, ImageSpec
 from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
 
@@ -34,12 +37,24 @@ class FileSystemsOfFleet:
         }
         self.mounts = {point: self._stores[store] for point, store in mounts.items()}
 
-    def let_in(self, scope: Construct, fleet: GpuFleet) -> None:
-        """Open them to the fleet's own group, before its nodes start."""
-        (group, *_) = fleet.launch_template.security_groups
+    def let_in(self, scope: Construct, group: ec2.ISecurityGroup, *, before: cdk.CfnResource) -> None:
+        """Open them to the fleet's own group, before the resource that starts its nodes."""
         for index, store in enumerate(self._stores.values()):
             rules = store.let_in(scope, f"Data{index or ''}", group)
-            fleet.cfn_auto_scaling_group.node.add_dependency(rules)
+            before.node.add_dependency(rules)
+
+    def let_fleet_in(self, scope: Construct, fleet: GpuFleet) -> None:
+        """Open them to a fleet on plain EC2."""
+        (group, *_) = fleet.launch_template.security_groups
+        self.let_in(scope, group, before=fleet.cfn_auto_scaling_group)
+
+
+def user_parts(fleet: FleetSpec) -> list[UserPart]:
+    """The user's own script, to run at first boot."""
+    if fleet.user_data is None:
+        return []
+    text = fleet.user_data.read_text(encoding="utf-8")
+    return [UserPart(content_type="text/x-shellscript", body=text)]
 
 
 def node_image(image: ImageSpec | None) -> NodeImage | None:

@@ -9,7 +9,6 @@ from constructs import Construct
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
 from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
 from cdk_gpu_clusters_stacks.fabric import FabricStack
@@ -23,6 +22,7 @@ from cdk_gpu_clusters_stacks.nodes import (
     publish_fleet,
     root_volume,
     tell_people,
+    user_parts,
 )
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 
@@ -83,20 +83,13 @@ class FleetStack(cdk.Stack):
             mounts=file_systems.mounts,
             scratch=fleet.scratch,
             environment={**(buckets.node_environment if buckets else {}), **fleet.environment},
-            user_data_parts=_parts(fleet),
+            user_data_parts=user_parts(fleet),
             update_policy=UpdatePolicy(fleet.update),
         )
         if fabric is None:  # what a fabric shares is opened in a stack of its own
-            file_systems.let_in(self, self.fleet)
+            file_systems.let_fleet_in(self, self.fleet)
         if buckets is not None:
             buckets.grant_read_write(self, self.fleet.role)
         tell_people(self, self.fleet, fleet)
         add_tags(self.fleet, fleet)
         publish_fleet(self, self.fleet)
-
-
-def _parts(fleet: FleetSpec) -> list[UserPart]:
-    if fleet.user_data is None:
-        return []
-    text = fleet.user_data.read_text(encoding="utf-8")
-    return [UserPart(content_type="text/x-shellscript", body=text)]

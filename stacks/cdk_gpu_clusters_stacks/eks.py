@@ -1,0 +1,100 @@
+"""The cluster of Amazon EKS that the fleets join: a stack that makes one, or an existing one."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
+from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+from cdk_gpu_clusters_stacks.network import ClusterPlace
+from cdk_gpu_clusters_stacks.references import publish, read
+from cdk_gpu_clusters_stacks.spec.eks import EksSpec, ExistingEksSpec
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.stack_names import eks_stack
+
+
+class EksStack(cdk.Stack):
+    """An `EksGpuCluster`, in a stack of its own so that fleets come and go beside it."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, spec: EksSpec, place: ClusterPlace, env: cdk.Environment
+    ) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            spec: The cluster as the cluster file has it.
+            place: Network of the cluster.
+            env: Account and Region.
+        """
+        super().__init__(scope, construct_id, env=env, description="Kubernetes of a GPU cluster")
+        self._place = place
+        self.cluster = EksGpuCluster(
+            self,
+            "Cluster",
+            vpc=place.within(self).vpc,
+            vpc_subnets=ec2.SubnetSelection(subnets=place.service_subnets(self)),
+            kubernetes_version=spec.kubernetes_version,
+            public_access_cidrs=spec.public_access_cidrs,
+            admin_principal_arns=spec.admin_principal_arns,
+            system_instance_type=spec.system_nodes.instance_type,
+            system_node_count=spec.system_nodes.nodes,
+        )
+        publish(self, "ClusterName", self.cluster.cluster_name, description="Cluster of Amazon EKS")
+        publish(
+            self,
+            "ClusterSecurityGroupId",
+            self.cluster.cluster_security_group.security_group_id,
+            description="Security group that EKS made for the cluster",
+        )
+        publish(
+            self,
+            "KubeconfigCommand",
+            self.cluster.kubeconfig_command,
+            description="Lets kubectl reach the cluster, for those whom an access entry names",
+        )
+
+    def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> EksGpuClusterBase:
+        """The cluster, imported into a stack of node groups."""
+        return EksGpuCluster.from_attributes(
+            reader,
+            "Cluster",
+            vpc=vpc,
+            cluster_name=read(reader, self, "ClusterName"),
+            cluster_security_group_id=read(reader, self, "ClusterSecurityGroupId"),
+            kubernetes_version=self.cluster.kubernetes_version,
+            service_ipv4_cidr=self.cluster.service_ipv4_cidr,
+        )
+
+
+class ExistingEks:
+    """A cluster that exists already."""
+
+    def __init__(self, spec: ExistingEksSpec) -> None:
+        """Know it by its attributes."""
+        self._spec = spec
+
+    def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> EksGpuClusterBase:
+        """The cluster, imported into a stack of node groups."""
+        return EksGpuCluster.from_attributes(
+            reader,
+            "Cluster",
+            vpc=vpc,
+            cluster_name=self._spec.cluster_name,
+            cluster_security_group_id=self._spec.cluster_security_group_id,
+            kubernetes_version=self._spec.kubernetes_version,
+            service_ipv4_cidr=self._spec.service_cidr,
+            kubectl_role_arn=self._spec.kubectl_role_arn,
+        )
+
+
+def eks_cluster(
+    app: cdk.App, spec: ClusterSpec, place: ClusterPlace, env: cdk.Environment
+) -> EksStack | ExistingEks:
+    """The cluster of Amazon EKS: made in a stack of its own, or existing."""
+    if spec.eks.existing is not None:
+        return ExistingEks(spec.eks.existing)
+    return EksStack(app, eks_stack(spec.name), spec=spec.eks, place=place, env=env)

@@ -1,0 +1,113 @@
+"""A fleet on Amazon EKS: one stack per fleet, named after it, with a managed node group."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_ec2 as ec2
+from constructs import Construct
+
+from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
+from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
+from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
+from cdk_gpu_clusters_stacks.eks import EksStack, ExistingEks
+from cdk_gpu_clusters_stacks.fabric import FabricStack
+from cdk_gpu_clusters_stacks.network import ClusterPlace
+from cdk_gpu_clusters_stacks.nodes import (
+    FileSystems,
+    FileSystemsOfFleet,
+    add_tags,
+    evidence_bucket,
+    root_volume,
+    user_parts,
+)
+from cdk_gpu_clusters_stacks.references import publish
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
+from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
+
+
+class NodeGroupStack(cdk.Stack):
+    """One `EksGpuNodeGroup`: a training or an inference fleet of the cluster file."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        name: str,
+        fleet: FleetSpec | InferenceFleetSpec,
+        cluster: EksStack | ExistingEks,
+        place: ClusterPlace,
+        fabric: FabricStack | None,
+        capacity: CapacityStack | None,
+        mounts: FileSystems,
+        checkpoints: CheckpointStack | ExistingCheckpoints | None,
+        env: cdk.Environment,
+    ) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            name: Name of the fleet, by which pods select its nodes.
+            fleet: The fleet as the cluster file has it.
+            cluster: The cluster that the nodes join.
+            place: Network of the cluster.
+            fabric: EFA fabric of the fleet, None without EFA.
+            capacity: Reservation made for the fleet, None for other capacity.
+            mounts: File systems by mount point.
+            checkpoints: Buckets that the nodes may read and write, if any.
+            env: Account and Region.
+        """
+        super().__init__(scope, construct_id, env=env, description="Node group of a GPU cluster")
+        here = place.within(self)
+        file_systems = FileSystemsOfFleet(self, mounts)
+        buckets = None if checkpoints is None else checkpoints.within(self)
+        in_one_zone = isinstance(fleet, FleetSpec) or fleet.is_reserved
+        self.node_group = EksGpuNodeGroup(
+            self,
+            "Nodes",
+            cluster=cluster.within(self, here.vpc),
+            vpc_subnets=ec2.SubnetSelection(
+                subnets=here.subnets if in_one_zone else place.service_subnets(self)
+            ),
+            instance_type=fleet.instance_type,
+            min_node_count=fleet.minimum_nodes,
+            max_node_count=fleet.maximum_nodes,
+            capacity=existing_capacity(self, fleet) if capacity is None else capacity.within(self),
+            efa=fabric is not None,
+            interface_policy=fleet.interface_wish,
+            fabric=None if fabric is None else fabric.within(self),
+            placement=fleet.placement_strategy,
+            root_volume=root_volume(fleet),
+            mig=fleet.mig_layouts,
+            fabric_manager_order=FabricManagerOrder(fleet.fabric_manager_order),
+            mounts=file_systems.mounts,
+            scratch=fleet.scratch is not False,
+            environment=_environment(fleet, buckets.node_environment if buckets else {}),
+            user_data_parts=user_parts(fleet) if isinstance(fleet, FleetSpec) else (),
+            watch=fleet.watch.settings,
+            evidence_bucket=evidence_bucket(self, fleet),
+            labels={FLEET_LABEL: name},
+        )
+        if fabric is None:  # what a fabric shares is opened in a stack of its own
+            file_systems.let_in(
+                self,
+                self.node_group.launch_template.security_groups[0],
+                before=self.node_group.cfn_nodegroup,
+            )
+        if buckets is not None:
+            buckets.grant_read_write(self, self.node_group.role)
+        add_tags(self.node_group, fleet)
+        publish(self, "NodeGroupName", self.node_group.node_group_name, description="Node group of the fleet")
+        publish(
+            self,
+            "LogGroupName",
+            self.node_group.log_group.log_group_name,
+            description="Boot events, a stream per node",
+        )
+
+
+def _environment(fleet: FleetSpec | InferenceFleetSpec, of_buckets: dict[str, str]) -> dict[str, str]:
+    return {**of_buckets, **(fleet.environment if isinstance(fleet, FleetSpec) else {})}
