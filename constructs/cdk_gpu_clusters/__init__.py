@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
     from cdk_gpu_clusters.node.settings import UserPart
     from cdk_gpu_clusters.node.storage import checkpoint_environment
+    from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
+    from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
     from cdk_gpu_clusters.policy.plugin import GpuClusterRules
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
@@ -75,6 +77,8 @@ else:
         "EfaSelfRules": "network.efa_security_group",
         "Egress": "network.egress",
         "EksCluster": "node.node_config",
+        "EksGpuCluster": "orchestration.eks.cluster",
+        "EksGpuClusterBase": "orchestration.eks.cluster_base",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.node_watch",
         "Feature": "rules.endpoints",
@@ -144,6 +148,8 @@ __all__ = [
     "EfaSelfRules",
     "Egress",
     "EksCluster",
+    "EksGpuCluster",
+    "EksGpuClusterBase",
     "FabricManagerOrder",
     "FaultSeverity",
     "Feature",

@@ -1,1 +1,1 @@
-"""Constructs that let an engine run jobs on GPU nodes."""
+"""Clusters of other schedulers: what brings the library's nodes to Amazon EKS."""

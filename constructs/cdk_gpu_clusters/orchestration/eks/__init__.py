@@ -1,1 +1,1 @@
-"""GPU clusters on Amazon EKS."""
+"""Amazon EKS: the cluster, its add-ons, and its GPU node groups."""

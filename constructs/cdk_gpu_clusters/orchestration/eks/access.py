@@ -1,0 +1,123 @@
+"""Who may do what in a cluster of EKS: access entries, never a ConfigMap.
+
+Source: Amazon EKS user guide, "Grant IAM users access to Kubernetes with EKS access entries" and "Review access policy
+permissions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from cdk_gpu_clusters._accepted import named_resource
+from cdk_gpu_clusters._cdk import partition_of, stack_of
+
+#: Whom access is given to: a role or a user, or an ARN.
+Principal = iam.IRole | iam.IUser | str
+
+
+class ClusterAccess:
+    """Grants of a cluster. An identity has one access entry; each further grant adds a policy to it.
+
+    Attributes:
+        cluster_name: Its name.
+    """
+
+    cluster_name: str
+
+    def grant_admin(self, principal: Principal) -> eks.CfnAccessEntry:
+        """Let somebody do everything in the cluster.
+
+        Args:
+            principal: A role or a user, or the ARN of one.
+
+        Returns:
+            The identity's access entry.
+        """
+        return self._grant(principal, "AmazonEKSClusterAdminPolicy", ())
+
+    def grant_edit(self, principal: Principal, *, namespaces: Sequence[str] = ()) -> eks.CfnAccessEntry:
+        """Let somebody run and change workloads, and read their secrets.
+
+        Args:
+            principal: A role or a user, or the ARN of one.
+            namespaces: Where; everywhere if left out.
+
+        Returns:
+            The identity's access entry.
+        """
+        return self._grant(principal, "AmazonEKSEditPolicy", namespaces)
+
+    def grant_view(self, principal: Principal, *, namespaces: Sequence[str] = ()) -> eks.CfnAccessEntry:
+        """Let somebody look at workloads, without secrets.
+
+        Args:
+            principal: A role or a user, or the ARN of one.
+            namespaces: Where; everywhere if left out.
+
+        Returns:
+            The identity's access entry.
+        """
+        return self._grant(principal, "AmazonEKSViewPolicy", namespaces)
+
+    def _grant(self, principal: Principal, policy: str, namespaces: Sequence[str]) -> eks.CfnAccessEntry:
+        arn = _arn_of(principal)
+        policies = self._policies.setdefault(arn, [])
+        policies.append(_access_policy(self._scope, policy, namespaces))
+        if arn in self._entries:
+            self._entries[arn].access_policies = policies
+        else:
+            self._entries[arn] = eks.CfnAccessEntry(
+                self._entry_scope,
+                _id(self._scope, arn),
+                cluster_name=self.cluster_name,
+                principal_arn=arn,
+                access_policies=policies,
+                type="STANDARD",
+            )
+        return self._entries[arn]
+
+    @property
+    def _scope(self) -> Construct:
+        assert isinstance(self, Construct)  # noqa: S101 - a mixin of constructs
+        return self
+
+    @cached_property
+    def _entry_scope(self) -> Construct:
+        return Construct(self._scope, "Access")
+
+    @cached_property
+    def _entries(self) -> dict[str, eks.CfnAccessEntry]:
+        return {}
+
+    @cached_property
+    def _policies(self) -> dict[str, list[eks.CfnAccessEntry.AccessPolicyProperty]]:
+        return {}
+
+
+def _arn_of(principal: Principal) -> str:
+    if isinstance(principal, str):
+        return principal
+    return principal.user_arn if hasattr(principal, "user_arn") else principal.role_arn
+
+
+def _access_policy(
+    scope: Construct, name: str, namespaces: Sequence[str]
+) -> eks.CfnAccessEntry.AccessPolicyProperty:
+    partition = partition_of(stack_of(scope))
+    return eks.CfnAccessEntry.AccessPolicyProperty(
+        policy_arn=f"arn:{partition}:eks::aws:cluster-access-policy/{name}",
+        access_scope=eks.CfnAccessEntry.AccessScopeProperty(
+            type="namespace" if namespaces else "cluster",
+            namespaces=list(namespaces) or None,
+        ),
+    )
+
+
+def _id(scope: Construct, arn: str) -> str:
+    """An id that follows from the identity, also where its ARN is a token."""
+    return named_resource(scope, arn).removeprefix("Resource::").replace("/", ".")
