@@ -12,9 +12,10 @@ from constructs import Construct
 
 from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
 from cdk_gpu_clusters.network.egress import Egress
+from cdk_gpu_clusters.rules.endpoints import Feature
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.network import FLEET_FEATURES, ExistingNetwork, NewNetwork
+from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
 from cdk_gpu_clusters_stacks.stack_names import network_stack
 
 
@@ -30,7 +31,13 @@ class NetworkStack(cdk.Stack):
     """A `ClusterNetwork` and what fleets need of it, as outputs that never change with the fleets."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, spec: NewNetwork, env: cdk.Environment
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        spec: NewNetwork,
+        features: Sequence[Feature],
+        env: cdk.Environment,
     ) -> None:
         """Define the stack.
 
@@ -38,6 +45,7 @@ class NetworkStack(cdk.Stack):
             scope: The app.
             construct_id: Id, and name of the stack.
             spec: The network as the cluster file has it.
+            features: What nodes do that calls AWS from inside the network.
             env: Account and Region.
         """
         super().__init__(scope, construct_id, env=env, description="Network of a GPU cluster")
@@ -49,7 +57,7 @@ class NetworkStack(cdk.Stack):
             fleet_subnet_prefix=spec.fleet_subnet_prefix,
             control_availability_zones=spec.control_availability_zones,
             egress=Egress(spec.egress),
-            features=FLEET_FEATURES,
+            features=features,
             flow_logs=spec.flow_logs,
         )
         publish(self, "VpcId", self.network.vpc.vpc_id, description="VPC of the cluster")
@@ -203,5 +211,5 @@ def cluster_place(app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> Clus
     """The network of a cluster: made in a stack of its own, or existing."""
     if isinstance(spec.network, ExistingNetwork):
         return ExistingPlace(spec.network)
-    stack = NetworkStack(app, network_stack(spec.name), spec=spec.network, env=env)
+    stack = NetworkStack(app, network_stack(spec.name), spec=spec.network, features=spec.features, env=env)
     return MadePlace(stack, spec.network)

@@ -15,7 +15,7 @@ from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.spec.data import LustreSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.network import FLEET_FEATURES, ExistingNetwork, NewNetwork
+from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
 from cdk_gpu_clusters_stacks.spec.views import FleetView
 
 from .network_model import AddressUse, NetworkPlan, SubnetUse
@@ -80,7 +80,7 @@ def _is_public(view: FleetView) -> bool:
 
 def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[FleetView]) -> NetworkPlan:
     closed = network.egress == "closed"
-    services = endpoints_for(FLEET_FEATURES) if closed else ()
+    services = endpoints_for(spec.features) if closed else ()
     return NetworkPlan(
         is_new=True,
         vpc_id=None,

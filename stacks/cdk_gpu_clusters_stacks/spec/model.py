@@ -6,12 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
+from cdk_gpu_clusters.rules.endpoints import Feature
+
 from ._base import Name, SpecModel, Tags, Text
 from .data import StoreSpec
 from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
-from .network import NetworkSpec
+from .network import NetworkSpec, fleet_features
 
 
 def _digits(value: object) -> object:
@@ -77,3 +79,8 @@ class ClusterSpec(SpecModel):
         default=InferenceSpec(),
         description="Inference fleets. No name of a training fleet is theirs, too.",
     )
+
+    @property
+    def features(self) -> tuple[Feature, ...]:
+        """What fleets do that calls AWS from inside the network."""
+        return fleet_features(self.orchestrator)

@@ -27,11 +27,19 @@ FLEET_FEATURES = (
     Feature.PARAMETERS,
 )
 
+#: What nodes of EKS do beside it.
+_EKS_FEATURES = (Feature.EKS, Feature.STS)
+
 #: Stand for the zones of the account, whose names synthesis cannot know; any two divide the VPC the same way.
 _ANY_ZONES = ("Zone1", "Zone2")
 
 #: Tags under which pydantic reports the faults of a new and of an existing network.
 NETWORK_FORMS = _NEW, _EXISTING = ("<new network>", "<existing network>")
+
+
+def fleet_features(orchestrator: str) -> tuple[Feature, ...]:
+    """What fleets of any kind do from inside the network, whichever there are."""
+    return (*FLEET_FEATURES, *(_EKS_FEATURES if orchestrator == "eks" else ()))
 
 
 def ipv4_range(text: str) -> str:

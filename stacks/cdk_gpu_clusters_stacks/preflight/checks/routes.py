@@ -7,7 +7,6 @@ from typing import Any
 
 from cdk_gpu_clusters.errors import define_rule
 from cdk_gpu_clusters.rules.endpoints import GATEWAY_ENDPOINTS, check_endpoints, endpoints_for
-from cdk_gpu_clusters_stacks.spec.network import FLEET_FEATURES
 
 from ..call import ENDPOINT_SERVICES, ENDPOINTS, ROUTE_TABLES
 from ..check import Check, Inquiry, Verdict, cannot_tell, failed, passed, warned
@@ -115,7 +114,7 @@ def _way_out(subnet_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
         through = next((str(route[key]) for key in sorted(route) if key.endswith("Id")), "a route")
         yield passed(f"{subnet_id} through {through}")
         return
-    missing = check_endpoints(FLEET_FEATURES, _present(table, inquiry))
+    missing = check_endpoints(inquiry.cluster.spec.features, _present(table, inquiry))
     if not missing:
         yield passed(f"{subnet_id} through endpoints")
     else:
@@ -164,7 +163,7 @@ def _closed(cluster: Cluster) -> Mapping[str, Cluster]:
 
 
 def _sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
-    names = [f"com.amazonaws.{cluster.region}.{service}" for service in endpoints_for(FLEET_FEATURES)]
+    names = [f"com.amazonaws.{cluster.region}.{service}" for service in endpoints_for(cluster.spec.features)]
     answer = inquiry.ask(ENDPOINT_SERVICES, Filters=[{"Name": "service-name", "Values": names}])
     zones = {one["ServiceName"]: set(one.get("AvailabilityZones", ())) for one in answer["ServiceDetails"]}
     missing = [name for name in names if name not in zones]
