@@ -85,7 +85,7 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
         )
 
     @property
-    def update_kubeconfig_command(self) -> str:
+    def kubeconfig_command(self) -> str:
         """A shell line that lets kubectl find the cluster."""
         region = region_of(self._stack)
         return f"aws eks update-kubeconfig --region {region} --name {self.cluster_name}"
