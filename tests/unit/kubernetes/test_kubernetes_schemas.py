@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
+from cdk_gpu_clusters.catalogue.kubernetes import charts, kubernetes_versions
 from kubernetes_schemas import CRDS, SOURCES, WrongObjectsError, check_objects
 
-VERSIONS = ("1.33", "1.34", "1.35", "1.36")
+VERSIONS = [row.version for row in kubernetes_versions()]
 
 _POD: dict[str, Any] = {
     "restartPolicy": "Never",
@@ -204,3 +205,13 @@ def test_each_schema_of_a_custom_kind_has_its_source() -> None:
         assert re.fullmatch(r"2026-\d\d-\d\d", source["read"])
         assert source["repository"].count("/") == 1
         assert source["path"].endswith(".yaml")
+
+
+def test_the_custom_kinds_are_those_of_the_charts() -> None:
+    sources = yaml.safe_load(SOURCES.read_text("utf-8"))
+    commits = {source["repository"]: source["commit"] for source in sources}
+    installed = {chart.source_repository: chart.commit for chart in charts()}
+    assert {name: installed[name] for name in commits if name in installed} == {
+        name: commit for name, commit in commits.items() if name in installed
+    }
+    assert sorted(set(commits) - set(installed)) == ["argoproj/argo-workflows", "awslabs/amazon-eks-ami"]

@@ -5,62 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import jsonschema
 import pytest
 
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.node.node_config import EksCluster, NodeConfig, check_node_config, node_config_text
+from kubernetes_schemas import WrongObjectsError
+from nodeadm import check_documents
 
-# awslabs/amazon-eks-ami @ 81fec2e: nodeadm/crds/node.eks.aws_nodeconfigs.yaml and nodeadm/doc/api.md, written down with
-# what the resource's schema leaves open: no other fields, and the names of apiVersion and kind.
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["apiVersion", "kind", "spec"],
-    "properties": {
-        "apiVersion": {"const": "node.eks.aws/v1alpha1"},
-        "kind": {"const": "NodeConfig"},
-        "spec": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {
-                "cluster": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "required": ["name", "apiServerEndpoint", "certificateAuthority", "cidr"],
-                    "properties": {
-                        name: {"type": "string"}
-                        for name in ("name", "apiServerEndpoint", "certificateAuthority", "cidr", "id")
-                    },
-                },
-                "instance": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {
-                        "localStorage": {
-                            "type": "object",
-                            "additionalProperties": False,
-                            "properties": {
-                                "strategy": {"enum": ["RAID0", "RAID10", "Mount"]},
-                                "mountPath": {"type": "string"},
-                                "disabledMounts": {"type": "array", "items": {"type": "string"}},
-                            },
-                        }
-                    },
-                },
-                "kubelet": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {
-                        "config": {"type": "object"},
-                        "flags": {"type": "array", "items": {"type": "string", "pattern": "^--"}},
-                        "maxPodsExpression": {"type": "string"},
-                    },
-                },
-            },
-        },
-    },
-}
 CLUSTER = EksCluster(
     name="${Token[Name.1]}",
     endpoint="${Token[Url.2]}",
@@ -82,7 +33,7 @@ ALL = NodeConfig(
 
 def document(config: NodeConfig, **options: Any) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(node_config_text(config, **options))
-    jsonschema.validate(found, SCHEMA)
+    check_documents([found])
     return found
 
 
@@ -103,8 +54,8 @@ def test_what_is_written_is_what_nodeadm_reads(config: NodeConfig, options: dict
 def test_the_schema_refuses_what_nodeadm_does_not_know() -> None:
     wrong = json.loads(node_config_text(ALL))
     wrong["spec"]["kubelet"]["labels"] = {}
-    with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(wrong, SCHEMA)
+    with pytest.raises(WrongObjectsError, match="'labels' was unexpected"):
+        check_documents([wrong])
 
 
 def test_nothing_to_say_is_no_part() -> None:
