@@ -1,0 +1,146 @@
+"""Stacks of clusters on EKS: the word `orchestrator` is all that changes, and no fleet moves another stack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.spec.load import load_cluster
+from sites import Resources, of_type, only
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GROUP, NODE_GROUP = "AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup"
+TEMPLATE, CLUSTER = "AWS::EC2::LaunchTemplate", "AWS::EKS::Cluster"
+
+Synthesize = Callable[[str], dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def synthesize(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Synthesize:
+    """Synthesize the text of a cluster file; the text of each template by stack name."""
+
+    def run(text: str) -> dict[str, str]:
+        file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
+        file.write_text(text, encoding="utf-8")
+        app = app_factory()
+        build_cluster(app, load_cluster(file))
+        folder = Path(app.synth().directory)
+        assert "missing" not in json.loads((folder / "manifest.json").read_text())
+        return {
+            path.name.removesuffix(".template.json"): path.read_text()
+            for path in folder.glob("*.template.json")
+        }
+
+    return run
+
+
+def example(name: str) -> str:
+    return (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8")
+
+
+def on_eks(text: str) -> str:
+    """The same file, with one word changed."""
+    assert "orchestrator: ec2\n" in text or "orchestrator:" not in text
+    return text.replace("orchestrator: ec2\n", "") + "\norchestrator: eks\n"
+
+
+def resources(template: str) -> Resources:
+    found: Resources = json.loads(template)["Resources"]
+    return found
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "p5-capacity-block",
+        "p5-lustre",
+        "p4d-new-reservation",
+        "p5en-spot",
+        "two-fleets",
+        "p4d-mig-56-slices",
+        "p5-mixed-mig",
+        "g6e-tensor-parallel",
+        "train-and-serve",
+        "inf2-neuron",
+        "p6-b300-existing-reservation",
+    ],
+)
+def test_one_word_makes_node_groups_of_the_fleets(name: str, synthesize: Synthesize) -> None:
+    plain, eks = synthesize(example(name)), synthesize(on_eks(example(name)))
+    [cluster] = set(eks) - set(plain)
+
+    assert cluster.endswith("-eks")
+    assert not set(plain) - set(eks)
+    assert len(of_type(resources(eks[cluster]), CLUSTER)) == 1
+    for stack, text in plain.items():
+        made = resources(eks[stack])
+        if not of_type(resources(text), GROUP):
+            assert eks[stack] == text, f"{stack} has no fleet, and is another one on EKS"
+            continue
+        assert not of_type(made, GROUP)
+        assert len(of_type(made, NODE_GROUP)) == 1
+        before, after = data_of(resources(text)), data_of(made)
+        assert cards(before) == cards(after), f"{stack}: network cards"
+        assert before.get("InstanceMarketOptions", {}).get("MarketType") in (
+            after.get("InstanceMarketOptions", {}).get("MarketType"),
+            "spot",
+        )
+
+
+def data_of(found: Resources) -> dict[str, Any]:
+    data: dict[str, Any] = only(found, TEMPLATE)["LaunchTemplateData"]
+    return data
+
+
+def cards(data: dict[str, Any]) -> list[tuple[int, int, str]]:
+    return [
+        (one["NetworkCardIndex"], one["DeviceIndex"], one["InterfaceType"])
+        for one in data["NetworkInterfaces"]
+    ]
+
+
+def test_a_fleet_that_comes_or_goes_leaves_every_other_template_as_it_was(synthesize: Synthesize) -> None:
+    text = on_eks(example("two-fleets"))
+    whole = synthesize(text)
+    more = synthesize(
+        text + "inference: { fleets: { chat: { instance_type: g6e.12xlarge, nodes: 1, "
+        "server: { image: vllm/vllm-openai:v0.11.0 } } } }\n"
+    )
+
+    assert {name: more[name] for name in whole} == whole
+    assert len(set(more) - set(whole)) == 1
+
+
+def test_pods_find_the_nodes_of_a_fleet_by_its_name(synthesize: Synthesize) -> None:
+    made = synthesize(example("eks-p5-capacity-block"))
+    labels = only(resources(made["llama-pods-fleet-trainers"]), NODE_GROUP)["Labels"]
+
+    assert labels["gpu-cluster/fleet"] == "trainers"
+    assert labels["gpu-cluster/efa-count"] == "32"
+
+
+def test_an_existing_cluster_is_joined_and_none_is_made(synthesize: Synthesize) -> None:
+    text = example("eks-g5-dev").replace(
+        "  public_access_cidrs: [203.0.113.0/24]\n  admin_principal_arns: [arn:aws:iam::123456789012:role/platform]\n",
+        "  existing:\n    cluster_name: research\n    cluster_security_group_id: sg-0123456789abcdef0\n"
+        '    kubernetes_version: "1.34"\n',
+    )
+    made = synthesize(text)
+    group = only(resources(made["sandbox-fleet-dev"]), NODE_GROUP)
+
+    assert not [stack for stack, text in made.items() if of_type(resources(text), CLUSTER)]
+    assert group["ClusterName"] == "research"
+
+
+def test_who_reaches_the_api_server_is_what_the_file_says(synthesize: Synthesize) -> None:
+    private = only(resources(synthesize(example("eks-p5-capacity-block"))["llama-pods-eks"]), CLUSTER)
+    public = only(resources(synthesize(example("eks-g5-dev"))["sandbox-eks"]), CLUSTER)
+
+    assert private["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
+    assert private["ResourcesVpcConfig"]["EndpointPrivateAccess"] is True
+    assert public["ResourcesVpcConfig"]["PublicAccessCidrs"] == ["203.0.113.0/24"]
