@@ -78,6 +78,25 @@ class Chart:
     source: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DcgmField:
+    """A field of NVIDIA DCGM, as its exporter gives it to Prometheus.
+
+    Attributes:
+        name: Its name.
+        kind: `gauge` or `counter`.
+        help: What it says.
+        whole_gpus_only: Whether a slice of MIG does not have it.
+        source: Where the row comes from, with date.
+    """
+
+    name: str
+    kind: str
+    help: str
+    whole_gpus_only: bool
+    source: str
+
+
 @cache
 def _charts() -> Mapping[str, Chart]:
     return {
@@ -128,6 +147,13 @@ def image(name: str) -> ContainerImage:
         'public.ecr.aws/hpc-cloud/nccl-tests'
     """
     return _images()[name]
+
+
+@cache
+def dcgm_fields() -> tuple[DcgmField, ...]:
+    """The fields that are worth a time series of each GPU or slice."""
+    data = read_json(_SOFTWARE)
+    return tuple(DcgmField(**row, source=data["dcgm_fields_source"]) for row in data["dcgm_fields"])
 
 
 def _source(row: Mapping[str, Any]) -> str:

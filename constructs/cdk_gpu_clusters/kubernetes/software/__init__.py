@@ -1,0 +1,11 @@
+"""Charts of the software that a cluster of GPUs needs: which version, from where, with which values.
+
+Plain functions: pools of nodes in, `ChartRelease` out. A construct installs them; a user's own tool may as well.
+"""
+
+from cdk_gpu_clusters.kubernetes.software.cluster import cluster_software
+from cdk_gpu_clusters.kubernetes.software.efa_plugin import EfaSoftware
+from cdk_gpu_clusters.kubernetes.software.gpu_operator import gpu_operator_values
+from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, ImageMirror
+
+__all__ = ["ChartRelease", "EfaSoftware", "ImageMirror", "cluster_software", "gpu_operator_values"]
