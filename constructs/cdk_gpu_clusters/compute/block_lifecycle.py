@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
 from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import aws_autoscaling as autoscaling
-from aws_cdk import aws_events as events
-from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
+from cdk_gpu_clusters.compute.block_follower import BlockFollower, GroupCalls, sdk_call
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.rules.capacity import BlockWindow, block_window
-
-# The guide and the event reference spell the names differently; EC2 may send either.
-_DELIVERED = ["Capacity Block Reservation Delivered", "Capacity Block Delivered"]
-_EXPIRES = ["Capacity Block Reservation Expiration Warning", "Capacity Block Expiration Warning"]
-_NOW = "$$.State.EnteredTime"
-_EARLY = timedelta(minutes=5)
-_LATE = timedelta(days=1)
 
 _RESIZING = AcceptedFinding(
     cause="`CapacityBlockLifecycle`: policy that lets the state machine size its group",
     reason="DescribeAutoScalingGroups has no resource level, and the ARN of the group holds an id that only EC2 knows.",
     aws_solutions=("IAM5",),
 )
-_STATE_MACHINE = AcceptedFinding(
-    cause="`CapacityBlockLifecycle`: what CDK adds to the roles of the state machine and of its rules",
-    reason="Log delivery and tracing have no resource level; CDK attaches what each role needs to the role itself.",
-    aws_solutions=("IAM5",),
-    nist_hipaa_pci=("IAMNoInlinePolicy",),
-)
 
 
-class CapacityBlockLifecycle(Construct):
+class CapacityBlockLifecycle(BlockFollower):
     """Sets a group's size at the start and before the end of a Capacity Block; deployments never do.
 
     Makes a Step Functions state machine without code of its own, and rules that start it:
@@ -97,173 +81,48 @@ class CapacityBlockLifecycle(Construct):
             node_count: Size during the block.
             log_group: Where the state machine logs.
         """
-        super().__init__(scope, construct_id)
-        self.window: BlockWindow = window
-        definition = _definition(window, node_count)
-        self.state_machine: sfn.StateMachine = sfn.StateMachine(
-            self,
-            "StateMachine",
-            definition_body=sfn.DefinitionBody.from_string(cdk.Stack.of(self).to_json_string(definition)),
-            tracing_enabled=True,
-            logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL),
-            timeout=cdk.Duration.hours(1),
+        calls = GroupCalls(look=_look(), resize=_resize, drains=True, starts_empty=True)
+        super().__init__(
+            scope,
+            construct_id,
+            group=group,
+            window=window,
+            reservation_id=reservation_id,
+            node_count=node_count,
+            log_group=log_group,
+            calls=calls,
         )
-        _STATE_MACHINE.at(self.state_machine, "Resource::*")
-        self._allow_resizing(group)
-        self._start_on_creation(group)
-        self._start_on_events(group, reservation_id)
-        self._start_on_schedules(group)
-
-    def _allow_resizing(self, group: autoscaling.CfnAutoScalingGroup) -> None:
-        # A policy of its own: the group waits for the creation rule, so the state machine must not wait for the group.
         group_arn = cdk.Stack.of(self).format_arn(
             service="autoscaling",
             resource=f"autoScalingGroup:*:autoScalingGroupName/{group.ref}",
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,
         )
-        # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
-        policy = iam.ManagedPolicy(
-            self,
-            "ResizePermissions",
-            roles=[self.state_machine.role],
-            statements=[
+        policy = self._allow(
+            [
                 iam.PolicyStatement(actions=["autoscaling:SetDesiredCapacity"], resources=[group_arn]),
                 iam.PolicyStatement(actions=["autoscaling:DescribeAutoScalingGroups"], resources=["*"]),
-            ],
+            ]
         )
         _RESIZING.at(policy, "Resource::*", named_resource(policy, group_arn))
 
-    def _start_on_creation(self, group: autoscaling.CfnAutoScalingGroup) -> None:
-        rule = events.Rule(
-            self,
-            "GroupCreated",
-            description="Grow the group if its Capacity Block is already running when it is created",
-            event_pattern=events.EventPattern(
-                source=["aws.cloudformation"],
-                detail_type=["CloudFormation Resource Status Change"],
-                detail={
-                    "stack-id": [cdk.Aws.STACK_ID],
-                    "logical-resource-id": [cdk.Stack.of(self).get_logical_id(group)],
-                    "status-details": {"status": ["CREATE_COMPLETE"]},
-                },
-            ),
-        )
-        name = events.EventField.from_path("$.detail.physical-resource-id")
-        rule.add_target(self._target("start", name))
-        group.node.add_dependency(rule)
 
-    def _start_on_events(self, group: autoscaling.CfnAutoScalingGroup, reservation_id: str | None) -> None:
-        if reservation_id is None:
-            return
-        for construct_id, action, names in (
-            ("Delivered", "delivered", _DELIVERED),
-            ("Expires", "drain", _EXPIRES),
-        ):
-            rule = events.Rule(
-                self,
-                construct_id,
-                event_pattern=events.EventPattern(
-                    source=["aws.ec2"],
-                    detail_type=names,
-                    detail={"capacity-reservation-id": [reservation_id]},
-                ),
-            )
-            rule.add_target(self._target(action, group.ref))
-
-    def _start_on_schedules(self, group: autoscaling.CfnAutoScalingGroup) -> None:
-        moments = {
-            "StartSchedule": ("start", self.window.starts_at),
-            "DrainSchedule": ("drain", self.window.drain_at),
-        }
-        for construct_id, (action, moment) in moments.items():
-            if moment is not None:
-                rule = events.Rule(self, construct_id, schedule=_yearly(moment))
-                rule.add_target(self._target(action, group.ref))
-
-    def _target(self, action: str, group_name: str) -> targets.SfnStateMachine:
-        return targets.SfnStateMachine(
-            self.state_machine,
-            input=events.RuleTargetInput.from_object({"action": action, "group": group_name}),
-        )
-
-
-def _yearly(moment: datetime) -> events.Schedule:
-    return events.Schedule.cron(
-        minute=str(moment.minute), hour=str(moment.hour), day=str(moment.day), month=str(moment.month)
-    )
-
-
-def _definition(window: BlockWindow, node_count: int) -> dict[str, Any]:
-    """The state machine in Amazon States Language."""
-    before_drain = _time("TimestampLessThan", window.drain_at)
-    started = [_time("TimestampGreaterThanEquals", window.starts_at)] if window.starts_at else []
-    draining = [
-        _time("TimestampGreaterThanEquals", window.drain_at - _EARLY),
-        _time("TimestampLessThan", window.ends_at + _LATE),
-    ]
+def _look() -> dict[str, Any]:
     return {
-        "Comment": "Sizes the group to its Capacity Block; does nothing outside the block's window",
-        "StartAt": "InWindow",
-        "States": {
-            "InWindow": {
-                "Type": "Choice",
-                "Choices": [
-                    {"And": [_action("delivered"), before_drain], "Next": "LookAtGroup"},
-                    {"And": [_action("start"), *started, before_drain], "Next": "LookAtGroup"},
-                    {"And": [_action("drain"), *draining], "Next": "Drain"},
-                ],
-                "Default": "OutsideWindow",
-            },
-            "LookAtGroup": {
-                "Type": "Task",
-                "Resource": _sdk("describeAutoScalingGroups"),
-                "Parameters": {"AutoScalingGroupNames.$": "States.Array($.group)"},
-                "ResultSelector": {"desired.$": "$.AutoScalingGroups[0].DesiredCapacity"},
-                "ResultPath": "$.now",
-                "Retry": [_RETRY],
-                "Next": "IsEmpty",
-            },
-            "IsEmpty": {
-                "Type": "Choice",
-                "Choices": [{"Variable": "$.now.desired", "NumericEquals": 0, "Next": "Grow"}],
-                "Default": "HasNodes",
-            },
-            "Grow": _resize(node_count),
-            "Drain": _resize(0),
-            "HasNodes": {"Type": "Succeed", "Comment": "A group with nodes is never resized"},
-            "OutsideWindow": {"Type": "Succeed", "Comment": "Before the block's start, or after its end"},
-        },
+        "Resource": sdk_call("autoscaling", "describeAutoScalingGroups"),
+        "Parameters": {"AutoScalingGroupNames.$": "States.Array($.group)"},
+        "ResultSelector": {"desired.$": "$.AutoScalingGroups[0].DesiredCapacity"},
     }
-
-
-# The policy that allows the calls is attached after the group, a little later than the first call may come.
-_RETRY = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 30, "MaxAttempts": 20, "BackoffRate": 1.0}
 
 
 def _resize(desired: int) -> dict[str, Any]:
     return {
-        "Type": "Task",
-        "Resource": _sdk("setDesiredCapacity"),
+        "Resource": sdk_call("autoscaling", "setDesiredCapacity"),
         "Parameters": {
             "AutoScalingGroupName.$": "$.group",
             "DesiredCapacity": desired,
             "HonorCooldown": False,
         },
-        "Retry": [_RETRY],
-        "End": True,
     }
-
-
-def _sdk(action: str) -> str:
-    return f"arn:{cdk.Aws.PARTITION}:states:::aws-sdk:autoscaling:{action}"
-
-
-def _action(name: str) -> dict[str, str]:
-    return {"Variable": "$.action", "StringEquals": name}
-
-
-def _time(operator: str, moment: datetime) -> dict[str, str]:
-    return {"Variable": _NOW, operator: f"{moment:%Y-%m-%dT%H:%M:%SZ}"}
 
 
 def follow_block(

@@ -27,7 +27,7 @@ from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.fleet import check_drain_of_block, check_public_subnet, check_size, check_timeout
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, plan_interfaces
+from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
 from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, plan_mig
 from cdk_gpu_clusters.rules.mig_driver import check_mig_driver
@@ -38,7 +38,7 @@ from cdk_gpu_clusters.rules.reservations import check_reserved_use
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetWish:
-    """What the user says about a fleet, as `GpuFleet` takes it."""
+    """What the user says about a fleet, as `GpuFleet` and `EksGpuNodeGroup` take it."""
 
     vpc: ec2.IVpc
     vpc_subnets: ec2.SubnetSelection | None
@@ -55,6 +55,7 @@ class FleetWish:
     mig: MigLayout | Sequence[MigLayout] | None
     ready_timeout: cdk.Duration | None
     drain_timeout: cdk.Duration | None
+    orchestrator: Orchestrator = Orchestrator.EC2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,12 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
     name = wish.instance_type if isinstance(wish.instance_type, str) else wish.instance_type.to_string()
     with errors_at(scope):
         record = catalogue_type(name)
-        interfaces = plan_interfaces(record, policy=wish.interface_policy, efa=uses_efa(record, wish.efa))
+        interfaces = plan_interfaces(
+            record,
+            policy=wish.interface_policy,
+            orchestrator=wish.orchestrator,
+            efa=uses_efa(record, wish.efa),
+        )
         mig = None if wish.mig is None else plan_mig(record, wish.mig)
     capacity = _capacity(wish)
     wish = _settle_placement(wish, capacity)
@@ -120,7 +126,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
     minimum = known(wish.node_count if wish.min_node_count is None else wish.min_node_count)
     maximum = known(wish.node_count if wish.max_node_count is None else wish.max_node_count)
     selected = select_subnets(wish.vpc, wish.vpc_subnets)
-    system, kernel, image_findings = _check_image(wish.image or NodeImage.latest(), record, mig)
+    system, kernel, image_findings = _check_image(wish, record, mig)
     plan = FleetPlan(
         instance_type=record,
         capacity=capacity,
@@ -157,8 +163,11 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
 
 
 def _check_image(
-    image: NodeImage, record: InstanceType, mig: MigPlan | None
+    wish: FleetWish, record: InstanceType, mig: MigPlan | None
 ) -> tuple[OperatingSystem | None, str | None, list[Finding]]:
+    if wish.orchestrator is Orchestrator.EKS_MANAGED:  # EKS chooses it, and tells neither driver nor kernel
+        return OperatingSystem.AL2023, None, []
+    image = wish.image or NodeImage.latest()
     try:
         row = image.row(record)
     except ConfigError as fault:

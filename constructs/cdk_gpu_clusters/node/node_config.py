@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -170,7 +170,10 @@ def check_node_config(config: NodeConfig, *, bootstrapped: bool) -> list[Finding
         config: How the node is set up.
         bootstrapped: Whether EKS bootstraps the nodes, as it does in managed groups without an image of their own.
     """
-    findings = [*_check_labels(config), *_check_kubelet(config)]
+    findings = [
+        finding.at("node_config")
+        for finding in (*check_labels(config.labels, config.taints), *check_kubelet(config.kubelet_config))
+    ]
     given = [name for name in ("labels", "taints", "kubelet_flags") if getattr(config, name)]
     if config.cluster is None and not bootstrapped:
         findings.append(
@@ -204,13 +207,17 @@ def _flags(config: NodeConfig) -> list[str]:
     ]
 
 
-def _check_labels(config: NodeConfig) -> list[Finding]:
+def check_labels(labels: Mapping[str, str], taints: Sequence[str] = ()) -> list[Finding]:
+    """Find labels and taints that kubelet would refuse.
+
+    Args:
+        labels: Labels of a node.
+        taints: Taints, such as `nvidia.com/gpu=true:NoSchedule`.
+    """
     wrong = {
-        f"labels.{name}": f"{name}={value}"
-        for name, value in config.labels.items()
-        if not _is_label(name, value)
+        f"labels.{name}": f"{name}={value}" for name, value in labels.items() if not _is_label(name, value)
     }
-    for index, taint in enumerate(config.taints):
+    for index, taint in enumerate(taints):
         parts = _TAINT.fullmatch(taint)
         if parts is None or not (_LABEL_KEY.fullmatch(parts[1]) and _LABEL_VALUE.fullmatch(parts[2] or "")):
             wrong[f"taints[{index}]"] = taint
@@ -219,7 +226,7 @@ def _check_labels(config: NodeConfig) -> list[Finding]:
             cause="kubelet would not start with this",
             got=got,
             allowed="labels such as team=research, outside kubernetes.io; taints such as nvidia.com/gpu=true:NoExecute",
-            path=f"node_config.{path}",
+            path=path,
         )
         for path, got in wrong.items()
     ]
@@ -232,9 +239,14 @@ def _is_label(name: str, value: str) -> bool:
     return bool(_LABEL_KEY.fullmatch(name) and _LABEL_VALUE.fullmatch(value)) and (allowed or not reserved)
 
 
-def _check_kubelet(config: NodeConfig) -> list[Finding]:
+def check_kubelet(kubelet_config: Mapping[str, Any]) -> list[Finding]:
+    """Find a kubelet configuration that nobody could read.
+
+    Args:
+        kubelet_config: Fields of a `KubeletConfiguration`.
+    """
     try:
-        json.dumps(dict(config.kubelet_config), allow_nan=False)
+        json.dumps(dict(kubelet_config), allow_nan=False)
     except (TypeError, ValueError) as fault:
-        return [KUBELET.finding(cause=str(fault), got="kubelet_config", path="node_config.kubelet_config")]
+        return [KUBELET.finding(cause=str(fault), got="kubelet_config", path="kubelet_config")]
     return []

@@ -13,7 +13,7 @@ from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 
-from cdk_gpu_clusters.compute import block_lifecycle, fleet, fleet_plan, launch_template, node_image
+from cdk_gpu_clusters.compute import block_follower, fleet, fleet_plan, launch_template, node_image
 from cdk_gpu_clusters.compute.auto_scaling_group import auto_scaling_group
 from cdk_gpu_clusters.compute.fleet_node import fleet_node
 from cdk_gpu_clusters.compute.launch_template_data import launch_template_data
@@ -196,8 +196,10 @@ def _same_rules_again(group: ec2.SecurityGroup) -> None:
 
 
 def _one_node_less(patch: pytest.MonkeyPatch) -> None:
-    original = block_lifecycle._definition
-    patch.setattr(block_lifecycle, "_definition", lambda window, count: original(window, count - 1))
+    original = block_follower._definition
+    patch.setattr(
+        block_follower, "_definition", lambda window, count, calls: original(window, count - 1, calls)
+    )
 
 
 def _rolling(group: autoscaling.CfnAutoScalingGroup) -> None:

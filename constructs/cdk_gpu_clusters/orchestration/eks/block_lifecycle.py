@@ -1,0 +1,123 @@
+"""Growing a node group of Amazon EKS when its Capacity Block is delivered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from cdk_gpu_clusters.compute.block_follower import BlockFollower, GroupCalls, sdk_call
+from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
+from cdk_gpu_clusters.rules.capacity import BlockWindow, block_window
+
+# `Ref` of a node group, and its id in CloudFormation's events, is `<cluster>/<node group>`
+# (AWS::EKS::Nodegroup reference, Return values).
+_NAMES = {
+    "ClusterName.$": "States.ArrayGetItem(States.StringSplit($.group, '/'), 0)",
+    "NodegroupName.$": "States.ArrayGetItem(States.StringSplit($.group, '/'), 1)",
+}
+
+
+class EksBlockLifecycle(BlockFollower):
+    """Sets the size of a managed node group at the start of its Capacity Block; deployments never do.
+
+    CloudFormation tells no Auto Scaling group of a node group, so the size goes through `eks:UpdateNodegroupConfig`.
+    Makes a Step Functions state machine without code of its own, and rules that start it:
+
+    * EC2 says that the block is delivered: the group grows, if it is empty;
+    * a backup schedule at the start, which names month, day and hour; the state machine checks the year;
+    * the group was created: it grows at once if its block runs, and is set to no nodes if not, since no source says how
+      many nodes EKS starts a group with whose template names no desired size.
+
+    EKS itself sets the group to zero 40 minutes before the end, by a scheduled action that AWS asks to leave alone.
+    Nothing here drains: the nodes end their work by themselves at the same time (`GPU_DRAIN_AT`).
+
+    Source: Amazon EKS user guide, "Create a managed node group with Capacity Blocks for ML" (read 2026-11-22).
+
+    Attributes:
+        state_machine: The state machine.
+        window: When the group may have nodes.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        group: eks.CfnNodegroup,
+        window: BlockWindow,
+        reservation_id: str | None,
+        node_count: int,
+        log_group: logs.ILogGroup,
+    ) -> None:
+        """Define the state machine and its rules.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            group: The node group; its template carries no `DesiredSize`.
+            window: When the group may have nodes.
+            reservation_id: `cr-…` of the block, to follow its events; None to go by the clock alone.
+            node_count: Size during the block.
+            log_group: Where the state machine logs.
+        """
+        super().__init__(
+            scope,
+            construct_id,
+            group=group,
+            window=window,
+            reservation_id=reservation_id,
+            node_count=node_count,
+            log_group=log_group,
+            calls=GroupCalls(look=_look(), resize=_resize, drains=False, starts_empty=False),
+        )
+        self._allow(
+            [
+                iam.PolicyStatement(
+                    actions=["eks:DescribeNodegroup", "eks:UpdateNodegroupConfig"], resources=[group.attr_arn]
+                )
+            ]
+        )
+
+
+def _look() -> dict[str, Any]:
+    return {
+        "Resource": sdk_call("eks", "describeNodegroup"),
+        "Parameters": _NAMES,
+        "ResultSelector": {"desired.$": "$.Nodegroup.ScalingConfig.DesiredSize"},
+    }
+
+
+def _resize(desired: int) -> dict[str, Any]:
+    return {
+        "Resource": sdk_call("eks", "updateNodegroupConfig"),
+        "Parameters": {**_NAMES, "ScalingConfig": {"DesiredSize": desired}},
+    }
+
+
+def follow_block(
+    scope: Construct, plan: FleetPlan, *, group: eks.CfnNodegroup, log_group: logs.ILogGroup
+) -> EksBlockLifecycle | None:
+    """Let a node group follow its Capacity Block, if it has one.
+
+    Args:
+        scope: The node group.
+        plan: What was decided about it.
+        group: Its resource.
+        log_group: Where the state machine logs.
+    """
+    window = block_window(plan.capacity.terms)
+    if window is None:
+        return None
+    return EksBlockLifecycle(
+        scope,
+        "Block",
+        group=group,
+        window=window,
+        reservation_id=plan.capacity.terms.reservation_id,
+        node_count=plan.maximum,
+        log_group=log_group,
+    )

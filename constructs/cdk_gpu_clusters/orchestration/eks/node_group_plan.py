@@ -1,0 +1,200 @@
+"""What is decided about a node group of Amazon EKS beyond what is decided about every fleet."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aws_cdk import aws_logs as logs
+from constructs import Construct
+
+from cdk_gpu_clusters._cdk import errors_at, known, path_of, report
+from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
+from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
+from cdk_gpu_clusters.compute.node_plan import (
+    BLOCK_DRAIN_SECONDS,
+    SPOT_DRAIN_SECONDS,
+    NodePlan,
+    NodeWish,
+    boot_deadline_seconds,
+)
+from cdk_gpu_clusters.compute.node_settings import WrittenNode, write_node
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_pool
+from cdk_gpu_clusters.node.node_config import NodeConfig, check_kubelet, check_labels, node_config_text
+from cdk_gpu_clusters.node.node_file import NodeFile
+from cdk_gpu_clusters.rules.capacity import block_window
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
+from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, Taint
+from cdk_gpu_clusters.rules.max_pods import max_pods
+from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.node_group import NodeRepair
+from cdk_gpu_clusters.rules.node_group_checks import (
+    check_block_of_group,
+    check_group_labels,
+    check_group_taints,
+    check_release,
+    check_repair,
+    check_updates,
+    choose_ami_type,
+)
+
+# nodeadm puts what stands here over all that user data says (awslabs/amazon-eks-ami @ 81fec2e, nodeadm/doc/examples.md;
+# since release v20251023). EKS adds a number of pods of its own to the user data of managed nodes, which wins there
+# (Amazon EKS user guide, "How maxPods is determined").
+_OVER_EKS = "/etc/eks/nodeadm.d/50-gpu-cluster.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupWish:
+    """What the user says about a node group over and above a fleet, as `EksGpuNodeGroup` takes it."""
+
+    interface_policy: InterfacePolicy | None
+    mig_strategy: MigStrategy | None
+    labels: Mapping[str, str]
+    taints: Sequence[Taint] | None
+    kubelet_config: Mapping[str, Any]
+    prefix_delegation: bool
+    release_version: str | None
+    max_unavailable: int
+    repair: NodeRepair
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupPlan:
+    """What was decided.
+
+    Attributes:
+        ami_type: Which image EKS chooses.
+        pool: The group as manifests know it.
+        kubelet_config: What kubelet is told: the number of pods, and the user's word.
+        hardware: A key that changes with the type of the nodes and with how they are bought, and with nothing else.
+    """
+
+    ami_type: str
+    pool: NodePool
+    kubelet_config: Mapping[str, Any]
+    hardware: str
+
+
+def plan_node_group(
+    scope: Construct,
+    plan: FleetPlan,
+    wish: NodeGroupWish,
+    *,
+    name: str,
+    mounts: Mapping[str, LustreStoreLike],
+) -> NodeGroupPlan:
+    """Decide what a node group is made of.
+
+    Args:
+        scope: The node group.
+        plan: What was decided about it as about every fleet.
+        wish: What the user says.
+        name: Name of the group for pods, unless a label says another.
+        version: Kubernetes version of the cluster.
+        mounts: File systems by mount point.
+
+    Raises:
+        ConfigError: GPU-EKS-003, -004 and -040 to -047, all at once, under the scope's path.
+    """
+    name = wish.labels.get(FLEET_LABEL, name)
+    with errors_at(scope):
+        pool = node_pool(
+            name,
+            instance_type=plan.instance_type,
+            node_count=plan.maximum,
+            efa=plan.efa,
+            interface_policy=wish.interface_policy,
+            mig=plan.mig,
+            mig_strategy=wish.mig_strategy,
+            labels=wish.labels,
+            taints=wish.taints,
+            mounts=_volumes(mounts),
+        )
+    row, findings = choose_ami_type(plan.instance_type)
+    report(
+        scope,
+        [
+            *findings,
+            *check_block_of_group(plan.capacity.terms),
+            *check_labels(pool.labels, [f"{one.key}={one.value}:{one.effect}" for one in pool.taints]),
+            *check_group_labels(wish.labels),
+            *check_group_taints(pool.taints),
+            *check_kubelet(wish.kubelet_config),
+            *check_updates(wish.max_unavailable, plan.maximum),
+            *check_repair(wish.repair),
+            *check_release(known(wish.release_version), known(version)),
+        ],
+    )
+    pods = max_pods(plan.instance_type, plan.interfaces, prefix_delegation=wish.prefix_delegation)
+    return NodeGroupPlan(
+        ami_type="" if row is None else row.ami_type,
+        pool=pool,
+        kubelet_config={"maxPods": pods, **wish.kubelet_config},
+        hardware=_hardware(plan),
+    )
+
+
+def write_eks_node(
+    scope: Construct, plan: FleetPlan, group: NodeGroupPlan, wish: NodeWish, *, log_group: logs.ILogGroup
+) -> WrittenNode:
+    """The user data of the nodes, and the asset that holds the files that can wait for the network.
+
+    Args:
+        scope: The node group; its path names it for people.
+        plan: What was decided about it as about every fleet.
+        group: What was decided about it as a node group.
+        wish: What the user says about its nodes; node configuration and one more file are added here.
+        log_group: Where the nodes log.
+
+    Raises:
+        ConfigError: GPU-UD-003 and -005 to -008, GPU-MNT-001 to -003.
+    """
+    window = block_window(plan.capacity.terms)
+    config = NodeConfig(kubelet_config=group.kubelet_config)
+    node = NodePlan(
+        name=path_of(scope),
+        instance_type=plan.instance_type,
+        orchestrator=Orchestrator.EKS_MANAGED,
+        efa_count=plan.interfaces.efa_count,
+        fleet_size=plan.maximum,
+        mig=plan.mig,
+        boot_deadline_seconds=boot_deadline_seconds(plan.ready_timeout_seconds),
+        drain_deadline_seconds=SPOT_DRAIN_SECONDS if window is None else BLOCK_DRAIN_SECONDS,
+        drain_at=None if window is None else window.drain_at,
+    )
+    over_eks = NodeFile(path=_OVER_EKS, text=node_config_text(config))
+    told = NodeWish(
+        environment=wish.environment,
+        user_parts=wish.user_parts,
+        files=(*wish.files, over_eks),
+        fabric_manager_order=wish.fabric_manager_order,
+        mounts=wish.mounts,
+        scratch=wish.scratch,
+        watch=wish.watch,
+        evidence_uri=wish.evidence_uri,
+        node_config=config,
+    )
+    return write_node(scope, node, told, log_group=log_group)
+
+
+def _hardware(plan: FleetPlan) -> str:
+    terms = plan.capacity.known_terms
+    said = (plan.instance_type.name, terms.kind.value, terms.reservation_id, terms.reservation_group_arn)
+    return hashlib.sha256(repr(said).encode()).hexdigest()[:8]
+
+
+def _volumes(mounts: Mapping[str, LustreStoreLike]) -> dict[str, LustreVolume]:
+    """File systems as pods mount them, as far as they know their own id."""
+    return {
+        point: LustreVolume(
+            name=point.strip("/").replace("/", "-"),
+            file_system_id=store.file_system_id,
+            dns_name=store.dns_name,
+            mount_name=store.mount_name,
+        )
+        for point, store in mounts.items()
+        if hasattr(store, "file_system_id")
+    }
