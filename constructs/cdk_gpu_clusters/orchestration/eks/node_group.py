@@ -57,9 +57,9 @@ if TYPE_CHECKING:  # each takes long to load, or knows this module
 class EksGpuNodeGroup(ClusterConstruct):
     """Nodes of one type in a cluster of Amazon EKS: one managed node group on a `GpuLaunchTemplate`.
 
-    What a `GpuFleet` is on plain EC2, with the same node software and the same rules. Makes the launch template, the
-    node group with its labels and taints, a role, a log group, and, where none is given, an EFA security group and a
-    cluster placement group. For a Capacity Block it also makes the state machine that grows the group.
+    What a `GpuFleet` is on plain EC2, with the same node software and rules. Makes the launch template, the node group,
+    a role, a log group, and, where none is given, an EFA security group and a cluster placement group; for a Capacity
+    Block also the state machine that grows the group.
 
     * A node that does not get through its boot never starts kubelet, and takes no work.
     * A group that follows a block or that scales carries no `DesiredSize`: a deployment never resizes it.
@@ -75,9 +75,7 @@ class EksGpuNodeGroup(ClusterConstruct):
         >>> trainers = EksGpuNodeGroup(
         ...     stack, "EksTrainers", cluster=cluster, vpc_subnets=ec2.SubnetSelection(subnets=[gpu_subnet]),
         ...     instance_type="p5.48xlarge", node_count=16,
-        ...     capacity=Capacity.capacity_block(
-        ...         "cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z"
-        ...     ),
+        ...     capacity=Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z"),
         ... )
 
     Attributes:
@@ -162,7 +160,7 @@ class EksGpuNodeGroup(ClusterConstruct):
             mig_strategy: How the device plugin shows split GPUs; each slice under its own name if left out.
             fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
             mounts: FSx for Lustre file systems on the nodes themselves, by mount point, such as `{"/fsx": store}`.
-            scratch: Whether nodeadm makes one file system of the node's local disks, for containerd and pods.
+            scratch: Whether the node's local disks become one file system, for containerd and pods.
             environment: Variables for every login and job on the node. Pods have their own.
             user_data_parts: Further user-data parts, after the group's own.
             node_files: Static files for the nodes, there before any other service starts unless `early=False`.
@@ -173,8 +171,8 @@ class EksGpuNodeGroup(ClusterConstruct):
             taints: Taints of the nodes; one of their accelerators, such as `nvidia.com/gpu`, if left out.
             kubelet_config: Fields of a `KubeletConfiguration`, over EKS's own; only `maxPods` if left out.
             prefix_delegation: Whether the cluster's VPC CNI gives nodes prefixes, not addresses; counts for `maxPods`.
-            release_version: Release of EKS's image, such as `1.34.1-20260709`; the newest when the group is made if
-                left out. Another one replaces running nodes.
+            release_version: Release of EKS's image, such as `1.34.1-20260709`, whose change replaces running nodes; the
+                newest when the group is made if left out.
             update_policy: Whether a new version of template or cluster replaces running nodes; never if left out.
             max_unavailable: Nodes that an update replaces at once, 1 to 100; one if left out.
             node_repair: How EKS repairs nodes; as it does by default, but for faults of applications, if left out.
@@ -219,9 +217,8 @@ class EksGpuNodeGroup(ClusterConstruct):
             max_unavailable=max_unavailable,
             repair=node_repair,
         )
-        group = plan_node_group(
-            self, plan, wish, name=construct_id, version=cluster.kubernetes_version, mounts=mounts or {}
-        )
+        version = cluster.kubernetes_version
+        group = plan_node_group(self, plan, wish, name=construct_id, version=version, mounts=mounts or {})
         self.plan: FleetPlan = plan
         self.node_pool: NodePool = group.pool
         self.labels: Mapping[str, str] = group.pool.labels
@@ -231,7 +228,7 @@ class EksGpuNodeGroup(ClusterConstruct):
         if plan.new_placement is not None:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
         self.log_group: logs.ILogGroup = node_log_group(self, log_retention, log_encryption_key)
-        if root_volume is not None and root_volume.encryption_key is not None:
+        if root_volume and root_volume.encryption_key:
             allow_auto_scaling(root_volume.encryption_key)
         evidence = NodeEvidence(self, evidence_bucket, evidence_prefix) if evidence_bucket else None
         node = write_eks_node(
@@ -278,7 +275,7 @@ class EksGpuNodeGroup(ClusterConstruct):
             f"Resource{group.hardware}",
             ManagedNodes(
                 cluster_name=cluster.cluster_name,
-                kubernetes_version=cluster.kubernetes_version,
+                kubernetes_version=version,
                 role_arn=self.role.role_arn,
                 subnet_ids=[id_of(subnet) for subnet in plan.subnets],
                 template=self.launch_template.cfn_launch_template,

@@ -84,6 +84,7 @@ def plan_node_group(
     wish: NodeGroupWish,
     *,
     name: str,
+    version: str,
     mounts: Mapping[str, LustreStoreLike],
 ) -> NodeGroupPlan:
     """Decide what a node group is made of.
