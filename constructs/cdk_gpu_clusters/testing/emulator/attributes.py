@@ -1,22 +1,29 @@
 """Names, ARNs and addresses with a form of their own, which other resources or programs take apart.
 
 Sources of the forms: CloudFormation template reference, return values of each type; Elastic Load Balancing API,
-`LoadBalancer` and `TargetGroup`; Amazon S3 user guide, "Directory bucket naming rules". Stored copies of 2026.
+`LoadBalancer` and `TargetGroup`; Amazon S3 user guide, "Directory bucket naming rules"; IAM service authorization
+reference, "Amazon EKS" (ARNs). Stored copies of 2026.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from .world import (
+    ACCESS_ENTRY,
+    ADD_ON,
+    CLUSTER,
     DATA_REPOSITORY,
     DIRECTORY_BUCKET,
     FILE_SYSTEM,
     LISTENER,
     LISTENER_RULE,
     LOAD_BALANCER,
+    NODE_GROUP,
+    POD_IDENTITY,
     SCALING_POLICY,
     TARGET_GROUP,
     Json,
@@ -124,13 +131,63 @@ def _directory_bucket(birth: Birth) -> Json:
     return {"BucketName": name, "Arn": birth.world.arn("s3express", f"bucket/{name}")}
 
 
+def _cluster(birth: Birth) -> Json:
+    name = birth.given.get("Name") or f"{birth.logical_id[:80]}-{birth.short_id('name', _SUFFIX_LENGTH)}"
+    identity, region = birth.short_id("issuer", 32).upper(), birth.world.region
+    keys = [one["Provider"]["KeyArn"] for one in birth.given.get("EncryptionConfig", [])]
+    return {
+        "Name": name,
+        "Arn": birth.world.arn("eks", f"cluster/{name}"),
+        "Endpoint": f"https://{identity}.gr7.{region}.eks.{birth.world.url_suffix}",
+        "CertificateAuthorityData": base64.b64encode(f"made up for {name}".encode()).decode(),
+        "ClusterSecurityGroupId": birth.world.new_id("sg-", f"{birth.stack_name}/{birth.logical_id}/group"),
+        "EncryptionConfigKeyArn": next(iter(keys), ""),
+        "OpenIdConnectIssuerUrl": f"https://oidc.eks.{region}.{birth.world.url_suffix}/id/{identity}",
+    }
+
+
+def _node_group(birth: Birth) -> Json:
+    cluster = birth.given["ClusterName"]
+    made = f"{birth.logical_id[:50]}-{birth.short_id('name', _SUFFIX_LENGTH)}"
+    name = birth.given.get("NodegroupName", made)
+    return {
+        "Id": f"{cluster}/{name}",
+        "Arn": birth.world.arn("eks", f"nodegroup/{cluster}/{name}/{birth.short_id('group', 32)}"),
+        "ClusterName": cluster,
+        "NodegroupName": name,
+    }
+
+
+def _add_on(birth: Birth) -> Json:
+    path = f"addon/{birth.given['ClusterName']}/{birth.given['AddonName']}/{birth.short_id('add-on', 32)}"
+    return {"Arn": birth.world.arn("eks", path)}
+
+
+def _access_entry(birth: Birth) -> Json:
+    _, _, _, _, account, principal = birth.given["PrincipalArn"].split(":", 5)
+    kind, _, name = principal.partition("/")
+    path = f"access-entry/{birth.given['ClusterName']}/{kind}/{account}/{name}/{birth.short_id('entry', 32)}"
+    return {"AccessEntryArn": birth.world.arn("eks", path)}
+
+
+def _pod_identity(birth: Birth) -> Json:
+    identifier = f"a-{birth.short_id('pod', 17)}"
+    path = f"podidentityassociation/{birth.given['ClusterName']}/{identifier}"
+    return {"AssociationId": identifier, "AssociationArn": birth.world.arn("eks", path)}
+
+
 _SPECIAL: Mapping[str, Callable[[Birth], Json]] = {
+    ACCESS_ENTRY: _access_entry,
+    ADD_ON: _add_on,
+    CLUSTER: _cluster,
     DATA_REPOSITORY: _data_repository,
     DIRECTORY_BUCKET: _directory_bucket,
     FILE_SYSTEM: _file_system,
     LISTENER: _listener,
     LISTENER_RULE: _listener_rule,
     LOAD_BALANCER: _load_balancer,
+    NODE_GROUP: _node_group,
+    POD_IDENTITY: _pod_identity,
     SCALING_POLICY: _scaling_policy,
     TARGET_GROUP: _target_group,
 }

@@ -55,7 +55,7 @@ def by_schema(recreation: Callable[[str, str], str]) -> Callable[[str, str], str
         schema = resource_schema(type_name)
         if schema is None or name in schema.conditional_create_only_names:
             return recreation(type_name, name)
-        if may_replace(type_name, name):
+        if may_replace(type_name, name) or any(path.startswith(f"{name}.") for path in schema.create_only):
             return "Conditionally"
         return "Always" if name in schema.create_only_names else "Never"
 

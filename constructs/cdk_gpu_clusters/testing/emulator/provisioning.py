@@ -9,21 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from . import fleets
+from . import fleets, node_groups
 from .attributes import Birth, special_attributes
 from .clock import format_time
 from .faults import Fault, Refused
 from .models.file_systems import REPLACING, configuration
 from .models.load_balancers import settings_after
 from .schemas import ResourceSchema, resource_schema
+from .template_versions import add_version, first_version
 from .world import (
     AUTO_SCALING_GROUP,
     CAPACITY_RESERVATION,
+    CLUSTER,
     FILE_SYSTEM,
     LAUNCH_TEMPLATE,
     LISTENER,
     LISTENER_RULE,
     LOAD_BALANCER,
+    NODE_GROUP,
     SCALING_POLICY,
     TARGET_GROUP,
     Json,
@@ -36,9 +39,11 @@ MODELLED_TYPES = frozenset(
         LAUNCH_TEMPLATE,
         CAPACITY_RESERVATION,
         AUTO_SCALING_GROUP,
+        CLUSTER,
         LISTENER,
         LISTENER_RULE,
         LOAD_BALANCER,
+        NODE_GROUP,
         SCALING_POLICY,
         TARGET_GROUP,
         "AWS::EC2::PlacementGroup",
@@ -129,11 +134,20 @@ def may_replace(type_name: str, name: str) -> bool:
 
 
 def _changed_inside(type_name: str, old: Json, new: Json) -> list[str]:
-    """Changed properties that replace the resource though its schema does not name them."""
+    """Changed properties that replace the resource and stand inside others, or that its schema does not name."""
     if type_name != FILE_SYSTEM:
-        return []
+        schema = resource_schema(type_name)
+        paths = schema.create_only if schema else ()
+        return [path for path in paths if "." in path and _inside(old, path) != _inside(new, path)]
     before, after = {**old, **configuration(old)}, {**new, **configuration(new)}
     return sorted(name for name in REPLACING if before.get(name) != after.get(name))
+
+
+def _inside(properties: Json, path: str) -> object:
+    found: object = properties
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found
 
 
 def update(world: World, resource: Resource, properties: Json, *, update_policy: Json | None = None) -> None:
@@ -144,8 +158,11 @@ def update(world: World, resource: Resource, properties: Json, *, update_policy:
 
 def delete(world: World, type_name: str, physical_id: str) -> None:
     """Remove a resource; the checks have run."""
+    resource = world.find(type_name, physical_id)
     if type_name == AUTO_SCALING_GROUP:
         world.groups.pop(physical_id, None)
+    elif type_name == NODE_GROUP and resource is not None:
+        node_groups.end(world, resource)
     world.remove(type_name, physical_id)
 
 
@@ -208,39 +225,6 @@ def _made_up(path: str, identifier: str, name: str, arn: str) -> str:
     return f"{path}-{identifier}"
 
 
-def _create_launch_template(world: World, resource: Resource) -> None:
-    name = resource.properties.get("LaunchTemplateName") or world.new_id(
-        f"{resource.stack_name}-", resource.logical_id
-    )
-    resource.attributes |= {
-        "LaunchTemplateName": name,
-        "DefaultVersionNumber": "1",
-        "LatestVersionNumber": "1",
-    }
-    resource.versions = [_version(world, resource, 1)]
-
-
-def _update_launch_template(world: World, resource: Resource) -> None:
-    """A change makes a version and leaves the default (CloudFormation user guide, AWS::EC2::LaunchTemplate)."""
-    if resource.properties["LaunchTemplateData"] == resource.versions[-1]["LaunchTemplateData"]:
-        return
-    number = len(resource.versions) + 1
-    resource.versions.append(_version(world, resource, number))
-    resource.attributes["LatestVersionNumber"] = str(number)
-
-
-def _version(world: World, resource: Resource, number: int) -> Json:
-    return {
-        "LaunchTemplateId": resource.physical_id,
-        "LaunchTemplateName": resource.attributes["LaunchTemplateName"],
-        "VersionNumber": number,
-        "VersionDescription": resource.properties.get("VersionDescription", ""),
-        "DefaultVersion": number == 1,
-        "CreateTime": world.clock.now(),
-        "LaunchTemplateData": resource.properties["LaunchTemplateData"],
-    }
-
-
 def _create_capacity_reservation(world: World, resource: Resource) -> None:
     count = resource.properties["InstanceCount"]
     now = format_time(world.clock.now())
@@ -273,17 +257,21 @@ def _settle_attributes(_world: World, resource: Resource) -> None:
 
 
 _CREATED: Mapping[str, Callable[[World, Resource], None]] = {
-    LAUNCH_TEMPLATE: _create_launch_template,
+    LAUNCH_TEMPLATE: first_version,
     CAPACITY_RESERVATION: _create_capacity_reservation,
     AUTO_SCALING_GROUP: _create_auto_scaling_group,
     LOAD_BALANCER: _settle_attributes,
     TARGET_GROUP: _settle_attributes,
 }
-_STARTED: Mapping[str, Callable[[World, Resource], None]] = {AUTO_SCALING_GROUP: fleets.create_group}
+_STARTED: Mapping[str, Callable[[World, Resource], None]] = {
+    AUTO_SCALING_GROUP: fleets.create_group,
+    NODE_GROUP: node_groups.start,
+}
 _UPDATED: Mapping[str, Callable[[World, Resource], None]] = {
-    LAUNCH_TEMPLATE: _update_launch_template,
+    LAUNCH_TEMPLATE: add_version,
     CAPACITY_RESERVATION: _update_capacity_reservation,
     AUTO_SCALING_GROUP: fleets.update_group,
     LOAD_BALANCER: _settle_attributes,
+    NODE_GROUP: node_groups.change,
     TARGET_GROUP: _settle_attributes,
 }

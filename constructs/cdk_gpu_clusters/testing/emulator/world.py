@@ -38,6 +38,11 @@ TARGET_GROUP = "AWS::ElasticLoadBalancingV2::TargetGroup"
 BUCKET = "AWS::S3::Bucket"
 DIRECTORY_BUCKET = "AWS::S3Express::DirectoryBucket"
 CERTIFICATE = "AWS::CertificateManager::Certificate"
+CLUSTER = "AWS::EKS::Cluster"
+NODE_GROUP = "AWS::EKS::Nodegroup"
+ADD_ON = "AWS::EKS::Addon"
+ACCESS_ENTRY = "AWS::EKS::AccessEntry"
+POD_IDENTITY = "AWS::EKS::PodIdentityAssociation"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -53,6 +58,8 @@ class Resource:
         versions: Earlier and present `LaunchTemplateData`, oldest first; launch templates only.
         settings: Attributes of a load balancer or target group, with those that an earlier template set.
         update_policy: The template's `UpdatePolicy`, where it has one.
+        parts: Ids of what a service keeps behind it, by type: the launch template and the Auto Scaling group of a node
+            group of EKS.
     """
 
     type: str
@@ -66,6 +73,7 @@ class Resource:
     versions: list[Json] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
     update_policy: Json = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
 
     def document(self) -> Json:
         """The resource as JSON."""
@@ -200,13 +208,21 @@ class World:
         return arn in self.seeded_certificates or self.find(CERTIFICATE, arn) is not None
 
     def has_security_group(self, group_id: str) -> bool:
-        """Whether a security group exists; a VPC's default group counts."""
+        """Whether a security group exists; the default group of a VPC and the group of an EKS cluster count."""
         if group_id in self.seeded_security_groups or self.find(SECURITY_GROUP, group_id):
             return True
-        return any(
-            group_id == found.attributes.get("DefaultSecurityGroup")
-            for found in self.of_type("AWS::EC2::VPC")
-        )
+        made = {found.attributes.get("DefaultSecurityGroup") for found in self.of_type("AWS::EC2::VPC")}
+        return group_id in made | {
+            found.attributes["ClusterSecurityGroupId"] for found in self.of_type(CLUSTER)
+        }
+
+    def cluster(self, name: str) -> Resource | None:
+        """The EKS cluster of that name."""
+        return self.find(CLUSTER, name)
+
+    def node_groups(self, cluster: str) -> list[Resource]:
+        """The managed node groups of an EKS cluster."""
+        return [one for one in self.of_type(NODE_GROUP) if one.properties["ClusterName"] == cluster]
 
     def launch_template(self, specification: Json) -> Resource | None:
         """The launch template that a specification names, by id or by name."""

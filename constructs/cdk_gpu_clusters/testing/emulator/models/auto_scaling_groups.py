@@ -116,7 +116,7 @@ def _template_faults(properties: dict[str, Any], world: World) -> Iterator[Fault
         )
         return
     yield from _block_faults(properties, data)
-    yield from _zone_faults(properties, data, world)
+    yield from zone_faults(properties.get("VPCZoneIdentifier", []), data, world, "VPCZoneIdentifier")
 
 
 def _block_faults(properties: dict[str, Any], data: dict[str, Any]) -> Iterator[Fault]:
@@ -130,16 +130,17 @@ def _block_faults(properties: dict[str, Any], data: dict[str, Any]) -> Iterator[
         )
 
 
-def _zone_faults(properties: dict[str, Any], data: dict[str, Any], world: World) -> Iterator[Fault]:
+def zone_faults(subnets: list[str], data: dict[str, Any], world: World, path: str) -> Iterator[Fault]:
+    """Faults of subnets in which nodes shall use the reservation that their launch template targets."""
     target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
     reservation = world.reservations().get(target.get("CapacityReservationId", ""))
     if reservation is None:
         return
-    for subnet in properties.get("VPCZoneIdentifier", []):
+    for subnet in subnets:
         zone = world.zone_of_subnet(subnet)
         if zone and zone != reservation.availability_zone:
             yield Fault(
                 check="reservation-subnet-zone",
                 message=f"{subnet} is in {zone}, the reservation {reservation.id} in {reservation.availability_zone}",
-                path="VPCZoneIdentifier",
+                path=path,
             )

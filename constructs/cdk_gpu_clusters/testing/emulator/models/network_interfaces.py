@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..faults import Fault
-from ..world import FILE_SYSTEM, LOAD_BALANCER, SECURITY_GROUP
+from ..world import CLUSTER, FILE_SYSTEM, LOAD_BALANCER, SECURITY_GROUP
 
 if TYPE_CHECKING:
     from ..world import World
@@ -81,6 +81,9 @@ def _holders(world: World, position: int) -> Iterator[tuple[str, list[str]]]:
         for resource in world.of_type(type_name):
             held = resource.properties.get(names[position], [])
             yield resource.physical_id, [held] if isinstance(held, str) else held
+    for cluster in world.of_type(CLUSTER):
+        given = cluster.properties["ResourcesVpcConfig"]
+        yield cluster.physical_id, given.get(("SubnetIds", "SecurityGroupIds")[position], [])
 
 
 def _in_use(what: str, holders: list[tuple[str, list[str]]]) -> Iterator[Fault]:

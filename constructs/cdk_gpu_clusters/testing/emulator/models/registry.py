@@ -13,6 +13,10 @@ from .auto_scaling_groups import group_faults, update_policy_faults
 from .capacity_reservations import reservation_faults
 from .data_repositories import data_repository_faults
 from .directory_buckets import directory_bucket_faults, directory_bucket_policy_faults
+from .eks_access import access_entry_faults, pod_identity_faults
+from .eks_add_ons import add_on_faults
+from .eks_clusters import cluster_change_faults, cluster_deletion_faults, cluster_faults
+from .eks_node_groups import node_group_change_faults, node_group_faults
 from .file_systems import change_faults as file_system_change_faults
 from .file_systems import file_system_faults
 from .launch_templates import launch_template_faults
@@ -43,6 +47,11 @@ _CREATION: Mapping[str, Check] = {
     "AWS::EC2::SecurityGroup": security_group_faults,
     "AWS::EC2::SecurityGroupEgress": rule_faults,
     "AWS::EC2::SecurityGroupIngress": rule_faults,
+    "AWS::EKS::AccessEntry": access_entry_faults,
+    "AWS::EKS::Addon": add_on_faults,
+    "AWS::EKS::Cluster": cluster_faults,
+    "AWS::EKS::Nodegroup": node_group_faults,
+    "AWS::EKS::PodIdentityAssociation": pod_identity_faults,
     "AWS::ElasticLoadBalancingV2::Listener": listener_faults,
     "AWS::ElasticLoadBalancingV2::ListenerRule": listener_rule_faults,
     "AWS::ElasticLoadBalancingV2::LoadBalancer": load_balancer_faults,
@@ -62,12 +71,17 @@ _CALLS: Mapping[str, tuple[str, str]] = {
     "AWS::FSx::DataRepositoryAssociation": ("fsx", "CreateDataRepositoryAssociation"),
     "AWS::FSx::FileSystem": ("fsx", "CreateFileSystem"),
 }
-_CHANGE: Mapping[str, ChangeCheck] = {"AWS::FSx::FileSystem": file_system_change_faults}
+_CHANGE: Mapping[str, ChangeCheck] = {
+    "AWS::EKS::Cluster": cluster_change_faults,
+    "AWS::EKS::Nodegroup": node_group_change_faults,
+    "AWS::FSx::FileSystem": file_system_change_faults,
+}
 _DELETION: Mapping[str, tuple[DeletionCheck, ...]] = {
     "AWS::CertificateManager::Certificate": (certificate_deletion_faults,),
     "AWS::EC2::PlacementGroup": (placement_group_deletion_faults,),
     "AWS::EC2::SecurityGroup": (security_group_deletion_faults, group_deletion_faults),
     "AWS::EC2::Subnet": (subnet_deletion_faults,),
+    "AWS::EKS::Cluster": (cluster_deletion_faults,),
     "AWS::ElasticLoadBalancingV2::LoadBalancer": (load_balancer_deletion_faults,),
     "AWS::ElasticLoadBalancingV2::TargetGroup": (target_group_deletion_faults,),
 }
