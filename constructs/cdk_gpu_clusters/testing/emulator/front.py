@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from . import events, fleets
-from .api import SIGNED_NAMES, answer
+from .api import SIGNED_NAMES, Request, answer
 from .clock import format_time, parse_time
 from .engine import Engine
 from .seeds import plant
@@ -45,7 +45,14 @@ class Front:
         body = await _body(receive)
         self._engine.world.region = region
         self._engine.world.account = key if re.fullmatch(r"\d{12}", key) else self._engine.world.account
-        answered = answer(self._engine.world, service, _header(scope, b"x-amz-target"), body)
+        request = Request(
+            method=scope["method"],
+            path=scope.get("raw_path", scope["path"].encode()).decode().partition("?")[0],
+            query=scope.get("query_string", b"").decode(),
+            target=_header(scope, b"x-amz-target"),
+            body=body,
+        )
+        answered = answer(self._engine.world, service, request)
         if answered is None:
             await self._engine.asgi(scope, _replay(body, receive), send)
         else:

@@ -3,7 +3,8 @@
 Sources: Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Customize managed nodes with launch templates"
 (a node group always has a template of EKS's own; t3.medium where no type is given; EKS adds the cluster security group
 where the user's template has no groups), "View Amazon EKS security group requirements for clusters" and "View Amazon
-EKS networking requirements for VPC and subnets" (DNS support), read 2026-11-22. The merged user data is not modelled.
+EKS networking requirements for VPC and subnets" (DNS support); EKS API model (botocore 1.44.5), CreateCluster
+(bootstrapSelfManagedAddons), read 2026-11-22. The merged user data is not modelled.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 
-from .world import SECURITY_GROUP, Json, Resource, World
+from .world import ADD_ON, SECURITY_GROUP, Json, Resource, World
 
 _DEFAULT_TYPE = "t3.medium"
 _HTTPS = 443
@@ -64,11 +65,20 @@ def obstacles(data: Json, cluster: Resource, world: World) -> Iterator[str]:
     own = cluster.attributes["ClusterSecurityGroupId"]
     if own not in groups and not _may_enter(groups, cluster, world):
         yield f"their security groups ({', '.join(sorted(groups))}) do not reach the control plane, which is in {own}"
+    if not _has_network_plugin(cluster, world):
+        yield "the cluster was made without its networking add-ons, and vpc-cni is not there yet"
     for subnet in cluster.properties["ResourcesVpcConfig"]["SubnetIds"]:
         vpc = world.find("AWS::EC2::VPC", world.vpc_of_subnet(subnet) or "")
         if vpc is not None and not _has_dns(vpc.properties):
             yield f"the VPC {vpc.physical_id} has no DNS hostnames or no DNS support"
             return
+
+
+def _has_network_plugin(cluster: Resource, world: World) -> bool:
+    return cluster.properties.get("BootstrapSelfManagedAddons") is not False or any(
+        (one.properties["ClusterName"], one.properties["AddonName"]) == (cluster.physical_id, "vpc-cni")
+        for one in world.of_type(ADD_ON)
+    )
 
 
 def _primary_groups(data: Json) -> list[str]:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .dispatch import OPERATIONS, SIGNED_NAMES, answer, call
+from .dispatch import OPERATIONS, SIGNED_NAMES, Request, answer, call, call_from_states
 
-__all__ = ["OPERATIONS", "SIGNED_NAMES", "answer", "call"]
+__all__ = ["OPERATIONS", "SIGNED_NAMES", "Request", "answer", "call", "call_from_states"]

@@ -117,7 +117,7 @@ def _result(kind: str, state: Json, selected: Any, context: Json, execution: Exe
 
 
 def _task(resource: str, payload: Json, execution: Execution, world: World) -> Any:
-    from ..api import call  # the models of the API run fleets, and events run this
+    from ..api import call_from_states  # the models of the API run fleets, and events run this
 
     _, found, integration = resource.partition(_SDK)
     if not found:
@@ -126,10 +126,15 @@ def _task(resource: str, payload: Json, execution: Execution, world: World) -> A
     operation = action[:1].upper() + action[1:]
     execution.calls.append({"service": service, "operation": operation, "parameters": payload})
     try:
-        return _plain(call(world, service, operation, payload))
+        return _plain(call_from_states(world, service, operation, payload))
     except ApiError as error:
-        name = "AutoScaling" if service == "autoscaling" else service.capitalize()
-        raise StateError(f"{name}.{name}Exception", error.message) from error
+        raise StateError(_error_name(service, error.code), error.message) from error
+
+
+def _error_name(service: str, code: str) -> str:
+    """An error that the API's model names keeps its name; others have one for the whole service."""
+    prefix = "AutoScaling" if service == "autoscaling" else service.capitalize()
+    return f"{prefix}.{code}" if code.endswith("Exception") else f"{prefix}.{prefix}Exception"
 
 
 def _plain(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """What EKS refuses in an add-on beyond its schema.
 
-Sources, read 2026-11-22: EKS API model (botocore 1.44.5), CreateAddon. Add-ons whose pods are replicas stay DEGRADED, and
+Sources, read 2026-11-22: EKS API model (botocore 1.44.5), CreateAddon; wording of the service: aws/containers-roadmap
+issue 1429. The add-ons of the catalogue are known, which are not all that EKS has. Add-ons whose pods are replicas stay DEGRADED, and
 their creation times out, where no node takes them: maddevsio/aws-eks-base issue 112 and pulumi/pulumi-eks issue 1819
 (coredns), hashicorp-education/learn-terraform-provision-eks-cluster issue 108 (aws-ebs-csi-driver), eksctl-io/eksctl
 issue 6954 (aws-efs-csi-driver), aws-ia/terraform-aws-eks-blueprints-addons issue 335 (snapshot-controller); of
@@ -14,6 +15,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from ....catalogue.kubernetes import add_ons
 from ..faults import Fault
 from ..node_groups import group_behind
 from .eks_clusters import missing_cluster_faults
@@ -44,6 +46,10 @@ def add_on_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
         path = f"PodIdentityAssociations/{position}/RoleArn"
         yield from role_faults(one["RoleArn"], "pods.eks", "the role", world, path)
     name = properties["AddonName"]
+    known = [one.name for one in add_ons()]
+    if name not in known:
+        message = f"Addon {name!r} specified is not supported; the emulator knows {', '.join(known)}"
+        yield Fault(check="add-on-unknown", message=message, path="AddonName")
     nodes = [one for one in world.node_groups(properties["ClusterName"]) if _takes_pods(one, world)]
     if name in _OF_REPLICAS and not nodes:
         message = (

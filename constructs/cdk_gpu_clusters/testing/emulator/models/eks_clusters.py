@@ -45,7 +45,7 @@ def cluster_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
     yield from subnet_faults(subnets, world, f"{_VPC}/SubnetIds")
     yield from group_faults(given.get("SecurityGroupIds", []), subnets, world, f"{_VPC}/SecurityGroupIds")
     yield from _zone_faults(subnets, world)
-    yield from version_faults(properties.get("Version"))
+    yield from version_faults(properties.get("Version"), world)
     yield from role_faults(properties["RoleArn"], "eks", "clusterRole", world, "RoleArn")
     yield from _endpoint_faults(given, properties)
     yield from _service_faults(properties.get("KubernetesNetworkConfig", {}), subnets, world)

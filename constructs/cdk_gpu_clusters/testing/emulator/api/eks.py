@@ -1,0 +1,223 @@
+"""EKS's description of clusters and of what belongs to them, and the calls that change a node group.
+
+Members are named as the API names them, with a small letter first; what CloudFormation and the API name alike is
+turned from one into the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from .. import node_groups, provisioning
+from ..faults import ApiError
+from ..models import deletion_faults
+from ..models.eks_clusters import authentication_mode
+from ..world import ACCESS_ENTRY, ADD_ON, CLUSTER, NODE_GROUP, POD_IDENTITY, Json, Resource, World
+from .letter_case import with_small_letters
+
+_LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
+_PRESENT = "ACTIVE"
+
+
+def describe_cluster(world: World, params: Json) -> Json:
+    found = _cluster(world, params)
+    given, made = found.properties, found.attributes
+    enabled = [
+        one["Type"] for one in given.get("Logging", {}).get("ClusterLogging", {}).get("EnabledTypes", [])
+    ]
+    rest = [one for one in _LOG_TYPES if one not in enabled]
+    network = {"EndpointPublicAccess": True, "EndpointPrivateAccess": False, **given["ResourcesVpcConfig"]}
+    vpc = world.vpc_of_subnet(network["SubnetIds"][0])
+    document: Json = {
+        "name": found.physical_id,
+        "arn": made["Arn"],
+        "roleArn": given["RoleArn"],
+        "endpoint": made["Endpoint"],
+        "certificateAuthority": {"data": made["CertificateAuthorityData"]},
+        "identity": {"oidc": {"issuer": made["OpenIdConnectIssuerUrl"]}},
+        "status": _PRESENT,
+        "resourcesVpcConfig": {
+            **with_small_letters(network),
+            "clusterSecurityGroupId": made["ClusterSecurityGroupId"],
+            **({"vpcId": vpc} if vpc else {}),
+        },
+        "kubernetesNetworkConfig": with_small_letters(given.get("KubernetesNetworkConfig", {})),
+        "logging": {
+            "clusterLogging": [
+                {"types": types, "enabled": on} for types, on in ((enabled, True), (rest, False)) if types
+            ]
+        },
+        "encryptionConfig": with_small_letters(given.get("EncryptionConfig", [])),
+        "accessConfig": {"authenticationMode": authentication_mode(given)},
+        "tags": _tags(given.get("Tags", [])),
+    }
+    document |= {"version": given["Version"]} if "Version" in given else {}
+    return {"cluster": document}
+
+
+def describe_nodegroup(world: World, params: Json) -> Json:
+    found = _node_group(world, params)
+    given = found.properties
+    group = node_groups.group_behind(world, found)
+    issues = node_groups.issues(world, found)
+    cluster = _cluster(world, params)
+    plain = {"InstanceTypes", "AmiType", "CapacityType", "Subnets", "ReleaseVersion", "NodeRole", "DiskSize"}
+    plain |= {"LaunchTemplate", "UpdateConfig", "NodeRepairConfig", "Taints"}
+    document: Json = with_small_letters({"CapacityType": "ON_DEMAND"} | {k: given[k] for k in plain & given.keys()})
+    document |= {
+        "nodegroupName": found.attributes["NodegroupName"],
+        "nodegroupArn": found.attributes["Arn"],
+        "clusterName": given["ClusterName"],
+        "status": "DEGRADED" if issues else _PRESENT,
+        "scalingConfig": {
+            "minSize": group.minimum,
+            "maxSize": group.maximum,
+            "desiredSize": group.desired,
+        },
+        "labels": given.get("Labels", {}),
+        "resources": {"autoScalingGroups": [{"name": group.name}]},
+        "health": {"issues": issues},
+        "createdAt": group.created_at,
+        "tags": given.get("Tags", {}),
+    }
+    version = given.get("Version") or cluster.properties.get("Version")
+    return {"nodegroup": document | ({"version": version} if version else {})}
+
+
+def describe_addon(world: World, params: Json) -> Json:
+    name = params["addonName"]
+    found = _one(world, ADD_ON, params, "AddonName", name, f"No addon: {name} found")
+    given = {key: value for key, value in found.properties.items() if key in _ADD_ON_MEMBERS}
+    document = with_small_letters(given) | {"addonArn": found.attributes["Arn"], "status": _PRESENT}
+    return {"addon": {**document, "health": {"issues": []}, "tags": _tags(found.properties.get("Tags", []))}}
+
+
+_ADD_ON_MEMBERS = ("AddonName", "ClusterName", "AddonVersion", "ConfigurationValues", "ServiceAccountRoleArn")
+
+
+def list_access_entries(world: World, params: Json) -> Json:
+    """The entries of stacks, and those that EKS makes for the roles of managed nodes."""
+    cluster = _cluster(world, params)
+    entries = [one.properties["PrincipalArn"] for one in _of(world, ACCESS_ENTRY, cluster)]
+    if authentication_mode(cluster.properties) != "CONFIG_MAP":
+        entries += [one.properties["NodeRole"] for one in world.node_groups(cluster.physical_id)]
+    return {"accessEntries": list(dict.fromkeys(entries))}
+
+
+def list_associated_access_policies(world: World, params: Json) -> Json:
+    arn = params["principalArn"]
+    message = f"The specified principalArn could not be found: {arn}"
+    found = _one(world, ACCESS_ENTRY, params, "PrincipalArn", arn, message)
+    policies = with_small_letters(found.properties.get("AccessPolicies", []))
+    return {"clusterName": params["clusterName"], "principalArn": arn, "associatedAccessPolicies": policies}
+
+
+def list_pod_identity_associations(world: World, params: Json) -> Json:
+    return {
+        "associations": [
+            {
+                **{key: one.properties[key[:1].upper() + key[1:]] for key in ("clusterName", "namespace", "serviceAccount")},
+                "associationArn": one.physical_id,
+                "associationId": one.attributes["AssociationId"],
+            }
+            for one in _of(world, POD_IDENTITY, _cluster(world, params))
+        ]
+    }
+
+
+def update_nodegroup_config(world: World, params: Json) -> Json:
+    """Change sizes; labels, taints and the rest belong to the template here."""
+    found = _node_group(world, params)
+    others = params.keys() & {"labels", "taints", "updateConfig", "nodeRepairConfig", "warmPoolConfig"}
+    if others:
+        raise ApiError("NotEmulated", f"only sizes are changed by a call here, not {', '.join(sorted(others))}")
+    sizes = params.get("scalingConfig", {})
+    node_groups.resize(world, found, {key[:1].upper() + key[1:]: value for key, value in sizes.items()})
+    return {"update": _update(world, found, "ConfigUpdate")}
+
+
+def delete_cluster(world: World, params: Json) -> Json:
+    found = _cluster(world, params)
+    _delete(world, found, "ResourceInUseException")
+    return {"cluster": {"name": found.physical_id, "arn": found.attributes["Arn"], "status": "DELETING"}}
+
+
+def delete_nodegroup(world: World, params: Json) -> Json:
+    found = _node_group(world, params)
+    _delete(world, found, "ResourceInUseException")
+    name = found.attributes["NodegroupName"]
+    return {"nodegroup": {"nodegroupName": name, "clusterName": params["clusterName"], "status": "DELETING"}}
+
+
+def _delete(world: World, found: Resource, code: str) -> None:
+    for fault in deletion_faults(found.type, found.physical_id, world):
+        raise ApiError(code, fault.message)
+    provisioning.delete(world, found.type, found.physical_id)
+
+
+def _update(world: World, found: Resource, kind: str) -> Json:
+    now: datetime = world.clock.now()
+    identifier = world.new_id("", f"{found.physical_id} update", 32)
+    return {"id": identifier, "status": "Successful", "type": kind, "params": [], "createdAt": now, "errors": []}
+
+
+def _cluster(world: World, params: Json) -> Resource:
+    name = params.get("clusterName") or params["name"]
+    found = world.cluster(name)
+    if found is None:
+        raise ApiError("ResourceNotFoundException", f"No cluster found for name: {name}.")
+    return found
+
+
+def _node_group(world: World, params: Json) -> Resource:
+    cluster, name = _cluster(world, params).physical_id, params["nodegroupName"]
+    found = world.find(NODE_GROUP, f"{cluster}/{name}")
+    if found is None:
+        raise ApiError("ResourceNotFoundException", f"No node group found for name: {name}.")
+    return found
+
+
+def _of(world: World, type_name: str, cluster: Resource) -> list[Resource]:
+    return [one for one in world.of_type(type_name) if one.properties["ClusterName"] == cluster.physical_id]
+
+
+def _one(world: World, type_name: str, params: Json, key: str, value: str, message: str) -> Resource:
+    for found in _of(world, type_name, _cluster(world, params)):
+        if found.properties[key] == value:
+            return found
+    raise ApiError("ResourceNotFoundException", message)
+
+
+def _tags(given: list[Json]) -> dict[str, Any]:
+    return {one["Key"]: one["Value"] for one in given}
+
+
+def _list_clusters(world: World, _params: Json) -> Json:
+    return {"clusters": [one.physical_id for one in world.of_type(CLUSTER)]}
+
+
+def _list_nodegroups(world: World, params: Json) -> Json:
+    groups = world.node_groups(_cluster(world, params).physical_id)
+    return {"nodegroups": [one.attributes["NodegroupName"] for one in groups]}
+
+
+def _list_addons(world: World, params: Json) -> Json:
+    return {"addons": [one.properties["AddonName"] for one in _of(world, ADD_ON, _cluster(world, params))]}
+
+
+OPERATIONS: Mapping[str, Callable[[World, Json], Json]] = {
+    "DeleteCluster": delete_cluster,
+    "DeleteNodegroup": delete_nodegroup,
+    "DescribeAddon": describe_addon,
+    "DescribeCluster": describe_cluster,
+    "DescribeNodegroup": describe_nodegroup,
+    "ListAccessEntries": list_access_entries,
+    "ListAddons": _list_addons,
+    "ListAssociatedAccessPolicies": list_associated_access_policies,
+    "ListClusters": _list_clusters,
+    "ListNodegroups": _list_nodegroups,
+    "ListPodIdentityAssociations": list_pod_identity_associations,
+    "UpdateNodegroupConfig": update_nodegroup_config,
+}
