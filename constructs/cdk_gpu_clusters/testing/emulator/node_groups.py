@@ -5,8 +5,8 @@ template or image replaces the nodes at once. With a Capacity Block EKS plans to
 
 Sources: Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Create a managed node group with Capacity
 Blocks for ML", "Understand each phase of node updates", read 2026-11-22; EKS API model (botocore 1.44.5),
-NodegroupScalingConfig: without a desired size the present one stays. That a new group without one starts at its minimum,
-that every update writes a given one back, and the sizes that the planned action sets are unverified.
+NodegroupScalingConfig: without a desired size the present one stays. That a new group without one starts at its
+minimum, that every update writes a given one back, and the sizes that the planned action sets are unverified.
 """
 
 from __future__ import annotations
@@ -75,9 +75,7 @@ def resize(world: World, node_group: Resource, wish: Json) -> None:
     desired = int(wish.get("DesiredSize", group.desired))
     for message in size_messages(least, desired, most):
         raise ApiError("InvalidParameterException", message)
-    fleets.resize(
-        world, group.name, {"MinSize": least, "MaxSize": most, "DesiredCapacity": desired}
-    )
+    fleets.resize(world, group.name, {"MinSize": least, "MaxSize": most, "DesiredCapacity": desired})
 
 
 def size_messages(least: int, desired: int, most: int) -> list[str]:

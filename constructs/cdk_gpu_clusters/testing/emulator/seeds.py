@@ -1,7 +1,7 @@
 """What stands in the account before the first deploy, as JSON.
 
 No CloudFormation type buys a Capacity Block, and a cluster file may name reservations, subnets, security groups,
-buckets and certificates that exist already: those are seeded.
+buckets, certificates and EKS clusters that exist already: those are seeded.
 
 Example:
     {"reservations": [{"id": "cr-0123456789abcdef0", "instance_type": "p5.48xlarge", "availability_zone": "us-east-1a",
@@ -14,6 +14,8 @@ Example:
      "placement_groups": {"rack": "cluster"},
      "buckets": {"my-corpus": "us-east-1"},
      "certificates": ["arn:aws:acm:us-east-1:123456789012:certificate/c-1"],
+     "clusters": {"shared": {"version": "1.35", "security_group": "sg-0123456789abcdef1",
+                             "subnets": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]}},
      "now": "2026-11-21T08:00Z"}
 """
 
@@ -24,7 +26,7 @@ from typing import Any
 
 from .clock import parse_time
 from .reservations import seeded_reservation
-from .world import World
+from .world import CLUSTER, Resource, World
 
 _KEYS = {
     "reservations",
@@ -35,6 +37,7 @@ _KEYS = {
     "placement_groups",
     "buckets",
     "certificates",
+    "clusters",
     "now",
     "block_event_names",
 }
@@ -60,8 +63,36 @@ def plant(world: World, seed: Mapping[str, Any]) -> None:
     world.seeded_placement_groups |= seed.get("placement_groups", {})
     world.seeded_buckets |= seed.get("buckets", {})
     world.seeded_certificates |= set(seed.get("certificates", ()))
+    for name, document in seed.get("clusters", {}).items():
+        world.add(seeded_cluster(world, name, document))
     if "block_event_names" in seed:
         delivered, warning = seed["block_event_names"]
         world.block_event_names = (delivered, warning)
     if "now" in seed:
         world.clock.set(parse_time(seed["now"]))
+
+
+def seeded_cluster(world: World, name: str, document: Mapping[str, Any]) -> Resource:
+    """An EKS cluster that no stack made: `version`, `security_group` (the cluster security group) and `subnets`."""
+    return Resource(
+        type=CLUSTER,
+        logical_id=name,
+        physical_id=name,
+        stack_name="",
+        region=world.region,
+        properties={
+            "Name": name,
+            "Version": document["version"],
+            "RoleArn": f"arn:aws:iam::{world.account}:role/{name}",
+            "ResourcesVpcConfig": {"SubnetIds": list(document["subnets"])},
+            "AccessConfig": {"AuthenticationMode": "API"},
+        },
+        attributes={
+            "Arn": world.arn("eks", f"cluster/{name}"),
+            "Endpoint": f"https://{name}.eks.invalid",
+            "CertificateAuthorityData": "",
+            "ClusterSecurityGroupId": document["security_group"],
+            "OpenIdConnectIssuerUrl": f"https://{name}.oidc.invalid",
+        },
+        answered_by="seed",
+    )

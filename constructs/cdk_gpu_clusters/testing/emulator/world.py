@@ -54,7 +54,8 @@ class Resource:
         physical_id: What `Ref` gives.
         properties: The properties as CloudFormation gave them, after intrinsics.
         attributes: What `Fn::GetAtt` gives.
-        answered_by: `emulator` where the engine made it, `model` where this library's model did.
+        answered_by: `emulator` where the engine made it, `model` where this library's model did, `seed` where it was
+            there before.
         versions: Earlier and present `LaunchTemplateData`, oldest first; launch templates only.
         settings: Attributes of a load balancer or target group, with those that an earlier template set.
         update_policy: The template's `UpdatePolicy`, where it has one.

@@ -90,7 +90,9 @@ def call_from_states(world: World, service: str, operation: str, params: Json) -
     """
     if operation not in OPERATIONS.get(service, {}):
         return call(world, service, operation, params)
-    result: Json = as_result(service, operation, call(world, service, operation, as_input(service, operation, params)))
+    result: Json = as_result(
+        service, operation, call(world, service, operation, as_input(service, operation, params))
+    )
     return result
 
 
@@ -112,9 +114,7 @@ def answer(world: World, signed_name: str, request: Request) -> Answer | None:
 
 def _answer_rest(world: World, service: str, request: Request) -> Answer:
     kind = "application/json"
-    operation, params = read_rest_request(
-        service, request.method, request.path, request.query, request.body
-    )
+    operation, params = read_rest_request(service, request.method, request.path, request.query, request.body)
     try:
         result = call(world, service, operation, params)
     except ApiError as error:

@@ -65,7 +65,9 @@ def describe_nodegroup(world: World, params: Json) -> Json:
     cluster = _cluster(world, params)
     plain = {"InstanceTypes", "AmiType", "CapacityType", "Subnets", "ReleaseVersion", "NodeRole", "DiskSize"}
     plain |= {"LaunchTemplate", "UpdateConfig", "NodeRepairConfig", "Taints"}
-    document: Json = with_small_letters({"CapacityType": "ON_DEMAND"} | {k: given[k] for k in plain & given.keys()})
+    document: Json = with_small_letters(
+        {"CapacityType": "ON_DEMAND"} | {k: given[k] for k in plain & given.keys()}
+    )
     document |= {
         "nodegroupName": found.attributes["NodegroupName"],
         "nodegroupArn": found.attributes["Arn"],
@@ -118,7 +120,10 @@ def list_pod_identity_associations(world: World, params: Json) -> Json:
     return {
         "associations": [
             {
-                **{key: one.properties[key[:1].upper() + key[1:]] for key in ("clusterName", "namespace", "serviceAccount")},
+                **{
+                    key: one.properties[key[:1].upper() + key[1:]]
+                    for key in ("clusterName", "namespace", "serviceAccount")
+                },
                 "associationArn": one.physical_id,
                 "associationId": one.attributes["AssociationId"],
             }
@@ -132,7 +137,9 @@ def update_nodegroup_config(world: World, params: Json) -> Json:
     found = _node_group(world, params)
     others = params.keys() & {"labels", "taints", "updateConfig", "nodeRepairConfig", "warmPoolConfig"}
     if others:
-        raise ApiError("NotEmulated", f"only sizes are changed by a call here, not {', '.join(sorted(others))}")
+        raise ApiError(
+            "NotEmulated", f"only sizes are changed by a call here, not {', '.join(sorted(others))}"
+        )
     sizes = params.get("scalingConfig", {})
     node_groups.resize(world, found, {key[:1].upper() + key[1:]: value for key, value in sizes.items()})
     return {"update": _update(world, found, "ConfigUpdate")}
@@ -160,7 +167,14 @@ def _delete(world: World, found: Resource, code: str) -> None:
 def _update(world: World, found: Resource, kind: str) -> Json:
     now: datetime = world.clock.now()
     identifier = world.new_id("", f"{found.physical_id} update", 32)
-    return {"id": identifier, "status": "Successful", "type": kind, "params": [], "createdAt": now, "errors": []}
+    return {
+        "id": identifier,
+        "status": "Successful",
+        "type": kind,
+        "params": [],
+        "createdAt": now,
+        "errors": [],
+    }
 
 
 def _cluster(world: World, params: Json) -> Resource:

@@ -1,9 +1,9 @@
 """What EKS refuses in access entries and pod identity associations beyond their schemas.
 
 Sources, read 2026-11-22: EKS API model (botocore 1.44.5), CreateAccessEntry, AssociateAccessPolicy and
-CreatePodIdentityAssociation; Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Grant IAM users access to
-Kubernetes with EKS access entries". Wordings of the service: terraform-aws-modules/terraform-aws-eks issues 2969, 3048
-and 3293, hashicorp/terraform-provider-aws issue 36447, aws/eks-distro issue 2805.
+CreatePodIdentityAssociation; Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Grant IAM users
+access to Kubernetes with EKS access entries". Wordings of the service:
+terraform-aws-modules/terraform-aws-eks issues 2969, 3048 and 3293, hashicorp/terraform-provider-aws issue 36447, aws/eks-distro issue 2805.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ def access_entry_faults(properties: dict[str, Any], world: World) -> Iterator[Fa
     yield from missing_cluster_faults(properties, world)
     cluster = world.cluster(properties["ClusterName"])
     if cluster is not None and authentication_mode(cluster.properties) == "CONFIG_MAP":
-        message = "The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation."
-        yield Fault(check="access-mode", message=message, path="ClusterName")
+        needed = "must be set to one of [API, API_AND_CONFIG_MAP] to perform this operation"
+        yield Fault(
+            check="access-mode", message=f"The cluster's authentication mode {needed}.", path="ClusterName"
+        )
     yield from _principal_faults(properties, world)
     yield from _type_faults(properties)
     for position, policy in enumerate(properties.get("AccessPolicies", [])):
@@ -64,7 +66,7 @@ def _principal_faults(properties: dict[str, Any], world: World) -> Iterator[Faul
         yield Fault(check="access-principal", message=message, path=path)
         return
     if ":role/aws-service-role/" in arn:
-        message = "The caller is not allowed to modify access entries with a principalArn value of a Service Linked Role"
+        message = "not allowed to modify access entries with a principalArn value of a Service Linked Role"
         yield Fault(check="access-principal", message=message, path=path)
     if kind != _STANDARD and (found[1], found[2]) != (world.account, "role"):
         message = f"the principal of an entry of type {kind} is a role of the cluster's account, got {arn}"

@@ -1,12 +1,13 @@
 """What EKS refuses in an add-on beyond its schema.
 
 Sources, read 2026-11-22: EKS API model (botocore 1.44.5), CreateAddon; wording of the service: aws/containers-roadmap
-issue 1429. The add-ons of the catalogue are known, which are not all that EKS has. Add-ons whose pods are replicas stay DEGRADED, and
-their creation times out, where no node takes them: maddevsio/aws-eks-base issue 112 and pulumi/pulumi-eks issue 1819
-(coredns), hashicorp-education/learn-terraform-provision-eks-cluster issue 108 (aws-ebs-csi-driver), eksctl-io/eksctl
-issue 6954 (aws-efs-csi-driver), aws-ia/terraform-aws-eks-blueprints-addons issue 335 (snapshot-controller); of
-metrics-server and aws-fsx-csi-driver it is inferred, since their charts have a Deployment. CloudFormation makes what does
-not depend on each other in any order: here an add-on must come after the nodes that it needs.
+issue 1429. The add-ons of the catalogue are known, which are not all that EKS has. Add-ons whose pods are replicas
+stay DEGRADED, and their creation times out, where no node takes them: maddevsio/aws-eks-base issue 112 and
+pulumi/pulumi-eks issue 1819 (coredns), hashicorp-education/learn-terraform-provision-eks-cluster issue 108
+(aws-ebs-csi-driver), eksctl-io/eksctl issue 6954 (aws-efs-csi-driver), aws-ia/terraform-aws-eks-blueprints-addons issue
+335 (snapshot-controller); of metrics-server and aws-fsx-csi-driver it is inferred, since their charts have a
+Deployment. CloudFormation makes what does not depend on each other in any order: here an add-on must come after the
+nodes that it needs.
 """
 
 from __future__ import annotations

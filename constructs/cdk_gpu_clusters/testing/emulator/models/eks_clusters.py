@@ -1,9 +1,9 @@
 """What EKS refuses in a cluster beyond its schema.
 
 Sources, read 2026-11-22: EKS API model (botocore 1.44.5), CreateCluster, UpdateClusterConfig, UpdateClusterVersion and
-DeleteCluster; Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "View Amazon EKS networking requirements
-for VPC and subnets", "Update existing cluster to new Kubernetes version", "Grant IAM users access to Kubernetes with EKS
-access entries"; a newer copy of "Cluster API server endpoint" (IPv6 ranges). Wordings of the service from reports:
+DeleteCluster; Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "View Amazon EKS networking
+requirements for VPC and subnets", "Update existing cluster to new Kubernetes version", "Grant IAM users access to
+Kubernetes with EKS access entries"; a newer copy of "Cluster API server endpoint" (IPv6 ranges). Wordings of the service from reports:
 rancher/rancher issue 24380 (zones), terraform-aws-modules/terraform-aws-eks issue 3206 (CONFIG_MAP),
 awslabs/aws-devops-essential issue 25 (version), gruntwork-io/cloud-nuke issue 148 (node groups attached),
 kubernetes-sigs/cluster-api-provider-aws issue 2176. That both endpoints may not be off is known from clients that
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..faults import Fault
-from ..world import NODE_GROUP
 from .eks_roles import role_faults
 from .eks_versions import minor_of, version_faults
 from .network_interfaces import group_faults, subnet_faults
@@ -49,9 +48,10 @@ def cluster_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
     yield from role_faults(properties["RoleArn"], "eks", "clusterRole", world, "RoleArn")
     yield from _endpoint_faults(given, properties)
     yield from _service_faults(properties.get("KubernetesNetworkConfig", {}), subnets, world)
-    access = properties.get("AccessConfig", {})
-    if authentication_mode(properties) == "CONFIG_MAP" and access.get("BootstrapClusterCreatorAdminPermissions") is False:
-        message = "bootstrapClusterCreatorAdminPermissions must be true if cluster authentication mode is set to CONFIG_MAP"
+    creator = properties.get("AccessConfig", {}).get("BootstrapClusterCreatorAdminPermissions", True)
+    if authentication_mode(properties) == "CONFIG_MAP" and not creator:
+        name = "bootstrapClusterCreatorAdminPermissions"
+        message = f"{name} must be true if cluster authentication mode is set to CONFIG_MAP"
         yield Fault(check="cluster-access", message=message, path="AccessConfig")
     for one in properties.get("EncryptionConfig", []):
         if one.get("Resources", ["secrets"]) != ["secrets"]:
@@ -90,7 +90,9 @@ def missing_cluster_faults(properties: dict[str, Any], world: World) -> Iterator
     """Faults of the cluster that a node group, add-on, access entry or pod identity is for."""
     name = properties["ClusterName"]
     if world.cluster(name) is None:
-        yield Fault(check="cluster-missing", message=f"No cluster found for name: {name}.", path="ClusterName")
+        yield Fault(
+            check="cluster-missing", message=f"No cluster found for name: {name}.", path="ClusterName"
+        )
 
 
 def _zone_faults(subnets: list[str], world: World) -> Iterator[Fault]:
@@ -128,7 +130,9 @@ def _service_faults(given: dict[str, Any], subnets: list[str], world: World) -> 
     if text is None:
         return
     if given.get("IpFamily") == "ipv6":
-        yield Fault(check="cluster-service-cidr", message="an ipv6 cluster takes no ServiceIpv4Cidr", path=_SERVICES)
+        yield Fault(
+            check="cluster-service-cidr", message="an ipv6 cluster takes no ServiceIpv4Cidr", path=_SERVICES
+        )
         return
     try:
         services = ipaddress.IPv4Network(text)
@@ -160,7 +164,7 @@ def _version_change_faults(
     behind = [
         one.physical_id
         for one in world.node_groups(physical_id)
-        if one.type == NODE_GROUP and one.properties.get("Version", before) != before
+        if one.properties.get("Version", before) != before
     ]
     if behind:
         message = f"node groups that are not at {before} yet: {', '.join(behind)}"

@@ -1,10 +1,11 @@
 """What EKS refuses in a managed node group beyond its schema.
 
 Sources, read 2026-11-22: EKS API model (botocore 1.44.5), CreateNodegroup, UpdateNodegroupVersion, Taint and
-NodegroupUpdateConfig; Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Create a managed node group with
-Capacity Blocks for ML" (no check that nodes join; size 0 for upgrades), "Understand each phase of node updates",
+NodegroupUpdateConfig; Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Create a managed node group
+with Capacity Blocks for ML" (no check that nodes join; size 0 for upgrades), "Understand each phase of node updates",
 "Troubleshoot problems with Amazon EKS clusters and nodes" (15 minutes to join, then NodeCreationFailure). Wordings of
-the service: terraform-aws-modules/terraform-aws-eks issues 3346 and 3521, HHS/simpler-grants-gov pull request 12404.
+the service: terraform-aws-modules/terraform-aws-eks issues 3346 and 3521, HHS/simpler-grants-gov pull request 12404,
+scylladb/scylla-cluster-tests issue 12524 (Amazon Linux 2).
 That an upgrade of a group on a Capacity Block is refused while it has nodes is the cautious reading of "make sure that
 the desired size of the node group is set to 0".
 """
@@ -24,6 +25,7 @@ from .eks_clusters import missing_cluster_faults
 from .eks_node_marks import label_faults, taint_faults
 from .eks_node_templates import node_template_faults
 from .eks_roles import role_faults
+from .eks_versions import minor_of
 from .network_interfaces import subnet_faults
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 _REPAIR_PAIRS = ("MaxUnhealthyNodeThreshold", "MaxParallelNodesRepaired")
 _MOST_UNAVAILABLE = 100
+_LAST_MINOR_OF_AL2 = 32
 
 
 def node_group_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]:
@@ -61,7 +64,7 @@ def node_group_change_faults(
         return
     names = [{key: one.get("LaunchTemplate", {}).get(key) for key in ("Id", "Name")} for one in (old, new)]
     if names[0] != names[1]:
-        message = "a node group keeps the launch template that it was made with, by the same id or name; only versions change"
+        message = "a node group keeps the launch template that it was made with, by its id or name; the version may change"
         yield Fault(check="node-group-template-change", message=message, path="LaunchTemplate")
         return
     group = group_behind(world, node_group)
@@ -114,7 +117,9 @@ def _setting_faults(properties: dict[str, Any]) -> Iterator[Fault]:
     update = properties.get("UpdateConfig", {})
     given = [name for name in ("MaxUnavailable", "MaxUnavailablePercentage") if name in update]
     if "UpdateConfig" in properties and len(given) != 1:
-        message = f"exactly one of MaxUnavailable and MaxUnavailablePercentage is required, got {given or 'none'}"
+        message = (
+            f"exactly one of MaxUnavailable and MaxUnavailablePercentage is required, got {given or 'none'}"
+        )
         yield Fault(check="node-group-update-config", message=message, path="UpdateConfig")
     if update.get("MaxUnavailable", 1) > _MOST_UNAVAILABLE:
         message = f"the maximum number is {_MOST_UNAVAILABLE}, got {update['MaxUnavailable']}"
@@ -144,8 +149,15 @@ def _cluster_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]
         return
     version = cluster.properties.get("Version")
     if version and properties.get("Version", version) != version:
-        message = f"the version of the cluster, {version}, is the only accepted value, got {properties['Version']}"
+        message = (
+            f"the version of the cluster, {version}, is the only accepted value, got {properties['Version']}"
+        )
         yield Fault(check="node-group-version", message=message, path="Version")
+    if properties.get("AmiType", "").startswith("AL2_") and minor_of(version or "") > _LAST_MINOR_OF_AL2:
+        message = (
+            f"AMI Type {properties['AmiType']} is only supported for kubernetes versions 1.32 or earlier"
+        )
+        yield Fault(check="node-group-image", message=message, path="AmiType")
     vpcs = [
         {world.vpc_of_subnet(one) for one in subnets} - {None}
         for subnets in (properties["Subnets"], cluster.properties["ResourcesVpcConfig"]["SubnetIds"])
@@ -153,7 +165,8 @@ def _cluster_faults(properties: dict[str, Any], world: World) -> Iterator[Fault]
     if all(vpcs) and vpcs[0] != vpcs[1]:
         message = "the subnets are in another VPC than the cluster's"
         yield Fault(check="node-group-vpc", message=message, path="Subnets")
-    if properties.get("CapacityType") == "CAPACITY_BLOCK" or not properties["ScalingConfig"].get("DesiredSize"):
+    sizes = properties.get("ScalingConfig", {})
+    if properties.get("CapacityType") == "CAPACITY_BLOCK" or not sizes.get("DesiredSize"):
         return
     for reason in obstacles(launch_data(properties, cluster, world), cluster, world):
         message = f"NodeCreationFailure: Instances failed to join the kubernetes cluster: {reason}"

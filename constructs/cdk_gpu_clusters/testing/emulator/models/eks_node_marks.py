@@ -2,8 +2,8 @@
 
 Sources, read 2026-11-22: Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Prevent Pods from being
 scheduled on specific nodes" (forms; 50 taints); Kubernetes documentation, "Labels and Selectors" (forms); what EKS
-reserves: eksctl-io/eksctl issue 4007, for `eks.amazonaws.com/`; what the kubelet refuses of kubernetes.io and k8s.io, so
-that nodes do not join: terraform-aws-modules/terraform-aws-eks issues 3346 and 831.
+reserves: eksctl-io/eksctl issue 4007, for `eks.amazonaws.com/`; what the kubelet refuses of kubernetes.io and k8s.io,
+so that nodes do not join: terraform-aws-modules/terraform-aws-eks issues 3346 and 831.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ def label_faults(labels: dict[str, str]) -> Iterator[Fault]:
         if _is_of(prefix, (_RESERVED,)):
             message = f"Label cannot contain reserved prefixes [{_RESERVED}/]: {key}"
             yield Fault(check="node-label", message=message, path="Labels")
-        elif _is_of(prefix, _KUBERNETES) and not _is_of(prefix, _OPEN_TO_NODES) and key not in _KNOWN_TO_NODES:
-            message = f"NodeCreationFailure: the kubelet gives its node no label {key}; its prefix belongs to Kubernetes"
+        elif (
+            _is_of(prefix, _KUBERNETES) and not _is_of(prefix, _OPEN_TO_NODES) and key not in _KNOWN_TO_NODES
+        ):
+            message = f"NodeCreationFailure: the kubelet gives its node no label {key}; the prefix is Kubernetes' own"
             yield Fault(check="node-label", message=message, path="Labels")
 
 

@@ -84,7 +84,9 @@ def _image_faults(properties: dict[str, Any], data: dict[str, Any]) -> Iterator[
         yield Fault(check="node-template-image", message=message, path="AmiType")
     for name in ("Version", "ReleaseVersion"):
         if image is not None and name in properties:
-            message = f"You cannot specify {name} when specifying an image id to use within the launch template."
+            message = (
+                f"You cannot specify {name} when specifying an image id to use within the launch template."
+            )
             yield Fault(check="node-template-image", message=message, path=name)
     if image is not None and kind not in (None, "CUSTOM"):
         message = f"You cannot specify an AMI type other than CUSTOM when specifying an image id, got {kind}"

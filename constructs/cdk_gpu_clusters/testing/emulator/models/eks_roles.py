@@ -38,7 +38,10 @@ def role_faults(arn: str, service: str, name: str, world: World, path: str) -> I
             continue
         wanted = f"{service}.amazonaws.com"
         if not any(one.removesuffix(".cn") == wanted for one in _trusted(role.properties)):
-            message = f"Following required service principals [{wanted}] were not found in the trust relationships of {name} {arn}"
+            message = (
+                f"Following required service principals [{wanted}] were not found in the trust relationships of "
+                f"{name} {arn}"
+            )
             yield Fault(check="eks-role-trust", message=message, path=path)
 
 

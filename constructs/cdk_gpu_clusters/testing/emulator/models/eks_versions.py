@@ -29,5 +29,5 @@ def version_faults(version: str | None, world: World) -> Iterator[Fault]:
 
 
 def minor_of(version: str) -> int:
-    """The minor number of a version, such as 35."""
-    return int(version.partition(".")[2])
+    """The minor number of a version, such as 35; 0 for none."""
+    return int(version.partition(".")[2] or 0)
