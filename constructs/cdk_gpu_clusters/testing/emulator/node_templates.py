@@ -1,10 +1,10 @@
 """The launch template that EKS makes for a managed node group, and whether its nodes reach their cluster.
 
 Sources: Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Customize managed nodes with launch
-templates" (a node group always has a template of EKS's own; t3.medium where no type is given; EKS adds the
-cluster security group where the user's template has no groups), "View Amazon EKS security group requirements for clusters" and "View Amazon
-EKS networking requirements for VPC and subnets" (DNS support); EKS API model (botocore 1.44.5), CreateCluster
-(bootstrapSelfManagedAddons), read 2026-11-22. The merged user data is not modelled.
+templates" (a node group always has a template of EKS's own; t3.medium where no type is given; EKS adds the cluster
+security group where the user's template has no groups), "View Amazon EKS security group requirements for clusters" and
+"View Amazon EKS networking requirements for VPC and subnets" (DNS support); EKS API model (botocore 1.44.5),
+CreateCluster (bootstrapSelfManagedAddons), read 2026-11-22. The merged user data is not modelled.
 """
 
 from __future__ import annotations

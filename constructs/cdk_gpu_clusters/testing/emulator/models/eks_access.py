@@ -1,9 +1,9 @@
 """What EKS refuses in access entries and pod identity associations beyond their schemas.
 
 Sources, read 2026-11-22: EKS API model (botocore 1.44.5), CreateAccessEntry, AssociateAccessPolicy and
-CreatePodIdentityAssociation; Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Grant IAM users
-access to Kubernetes with EKS access entries". Wordings of the service:
-terraform-aws-modules/terraform-aws-eks issues 2969, 3048 and 3293, hashicorp/terraform-provider-aws issue 36447, aws/eks-distro issue 2805.
+CreatePodIdentityAssociation; Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Grant IAM users access
+to Kubernetes with EKS access entries". Wordings of the service: terraform-aws-modules/terraform-aws-eks issues 2969,
+3048 and 3293, hashicorp/terraform-provider-aws issue 36447, aws/eks-distro issue 2805.
 """
 
 from __future__ import annotations

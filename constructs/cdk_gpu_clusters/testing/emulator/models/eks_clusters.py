@@ -3,11 +3,11 @@
 Sources, read 2026-11-22: EKS API model (botocore 1.44.5), CreateCluster, UpdateClusterConfig, UpdateClusterVersion and
 DeleteCluster; Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "View Amazon EKS networking
 requirements for VPC and subnets", "Update existing cluster to new Kubernetes version", "Grant IAM users access to
-Kubernetes with EKS access entries"; a newer copy of "Cluster API server endpoint" (IPv6 ranges). Wordings of the service from reports:
-rancher/rancher issue 24380 (zones), terraform-aws-modules/terraform-aws-eks issue 3206 (CONFIG_MAP),
-awslabs/aws-devops-essential issue 25 (version), gruntwork-io/cloud-nuke issue 148 (node groups attached),
-kubernetes-sigs/cluster-api-provider-aws issue 2176. That both endpoints may not be off is known from clients that
-avoid the error only.
+Kubernetes with EKS access entries"; a newer copy of "Cluster API server endpoint" (IPv6 ranges). Wordings of the
+service from reports: rancher/rancher issue 24380 (zones), terraform-aws-modules/terraform-aws-eks issue 3206
+(CONFIG_MAP), awslabs/aws-devops-essential issue 25 (version), gruntwork-io/cloud-nuke issue 148 (node groups
+attached), kubernetes-sigs/cluster-api-provider-aws issue 2176. That both endpoints may not be off is known from
+clients that avoid the error only.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def node_group_change_faults(
         return
     names = [{key: one.get("LaunchTemplate", {}).get(key) for key in ("Id", "Name")} for one in (old, new)]
     if names[0] != names[1]:
-        message = "a node group keeps the launch template that it was made with, by its id or name; the version may change"
+        message = "a node group keeps the launch template that it was made with; its version may change"
         yield Fault(check="node-group-template-change", message=message, path="LaunchTemplate")
         return
     group = group_behind(world, node_group)
