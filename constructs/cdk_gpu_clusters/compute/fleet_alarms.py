@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
-
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import SILENT_ALARM, named_resource
+from cdk_gpu_clusters._accepted import named_resource
 from cdk_gpu_clusters._cdk import (
     ClusterConstruct,
     arn_of,
-    define_resources,
     partition_of,
     path_of,
     report,
@@ -19,26 +16,11 @@ from cdk_gpu_clusters._cdk import (
 )
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.compute.launch_stop import ALARM, STOPPING, LaunchStop
-from cdk_gpu_clusters.node.gpunode.metrics.names import (
-    BOOT_FAILURES,
-    FLEET,
-    IDLE_SECONDS,
-    NAMESPACE,
-    UNHEALTHY_NODES,
-    XIDS,
-    Metric,
-)
+from cdk_gpu_clusters.compute.node_alarms import BILLED, NodeAlarms, node_alarms
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms
 
-if TYPE_CHECKING:  # each takes long to load
-    from aws_cdk import aws_cloudwatch as cloudwatch
-    from aws_cdk import aws_sns as sns
 
-_PERIOD_SECONDS = 300
-_COST = "CloudWatch bills each alarm."
-
-
-class FleetAlarms:
+class FleetAlarms(NodeAlarms):
     """Alarms of a fleet: a node that is not well, Xids, failed boots, idle GPUs, and a launch loop, which it stops.
 
     `GpuFleet` makes one; whom they tell is the user's word.
@@ -94,85 +76,12 @@ class FleetAlarms:
             description=_launch_loop(settings, window, group_name),
             suspends=settings.suspends_launching,
         )
-        alarms = {name: alarm.resource(fleet) for name, alarm in _alarms(settings, has_gpus=has_gpus).items()}
-        self.names: tuple[str, ...] = (*alarms, ALARM)
-        self._resources = define_resources(scope, construct_id, {**alarms, **stop.resources()})
-        accepted = SILENT_ALARM.with_details()
+        accepted = None
         if settings.suspends_launching:
-            accepted += STOPPING.with_details("Resource::*", named_resource(scope, group_arn))
-        accepted.at(self._resources)
-
-    def cfn_alarm(self, name: str) -> cloudwatch.CfnAlarm:
-        """An alarm, as an escape hatch.
-
-        Args:
-            name: One of `names`.
-        """
-        return self._resources.get_resource(name)  # type: ignore[return-value]  # jsii gives it its own type
-
-    def add_topic(self, topic: sns.ITopic) -> None:
-        """Let all alarms tell a topic when they are raised. A topic with a key of its own must let CloudWatch use it.
-
-        Args:
-            topic: The topic.
-        """
-        for name in self.names:
-            alarm = self.cfn_alarm(name)
-            alarm.alarm_actions = [*(alarm.alarm_actions or []), topic.topic_arn]
-
-
-class _Alarm(NamedTuple):
-    """An alarm on a metric of the nodes, over all of them."""
-
-    metric: Metric
-    statistic: str
-    threshold: int
-    words: str
-
-    def resource(self, fleet: str) -> dict[str, Any]:
-        """The alarm, as a template has it."""
-        return {
-            "Type": "AWS::CloudWatch::Alarm",
-            "Properties": {
-                "AlarmDescription": f"{self.words} {_COST}",
-                "Namespace": NAMESPACE,
-                "MetricName": self.metric.name,
-                "Dimensions": [{"Name": FLEET, "Value": fleet}],
-                "Statistic": self.statistic,
-                "Period": _PERIOD_SECONDS,
-                "EvaluationPeriods": 1,
-                "ComparisonOperator": "GreaterThanOrEqualToThreshold",
-                "Threshold": self.threshold,
-                "TreatMissingData": "notBreaching",
-            },
-        }
-
-
-_UNHEALTHY = (
-    "The watchdog of a node asks for a GPU reset, a reboot or another node, or is silent; the fleet's log group says "
-    "why."
-)
-_BOOT = "A node failed its boot; the fleet's log group says at which stage, why, and what to do."
-_XID = (
-    "The driver told of an Xid that asks for a reset of a GPU, a reboot or another node; the fleet's log group "
-    "says of which."
-)
-
-
-def _alarms(settings: AlarmSettings, *, has_gpus: bool) -> dict[str, _Alarm]:
-    found = {
-        "UnhealthyNode": _Alarm(UNHEALTHY_NODES, "Maximum", 1, _UNHEALTHY),
-        "BootFailure": _Alarm(BOOT_FAILURES, "Sum", 1, _BOOT),
-    }
-    if has_gpus:
-        found["Xid"] = _Alarm(XIDS, "Sum", 1, _XID)
-    if has_gpus and settings.idle_minutes is not None:
-        words = (
-            f"All GPUs of the fleet stood idle for {settings.idle_minutes} minutes, at the full price of its nodes: "
-            "scale it in, or raise idle_minutes."
-        )
-        found["Idle"] = _Alarm(IDLE_SECONDS, "Minimum", 60 * settings.idle_minutes, words)
-    return found
+            accepted = STOPPING.with_details("Resource::*", named_resource(scope, group_arn))
+        alarms = node_alarms(fleet, settings, has_gpus=has_gpus)
+        self._define(scope, construct_id, alarms, stop.resources(), accepted)
+        self.names = (*alarms, ALARM)
 
 
 def _launch_loop(settings: AlarmSettings, window_minutes: int, group_name: str) -> str:
@@ -181,11 +90,11 @@ def _launch_loop(settings: AlarmSettings, window_minutes: int, group_name: str) 
         f"{window_minutes} minutes; the fleet's log group says why."
     )
     if not settings.suspends_launching:
-        return f"{told} Launching goes on. {_COST}"
+        return f"{told} Launching goes on. {BILLED}"
     return (
         f"{told} Launching is suspended. Nodes that still fail are kept for {settings.inspection_minutes} minutes: aws "
         "ssm start-session --target INSTANCE. When the cause is gone: aws autoscaling resume-processes "
-        f"--scaling-processes Launch --auto-scaling-group-name {group_name} . {_COST}"
+        f"--scaling-processes Launch --auto-scaling-group-name {group_name} . {BILLED}"
     )
 
 
