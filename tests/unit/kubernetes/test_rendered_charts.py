@@ -1,0 +1,166 @@
+"""What the charts make of our values, as real Helm rendered them: on which nodes, from where, with which strategy."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import yaml
+
+from cdk_gpu_clusters.catalogue import AcceleratorKind, kubernetes
+from cdk_gpu_clusters.catalogue.kubernetes_software import dcgm_fields
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.software import ChartRelease
+from cdk_gpu_clusters.rules.kubernetes_labels import DEVICE_PLUGIN_LABEL
+from chart_renderings import MIRROR, cases, digest, pools, recordings, rendering
+
+RELEASES = [(case, one) for case, releases in cases().items() for one in releases]
+NAMES = [f"{case}: {one.name}" for case, one in RELEASES]
+# It runs where GPUs are shared by MPS, which this library does not set up.
+MPS = "nvidia-device-plugin-mps-control-daemon"
+EFA = {"aws-efa-k8s-device-plugin", "aws-dranet"}
+
+Workload = Mapping[str, Any]
+
+
+def fits(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether a node has what a term of a node affinity asks for."""
+    for wish in term["matchExpressions"]:
+        has = labels.get(wish["key"]) in wish["values"]
+        if has != {"In": True, "NotIn": False}[wish["operator"]]:
+            return False
+    return True
+
+
+def tolerates(workload: Workload, pool: NodePool) -> bool:
+    return all(
+        any(
+            one.get("key") == taint.key
+            and one.get("effect") in {None, taint.effect}
+            and (one["operator"] == "Exists" or one.get("value") == taint.value)
+            for one in workload.get("tolerations", [])
+        )
+        for taint in pool.taints
+    )
+
+
+def runs_on(workload: Workload, pool: NodePool) -> bool:
+    """What the scheduler of Kubernetes would say."""
+    selector = workload.get("nodeSelector", {})
+    affinity = workload.get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms")
+    return (
+        all(pool.labels.get(key) == value for key, value in selector.items())
+        and (terms is None or any(fits(term, pool.labels) for term in terms))
+        and tolerates(workload, pool)
+    )
+
+
+def has_gpus(pool: NodePool) -> bool:
+    accelerator = pool.instance_type.accelerator
+    return accelerator is not None and accelerator.kind is AcceleratorKind.GPU
+
+
+def test_every_chart_was_rendered_from_the_commit_of_the_catalogue() -> None:
+    assert recordings()["charts"] == {row.name: row.commit for row in kubernetes.charts()}
+    assert recordings()["kubernetes"] == kubernetes.DEFAULT_KUBERNETES_VERSION
+    assert recordings()["helm"].startswith("v4.")
+
+
+def test_nothing_is_recorded_that_no_case_has() -> None:
+    assert set(recordings()["renderings"]) == {digest(one) for _, one in RELEASES}
+
+
+@pytest.mark.parametrize(("case", "release"), RELEASES, ids=NAMES)
+def test_every_object_was_held_against_its_schema(case: str, release: ChartRelease) -> None:
+    found = rendering(release)
+    kinds = found["kinds"]
+    assert found["checked"] == sum(kinds.values()) - kinds.get("ServiceMonitor", 0)
+    assert found["checked"] > 0
+
+
+@pytest.mark.parametrize(("case", "release"), RELEASES, ids=NAMES)
+def test_pods_run_the_images_of_the_release_and_no_others(case: str, release: ChartRelease) -> None:
+    images = {image for one in rendering(release)["workloads"] for image in one["images"]}
+    assert images == set(release.images)
+
+
+@pytest.mark.parametrize(("case", "release"), RELEASES, ids=NAMES)
+def test_no_object_names_another_registry(case: str, release: ChartRelease) -> None:
+    hosts = {image.partition("/")[0] for image in release.images}
+    assert set(rendering(release)["registries"]) == hosts
+    if case.startswith("closed network"):
+        assert hosts == {MIRROR.images.partition("/")[0]}
+
+
+@pytest.mark.parametrize(("case", "release"), RELEASES, ids=NAMES)
+def test_software_of_devices_runs_on_the_nodes_that_have_them(case: str, release: ChartRelease) -> None:
+    daemons = [one for one in rendering(release)["workloads"] if one["kind"] == "DaemonSet"]
+    sliced = case == "slices only"
+    for one in daemons:
+        if one["name"] == MPS:
+            assert one["nodeSelector"] == {"nvidia.com/mps.capable": "true"}
+            continue
+        for pool in pools():
+            if sliced and pool.mig is None:
+                continue
+            wanted = bool(pool.efa_count) if release.name in EFA else has_gpus(pool)
+            assert runs_on(one, pool) == wanted, (one["name"], pool.name)
+
+
+def test_the_pools_have_every_kind_of_node() -> None:
+    assert {bool(pool.efa_count) for pool in pools()} == {True, False}
+    assert {has_gpus(pool) for pool in pools()} == {True, False}
+    assert {pool.mig_strategy.value for pool in pools()} == {"none", "single", "mixed"}
+
+
+@pytest.mark.parametrize(("case", "release"), RELEASES, ids=NAMES)
+def test_controllers_stay_off_nodes_with_accelerators(case: str, release: ChartRelease) -> None:
+    for one in rendering(release)["workloads"]:
+        if one["kind"] != "DaemonSet":
+            assert [pool.name for pool in pools() if runs_on(one, pool)] == ["preprocessing"], one["name"]
+
+
+def device_plugin() -> Workload:
+    (release,) = [one for one in cases()["every kind of node"] if one.name == "nvidia-device-plugin"]
+    return rendering(release)
+
+
+def test_a_node_takes_the_strategy_that_its_label_names() -> None:
+    configurations = device_plugin()["configurations"]["nvidia-device-plugin-configs"]
+    for pool in pools():
+        if has_gpus(pool):
+            chosen = yaml.safe_load(configurations[pool.labels[DEVICE_PLUGIN_LABEL]])
+            assert chosen == {"version": "v1", "flags": {"migStrategy": pool.mig_strategy.value}}
+
+
+@pytest.mark.parametrize("name", ["nvidia-device-plugin", "nvidia-device-plugin-gpu-feature-discovery"])
+def test_plugin_and_feature_discovery_read_the_label_of_our_nodes(name: str) -> None:
+    (found,) = [one for one in device_plugin()["workloads"] if one["name"] == name]
+    assert found["variables"]["NODE_LABEL"] == DEVICE_PLUGIN_LABEL
+    assert found["variables"]["DEFAULT_CONFIG"] == "mig-none"
+
+
+def test_the_device_plugin_is_told_to_leave_mellanox_devices() -> None:
+    (found,) = [one for one in device_plugin()["workloads"] if one["name"] == "nvidia-device-plugin"]
+    assert found["variables"]["MOFED_ENABLED"] == "false"
+
+
+@pytest.mark.parametrize("case", ["every kind of node", "slices only"])
+def test_the_exporter_reads_our_metrics_and_no_others(case: str) -> None:
+    (release,) = [one for one in cases()[case] if one.name == "dcgm-exporter"]
+    text = rendering(release)["configurations"]["exporter-metrics-config-map"]["metrics"]
+    names = [row[0] for row in csv.reader(text.splitlines())]
+    whole = case == "every kind of node"
+    assert names == [one.name for one in dcgm_fields() if whole or not one.whole_gpus_only]
+
+
+def test_kueue_reads_our_configuration_and_adds_its_certificates() -> None:
+    (release,) = [one for one in cases()["every kind of node"] if one.name == "kueue"]
+    text = rendering(release)["configurations"]["kueue-manager-config"]["controller_manager_config.yaml"]
+    read = yaml.safe_load(text)
+    written = yaml.safe_load(release.values["managerConfig"]["controllerManagerConfigYaml"])
+    assert {key: read[key] for key in written} == written
+    assert set(read) - set(written) == {"internalCertManagement"}
