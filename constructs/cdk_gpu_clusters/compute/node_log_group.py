@@ -44,8 +44,19 @@ def node_log_group(
     )
     if encryption_key is None:
         _BOOT_EVENTS.at(made)
-        return made
-    # Not the ARN of this group: the group needs the key, and the key's policy would need the group.
+    else:
+        encrypt_logs(scope, encryption_key)
+    return made
+
+
+def encrypt_logs(scope: Construct, encryption_key: kms.IKey) -> None:
+    """Let CloudWatch Logs use a key for the log groups of this account and Region.
+
+    Args:
+        scope: Construct of a log group.
+        encryption_key: The key; an imported one takes no statement.
+    """
+    # Not the ARN of one group: the group needs the key, and the key's policy would need the group.
     groups = arn_of(scope, "logs", "log-group:*")
     encryption_key.add_to_resource_policy(
         iam.PolicyStatement(
@@ -55,4 +66,3 @@ def node_log_group(
             conditions={"ArnLike": {"kms:EncryptionContext:aws:logs:arn": groups}},
         )
     )
-    return made

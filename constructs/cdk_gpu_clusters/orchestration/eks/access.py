@@ -1,7 +1,7 @@
 """Who may do what in a cluster of EKS: access entries, never a ConfigMap.
 
-Source: Amazon EKS user guide, "Grant IAM users access to Kubernetes with EKS access entries" and "Review access policy
-permissions".
+Roles of managed node groups need none from here: EKS makes their entries itself. Source: Amazon EKS user guide, "Create
+access entries" (awsdocs/amazon-eks-user-guide @ 1b1d3df, read 2026-11-22).
 """
 
 from __future__ import annotations
@@ -66,8 +66,11 @@ class ClusterAccess:
 
     def _grant(self, principal: Principal, policy: str, namespaces: Sequence[str]) -> eks.CfnAccessEntry:
         arn = _arn_of(principal)
-        policies = self._policies.setdefault(arn, [])
-        policies.append(_access_policy(self._scope, policy, namespaces))
+        scopes = self._policies.setdefault(arn, {})
+        # An entry has each policy once: everywhere, or in some namespaces.
+        everywhere = not namespaces or scopes.get(policy) == ()
+        scopes[policy] = () if everywhere else tuple(dict.fromkeys([*scopes.get(policy, ()), *namespaces]))
+        policies = [_access_policy(self._scope, name, names) for name, names in scopes.items()]
         if arn in self._entries:
             self._entries[arn].access_policies = policies
         else:
@@ -95,7 +98,7 @@ class ClusterAccess:
         return {}
 
     @cached_property
-    def _policies(self) -> dict[str, list[eks.CfnAccessEntry.AccessPolicyProperty]]:
+    def _policies(self) -> dict[str, dict[str, tuple[str, ...]]]:
         return {}
 
 

@@ -2,17 +2,219 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import accept_bucket_grant
+from cdk_gpu_clusters._cdk import errors_at, known, path_of, report
+from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
+from cdk_gpu_clusters.compute.fleet_subnets import select_subnets, zones_of
+from cdk_gpu_clusters.orchestration.eks.add_ons import ClusterAddOns
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase, EksIdentity
+from cdk_gpu_clusters.orchestration.eks.control_plane import ControlPlaneWish, control_plane
+from cdk_gpu_clusters.orchestration.eks.system_nodes import SystemNodes, system_nodes
+from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES, S3_DRIVER
+from cdk_gpu_clusters.rules.eks_cluster import (
+    SERVICE_IPV4_CIDR,
+    SYSTEM_INSTANCE_TYPE,
+    SYSTEM_NODE_COUNT,
+    ClusterFacts,
+    check_cluster,
+)
 
-#: What EKS itself takes where the VPC is not in 172.16.0.0/12, and what it does not take where it is.
-SERVICE_IPV4_CIDR = "172.20.0.0/16"
+if TYPE_CHECKING:  # takes long to load
+    from aws_cdk import aws_s3 as s3
 
 
 class EksGpuCluster(EksGpuClusterBase):
-    """A cluster of Amazon EKS."""
+    """A cluster of Amazon EKS, ready for GPU nodes.
+
+    Makes:
+
+    - the control plane: reached from inside the network, and from named networks if you say so; all five kinds of logs
+      in a log group with an end; secrets encrypted with a KMS key that outlives the stack; nobody is an administrator
+      but those you name, by access entries;
+    - the add-ons of EKS: VPC CNI, kube-proxy, Pod Identity agent, CoreDNS, metrics server, node monitoring agent, and
+      the drivers of EBS, FSx and S3 volumes, each with a role of its own where it needs one;
+    - two small nodes without accelerators, which hold CoreDNS and the drivers' controllers.
+
+    GPU nodes come by `add_gpu_node_group`. There is no Auto Mode, no Fargate and no `aws-auth`. What is not made by
+    CloudFormation, device plugins and queues, comes by `KubernetesSoftware`, or by `gpu-clusters manifests`.
+
+    Source: Amazon EKS user guide; aws-cdk-lib 2.275, aws_eks_v2; docs/decisions/0013.
+
+    Example:
+        >>> from cdk_gpu_clusters import EksGpuCluster
+        >>> cluster = EksGpuCluster(
+        ...     stack, "Cluster", vpc=vpc,
+        ...     admin_principal_arns=["arn:aws:iam::111122223333:role/platform"],
+        ... )
+        >>> entry = cluster.grant_view("arn:aws:iam::111122223333:role/research", namespaces=["research"])
+        >>> cluster.kubernetes_version
+        '1.35'
+
+    Attributes:
+        cluster: CDK's construct of the control plane.
+        cfn_cluster: The CloudFormation resource, as an escape hatch.
+        log_group: Logs of the control plane.
+        secrets_encryption_key: Key of Kubernetes secrets.
+        system_nodes: The nodes without accelerators: node group, role and launch template.
+        add_ons: The add-ons by name.
+        add_on_roles: Roles of their pods by name, where they have one.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        vpc_subnets: ec2.SubnetSelection | None = None,
+        kubernetes_version: str | None = None,
+        cluster_name: str | None = None,
+        service_ipv4_cidr: str = SERVICE_IPV4_CIDR,
+        public_access_cidrs: Sequence[str] = (),
+        secrets_encryption_key: kms.IKey | None = None,
+        admin_principal_arns: Sequence[str] = (),
+        system_instance_type: str = SYSTEM_INSTANCE_TYPE,
+        system_node_count: int = SYSTEM_NODE_COUNT,
+        add_on_versions: Mapping[str, str] | None = None,
+        without_add_ons: Collection[str] = (),
+        deletion_protection: bool = False,
+        log_retention: logs.RetentionDays = logs.RetentionDays.THREE_MONTHS,
+        log_encryption_key: kms.IKey | None = None,
+    ) -> None:
+        """Define the cluster.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            vpc: Network, with DNS names.
+            vpc_subnets: Where the control plane has its interfaces and the system nodes stand: two zones at least; the
+                private subnets if left out. GPU nodes may stand elsewhere in the VPC.
+            kubernetes_version: Such as `1.35`; the library's default if left out. A later one updates the control plane
+                and the system nodes. Say it before you update the library.
+            cluster_name: Name; it follows from the construct's path if left out. A change replaces the cluster.
+            service_ipv4_cidr: Addresses of Kubernetes services; 172.20.0.0/16 if left out. A change would replace the
+                cluster, which its name prevents.
+            public_access_cidrs: Networks that reach the API server over the internet; none if left out.
+            secrets_encryption_key: Key of Kubernetes secrets; a new one, which outlives the stack, if left out. A
+                change would replace the cluster; a key that is deleted ends it.
+            admin_principal_arns: Roles and users that administer the cluster; nobody if left out, not even who
+                deploys.
+            system_instance_type: Type of the system nodes; m7i.large if left out.
+            system_node_count: How many there are; two if left out.
+            add_on_versions: Versions of add-ons by name; EKS takes the default one of the Kubernetes version when it
+                makes the add-on, and does not update it by itself.
+            without_add_ons: Add-ons to leave out, such as `aws-mountpoint-s3-csi-driver`.
+            deletion_protection: Whether EKS refuses to delete the cluster, also by `cdk destroy`; not if left out.
+            log_retention: How long the control plane's logs are kept; three months if left out.
+            log_encryption_key: Key of these logs; CloudWatch's own if left out.
+
+        Raises:
+            ConfigError: GPU-EKS-020 to -026, all of them at once.
+        """
+        super().__init__(scope, construct_id)
+        version = kubernetes_version or DEFAULT_KUBERNETES_VERSION
+        name = cluster_name or cdk.Names.unique_resource_name(self, max_length=100, separator="-")
+        where = select_subnets(vpc, vpc_subnets)
+        with errors_at(self):
+            system_type = catalogue_type(system_instance_type)
+        report(
+            self,
+            check_cluster(
+                ClusterFacts(
+                    version=known(version),
+                    name=known(name),
+                    subnet_count=None if where.is_pending_lookup else len(where.subnets),
+                    zones=zones_of(where.subnets),
+                    service_cidr=known(service_ipv4_cidr),
+                    vpc_cidr=_block_of(vpc),
+                    public_cidrs=[cidr for cidr in public_access_cidrs if known(cidr) is not None],
+                    system_type=system_type,
+                    system_nodes=system_node_count,
+                    add_on_versions=add_on_versions or {},
+                    without_add_ons=without_add_ons,
+                )
+            ),
+        )
+        self.secrets_encryption_key: kms.IKey = secrets_encryption_key or self._key()
+        plane = control_plane(
+            self,
+            ControlPlaneWish(
+                cluster_name=name,
+                vpc=vpc,
+                subnets=where.subnets,
+                kubernetes_version=version,
+                service_ipv4_cidr=service_ipv4_cidr,
+                public_access_cidrs=public_access_cidrs,
+                secrets_encryption_key=self.secrets_encryption_key,
+                deletion_protection=deletion_protection,
+                log_retention=log_retention,
+                log_encryption_key=log_encryption_key,
+            ),
+        )
+        self.cluster: eks.Cluster = plane.cluster
+        self.cfn_cluster: eks.CfnCluster = plane.cfn_cluster
+        self.log_group: logs.LogGroup = plane.log_group
+        self.node.default_child = plane.cfn_cluster
+        self._become(
+            EksIdentity(
+                cluster_name=plane.cluster.cluster_name,
+                cluster_security_group=plane.cluster.cluster_security_group,
+                kubernetes_version=version,
+                service_ipv4_cidr=service_ipv4_cidr,
+                vpc=vpc,
+                is_public=bool(public_access_cidrs),
+            )
+        )
+        own = ClusterAddOns(self, versions=add_on_versions or {}, left_out=without_add_ons)
+        self.node_prerequisites.extend(own.define(BEFORE_NODES))
+        self.system_nodes: SystemNodes = system_nodes(
+            self, instance_type=system_type, node_count=system_node_count, subnets=where.subnets
+        )
+        nodes = self.system_nodes.cfn_nodegroup
+        self.workload_prerequisites.extend([nodes, *own.define(AFTER_NODES, after=[nodes])])
+        self.add_ons: Mapping[str, eks.CfnAddon] = own.resources
+        self.add_on_roles: Mapping[str, iam.Role] = own.roles
+        for arn in admin_principal_arns:
+            self.grant_admin(arn)
+
+    def grant_bucket_volumes(self, bucket: s3.IBucket, *, write: bool = False) -> iam.Grant:
+        """Let the S3 driver mount a bucket as volumes.
+
+        Whoever may make a volume in the cluster may then read what the driver may.
+
+        Args:
+            bucket: The bucket.
+            write: Whether volumes may be written, too.
+
+        Raises:
+            ValueError: If the cluster was made without the driver.
+        """
+        if S3_DRIVER not in self.add_on_roles:
+            raise ValueError(f"{path_of(self)}: there is no {S3_DRIVER}, which mounts buckets")
+        role = self.add_on_roles[S3_DRIVER]
+        accept_bucket_grant(role, bucket, write=write)
+        return bucket.grant_read_write(role) if write else bucket.grant_read(role)
+
+    def _key(self) -> kms.Key:
+        return kms.Key(
+            self,
+            "Key",
+            description=f"Kubernetes secrets of {path_of(self)}",
+            enable_key_rotation=True,
+            removal_policy=cdk.RemovalPolicy.RETAIN,
+        )
 
     @staticmethod
     def from_attributes(
@@ -27,7 +229,7 @@ class EksGpuCluster(EksGpuClusterBase):
         public_endpoint: bool = False,
         kubectl_role_arn: str | None = None,
     ) -> EksGpuClusterBase:
-        """Use a cluster that exists.
+        """Use a cluster that exists. It has to take access entries: authentication mode API, or API_AND_CONFIG_MAP.
 
         Args:
             scope: Parent construct.
@@ -55,3 +257,10 @@ class EksGpuCluster(EksGpuClusterBase):
             )
         )
         return cluster
+
+
+def _block_of(vpc: ec2.IVpc) -> str | None:
+    try:
+        return known(vpc.vpc_cidr_block)
+    except RuntimeError:  # CDK's way to say that an imported VPC came without its block
+        return None

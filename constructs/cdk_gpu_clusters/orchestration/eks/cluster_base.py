@@ -120,8 +120,27 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
             configuration: Its settings, as `aws eks describe-addon-configuration` has them.
             service_account_roles: ARN of the role that the pods of a service account get from EKS Pod Identity.
         """
-        made = eks_add_on(
-            self._add_on_scope,
+        made = self.define_add_on(
+            name,
+            version=version,
+            configuration=configuration,
+            service_account_roles=service_account_roles,
+        )
+        if self.workload_prerequisites:
+            made.node.add_dependency(*self.workload_prerequisites)
+        return made
+
+    def define_add_on(
+        self,
+        name: str,
+        *,
+        version: str | None,
+        configuration: Mapping[str, Any] | None,
+        service_account_roles: Mapping[str, str] | None,
+    ) -> eks.CfnAddon:
+        """Define an add-on that waits for nothing but the cluster; otherwise as `add_add_on`."""
+        return eks_add_on(
+            self.add_on_scope,
             name,
             cluster_name=self.cluster_name,
             name=name,
@@ -129,9 +148,8 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
             configuration=configuration,
             service_account_roles=service_account_roles,
         )
-        made.node.add_dependency(*self.workload_prerequisites)
-        return made
 
     @cached_property
-    def _add_on_scope(self) -> Construct:
+    def add_on_scope(self) -> Construct:
+        """Namespace of the add-ons."""
         return Construct(self, "AddOns")

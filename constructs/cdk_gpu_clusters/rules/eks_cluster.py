@@ -1,0 +1,295 @@
+"""What a cluster of Amazon EKS may be: version, name, networks, and the nodes that hold its own pods."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES
+
+#: Addresses of Kubernetes services: what EKS takes where the VPC is outside of 172.16.0.0/12.
+SERVICE_IPV4_CIDR = "172.20.0.0/16"
+SYSTEM_INSTANCE_TYPE = "m7i.large"
+SYSTEM_NODE_COUNT = 2
+
+_ZONES = 2
+_SERVICE_PREFIXES = range(12, 25)
+_PRIVATE = tuple(IPv4Network(block) for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+_NAME = re.compile(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}")
+
+VERSION = define_rule(
+    "GPU-EKS-020",
+    "A cluster runs a version of Kubernetes that EKS offers",
+    source='Amazon EKS user guide, "Understand the Kubernetes version lifecycle on EKS", by the catalogue',
+)
+PUBLIC_CIDRS = define_rule(
+    "GPU-EKS-021",
+    "The API server is public to named networks only, or not at all",
+    source='Amazon EKS user guide, "Cluster API server endpoint" (awsdocs/amazon-eks-user-guide @ 0ce90ef, read '
+    "2026-11-22): IPv4 blocks only; that none may be 0.0.0.0/0 is this library's rule",
+)
+ZONES = define_rule(
+    "GPU-EKS-022",
+    "A control plane has subnets in at least two zones",
+    source='Amazon EKS user guide, "View Amazon EKS networking requirements for VPC and subnets"; aws-cdk-lib 2.275, '
+    "CfnClusterProps.resources_vpc_config: at least two subnets",
+)
+NAME = define_rule(
+    "GPU-EKS-023",
+    "A cluster's name has letters, digits, - and _",
+    source="CloudFormation schema of AWS::EKS::Cluster, Name (cfn-lint 1.58.0)",
+)
+SYSTEM_NODES = define_rule(
+    "GPU-EKS-024",
+    "A cluster has at least two nodes without accelerators for its own pods",
+    source="this library: CoreDNS and the metrics server run twice each, and nodes with accelerators repel them",
+)
+SERVICE_CIDR = define_rule(
+    "GPU-EKS-025",
+    "Services have a private block of /12 to /24 beside the VPC's",
+    source="Amazon EKS API reference, KubernetesNetworkConfigRequest, serviceIpv4Cidr",
+)
+ADD_ON_NAME = define_rule(
+    "GPU-EKS-026",
+    "A setting of an add-on names one that the cluster has",
+    source="this library: catalogue/data/kubernetes.json, add_ons",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterFacts:
+    """What is known of a cluster at synthesis; None is not known.
+
+    Attributes:
+        version: Version of Kubernetes.
+        name: Its name.
+        subnet_count: Number of subnets of the control plane.
+        zones: Their zones, as far as they are known.
+        service_cidr: Addresses of services.
+        vpc_cidr: Addresses of the VPC.
+        public_cidrs: Networks from which the API server is reached over the internet.
+        system_type: Type of the system nodes.
+        system_nodes: How many there are.
+        add_on_versions: Versions of add-ons by name.
+        without_add_ons: Add-ons that are left out.
+    """
+
+    version: str | None
+    name: str | None
+    subnet_count: int | None
+    zones: Collection[str]
+    service_cidr: str | None
+    vpc_cidr: str | None
+    public_cidrs: Sequence[str]
+    system_type: InstanceType
+    system_nodes: int
+    add_on_versions: Mapping[str, str]
+    without_add_ons: Collection[str]
+
+
+def check_cluster(facts: ClusterFacts) -> list[Finding]:
+    """Find everything that is wrong with a cluster."""
+    every = (*BEFORE_NODES, *AFTER_NODES)
+    present = [name for name in every if name not in facts.without_add_ons]
+    vpc_cidrs = [] if facts.vpc_cidr is None else [facts.vpc_cidr]
+    return [
+        *([] if facts.version is None else check_version(facts.version)),
+        *([] if facts.name is None else check_cluster_name(facts.name)),
+        *([] if facts.subnet_count is None else check_control_plane_subnets(facts.subnet_count, facts.zones)),
+        *([] if facts.service_cidr is None else check_service_cidr(facts.service_cidr, vpc_cidrs)),
+        *check_public_cidrs(facts.public_cidrs),
+        *check_system_nodes(facts.system_type, facts.system_nodes),
+        *check_add_on_names(facts.add_on_versions, present, path="add_on_versions"),
+        *check_add_on_names(facts.without_add_ons, every, path="without_add_ons"),
+    ]
+
+
+def check_version(version: str) -> list[Finding]:
+    """Find a version that EKS does not offer; one that is newer than the catalogue is a warning.
+
+    Args:
+        version: Such as `1.35`.
+    """
+    offered = kubernetes_versions()
+    names = [row.version for row in offered]
+    if version in names:
+        return []
+    newer = re.fullmatch(r"1\.\d+", version) is not None and _minor(version) > offered[-1].minor
+    cause = (
+        "this version of the library does not know it: neither charts nor schemas were held against it"
+        if newer
+        else "EKS does not offer this version of Kubernetes"
+    )
+    return [
+        VERSION.finding(
+            cause=cause,
+            got=version,
+            allowed=", ".join(names),
+            fix=f'kubernetes_version="{names[-2]}"',
+            path="kubernetes_version",
+            severity=Severity.WARNING if newer else Severity.ERROR,
+        )
+    ]
+
+
+def check_public_cidrs(cidrs: Iterable[str]) -> list[Finding]:
+    """Find blocks that EKS refuses, and those that let everybody in.
+
+    Args:
+        cidrs: Networks from which the API server is reached over the internet.
+    """
+    findings = []
+    for cidr in cidrs:
+        block = _block(cidr)
+        if block is None:
+            cause, fix = "this is no IPv4 block", "write it like 203.0.113.0/24, its first address in front"
+        elif block.prefixlen == 0:
+            cause = "the API server would be open to the whole internet"
+            fix = "name the networks that people come from, or leave it out: the private endpoint is always there"
+        elif any(block.overlaps(private) for private in _PRIVATE):
+            cause = "nobody comes from a private address over the internet"
+            fix = "name the public addresses of the network, or reach the private endpoint from it"
+        else:
+            continue
+        findings.append(
+            PUBLIC_CIDRS.finding(
+                cause=cause,
+                got=cidr,
+                allowed="public IPv4 blocks, such as 203.0.113.0/24",
+                fix=fix,
+                path="public_access_cidrs",
+            )
+        )
+    return findings
+
+
+def check_control_plane_subnets(subnet_count: int, zones: Collection[str]) -> list[Finding]:
+    """Find a control plane that stands in one zone.
+
+    Args:
+        subnet_count: Number of its subnets.
+        zones: Their zones, as far as they are known; a zone that is not known counts as another one.
+    """
+    if subnet_count >= _ZONES and len(set(zones)) != 1:
+        return []
+    return [
+        ZONES.finding(
+            cause="EKS makes no control plane in one zone",
+            got=", ".join(sorted(set(zones))) or f"{subnet_count} subnets",
+            allowed="subnets in two or more zones",
+            fix="choose subnets of two zones with vpc_subnets, such as the control subnets of ClusterNetwork; GPU "
+            "nodes may stand in one zone all the same",
+            path="vpc_subnets",
+        )
+    ]
+
+
+def check_cluster_name(name: str) -> list[Finding]:
+    """Find a name that EKS refuses."""
+    if _NAME.fullmatch(name):
+        return []
+    return [
+        NAME.finding(
+            cause="EKS refuses this name",
+            got=name,
+            allowed="1 to 100 letters, digits, - and _, a letter or digit first",
+            path="cluster_name",
+        )
+    ]
+
+
+def check_service_cidr(cidr: str, vpc_cidrs: Iterable[str] = ()) -> list[Finding]:
+    """Find a block of service addresses that EKS refuses.
+
+    Args:
+        cidr: The block.
+        vpc_cidrs: Blocks of the VPC, as far as they are known.
+    """
+    block = _block(cidr)
+    allowed = "a block of /12 to /24 in 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16, outside of the VPC"
+    if block is None:
+        cause = "this is no IPv4 block"
+    elif block.prefixlen not in _SERVICE_PREFIXES or not any(block.subnet_of(one) for one in _PRIVATE):
+        cause = "EKS takes no such block for services"
+    elif any((other := _block(one)) is not None and block.overlaps(other) for one in vpc_cidrs):
+        cause = "services would have addresses of the VPC"
+    else:
+        return []
+    return [
+        SERVICE_CIDR.finding(
+            cause=cause,
+            got=cidr,
+            allowed=allowed,
+            fix="change service_ipv4_cidr; it cannot change later",
+            path="service_ipv4_cidr",
+        )
+    ]
+
+
+def check_system_nodes(instance_type: InstanceType, node_count: int) -> list[Finding]:
+    """Find system nodes that are too few, or too precious.
+
+    Args:
+        instance_type: Their type.
+        node_count: How many there are.
+    """
+    findings = []
+    if node_count < SYSTEM_NODE_COUNT:
+        findings.append(
+            SYSTEM_NODES.finding(
+                cause="the cluster has no DNS while its only system node is replaced",
+                got=str(node_count),
+                allowed="2 or more",
+                fix="system_node_count=2",
+                path="system_node_count",
+            )
+        )
+    if instance_type.accelerator is not None:
+        findings.append(
+            SYSTEM_NODES.finding(
+                cause="the accelerators of system nodes would do nothing",
+                got=instance_type.name,
+                allowed="a type without accelerators",
+                fix=f'system_instance_type="{SYSTEM_INSTANCE_TYPE}", and GPU nodes by add_gpu_node_group(...)',
+                path="system_instance_type",
+            )
+        )
+    return findings
+
+
+def check_add_on_names(names: Iterable[str], known: Sequence[str], *, path: str) -> list[Finding]:
+    """Find settings of add-ons that the cluster does not have.
+
+    Args:
+        names: Names that were given.
+        known: Names of its add-ons.
+        path: The setting.
+    """
+    return [
+        ADD_ON_NAME.finding(
+            cause="the cluster has no such add-on of its own",
+            got=name,
+            allowed=", ".join(known),
+            fix="correct the name; others are defined by add_add_on(...)",
+            path=path,
+        )
+        for name in names
+        if name not in known
+    ]
+
+
+def _block(cidr: str) -> IPv4Network | None:
+    try:
+        return IPv4Network(cidr)
+    except (AddressValueError, NetmaskValueError, ValueError):
+        return None
+
+
+def _minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")
+    return int(major), int(minor)
