@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+import aws_cdk as cdk
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -70,7 +71,9 @@ class ClusterAccess:
         # An entry has each policy once: everywhere, or in some namespaces.
         everywhere = not namespaces or scopes.get(policy) == ()
         scopes[policy] = () if everywhere else tuple(dict.fromkeys([*scopes.get(policy, ()), *namespaces]))
-        policies = [_access_policy(self._scope, name, names) for name, names in scopes.items()]
+        policies: list[cdk.IResolvable | eks.CfnAccessEntry.AccessPolicyProperty] = [
+            _access_policy(self._scope, name, names) for name, names in scopes.items()
+        ]
         if arn in self._entries:
             self._entries[arn].access_policies = policies
         else:
