@@ -1,0 +1,208 @@
+"""A job with one pod on each of several nodes, which start together and restart together: a JobSet, queued by Kueue.
+
+Sources: kubernetes-sigs/jobset v0.12.0, api/jobset/v1alpha2; kubernetes-sigs/kueue v0.19.2, docs, "Run A JobSet" (read
+2026-11-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdk_gpu_clusters.kubernetes.gpu_pod import (
+    memory_lock,
+    memory_mib,
+    nccl_environment,
+    placement,
+    plain_variables,
+    pod_resources,
+    shared_memory,
+    whole_node,
+)
+from cdk_gpu_clusters.kubernetes.lustre_volume import claimed, volume_mount
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    KubernetesObject,
+    metadata,
+)
+from cdk_gpu_clusters.kubernetes.queues import (
+    DEFAULT_QUEUE,
+    QUEUE_LABEL,
+    topology_annotation,
+)
+
+_API = "jobset.x-k8s.io/v1alpha2"
+#: Name of the job inside the set, and of its container: what Kubeflow Trainer calls them, too.
+NODE = "node"
+#: Torch's own default.
+_PORT = 29500
+_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangJob:
+    """What all jobs over nodes of a group have in common.
+
+    Attributes:
+        name: Name of the job.
+        pool: Group of its nodes.
+        node_count: How many of them.
+        image: Container image.
+        command: What each container runs, by the entrypoint of its image: what `docker run` takes after the image.
+        environment: Variables, over those of NCCL.
+        namespace: Namespace.
+        queue: LocalQueue of Kueue; None: the pods start as they find room, and half a gang may wait for ever.
+        same_layer: Layer of the network in which all nodes share a network node; None: as near as there is room.
+        max_restarts: How often all pods start again when one has failed; the end of a node does not count.
+        grace_period_seconds: How long a container has after SIGTERM.
+        files: ConfigMaps to mount, by mount path.
+        mounts: Mount points of the group that the containers have; all of them if left out.
+    """
+
+    name: str
+    pool: NodePool
+    node_count: int
+    image: str
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    namespace: str = DEFAULT_NAMESPACE
+    queue: str | None = DEFAULT_QUEUE
+    same_layer: int | None = None
+    max_restarts: int = 0
+    grace_period_seconds: int = 90
+    files: Mapping[str, str] = field(default_factory=dict)
+    mounts: Sequence[str] | None = None
+
+
+def job_set(job: GangJob) -> KubernetesObject:
+    """The JobSet of a job.
+
+    Its pods find each other by the headless service that the JobSet makes, also before they are ready.
+    """
+    return {
+        "apiVersion": _API,
+        "kind": "JobSet",
+        "metadata": metadata(job.name, namespace=job.namespace, labels=queue_label(job.queue)),
+        "spec": {
+            "network": {"enableDNSHostnames": True, "subdomain": job.name},
+            "failurePolicy": failure_policy(job),
+            "replicatedJobs": [
+                {
+                    "name": NODE,
+                    "replicas": 1,
+                    "template": {
+                        "spec": {
+                            "completionMode": "Indexed",
+                            "parallelism": job.node_count,
+                            "completions": job.node_count,
+                            **job_policy(),
+                            "template": pod_template(job, environment=rendezvous(job)),
+                        }
+                    },
+                }
+            ],
+        },
+    }
+
+
+def queue_label(queue: str | None) -> dict[str, str]:
+    """The label by which Kueue takes an object, nothing without a queue."""
+    return {} if queue is None else {QUEUE_LABEL: queue}
+
+
+def failure_policy(job: GangJob) -> dict[str, Any]:
+    """All pods end before any starts again: old ranks must not hold the GPUs, or meet new ones."""
+    return {
+        "maxRestarts": job.max_restarts,
+        "restartStrategy": "BlockingRecreate",
+        "rules": [
+            {
+                "name": "nodeEnded",
+                "action": "RestartJobSetAndIgnoreMaxRestarts",
+                "onJobFailureReasons": ["PodFailurePolicy"],
+            }
+        ],
+    }
+
+
+def job_policy() -> dict[str, Any]:
+    """One failed pod fails its job; where its node ended, with a reason of its own."""
+    disrupted = [{"type": "DisruptionTarget", "status": "True"}]
+    return {
+        "backoffLimit": 0,
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onPodConditions": disrupted}]},
+    }
+
+
+def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The pods of a job: one takes a whole node.
+
+    Args:
+        job: The job.
+        environment: Variables that are not the user's.
+    """
+    share = whole_node(job.pool)
+    # A quarter of the memory: data loaders and NCCL exchange data there. This library's choice.
+    shm, shm_mount = shared_memory(memory_mib(job.pool, share) // 4)
+    points = list(job.pool.mounts) if job.mounts is None else list(job.mounts)
+    stores = {point: job.pool.mounts[point] for point in points}
+    security = {"allowPrivilegeEscalation": False, **memory_lock(job.pool)}
+    return {
+        "metadata": {
+            "labels": {"app.kubernetes.io/name": job.name},
+            "annotations": topology_annotation(job.pool, job.same_layer),
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": job.grace_period_seconds,
+            "automountServiceAccountToken": False,
+            **placement(job.pool),
+            "containers": [
+                {
+                    "name": NODE,
+                    "image": job.image,
+                    # Not `command`: the image's entrypoint stays, which sets CUDA up in AWS's images.
+                    "args": list(job.command),
+                    "env": [
+                        *environment,
+                        *plain_variables({**nccl_environment(job.pool, share), **job.environment}),
+                    ],
+                    "resources": pod_resources(job.pool, share),
+                    "securityContext": security,
+                    "volumeMounts": [
+                        shm_mount,
+                        *(volume_mount(volume, point) for point, volume in stores.items()),
+                        *(
+                            {"name": name, "mountPath": path, "readOnly": True}
+                            for path, name in job.files.items()
+                        ),
+                    ],
+                }
+            ],
+            "volumes": [
+                shm,
+                *claimed(stores.values()),
+                *({"name": name, "configMap": {"name": name}} for name in job.files.values()),
+            ],
+        },
+    }
+
+
+def rendezvous(job: GangJob) -> list[dict[str, Any]]:
+    """What torchrun is told by variables: every argument of it has one (PyTorch documentation, torchrun: PET_...).
+
+    A pod's index is its rank, so that ranks that are near to each other are so in the network, too.
+    """
+    return [
+        {"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}},
+        *plain_variables(
+            {
+                "PET_NNODES": str(job.node_count),
+                "PET_NPROC_PER_NODE": str(whole_node(job.pool).count),
+                "PET_MASTER_ADDR": f"{job.name}-{NODE}-0-0.{job.name}",
+                "PET_MASTER_PORT": str(_PORT),
+            }
+        ),
+    ]

@@ -1,0 +1,157 @@
+"""An existing FSx for Lustre file system as a volume that pods mount.
+
+Sources: kubernetes-sigs/aws-fsx-csi-driver @ 5b22712 (v1.9.0), examples/kubernetes/static_provisioning and
+pkg/driver/node.go (read 2026-11-22).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any
+
+from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
+from cdk_gpu_clusters.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    KubernetesObject,
+    check_name,
+    metadata,
+)
+
+_DRIVER = "fsx.csi.aws.com"
+#: As the nodes mount them; FSx for Lustre user guide, "Mounting from an Amazon EC2 instance" (stored copy of 2026).
+_OPTIONS = ("relatime", "flock")
+#: The smallest file system that FSx makes. Kubernetes compares claim and volume by it, and nothing else.
+_UNKNOWN_CAPACITY_GIB = 1200
+
+SUB_PATH = define_rule(
+    "GPU-K8S-012",
+    "a sub path of a volume is relative, and stays inside",
+    source='Kubernetes documentation, "Volumes": subPath may hold no ".." and no absolute path',
+)
+
+
+def lustre_volume(volume: LustreVolume, *, namespace: str = DEFAULT_NAMESPACE) -> list[KubernetesObject]:
+    """The PersistentVolume and the claim of a file system, for the pods of a namespace.
+
+    The data stay when both are deleted: the volume is retained, and the driver never deletes what it did not make.
+
+    Args:
+        volume: The file system.
+        namespace: Namespace of the pods; each has a volume of its own.
+
+    Raises:
+        ConfigError: GPU-K8S-001.
+
+    Example:
+        >>> store = LustreVolume(
+        ...     name="corpus", file_system_id="fs-0123456789abcdef0", mount_name="abcdefgh",
+        ...     dns_name="fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+        ... )
+        >>> [one["metadata"]["name"] for one in lustre_volume(store)]
+        ['default-corpus', 'corpus']
+    """
+    name = f"{namespace}-{volume.name}"
+    raise_for([*check_name(namespace, path="namespace"), *check_name(volume.name), *check_name(name)])
+    size = f"{volume.storage_capacity_gib or _UNKNOWN_CAPACITY_GIB}Gi"
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": metadata(name, namespace=None),
+            "spec": {
+                "capacity": {"storage": size},
+                "volumeMode": "Filesystem",
+                "accessModes": ["ReadWriteMany"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": "",
+                # No other claim may take it.
+                "claimRef": {"namespace": namespace, "name": volume.name},
+                "mountOptions": list(_OPTIONS),
+                "csi": {
+                    "driver": _DRIVER,
+                    "volumeHandle": volume.file_system_id,
+                    "volumeAttributes": {"dnsname": volume.dns_name, "mountname": volume.mount_name},
+                },
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": metadata(volume.name, namespace=namespace),
+            "spec": {
+                "accessModes": ["ReadWriteMany"],
+                # Empty: no class makes a new file system for it.
+                "storageClassName": "",
+                "volumeName": name,
+                "resources": {"requests": {"storage": size}},
+            },
+        },
+    ]
+
+
+def volume_mount(
+    volume: LustreVolume, mount_path: str, *, sub_path: str = "", read_only: bool = False
+) -> Any:
+    """How a container mounts a file system.
+
+    Args:
+        volume: The file system.
+        mount_path: Where the container sees it.
+        sub_path: Folder of the file system to mount; all of it if left out.
+        read_only: Whether the container may only read.
+    """
+    mount: dict[str, Any] = {"name": volume.name, "mountPath": mount_path}
+    if sub_path:
+        mount["subPath"] = sub_path
+    if read_only:
+        mount["readOnly"] = True
+    return mount
+
+
+def claimed(volumes: Iterable[LustreVolume]) -> list[dict[str, Any]]:
+    """The volumes of a pod that mounts file systems, each once."""
+    return [
+        {"name": name, "persistentVolumeClaim": {"claimName": name}}
+        for name in dict.fromkeys(volume.name for volume in volumes)
+    ]
+
+
+def check_sub_path(sub_path: str, *, path: str = "sub_path") -> list[Finding]:
+    """Find a sub path that Kubernetes would refuse.
+
+    Args:
+        sub_path: The sub path; empty for none.
+        path: Where it was given.
+
+    Example:
+        >>> [finding.id for finding in check_sub_path("../other")]
+        ['GPU-K8S-012']
+    """
+    inside = not PurePosixPath(sub_path).is_absolute() and ".." not in PurePosixPath(sub_path).parts
+    if inside and re.fullmatch(r"[\w./-]*", sub_path, re.ASCII):
+        return []
+    return [
+        SUB_PATH.finding(
+            cause="this is no folder inside the file system",
+            got=repr(sub_path),
+            allowed="a relative path, such as checkpoints/llama",
+            fix="leave the leading slash and .. out",
+            path=path,
+        )
+    ]
+
+
+def store_of(pool: NodePool, folder: str) -> tuple[str, LustreVolume] | None:
+    """The mount point and the file system that a folder of a pod lies on, None if it lies on none.
+
+    Args:
+        pool: The group.
+        folder: Absolute path.
+    """
+    for point, volume in pool.mounts.items():
+        if PurePosixPath(folder).is_relative_to(point):
+            return point, volume
+    return None

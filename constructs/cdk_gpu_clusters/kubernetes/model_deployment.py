@@ -1,0 +1,279 @@
+"""Model servers on Kubernetes: one pod for each MIG slice, GPU or group of GPUs of a node, behind one Service.
+
+Sources: vLLM documentation, "Using Kubernetes" (probes, /dev/shm); Kubernetes documentation, "Deployments" and
+"Specifying a Disruption Budget for your Application".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from cdk_gpu_clusters.catalogue.mig import MigProfile
+from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, placement, pod_resources
+from cdk_gpu_clusters.kubernetes.mig_slices import PROFILE, profiles_of, slice_count, slice_share
+from cdk_gpu_clusters.kubernetes.model_autoscaler import ServerScaling, check_scaling, model_autoscaler
+from cdk_gpu_clusters.kubernetes.model_server import (
+    ServerPod,
+    check_server,
+    pod_fields,
+    server_container,
+    server_volumes,
+)
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    KubernetesObject,
+    check_name,
+    metadata,
+)
+from cdk_gpu_clusters.kubernetes.s3_volume import s3_volume
+from cdk_gpu_clusters.rules.model_servers import ServerSlots, check_slots
+
+_WEIGHTS = "-weights"
+#: Where clients of a Service ask.
+_SERVICE_PORT = 80
+
+SERVER_COUNT = define_rule(
+    "GPU-K8S-010",
+    "a group runs one model server or more, and no more than it has places for",
+    source="a server without a place waits for ever",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPlaces:
+    """Where the servers of a group run.
+
+    Attributes:
+        share: What each takes of its node.
+        count: Places on all nodes of the group.
+    """
+
+    share: NodeShare
+    count: int
+
+
+def model_deployment(
+    name: str,
+    pool: NodePool,
+    server: ServerPod,
+    *,
+    devices_per_server: int = 1,
+    profile: str | None = None,
+    servers: int | None = None,
+    scaling: ServerScaling | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
+) -> list[KubernetesObject]:
+    """A Deployment of model servers with its Service, its disruption budget and, where asked for, its autoscaler.
+
+    A new version takes the places of old servers, and needs none beside them: reserved GPUs are all in use. At most a
+    quarter of the servers change at a time.
+
+    Args:
+        name: Name of all objects, and the host name of the Service.
+        pool: Group of their nodes.
+        server: The server.
+        devices_per_server: GPUs or Neuron devices of each; they divide those of a node. 1 with MIG.
+        profile: MIG profile of its slices; the only one of the layout if left out.
+        servers: How many; as many as the group has places for if left out. With `scaling`, leave it out.
+        scaling: Between how many, and by what, their number changes; it stays as it is if left out.
+        namespace: Namespace.
+
+    Returns:
+        Where weights come from S3 their volume and claim; Deployment, Service, PodDisruptionBudget; with `scaling` the
+        HorizontalPodAutoscaler.
+
+    Raises:
+        ConfigError: GPU-K8S-001, -008 to -010, -019 and those of a server (GPU-INF), all at once.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> pool = node_pool("chat", instance_type="g6e.48xlarge", node_count=2)
+        >>> server = ServerPod(image="vllm/vllm-openai:v0.21.0", command=["--tensor-parallel-size", "4"])
+        >>> deployment, *_ = model_deployment("chat", pool, server, devices_per_server=4)
+        >>> deployment["spec"]["replicas"]
+        4
+    """
+    places = server_places(pool, devices_per_server=devices_per_server, profile=profile)
+    longest = 63 - (0 if server.weights_uri is None else len(_WEIGHTS))
+    raise_for(
+        [
+            *check_name(name, longest=longest),
+            *check_name(namespace, path="namespace"),
+            *check_places(pool, devices_per_server=devices_per_server, profile=profile),
+            *check_server(pool, server),
+            *([] if places is None else _check_count(pool, servers, places.count)),
+            *([] if places is None or scaling is None else check_scaling(scaling, places.count)),
+        ]
+    )
+    if places is None:
+        raise ValueError(f"{pool.name} has no place for a server, which check_places should have said")
+    most = scaling.most(places.count) if scaling else servers or places.count
+    weights = (
+        []
+        if server.weights_uri is None
+        else s3_volume(f"{name}{_WEIGHTS}", server.weights_uri, namespace=namespace)
+    )
+    return [
+        *weights,
+        _deployment(name, pool, server, places, None if scaling else most, most, namespace),
+        service(name, {"app.kubernetes.io/name": name}, namespace),
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata(name, namespace=namespace),
+            "spec": {"maxUnavailable": _at_once(most), "selector": _selector(name)},
+        },
+        *([] if scaling is None else [model_autoscaler(name, scaling, places.count, namespace=namespace)]),
+    ]
+
+
+def server_places(
+    pool: NodePool, *, devices_per_server: int = 1, profile: str | None = None
+) -> ServerPlaces | None:
+    """Where servers of a group run; None where `check_places` finds a fault.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> places = server_places(node_pool("chat", instance_type="g6e.48xlarge", node_count=2), devices_per_server=4)
+        >>> places.count, places.share.part
+        (4, Fraction(1, 2))
+    """
+    if check_places(pool, devices_per_server=devices_per_server, profile=profile):
+        return None
+    chosen = _chosen_profile(pool, profile)
+    if chosen is not None:
+        return ServerPlaces(share=slice_share(pool, chosen), count=slice_count(pool, chosen))
+    ((resource, count),) = pool.resources.items()
+    share = NodeShare(resource=resource, count=devices_per_server, part=Fraction(devices_per_server, count))
+    return ServerPlaces(share=share, count=count // devices_per_server * pool.node_count)
+
+
+def check_places(pool: NodePool, *, devices_per_server: int = 1, profile: str | None = None) -> list[Finding]:
+    """Find servers that the nodes of a group have no devices for.
+
+    Args:
+        pool: The group.
+        devices_per_server: Whole GPUs or Neuron devices of each.
+        profile: MIG profile of its slices.
+    """
+    if pool.mig is None:
+        found = check_slots(pool.instance_type, ServerSlots.tensor_parallel(devices_per_server))
+        errors = [finding for finding in found if finding.severity.value == "error"]
+        return errors if profile is None else [*errors, _wrong_profile(profile, [])]
+    names = [one.name for one in profiles_of(pool.mig)]
+    if _chosen_profile(pool, profile) is None or devices_per_server != 1:
+        got = profile or "none, of several" if devices_per_server == 1 else f"{devices_per_server} slices"
+        return [_wrong_profile(got, names)]
+    return []
+
+
+def service(name: str, selector: dict[str, str], namespace: str) -> KubernetesObject:
+    """The Service of model servers, inside the cluster.
+
+    Args:
+        name: Its name.
+        selector: Labels of the pods that answer.
+        namespace: Namespace.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(name, namespace=namespace),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": selector,
+            "ports": [{"name": "http", "port": _SERVICE_PORT, "targetPort": "http"}],
+        },
+    }
+
+
+def _deployment(
+    name: str,
+    pool: NodePool,
+    server: ServerPod,
+    places: ServerPlaces,
+    replicas: int | None,
+    most: int,
+    namespace: str,
+) -> KubernetesObject:
+    volumes, _ = server_volumes(pool, server, places.share, f"{name}{_WEIGHTS}")
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": metadata(name, namespace=namespace),
+        "spec": {
+            # An autoscaler's number is not written over.
+            **({} if replicas is None else {"replicas": replicas}),
+            "selector": _selector(name),
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 0, "maxUnavailable": _at_once(most)},
+            },
+            # Longer than one server takes to start.
+            "progressDeadlineSeconds": server.start_seconds + server.drain_seconds + 600,
+            "template": {
+                "metadata": {"labels": {"app.kubernetes.io/name": name}},
+                "spec": {
+                    **pod_fields(server),
+                    **placement(pool),
+                    "topologySpreadConstraints": [
+                        {
+                            "maxSkew": 1,
+                            "topologyKey": "kubernetes.io/hostname",
+                            "whenUnsatisfiable": "ScheduleAnyway",
+                            "labelSelector": _selector(name),
+                        }
+                    ],
+                    "containers": [
+                        server_container(pool, server, pod_resources(pool, places.share), places.share)
+                    ],
+                    **({"volumes": volumes} if volumes else {}),
+                },
+            },
+        },
+    }
+
+
+def _at_once(servers: int) -> int:
+    return max(1, servers // 4)
+
+
+def _selector(name: str) -> dict[str, Any]:
+    return {"matchLabels": {"app.kubernetes.io/name": name}}
+
+
+def _chosen_profile(pool: NodePool, name: str | None) -> MigProfile | None:
+    profiles = [] if pool.mig is None else profiles_of(pool.mig)
+    if name is None:
+        return profiles[0] if len(profiles) == 1 else None
+    return next((profile for profile in profiles if profile.name == name), None)
+
+
+def _wrong_profile(got: str, names: list[str]) -> Finding:
+    return PROFILE.finding(
+        cause="the layout of the group has no such slices"
+        if names
+        else "the GPUs of the group are not split",
+        got=got,
+        allowed=f"one slice of {', '.join(names)}" if names else "no profile",
+        fix="name a profile; each takes a deployment of its own" if names else "leave profile out",
+        path="profile",
+    )
+
+
+def _check_count(pool: NodePool, servers: int | None, places: int) -> list[Finding]:
+    if servers is None or 1 <= servers <= places:
+        return []
+    return [
+        SERVER_COUNT.finding(
+            cause=f"the nodes of {pool.name} do not run so many",
+            got=f"{servers} servers",
+            allowed=f"1 to {places}",
+            fix="run fewer, or give the group more nodes",
+            path="servers",
+        )
+    ]

@@ -1,0 +1,249 @@
+"""What a model server is, as Kubernetes runs it: its container, its secrets and where its weights lie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, nccl_environment, plain_variables, shared_memory
+from cdk_gpu_clusters.kubernetes.lustre_volume import claimed, store_of, volume_mount
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.objects import check_name
+from cdk_gpu_clusters.rules.inference import check_counts
+from cdk_gpu_clusters.rules.server_image import (
+    check_command,
+    check_container_image,
+    check_container_port,
+    check_health_path,
+    check_variables,
+    check_weights,
+)
+
+_SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+#: As `ModelServer.shared_memory_gib`: for servers of several accelerators.
+_SHARED_MEMORY_GIB = 8
+#: How long a server that has its end before it still gets requests: Services learn of it at the same time as the pod.
+#: This library's choice.
+_GOODBYE_SECONDS = 10
+
+SECRET = define_rule(
+    "GPU-K8S-009",
+    "a secret is named by a Secret of Kubernetes and a key of it",
+    source='Kubernetes documentation, "Secrets": names and keys; its value stands in no manifest',
+)
+WEIGHTS = define_rule(
+    "GPU-K8S-019",
+    "weights lie on a file system that the group mounts, or come from S3",
+    source="a pod sees no folder of its node",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretKey:
+    """A key of a Secret of Kubernetes in the server's namespace.
+
+    Attributes:
+        name: Name of the Secret.
+        key: Its key.
+    """
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerPod:
+    """A model server as pods run it.
+
+    Example:
+        >>> ServerPod(image="vllm/vllm-openai:v0.21.0", command=["--model", "/fsx/models/llama"]).port
+        8000
+
+    Attributes:
+        image: Container image.
+        command: Arguments of the container, in place of the image's own; empty for these.
+        port: Port on which it listens.
+        health_path: Path that it answers with a status of 200 to 299 when it can take requests.
+        environment: Plain variables; no secrets, for they stand in the manifest.
+        secrets: Variables with the Secrets that hold their values.
+        image_pull_secret: Secret with the login to the image's registry; None for ECR and public images.
+        weights_path: Folder that the server sees read-only; None if the image has the model or the server loads it.
+        weights_uri: `s3://bucket/prefix` that is mounted there; None for a file system of the group.
+        shared_memory_gib: Size of /dev/shm; 8 for servers of several accelerators, and the container runtime's own for
+            others, if left out.
+        start_seconds: How long a server may take until it first answers.
+        drain_seconds: How long running requests get when it ends.
+    """
+
+    image: str
+    command: Sequence[str] = ()
+    port: int = 8000
+    health_path: str = "/health"
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, SecretKey] = field(default_factory=dict)
+    image_pull_secret: str | None = None
+    weights_path: str | None = None
+    weights_uri: str | None = None
+    shared_memory_gib: int | None = None
+    start_seconds: int = 1800
+    drain_seconds: int = 300
+
+
+def server_container(
+    pool: NodePool,
+    server: ServerPod,
+    resources: Mapping[str, Any],
+    share: NodeShare,
+    *,
+    is_probed: bool = True,
+) -> dict[str, Any]:
+    """The container of a model server.
+
+    Args:
+        pool: Group of its nodes.
+        server: The server.
+        resources: What it takes of a node.
+        share: The same, as numbers.
+        is_probed: Whether it answers requests; False for the helpers of a server on several nodes.
+    """
+    probe = {"httpGet": {"path": server.health_path, "port": "http"}}
+    probes = {
+        "ports": [{"name": "http", "containerPort": server.port}],
+        # Until it has succeeded, the others are not asked: a large model takes minutes to load.
+        "startupProbe": {
+            **probe,
+            "periodSeconds": 10,
+            "failureThreshold": max(1, server.start_seconds // 10),
+        },
+        "readinessProbe": {**probe, "periodSeconds": 5, "timeoutSeconds": 5, "failureThreshold": 3},
+        # A server that is busy may be slow to answer: it starts again after a minute of silence.
+        "livenessProbe": {**probe, "periodSeconds": 10, "timeoutSeconds": 10, "failureThreshold": 6},
+        "lifecycle": {"preStop": {"sleep": {"seconds": _GOODBYE_SECONDS}}},
+    }
+    _, mounts = server_volumes(pool, server, share, "")
+    return {
+        "name": "server",
+        "image": server.image,
+        **({"args": list(server.command)} if server.command else {}),
+        "env": [
+            *plain_variables({**nccl_environment(pool, share), **server.environment}),
+            *(
+                {"name": name, "valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
+                for name, secret in server.secrets.items()
+            ),
+        ],
+        **(probes if is_probed else {}),
+        "resources": dict(resources),
+        "securityContext": {"allowPrivilegeEscalation": False},
+        **({"volumeMounts": mounts} if mounts else {}),
+    }
+
+
+def server_volumes(
+    pool: NodePool, server: ServerPod, share: NodeShare, s3_claim: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The volumes of a server's pod, and how its container mounts them.
+
+    Args:
+        pool: Group of its nodes.
+        server: The server.
+        share: What the pod takes of a node.
+        s3_claim: Name of the claim of its bucket.
+    """
+    volumes: list[dict[str, Any]] = []
+    mounts: list[dict[str, Any]] = []
+    size_gib = server.shared_memory_gib or (_SHARED_MEMORY_GIB if share.count > 1 else 0)
+    if size_gib:
+        volume, mount = shared_memory(size_gib * 1024)
+        volumes.append(volume)
+        mounts.append(mount)
+    if server.weights_path is not None and server.weights_uri is not None:
+        volumes.append(
+            {"name": "weights", "persistentVolumeClaim": {"claimName": s3_claim, "readOnly": True}}
+        )
+        mounts.append({"name": "weights", "mountPath": server.weights_path, "readOnly": True})
+    elif server.weights_path is not None and (found := store_of(pool, server.weights_path)) is not None:
+        point, store = found
+        volumes += claimed([store])
+        mounts.append(volume_mount(store, point, read_only=True))
+    return volumes, mounts
+
+
+def pod_fields(server: ServerPod) -> dict[str, Any]:
+    """Fields of a server's pod that are the same wherever it runs."""
+    login = server.image_pull_secret
+    return {
+        "automountServiceAccountToken": False,
+        "terminationGracePeriodSeconds": server.drain_seconds + _GOODBYE_SECONDS,
+        **({} if login is None else {"imagePullSecrets": [{"name": login}]}),
+    }
+
+
+def check_server(pool: NodePool, server: ServerPod) -> list[Finding]:
+    """Find what is wrong with a server, as far as it does not depend on how many there are."""
+    return [
+        *check_container_image(server.image),
+        *check_command(server.command),
+        *check_container_port(server.port),
+        *check_health_path(server.health_path),
+        *check_variables(server.environment, server.secrets),
+        *(one for name, secret in server.secrets.items() for one in _check_secret(name, secret)),
+        *(
+            []
+            if server.image_pull_secret is None
+            else check_name(server.image_pull_secret, path="image_pull_secret")
+        ),
+        *check_counts(
+            shared_memory_gib=server.shared_memory_gib,
+            start_seconds=server.start_seconds,
+            drain_seconds=server.drain_seconds,
+        ),
+        *_check_weights(pool, server),
+    ]
+
+
+def _check_secret(variable: str, secret: SecretKey) -> list[Finding]:
+    if _SECRET_KEY.fullmatch(secret.key) and not check_name(secret.name):
+        return []
+    return [
+        SECRET.finding(
+            cause=f"{variable} comes from no Secret of Kubernetes",
+            got=f"{secret.name!r}, key {secret.key!r}",
+            allowed="the name of a Secret, and a key of letters, digits, dots, dashes and underscores",
+            fix="name a Secret of the server's namespace; the value itself never belongs here",
+            path=f"secrets[{variable}]",
+        )
+    ]
+
+
+def _check_weights(pool: NodePool, server: ServerPod) -> list[Finding]:
+    path, uri = server.weights_path, server.weights_uri
+    if path is None and uri is None:
+        return []
+    if path is None:
+        return [
+            WEIGHTS.finding(
+                cause="the bucket is mounted nowhere",
+                got=f"weights_uri {uri}, and no weights_path",
+                allowed="a folder such as /weights",
+                fix="give weights_path",
+                path="weights_path",
+            )
+        ]
+    findings = check_weights(path, uri)
+    if uri is None and store_of(pool, path) is None:
+        findings.append(
+            WEIGHTS.finding(
+                cause="a pod does not see this folder",
+                got=path,
+                allowed=f"a folder below {', '.join(pool.mounts)}"
+                if pool.mounts
+                else "a folder of a mounted store",
+                fix="choose another folder, add a file system to the group's mounts, or give weights_uri",
+                path="weights_path",
+            )
+        )
+    return findings

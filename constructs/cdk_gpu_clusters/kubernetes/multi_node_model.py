@@ -1,0 +1,166 @@
+"""A model that needs several nodes for one server: a LeaderWorkerSet, whose groups start and restart whole.
+
+Sources: kubernetes-sigs/lws v0.10.0, api/leaderworkerset/v1; vLLM documentation, "Parallelism and Scaling", running
+vLLM with MultiProcessing (stored copy of 2026); kubernetes-sigs/kueue v0.19.2, docs, "Run LeaderWorkerSet" (read
+2026-11-22).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from cdk_gpu_clusters.errors import Finding, raise_for
+from cdk_gpu_clusters.kubernetes.gang_checks import NODE_COUNT, check_gpus
+from cdk_gpu_clusters.kubernetes.gang_job import queue_label
+from cdk_gpu_clusters.kubernetes.gpu_pod import memory_lock, placement, pod_resources, whole_node
+from cdk_gpu_clusters.kubernetes.model_deployment import service
+from cdk_gpu_clusters.kubernetes.model_server import (
+    ServerPod,
+    check_server,
+    pod_fields,
+    server_container,
+    server_volumes,
+)
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    KubernetesObject,
+    check_name,
+    metadata,
+)
+from cdk_gpu_clusters.kubernetes.queues import check_layer, topology_annotation
+from cdk_gpu_clusters.kubernetes.s3_volume import s3_volume
+
+_API = "leaderworkerset.x-k8s.io/v1"
+_SET = "leaderworkerset.sigs.k8s.io/name"
+_WORKER = "leaderworkerset.sigs.k8s.io/worker-index"
+#: LeaderWorkerSet makes a service of its own name, in which pods find each other.
+_LEADER = "-leader"
+_GROUP = "kueue.x-k8s.io/podset-group-name"
+#: Names of stateful sets get a hash of ten letters and a number behind them, in labels of 63 characters at most.
+_LONGEST_NAME = 63 - len("-0123456789-99")
+
+
+def multi_node_model(
+    name: str,
+    pool: NodePool,
+    server: ServerPod,
+    *,
+    nodes_per_server: int,
+    servers: int | None = None,
+    namespace: str = DEFAULT_NAMESPACE,
+    queue: str | None = None,
+    same_layer: int | None = None,
+) -> list[KubernetesObject]:
+    """A LeaderWorkerSet of vLLM servers over several whole nodes each, and the Service of their leaders.
+
+    Behind the server's own arguments stand those by which vLLM splits the model: every layer over the GPUs of a node,
+    the layers over the nodes. A group restarts whole when one of its pods does; a new version takes the place of one
+    group at a time.
+
+    Args:
+        name: Name of the LeaderWorkerSet; its Service is called `<name>-leader`.
+        pool: Group of their nodes.
+        server: A vLLM server, without arguments about parallelism.
+        nodes_per_server: Nodes of each server.
+        servers: How many; as many as the nodes allow if left out.
+        namespace: Namespace.
+        queue: LocalQueue of Kueue, so that a group never waits for half of its nodes; None for none.
+        same_layer: Layer of the network, from 1 at the top, in which all nodes of a server must share a network node.
+            Kueue places them: it takes a queue.
+
+    Raises:
+        ConfigError: GPU-K8S-001 to -004, -009, -015, -019 and those of a server (GPU-INF), all at once.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> pool = node_pool("large", instance_type="p5.48xlarge", node_count=4)
+        >>> server = ServerPod(image="vllm/vllm-openai:v0.21.0", command=["--model", "/models/large"])
+        >>> objects = multi_node_model("large", pool, server, nodes_per_server=2)
+        >>> [one["kind"] for one in objects], objects[0]["spec"]["replicas"]
+        (['LeaderWorkerSet', 'Service'], 2)
+    """
+    raise_for(
+        [
+            *check_name(name, longest=_LONGEST_NAME),
+            *check_name(namespace, path="namespace"),
+            *([] if queue is None else check_name(queue, path="queue")),
+            *check_gpus(pool),
+            *_check_nodes(pool, nodes_per_server, servers),
+            *check_layer(pool, same_layer),
+            *check_server(pool, server),
+        ]
+    )
+    count = servers or pool.node_count // nodes_per_server
+    claim = f"{name}-weights"
+    weights = [] if server.weights_uri is None else s3_volume(claim, server.weights_uri, namespace=namespace)
+    told = topology_annotation(pool, same_layer) | {_GROUP: "server"} if queue is not None else {}
+    return [
+        *weights,
+        {
+            "apiVersion": _API,
+            "kind": "LeaderWorkerSet",
+            "metadata": metadata(name, namespace=namespace, labels=queue_label(queue)),
+            "spec": {
+                "replicas": count,
+                "rolloutStrategy": {
+                    "type": "RollingUpdate",
+                    "rollingUpdateConfiguration": {"maxSurge": 0, "maxUnavailable": 1},
+                },
+                "leaderWorkerTemplate": {
+                    "size": nodes_per_server,
+                    "restartPolicy": "RecreateGroupOnPodRestart",
+                    "leaderTemplate": _template(name, pool, server, nodes_per_server, told, is_leader=True),
+                    "workerTemplate": _template(name, pool, server, nodes_per_server, told, is_leader=False),
+                },
+            },
+        },
+        service(f"{name}{_LEADER}", {_SET: name, _WORKER: "0"}, namespace),
+    ]
+
+
+def _template(
+    name: str, pool: NodePool, server: ServerPod, nodes: int, annotations: dict[str, str], *, is_leader: bool
+) -> dict[str, Any]:
+    share = whole_node(pool)
+    shared = {
+        "--tensor-parallel-size": str(share.count),
+        "--pipeline-parallel-size": str(nodes),
+        "--nnodes": str(nodes),
+        # Kubernetes puts in what LeaderWorkerSet tells each pod.
+        "--node-rank": "$(LWS_WORKER_INDEX)",
+        "--master-addr": "$(LWS_LEADER_ADDRESS)",
+    }
+    words = [word for pair in shared.items() for word in pair] + ([] if is_leader else ["--headless"])
+    told = replace(server, command=[*server.command, *words])
+    container = server_container(pool, told, pod_resources(pool, share), share, is_probed=is_leader)
+    container["securityContext"] |= memory_lock(pool)
+    volumes, _ = server_volumes(pool, server, share, f"{name}-weights")
+    return {
+        "metadata": {
+            "labels": {"app.kubernetes.io/name": name},
+            **({"annotations": annotations} if annotations else {}),
+        },
+        "spec": {
+            **pod_fields(server),
+            **placement(pool),
+            "containers": [container],
+            **({"volumes": volumes} if volumes else {}),
+        },
+    }
+
+
+def _check_nodes(pool: NodePool, nodes_per_server: int, servers: int | None) -> list[Finding]:
+    wanted = nodes_per_server * (1 if servers is None else servers)
+    if nodes_per_server >= 2 and (servers is None or servers >= 1) and wanted <= pool.node_count:
+        return []
+    return [
+        NODE_COUNT.finding(
+            cause=f"the group {pool.name} never has room for these servers, or they need no LeaderWorkerSet",
+            got=f"{'some' if servers is None else servers} servers of {nodes_per_server} nodes each",
+            allowed=f"2 nodes or more each, {pool.node_count} in all",
+            fix="take fewer nodes, give the group more, or use model_deployment for servers of one node",
+            path="nodes_per_server",
+        )
+    ]

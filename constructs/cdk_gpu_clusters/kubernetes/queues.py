@@ -1,0 +1,215 @@
+"""Queues of Kueue: quotas of what the nodes have, gangs that start whole, and where in the network they start.
+
+Sources: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2 and docs, "Topology Aware Scheduling" (read 2026-11-22).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cdk_gpu_clusters.catalogue.network_topology import topology_labels
+from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.kubernetes.allocatable import allocatable
+from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE, HUGE_PAGES_RESOURCE, placement
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    KubernetesObject,
+    check_name,
+    metadata,
+)
+
+_API = "kueue.x-k8s.io/v1beta2"
+#: The label by which a job names its queue.
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+#: Name of the queue of a namespace, where the user gives no other.
+DEFAULT_QUEUE = "gpu-jobs"
+_CLUSTER_QUEUE = "gpu-cluster"
+_HOST = "kubernetes.io/hostname"
+_PREFERRED = "kueue.x-k8s.io/podset-preferred-topology"
+_REQUIRED = "kueue.x-k8s.io/podset-required-topology"
+
+POOLS = define_rule(
+    "GPU-K8S-014",
+    "a queue has 1 to 64 groups of nodes, each with nodes and a name of its own",
+    source="kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2/clusterqueue_types.go: flavors of a resource group",
+)
+LAYER = define_rule(
+    "GPU-K8S-015",
+    "a job asks for a layer of the network that the labels of its nodes tell",
+    source="catalogue: network_topology.json",
+)
+
+
+def queues(
+    pools: Sequence[NodePool],
+    *,
+    namespaces: Sequence[str] = (DEFAULT_NAMESPACE,),
+    queue: str = DEFAULT_QUEUE,
+    cluster_queue: str = _CLUSTER_QUEUE,
+) -> list[KubernetesObject]:
+    """One ClusterQueue with a flavor for each group of nodes, their topologies, and a LocalQueue for each namespace.
+
+    A job that asks for nodes of a group by `nodeSelector` gets that group's flavor. Quotas are what the nodes leave to
+    pods, times their number: pods outside the queue, such as model servers, take of the same nodes unseen.
+
+    Args:
+        pools: Groups of nodes.
+        namespaces: Namespaces whose jobs may queue.
+        queue: Name of the LocalQueues.
+        cluster_queue: Name of the ClusterQueue.
+
+    Raises:
+        ConfigError: GPU-K8S-001, -014.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> pool = node_pool("trainers", instance_type="p5.48xlarge", node_count=16)
+        >>> [f"{one['kind']}/{one['metadata']['name']}" for one in queues([pool])]
+        ['Topology/aws-network-3', 'ResourceFlavor/trainers', 'ClusterQueue/gpu-cluster', 'LocalQueue/gpu-jobs']
+    """
+    raise_for(
+        [
+            *check_pools(pools),
+            *(one for pool in pools for one in check_name(pool.name, path=f"pools[{pool.name}]")),
+            *(one for name in namespaces for one in check_name(name, path="namespaces")),
+            *check_name(queue, path="queue"),
+            *check_name(cluster_queue, path="cluster_queue"),
+        ]
+    )
+    topologies = {topology_name(pool): _topology(pool) for pool in pools}
+    return [
+        *topologies.values(),
+        *(_flavor(pool) for pool in pools),
+        _cluster_queue(pools, cluster_queue),
+        *(_local_queue(name, queue, cluster_queue) for name in namespaces),
+    ]
+
+
+def topology_name(pool: NodePool) -> str:
+    """Name of the Topology of a group of nodes."""
+    layers = len(topology_labels(pool.instance_type))
+    return f"aws-network-{layers}" if layers else "hosts"
+
+
+def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[str, str]:
+    """The annotation by which Kueue places the pods of a job near to each other.
+
+    Args:
+        pool: Group of their nodes.
+        same_layer: Layer of the network, from 1 at the top, in which all nodes of the job must share a network node;
+            None: as near as there is room.
+    """
+    labels = topology_labels(pool.instance_type)
+    if same_layer is not None:
+        return {_REQUIRED: labels[same_layer - 1]}
+    # Preferring the host, where no layer is known, would still fill nodes one by one.
+    return {_PREFERRED: labels[-1] if labels else _HOST}
+
+
+def check_layer(pool: NodePool, same_layer: int | None) -> list[Finding]:
+    """Find a layer of the network that the labels of the nodes do not tell."""
+    count = len(topology_labels(pool.instance_type))
+    if same_layer is None or 1 <= same_layer <= count:
+        return []
+    return [
+        LAYER.finding(
+            cause=f"nodes of {pool.instance_type.name} have no label for this layer",
+            got=str(same_layer),
+            allowed=f"1 to {count}, or none" if count else "none: Kueue places them as it finds room",
+            fix="leave it out",
+            path="same_layer",
+        )
+    ]
+
+
+def check_pools(pools: Sequence[NodePool]) -> list[Finding]:
+    """Find groups of nodes of which no queue can be made."""
+    names = [pool.name for pool in pools]
+    wrong = [] if 1 <= len(pools) <= 64 else [f"{len(pools)} groups"]
+    wrong += [f"{name} twice" for name in dict.fromkeys(names) if names.count(name) > 1]
+    wrong += [f"{pool.name} with {pool.node_count} nodes" for pool in pools if pool.node_count < 1]
+    return [
+        POOLS.finding(
+            cause="no queue can be made of these groups",
+            got=got,
+            allowed="1 to 64 groups with one node or more, each named once",
+            fix="correct the groups",
+            path="pools",
+        )
+        for got in wrong
+    ]
+
+
+def node_quota(pool: NodePool) -> dict[str, int]:
+    """What one node adds to the quota: thousandths of a CPU, MiB of memory and huge pages, devices by number."""
+    room = allocatable(pool)
+    quota = {"cpu": room.cpu_millicores, "memory": room.memory_mib}
+    if pool.efa_count:
+        quota |= {HUGE_PAGES_RESOURCE: room.huge_pages_mib, EFA_RESOURCE: pool.efa_count}
+    return {**quota, **pool.resources}
+
+
+def _topology(pool: NodePool) -> KubernetesObject:
+    levels = [*topology_labels(pool.instance_type), _HOST]
+    return {
+        "apiVersion": _API,
+        "kind": "Topology",
+        "metadata": metadata(topology_name(pool), namespace=None),
+        "spec": {"levels": [{"nodeLabel": label} for label in levels]},
+    }
+
+
+def _flavor(pool: NodePool) -> KubernetesObject:
+    where = placement(pool)
+    return {
+        "apiVersion": _API,
+        "kind": "ResourceFlavor",
+        "metadata": metadata(pool.name, namespace=None),
+        "spec": {
+            "nodeLabels": where["nodeSelector"],
+            "tolerations": where["tolerations"],
+            "topologyName": topology_name(pool),
+        },
+    }
+
+
+def _cluster_queue(pools: Sequence[NodePool], name: str) -> KubernetesObject:
+    # Every flavor of a group of resources has all of them, in one order: those that a group lacks are 0.
+    covered = list(dict.fromkeys(resource for pool in pools for resource in node_quota(pool)))
+    return {
+        "apiVersion": _API,
+        "kind": "ClusterQueue",
+        "metadata": metadata(name, namespace=None),
+        "spec": {
+            "namespaceSelector": {},
+            "queueingStrategy": "BestEffortFIFO",
+            # Jobs of a higher priority class take the nodes of lower ones.
+            "preemption": {"withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [
+                {
+                    "coveredResources": covered,
+                    "flavors": [
+                        {"name": pool.name, "resources": [_quota(pool, resource) for resource in covered]}
+                        for pool in pools
+                    ],
+                }
+            ],
+        },
+    }
+
+
+def _quota(pool: NodePool, resource: str) -> dict[str, Any]:
+    total = node_quota(pool).get(resource, 0) * pool.node_count
+    unit = {"cpu": "m", "memory": "Mi", HUGE_PAGES_RESOURCE: "Mi"}.get(resource, "")
+    return {"name": resource, "nominalQuota": f"{total}{unit}" if total else "0"}
+
+
+def _local_queue(namespace: str, name: str, cluster_queue: str) -> KubernetesObject:
+    return {
+        "apiVersion": _API,
+        "kind": "LocalQueue",
+        "metadata": metadata(name, namespace=namespace),
+        "spec": {"clusterQueue": cluster_queue},
+    }
