@@ -78,6 +78,6 @@ def _reserved_millicores(vcpus: int) -> int:
 
 
 def _max_pods(record: InstanceType) -> int:
-    """The most pods that kubelet can be told to run, for which it keeps memory back."""
+    """Pods for which nodeadm keeps memory: one for each address of the first card, whatever else limits them."""
     network = record.network
     return network.cards[0].max_interfaces * (network.ipv4_per_interface - 1) + 2
