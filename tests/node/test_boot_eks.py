@@ -1,70 +1,189 @@
-"""Nodes of Amazon EKS join their cluster when they are ready, and never otherwise."""
+"""Nodes of Amazon EKS join their cluster when they are ready, and never otherwise.
+
+They boot what EKS hands over: its own part of the user data merged with the launch template's. nodeadm, kubelet and
+`setup-local-disks` are models of the real ones; the cluster is an API that knows nodes only.
+"""
 
 from __future__ import annotations
 
-from cdk_gpu_clusters import EksCluster, MigLayout, NodeConfig, Orchestrator
-from nodebox.groups import group, make_eks, seen_by
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdk_gpu_clusters import MigLayout, NodeConfig, Orchestrator
+from nodebox.disks import local_disks
+from nodebox.eks import NAME, eks_cluster, eks_node, joined, managed, order, stays_out, told
+from nodebox.groups import group, seen_by
 from nodebox.lab import Lab
+from nodebox.node import Node
+from services.kubernetes import Kubernetes
 
 HALVES = MigLayout(["3g.40gb", "3g.40gb"])
-H100 = {"gpu": "H100-80GB", "gpu_count": 1}
-CLUSTER = EksCluster(
-    name="training",
-    endpoint="https://0.gr7.us-east-1.eks.amazonaws.com",
-    certificate_authority="LS0t",
-    service_cidr="172.20.0.0/16",
-)
-NODES = group(
-    Orchestrator.EKS_SELF_MANAGED, "p5.4xlarge", mig=HALVES, node_config=NodeConfig(cluster=CLUSTER)
-)
+H100: dict[str, Any] = {"gpu": "H100-80GB", "gpu_count": 1}
+A100: dict[str, Any] = {"gpu": "A100-40GB", "gpu_count": 8}
+TAINT = "nvidia.com/gpu=true:NoSchedule"
 
 
-def test_kubelet_starts_on_a_ready_node_and_again_after_a_reboot(lab: Lab) -> None:
-    with lab.node(NODES, debian_order=False, **H100) as node:
-        make_eks(node)
+class Lustre:
+    """A file system that is there already."""
+
+    dns_name, mount_name = "fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com", "abcdbev"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Kubernetes]:
+    with Kubernetes(tmp_path) as cluster:
+        yield cluster
+
+
+def last_sighting(node: Node, daemon: str, boot: int) -> str:
+    """How many slices a daemon found at its last start in a boot."""
+    found = [entry.text for entry in node.journal(daemon, boot=boot) if " sees " in entry.text]
+    return found[-1].removeprefix(f"{daemon} sees ").split(",")[0]
+
+
+def test_node_joins_with_its_slices_disks_and_file_system_and_again_after_a_reboot(
+    lab: Lab, cluster: Kubernetes
+) -> None:
+    build = managed("p5.4xlarge", efa=False, mig=HALVES, mounts={"/fsx": Lustre()})
+    told_by_eks = {"labels": {"gpu-cluster/fleet": "slices"}, "taints": [TAINT], "max_pods": 58}
+    last = ["gpu-node-boot", "containerd", "kubelet"]
+    with (
+        local_disks(lab.directory()) as binds,
+        eks_node(lab, cluster, build, group=told_by_eks, binds=binds, **H100) as node,
+    ):
         node.power_on()
         node.ready()
-        node.eventually(lambda: seen_by(node, "kubelet"))
-        assert node.gpus.layouts() == [["3g.40gb", "3g.40gb"]]
+        found = joined(node, cluster)
+        assert found["metadata"]["labels"] | {"gpu-cluster/fleet": "slices"} == found["metadata"]["labels"]
+        assert found["metadata"]["labels"]["eks.amazonaws.com/nodegroup"] == "gpus"
+        assert cluster.taints(NAME) == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NoSchedule"}]
+        assert found["status"]["capacity"]["pods"] == "58"
+        assert told(node)["spec"]["instance"] == {"localStorage": {"strategy": "RAID0"}}
+        for first in ("gpu-mig", "gpu-lustre"):
+            assert order(node, first, *last, boot=1) == [first, *last]
+        node.run("echo kept >/var/lib/containerd/image")
         node.reboot()
         node.ready()
         node.eventually(lambda: len(seen_by(node, "kubelet")) == 2)
-        assert [text.split(",")[0] for text in seen_by(node, "kubelet")] == ["kubelet sees 2 MIG devices"] * 2
+        for first in ("gpu-mig", "gpu-lustre"):
+            assert order(node, first, *last, boot=2) == [first, *last]
+        assert seen_by(node, "kubelet") == ["kubelet sees 2 MIG devices, mounts: /fsx /var/lib/kubelet"] * 2
+        for boot in (1, 2):
+            assert last_sighting(node, "set-nvidia-clocks", boot) == "2 MIG devices"
+            assert last_sighting(node, "nvidia-cdi-refresh", boot) == "2 MIG devices"
+        disks = [entry.text for entry in node.journal("nodeadm-run") if "format" in entry.text]
+        assert disks == ["formatted an array of 1 disks"]
+        assert node.run("cat /var/lib/containerd/image").stdout == "kept\n"
+        assert node.run("systemctl is-enabled gpu-scratch", check=False).stdout == "disabled\n"
         node.eventually(lambda: node.unit("gpu-node-watch", "ActiveState") == "active")
 
 
-def test_kubelet_never_starts_where_the_gpus_are_not_split(lab: Lab) -> None:
-    with lab.node(NODES, debian_order=False, **H100) as node:
-        make_eks(node)
+@pytest.mark.parametrize(
+    ("layouts", "slices"),
+    [
+        (MigLayout("19,19,19,19,19,19,19"), [["1g.5gb"] * 7] * 8),
+        (
+            [*[MigLayout(["3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"])] * 4, *[MigLayout("9,9")] * 4],
+            [["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"]] * 4 + [["3g.20gb", "3g.20gb"]] * 4,
+        ),
+    ],
+)
+def test_gpus_whose_mode_is_pending_are_split_after_one_reboot_and_kubelet_starts_once(
+    lab: Lab, cluster: Kubernetes, layouts: MigLayout | list[MigLayout], slices: list[list[str]]
+) -> None:
+    """The 56 slices of a p4d.24xlarge in Amazon's article on MIG with EKS, and a mixed layout."""
+    build = managed("p4d.24xlarge", efa=False, mig=layouts)
+    with eks_node(lab, cluster, build, group={"max_pods": 737}, **A100) as node:
+        node.gpus.state["mode_change"] = "reboot"
+        node.power_on()
+        found = joined(node, cluster)
+        assert node.boots == 2
+        assert node.gpus.layouts() == slices
+        count = sum(map(len, slices))
+        assert [text.split(",")[0] for text in seen_by(node, "kubelet")] == [
+            f"kubelet sees {count} MIG devices"
+        ]
+        assert found["status"]["capacity"]["pods"] == "737"
+        assert node.journal("nodeadm-config", boot=1), "it comes before cloud-init, and its work is not lost"
+        assert node.journal("nodeadm-run", boot=1) == []
+
+
+def test_node_stays_out_and_says_why_where_the_gpus_are_not_split(lab: Lab, cluster: Kubernetes) -> None:
+    with eks_node(lab, cluster, managed("p5.4xlarge", efa=False, mig=HALVES), group={}, **H100) as node:
         node.gpus.state["refuses"] = [0]
         node.power_on()
-        assert node.failure().startswith("mig: GPU 0: 3g.40gb,3g.40gb is wanted, nothing is there")
-        node.run("systemctl is-system-running --wait", check=False)
-        assert (
-            node.run("systemctl is-active kubelet containerd", check=False).stdout == "inactive\ninactive\n"
+        reason = node.failure()
+        assert reason.startswith("mig: GPU 0: 3g.40gb,3g.40gb is wanted, nothing is there")
+        stays_out(node, cluster)
+        failures = [one["reason"] for one in node.fleet.logged(node.instance_id) if one["state"] == "failed"]
+        assert reason in failures, "people read it in the log group of the nodes"
+        assert "Dependency failed for nodeadm-run" in " ".join(
+            entry.text for entry in node.journal("nodeadm-run")
         )
-        assert seen_by(node, "kubelet") == []
-        assert node.run("systemctl list-jobs --no-legend").stdout == ""
 
 
-def test_kubelet_never_starts_where_a_check_fails(lab: Lab) -> None:
-    whole = group(Orchestrator.EKS_MANAGED, "p5.4xlarge")
-    with lab.node(whole, debian_order=False, **H100) as node:
-        make_eks(node)
+def test_node_stays_out_where_a_mode_never_comes(lab: Lab, cluster: Kubernetes) -> None:
+    build = managed("p4d.24xlarge", efa=False, mig=MigLayout(["7g.40gb"]))
+    with eks_node(lab, cluster, build, group={}, **A100) as node:
+        node.gpus.state["mode_change"] = "never"
+        node.power_on()
+        node.eventually(lambda: node.boots == 2)
+        assert "also after a reboot" in node.failure()
+        stays_out(node, cluster)
+        assert node.boots == 2, "a node that reboots for ever costs its full price"
+
+
+def test_node_with_efa_joins_with_all_of_its_devices(lab: Lab, cluster: Kubernetes) -> None:
+    with eks_node(lab, cluster, managed("p5.48xlarge"), group={}, efa_count=32) as node:
+        node.power_on()
+        node.ready()
+        joined(node, cluster)
+        assert ("efa", "ok", "32 of 32 EFA devices") in node.events("gpu-node-boot")
+        assert order(node, "gpu-node-boot", "kubelet") == ["gpu-node-boot", "kubelet"]
+
+
+def test_node_stays_out_with_fewer_efa_devices(lab: Lab, cluster: Kubernetes) -> None:
+    with eks_node(lab, cluster, managed("p5.48xlarge"), group={}, efa_count=31) as node:
+        node.power_on(uptime_seconds=1485)
+        assert node.failure().startswith("efa: 31 of 32 EFA devices")
+        stays_out(node, cluster)
+
+
+def test_node_of_a_self_managed_group_joins_the_cluster_that_its_own_config_says(
+    lab: Lab, cluster: Kubernetes
+) -> None:
+    config = NodeConfig(
+        cluster=eks_cluster(cluster),
+        labels={"team": "research"},
+        taints=(TAINT, "dedicated:NoExecute"),
+        kubelet_config={"maxPods": 29, "topologyManagerPolicy": "single-numa-node"},
+    )
+    build = group(Orchestrator.EKS_SELF_MANAGED, "p5.4xlarge", mig=HALVES, node_config=config)
+    with eks_node(lab, cluster, build, **H100) as node:
+        node.power_on()
+        node.ready()
+        found = joined(node, cluster)
+        assert found["metadata"]["labels"] == {"team": "research"}
+        assert [one["key"] for one in cluster.taints(NAME)] == ["nvidia.com/gpu", "dedicated"]
+        assert found["status"]["capacity"]["pods"] == "29"
+        assert told(node)["spec"]["kubelet"]["config"] == dict(config.kubelet_config)
+
+
+def test_node_stays_out_where_the_driver_does_not_come(lab: Lab, cluster: Kubernetes) -> None:
+    with eks_node(lab, cluster, managed("p5.4xlarge", efa=False), group={}, **H100) as node:
         node.gpus.state["late"] = -1
         node.power_on(uptime_seconds=1485)
         assert node.failure().startswith("driver: nvidia-smi: NVIDIA-SMI has failed")
-        node.run("systemctl is-system-running --wait", check=False)
-        assert node.run("systemctl is-active kubelet", check=False).stdout == "inactive\n"
-        assert seen_by(node, "kubelet") == []
+        stays_out(node, cluster)
 
 
-def test_kubelet_never_starts_where_the_software_does_not_come(lab: Lab) -> None:
-    with lab.node(NODES, debian_order=False, **H100) as node:
-        make_eks(node)
+def test_node_stays_out_where_the_software_does_not_come(lab: Lab, cluster: Kubernetes) -> None:
+    with eks_node(lab, cluster, managed("p5.4xlarge", efa=False, mig=HALVES), group={}, **H100) as node:
         node.fleet.overwrite_assets(None)
         node.power_on()
         assert node.failure().startswith("software: ")
-        node.run("systemctl is-system-running --wait", check=False)
+        stays_out(node, cluster)
         assert node.run("systemctl is-failed gpu-node-boot", check=False).stdout == "failed\n"
-        assert seen_by(node, "kubelet") == []

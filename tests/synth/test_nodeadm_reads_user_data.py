@@ -70,8 +70,9 @@ def test_a_managed_node_adds_its_disks_and_its_kubelet_to_what_eks_says(
     # The order of the two parts is EKS's to choose: the kubelet's settings that it has none of stay in both.
     for order in ([own, FROM_EKS], [FROM_EKS, own]):
         found = read_by_nodeadm(order)["kubelet"]["config"]
-        wanted = {name: value for name, value in config.kubelet_config.items() if name != "maxPods"}
-        assert {name: value for name, value in found.items() if name != "maxPods"} == wanted
+        theirs = FROM_EKS["spec"]["kubelet"]["config"]
+        wanted = {name: value for name, value in config.kubelet_config.items() if name not in theirs}
+        assert {name: value for name, value in found.items() if name not in theirs} == wanted
 
 
 @pytest.mark.parametrize("config", ON_A_NODE_OF_ONES_OWN.values(), ids=ON_A_NODE_OF_ONES_OWN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import io
 import json
 import tarfile
@@ -84,7 +85,7 @@ class Cloud:
 
 
 class Fleet:
-    """A deployed stack with one Auto Scaling group.
+    """A deployed stack with one Auto Scaling group, or one that EKS would make for it.
 
     Args:
         account: Account that it is in.
@@ -98,7 +99,9 @@ class Fleet:
         self._scaling = account.client("autoscaling")
 
     def launching(self) -> str:
-        """The instance that waits for its launching hook."""
+        """The instance that waits for its launching hook; a name for the one of a group that EKS manages."""
+        if not self._ids("AWS::AutoScaling::AutoScalingGroup"):
+            return f"i-{hashlib.sha256(self.stack_name.encode()).hexdigest()[:17]}"
         (instance,) = [key for key, state in self.states().items() if state == "Pending:Wait"]
         return instance
 
@@ -150,10 +153,11 @@ class Fleet:
 
     def user_data(self) -> str:
         """What the next instance is launched with."""
-        (version,) = self._account.client("ec2").describe_launch_template_versions(
-            LaunchTemplateId=self._id("AWS::EC2::LaunchTemplate"), Versions=["$Latest"]
-        )["LaunchTemplateVersions"]
-        return base64.b64decode(version["LaunchTemplateData"]["UserData"]).decode()
+        return base64.b64decode(self._launch_template()["UserData"]).decode()
+
+    def instance_type(self) -> str:
+        """Type of the next instance."""
+        return str(self._launch_template()["InstanceType"])
 
     def logged(self, instance_id: str) -> list[dict[str, Any]]:
         """The events that a node has put into the fleet's log group."""
@@ -187,6 +191,12 @@ class Fleet:
             else:
                 s3.put_object(**place, Body=content)
 
+    def _launch_template(self) -> dict[str, Any]:
+        (version,) = self._account.client("ec2").describe_launch_template_versions(
+            LaunchTemplateId=self._id("AWS::EC2::LaunchTemplate"), Versions=["$Latest"]
+        )["LaunchTemplateVersions"]
+        return dict(version["LaunchTemplateData"])
+
     def _group(self) -> dict[str, Any]:
         name = self._id("AWS::AutoScaling::AutoScalingGroup")
         (group,) = self._scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])[
@@ -196,9 +206,16 @@ class Fleet:
 
     def _id(self, resource_type: str) -> str:
         """Physical id of the stack's one resource of a type."""
+        (one,) = self._ids(resource_type)
+        return one
+
+    def _ids(self, resource_type: str) -> list[str]:
         found = self._account.client("cloudformation").describe_stack_resources(StackName=self.stack_name)
-        (one,) = [row for row in found["StackResources"] if row["ResourceType"] == resource_type]
-        return str(one["PhysicalResourceId"])
+        return [
+            str(row["PhysicalResourceId"])
+            for row in found["StackResources"]
+            if row["ResourceType"] == resource_type
+        ]
 
 
 def _texts(archive: bytes) -> dict[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 from cdk_gpu_clusters import GpuFleet
 from nodebox.cloud import Build, Cloud, Fleet
 from nodebox.debian import need_root
-from nodebox.image import other_order
+from nodebox.image import eks_layer, other_order
 from nodebox.machine import remove_leftovers
 from nodebox.node import Node
 from sites import Site
@@ -34,6 +34,7 @@ class Lab:
         self._directory = directory
         self._kind, self._layers = kind, kind.image(directory / "image")
         self._other_order = other_order(directory / "other", self._layers[-1])
+        self._eks = eks_layer(directory / "eks", self._layers[-1])
         self._numbers = itertools.count(1)
 
     def directory(self) -> Path:
@@ -50,7 +51,13 @@ class Lab:
 
     @contextmanager
     def instance(
-        self, fleet: Fleet, *, baked: Path | None = None, debian_order: bool = True, **options: Any
+        self,
+        fleet: Fleet,
+        *,
+        baked: Path | None = None,
+        debian_order: bool = True,
+        eks: bool = False,
+        **options: Any,
     ) -> Iterator[Node]:
         """The instance of a fleet that waits for its launching hook, off.
 
@@ -58,12 +65,14 @@ class Lab:
             fleet: The fleet.
             baked: Disk of another node that its image was made from; a fresh image if left out.
             debian_order: Whether cloud-init's stages stand where Debian and Ubuntu, and not others, have them.
+            eks: Whether the image is EKS's own, which has them in the order of the others.
             options: Go to `Node`.
         """
         directory = self.directory()
         layers = [
             *([] if baked is None else [baked]),
-            *([] if debian_order else [self._other_order]),
+            *([self._eks] if eks else []),
+            *([] if debian_order or eks else [self._other_order]),
             *self._layers,
         ]
         node = self._kind(fleet, directory, layers=layers, account=self.cloud.endpoint, **options)

@@ -37,6 +37,7 @@ class Node(Machine):
         gpu_count: How many.
         efa_count: EFA devices.
         s3: Whether the network has a way to S3.
+        user_data: What becomes of the launch template's user data; nothing if left out.
         binds: Files and directories of the host by their place in the machine.
         variables: Environment of all services.
 
@@ -61,6 +62,7 @@ class Node(Machine):
         gpu_count: int = 8,
         efa_count: int = 0,
         s3: bool = True,
+        user_data: Callable[[str], str] = str,
         binds: Mapping[str, Path] | None = None,
         variables: Mapping[str, str] | None = None,
     ) -> None:
@@ -73,8 +75,8 @@ class Node(Machine):
         super().__init__(directory, layers=layers, network=network, binds=binds, variables=variables)
         self.metadata = Metadata.of_instance(
             self.instance_id,
-            user_data=fleet.user_data(),
-            instance_type="p5.48xlarge",
+            user_data=user_data(fleet.user_data()),
+            instance_type=fleet.instance_type(),
             zone=ZONE,
             account=ACCOUNT,
         )

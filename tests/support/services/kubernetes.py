@@ -23,6 +23,8 @@ from nodebox.debian import program
 
 Json = dict[str, Any]
 ADMIN = "admin"
+#: Where a node that is booted finds it, in its own network.
+INSIDE = "10.77.0.5"
 _KUBELET = "system:node:"
 _NODE = re.compile(r"/api/v1/nodes/([^/]+)(/status)?")
 # Open to everyone who is known, by the role system:basic-user.
@@ -102,6 +104,16 @@ class Kubernetes:
         self._server.shutdown()
         self._server.server_close()
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it answers, on this machine."""
+        return "127.0.0.1", self._server.server_port
+
+    @property
+    def certificate(self) -> str:
+        """Its certificate, which is its own authority."""
+        return self._certificate.read_text()
+
     def add_node(self, name: str, instance_id: str) -> None:
         """Add a node that is ready."""
         self.nodes[name] = {
@@ -179,6 +191,8 @@ class Kubernetes:
         self.requests.append(request)
         if request.verb == "GET":
             self._authorize_reading(request.user, name)
+        if request.verb == "POST":
+            return self._register(request.user, body)
         if not match:
             return {
                 "kind": "NodeList",
@@ -191,6 +205,17 @@ class Kubernetes:
         if request.verb == "PATCH":
             self._patch(request.user, name, body, status=bool(match[2]))
         return self.nodes[name]
+
+    def _register(self, user: str, node: Json) -> Json:
+        """A kubelet registers its own node, once."""
+        name = str(node["metadata"]["name"])
+        if user != f"{_KUBELET}{name}":
+            raise _not_allowed(name, f'node "{user}" is not allowed to modify node "{name}"')
+        if name in self.nodes:
+            raise Refusal(409, "AlreadyExists", f'nodes "{name}" already exists')
+        node["metadata"]["resourceVersion"] = "1"
+        self.nodes[name] = node
+        return node
 
     def _authorize_reading(self, user: str, name: str) -> None:
         own = user.removeprefix(_KUBELET)
@@ -267,8 +292,9 @@ class _Call(BaseHTTPRequestHandler):
         self._do(json.loads(self._body()))
 
     def do_POST(self) -> None:
-        self._body()  # a question in protobuf
-        self._do()
+        body = self._body()
+        # A question of kubectl is in protobuf.
+        self._do(json.loads(body) if body.startswith(b"{") else None)
 
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -297,12 +323,12 @@ class _Call(BaseHTTPRequestHandler):
 
 
 def _make_certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for 127.0.0.1, without which kubectl would send no token."""
+    """A certificate, without which kubectl would send no token."""
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     subprocess.run(
         [
             program("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-            "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+            "-days", "2", "-subj", "/CN=127.0.0.1", "-addext", f"subjectAltName=IP:127.0.0.1,IP:{INSIDE}",
             "-out", certificate, "-keyout", key,
         ],
         check=True, capture_output=True, timeout=60,

@@ -66,7 +66,7 @@ class MigNode:
         """What systemctl was told, without questions."""
         log = Path(f"{self.units}.log")
         lines = log.read_text().splitlines() if log.exists() else []
-        return [line for line in lines if not line.startswith("is-active")]
+        return [line for line in lines if not line.startswith("is-")]
 
     def layouts(self) -> list[list[str]]:
         """Profiles of each GPU as they are, sorted."""
@@ -307,6 +307,14 @@ def test_services_that_hold_the_gpus_are_stopped_for_a_mode_change_and_started_a
     mig_node.wish("2g.10gb")
     mig_node.apply()
     assert len(mig_node.orders) == 2, "another layout in the same mode needs no stop"
+
+
+@pytest.mark.parametrize(("enabled", "told"), [("nvidia-cdi-refresh\n", 1), ("", 0)])
+def test_container_runtimes_are_told_the_new_slices(mig_node: MigNode, enabled: str, told: int) -> None:
+    Path(f"{mig_node.units}.enabled").write_text(enabled)
+    mig_node.wish("1g.5gb")
+    mig_node.apply()
+    assert mig_node.orders == ["start --no-block nvidia-cdi-refresh"] * told
 
 
 @pytest.mark.parametrize(

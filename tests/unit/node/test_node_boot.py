@@ -9,6 +9,11 @@ from typing import Any
 
 import pytest
 
+from cdk_gpu_clusters.node.gpunode.aws import Aws
+from cdk_gpu_clusters.node.gpunode.boot.stages import stages_of
+from cdk_gpu_clusters.node.gpunode.metadata import Metadata
+from cdk_gpu_clusters.node.gpunode.node import Node
+from cdk_gpu_clusters.node.gpunode.settings import Settings
 from cdk_gpu_clusters.node.node_watch import NodeWatch, WatchMode
 from fakes import gpu_health
 
@@ -34,7 +39,6 @@ def test_ready_node_checks_everything_in_order_and_continues_its_launch(
     passed = [event["stage"] for event in result["events"] if event["state"] == "ok"]
     assert passed == [
         "driver",
-        "fabric-manager",
         "efa",
         "limits",
         "user-data",
@@ -54,6 +58,14 @@ def test_ready_node_checks_everything_in_order_and_continues_its_launch(
         event["stage"] for event in result["events"]
     ]
     assert gpu_node.account.streams == [("/gpu-cluster/trainers", "i-0123456789abcdef0")]
+
+
+@pytest.mark.parametrize(("nvlink", "waits"), [("900", True), ("", False)])
+def test_the_fabric_manager_counts_only_where_there_is_something_to_manage(nvlink: str, waits: bool) -> None:
+    """EKS's image starts it on every type, and it fails where there is no NVSwitch."""
+    settings = Settings({"accelerator": "gpu", "accelerator_count": "1", "nvlink": nvlink})
+    node = Node(settings, Metadata(), INSTANCE, Aws("us-east-1"))
+    assert ("fabric-manager" in [stage.name for stage in stages_of(node)]) is waits
 
 
 def test_driver_that_comes_late_is_waited_for(gpu_node: Any, gpu_settings: Any) -> None:

@@ -261,4 +261,6 @@ for GPU in "${!WANT[@]}"; do
 done
 trap - EXIT
 restart_clients
+# It names slices to container runtimes, and does not notice new ones on a running node. At boot it waits for this unit.
+if systemctl is-enabled --quiet nvidia-cdi-refresh; then systemctl start --no-block nvidia-cdi-refresh; fi
 result ok "$(smi -L | grep -c '^ *MIG ' || true) MIG devices"

@@ -25,7 +25,9 @@ def stages_of(node: Node) -> list[Stage]:
         stages.append(Stage("disks", unit_look("scratch")))
     if kind:
         stages.append(Stage("driver", look_at_gpus if kind == "gpu" else look_at_neuron))
-    if kind == "gpu":
+    # EKS's image starts the fabric manager on every type, and it fails where there is no NVSwitch
+    # (awslabs/amazon-eks-ami issue 2727).
+    if kind == "gpu" and settings.number("nvlink"):
         stages.append(Stage("fabric-manager", look_at_fabric_manager))
     if settings.number("mig_count"):
         stages.append(Stage("mig", look_at_mig))
