@@ -232,8 +232,7 @@ CLUSTER_CHANGES = [
 
 @pytest.mark.parametrize(("mutate", "message"), CLUSTER_CHANGES)
 def test_a_wrong_change_of_a_cluster_is_refused(mutate: Mutation, message: str, world: World) -> None:
-    behind = {**system(), "NodegroupName": "behind", "Version": "1.34"}
-    make(world, NODES, behind).properties["Version"] = "1.33"
+    make(world, NODES, {**system(), "NodegroupName": "behind"}).settings["Version"] = "1.33"
     new = cluster()
     mutate(new)
     assert message in "\n".join(map(str, change_faults(CLUSTER, "train", cluster(), new, world)))

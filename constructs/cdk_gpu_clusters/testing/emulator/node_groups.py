@@ -30,6 +30,13 @@ def group_behind(world: World, node_group: Resource) -> Group:
     return world.groups[node_group.parts[AUTO_SCALING_GROUP]]
 
 
+def version_of(world: World, node_group: Resource) -> str:
+    """Kubernetes version of its nodes: without one of its own, a group keeps that which its cluster had first."""
+    cluster = world.cluster(node_group.properties["ClusterName"])
+    first = node_group.settings.setdefault("Version", cluster.properties.get("Version", "") if cluster else "")
+    return str(node_group.properties.get("Version", first))
+
+
 def start(world: World, node_group: Resource) -> None:
     """Make what stands behind a new node group, and launch its nodes."""
     name = f"eks-{node_group.attributes['NodegroupName']}-{world.new_id('', node_group.physical_id, 32)}"
@@ -45,6 +52,7 @@ def start(world: World, node_group: Resource) -> None:
 
 def change(world: World, node_group: Resource) -> None:
     """Bring what stands behind a node group to its new properties."""
+    node_group.settings["Version"] = version_of(world, node_group)
     template = world.find(LAUNCH_TEMPLATE, node_group.parts[LAUNCH_TEMPLATE])
     group = world.find(AUTO_SCALING_GROUP, node_group.parts[AUTO_SCALING_GROUP])
     if template is None or group is None:
@@ -125,7 +133,7 @@ def _data(world: World, node_group: Resource) -> Json:
     cluster = world.cluster(node_group.properties["ClusterName"])
     if cluster is None:
         raise ValueError(f"the cluster of {node_group.physical_id} is gone")
-    return launch_data(node_group.properties, cluster, world)
+    return launch_data(node_group.properties, cluster, world, version_of(world, node_group))
 
 
 def _group_properties(world: World, node_group: Resource) -> Json:

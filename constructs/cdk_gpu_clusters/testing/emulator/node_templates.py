@@ -36,12 +36,20 @@ def own_data(properties: Json, world: World) -> Json:
     return (world.launch_template_data(specification) if specification else None) or {}
 
 
-def launch_data(properties: Json, cluster: Resource, world: World) -> Json:
-    """What a node of the group is launched with."""
+def launch_data(properties: Json, cluster: Resource, world: World, version: str = "") -> Json:
+    """What a node of the group is launched with.
+
+    Args:
+        properties: Those of the node group.
+        cluster: Its cluster.
+        world: The account.
+        version: Kubernetes version of its nodes, where its properties name none; the cluster's for a new group.
+    """
     data = {"InstanceType": _DEFAULT_TYPE, **own_data(properties, world)}
     data |= {"InstanceType": types[0]} if (types := properties.get("InstanceTypes")) else {}
     if "ImageId" not in data:
-        data["ImageId"] = _image(properties, cluster)
+        chosen = properties.get("Version") or version or cluster.properties.get("Version", "")
+        data["ImageId"] = _image(properties.get("AmiType", ""), chosen, properties.get("ReleaseVersion", ""))
     group = cluster.attributes["ClusterSecurityGroupId"]
     interfaces = data.get("NetworkInterfaces", [])
     if not data.get("SecurityGroupIds") and not any(one.get("Groups") for one in interfaces):
@@ -52,10 +60,8 @@ def launch_data(properties: Json, cluster: Resource, world: World) -> Json:
     return data
 
 
-def _image(properties: Json, cluster: Resource) -> str:
+def _image(*chosen: str) -> str:
     """An image id that is made up from what chooses the image."""
-    version = properties.get("Version") or cluster.properties.get("Version", "")
-    chosen = (properties.get("AmiType", ""), version, properties.get("ReleaseVersion", ""))
     return "ami-" + hashlib.sha256(" ".join(chosen).encode()).hexdigest()[:17]
 
 

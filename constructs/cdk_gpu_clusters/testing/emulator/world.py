@@ -57,7 +57,8 @@ class Resource:
         answered_by: `emulator` where the engine made it, `model` where this library's model did, `seed` where it was
             there before.
         versions: Earlier and present `LaunchTemplateData`, oldest first; launch templates only.
-        settings: Attributes of a load balancer or target group, with those that an earlier template set.
+        settings: What stays from an earlier template: attributes of a load balancer or target group, the Kubernetes
+            version of a node group.
         update_policy: The template's `UpdatePolicy`, where it has one.
         parts: Ids of what a service keeps behind it, by type: the launch template and the Auto Scaling group of a node
             group of EKS.

@@ -62,7 +62,6 @@ def describe_nodegroup(world: World, params: Json) -> Json:
     given = found.properties
     group = node_groups.group_behind(world, found)
     issues = node_groups.issues(world, found)
-    cluster = _cluster(world, params)
     plain = {"InstanceTypes", "AmiType", "CapacityType", "Subnets", "ReleaseVersion", "NodeRole", "DiskSize"}
     plain |= {"LaunchTemplate", "UpdateConfig", "NodeRepairConfig", "Taints"}
     document: Json = with_small_letters(
@@ -84,7 +83,7 @@ def describe_nodegroup(world: World, params: Json) -> Json:
         "createdAt": group.created_at,
         "tags": given.get("Tags", {}),
     }
-    version = given.get("Version") or cluster.properties.get("Version")
+    version = node_groups.version_of(world, found)
     return {"nodegroup": document | ({"version": version} if version else {})}
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..faults import Fault
+from ..node_groups import version_of
 from .eks_roles import role_faults
 from .eks_versions import minor_of, version_faults
 from .network_interfaces import group_faults, subnet_faults
@@ -164,7 +165,7 @@ def _version_change_faults(
     behind = [
         one.physical_id
         for one in world.node_groups(physical_id)
-        if one.properties.get("Version", before) != before
+        if version_of(world, one) != before
     ]
     if behind:
         message = f"node groups that are not at {before} yet: {', '.join(behind)}"

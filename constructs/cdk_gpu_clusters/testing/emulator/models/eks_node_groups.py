@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ....catalogue import instance_types
 from ..faults import Fault
-from ..node_groups import group_behind, size_messages
+from ..node_groups import group_behind, size_messages, version_of
 from ..node_templates import launch_data, obstacles, own_data
 from ..world import NODE_GROUP
 from .auto_scaling_groups import zone_faults
@@ -73,7 +73,9 @@ def node_group_change_faults(
         for message in size_messages(int(sizes.get("MinSize", 0)), group.desired, int(sizes["MaxSize"])):
             yield Fault(check="node-group-sizes", message=message, path="ScalingConfig")
     cluster = world.cluster(new["ClusterName"])
-    if cluster is None or launch_data(old, cluster, world) == launch_data(new, cluster, world):
+    version = version_of(world, node_group)
+    datas = [launch_data(one, cluster, world, version) for one in (old, new) if cluster is not None]
+    if not datas or datas[0] == datas[1]:
         return
     if new.get("CapacityType") == "CAPACITY_BLOCK" and group.staying:
         message = (
@@ -82,7 +84,7 @@ def node_group_change_faults(
         )
         yield Fault(check="node-group-block-upgrade", message=message, path="LaunchTemplate")
     elif new.get("UpdateConfig", {}).get("UpdateStrategy") != "MINIMAL" and group.staying:
-        yield from _room_faults(physical_id, launch_data(new, cluster, world), world)
+        yield from _room_faults(physical_id, datas[1], world)
 
 
 def _room_faults(physical_id: str, data: dict[str, Any], world: World) -> Iterator[Fault]:
