@@ -8,7 +8,7 @@ from typing import Any
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
-from constructs import Construct
+from constructs import Construct, IDependable
 
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
@@ -37,6 +37,7 @@ class ManagedNodes:
         group: What was decided about them as a node group.
         wish: What the user says.
         update_policy: What a new template version, or version of Kubernetes, does to running nodes.
+        needs: What has to be there for a node's first boot.
     """
 
     cluster_name: str
@@ -48,6 +49,7 @@ class ManagedNodes:
     group: NodeGroupPlan
     wish: NodeGroupWish
     update_policy: UpdatePolicy
+    needs: Sequence[IDependable]
 
 
 def managed_nodes(scope: Construct, construct_id: str, nodes: ManagedNodes) -> eks.CfnNodegroup:
@@ -63,7 +65,7 @@ def managed_nodes(scope: Construct, construct_id: str, nodes: ManagedNodes) -> e
     rolls = nodes.update_policy is UpdatePolicy.ROLLING
     template, decision = nodes.template, nodes.plan.decision
     # Dictionaries in camel case, which CDK passes on as given.
-    return eks.CfnNodegroup(
+    made = eks.CfnNodegroup(
         scope,
         construct_id,
         cluster_name=nodes.cluster_name,
@@ -86,6 +88,9 @@ def managed_nodes(scope: Construct, construct_id: str, nodes: ManagedNodes) -> e
         labels=dict(nodes.group.pool.labels),
         taints=[_taint(taint) for taint in nodes.group.pool.taints] or None,
     )
+    made.node.add_dependency(*nodes.needs)
+    scope.node.default_child = made
+    return made
 
 
 def _scaling(plan: FleetPlan) -> dict[str, int]:

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import ClusterConstruct, path_of
+from cdk_gpu_clusters._cdk import path_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
@@ -21,6 +21,7 @@ from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, join_stores
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
+from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_log_group import node_log_group
 from cdk_gpu_clusters.compute.node_plan import NodeWish
@@ -33,12 +34,14 @@ from cdk_gpu_clusters.node.node_watch import NodeWatch
 from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle, follow_block
 from cdk_gpu_clusters.orchestration.eks.managed_nodes import ManagedNodes, managed_nodes
+from cdk_gpu_clusters.orchestration.eks.node_group_access import NodeGroupAccess
 from cdk_gpu_clusters.orchestration.eks.node_group_plan import (
     NodeGroupWish,
     plan_node_group,
     write_eks_node,
 )
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
+from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import Taint
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
@@ -54,7 +57,7 @@ if TYPE_CHECKING:  # each takes long to load, or knows this module
     from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
 
 
-class EksGpuNodeGroup(ClusterConstruct):
+class EksGpuNodeGroup(NodeGroupAccess):
     """Nodes of one type in a cluster of Amazon EKS: one managed node group on a `GpuLaunchTemplate`.
 
     What a `GpuFleet` is on plain EC2, with the same node software and rules. Makes the launch template, the node group,
@@ -90,6 +93,7 @@ class EksGpuNodeGroup(ClusterConstruct):
         labels: Labels of the nodes.
         taints: Taints of the nodes.
         block_lifecycle: State machine of a Capacity Block, None for other capacity.
+        alarms: The alarms, to tell somebody of (`alarms.add_topic`); None where there are none.
         cfn_nodegroup: The node group, as an escape hatch.
     """
 
@@ -133,6 +137,7 @@ class EksGpuNodeGroup(ClusterConstruct):
         max_unavailable: int = 1,
         node_repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen
         ready_timeout: cdk.Duration | None = None,
+        alarms: AlarmSettings | None = AlarmSettings(),  # noqa: B008 - frozen
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         log_encryption_key: kms.IKey | None = None,
     ) -> None:
@@ -177,6 +182,7 @@ class EksGpuNodeGroup(ClusterConstruct):
             max_unavailable: Nodes that an update replaces at once, 1 to 100; one if left out.
             node_repair: How EKS repairs nodes; as it does by default, but for faults of applications, if left out.
             ready_timeout: How long a node's boot may take, 30 to 7,200 seconds; 30 minutes if left out.
+            alarms: When the group raises alarms on its nodes; the settings' own defaults if left out, none with None.
             log_retention: How long events and metrics of nodes are kept as logs; one month if left out.
             log_encryption_key: Key of the log group; CloudWatch's own if left out.
 
@@ -270,6 +276,8 @@ class EksGpuNodeGroup(ClusterConstruct):
             user_data=node.user_data,
         )
         join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0])
+        nodes_may = allow_node(self, self.role, log_group=self.log_group, evidence=evidence)
+        ways_out = [way_out_of(subnet) for subnet in plan.subnets]
         self.cfn_nodegroup: eks.CfnNodegroup = managed_nodes(
             self,
             f"Resource{group.hardware}",
@@ -283,18 +291,10 @@ class EksGpuNodeGroup(ClusterConstruct):
                 group=group,
                 wish=wish,
                 update_policy=update_policy,
+                needs=[nodes_may, node.asset.read_policy, *cluster.node_prerequisites, *ways_out],
             ),
         )
-        self.node.default_child = self.cfn_nodegroup
-        nodes_may = allow_node(self, self.role, log_group=self.log_group, evidence=evidence)
-        ways_out = [way_out_of(subnet) for subnet in plan.subnets]  # as all else, for a node's first boot
-        for needed in (nodes_may, node.asset.read_policy, *cluster.node_prerequisites, *ways_out):
-            self.cfn_nodegroup.node.add_dependency(needed)
         self.block_lifecycle: EksBlockLifecycle | None = follow_block(
             self, plan, group=self.cfn_nodegroup, log_group=self.log_group
         )
-
-    @property
-    def node_group_name(self) -> str:
-        """Name of the node group, known at deployment."""
-        return self.cfn_nodegroup.attr_nodegroup_name
+        self.alarms: NodeAlarms | None = self._raise_alarms(plan, alarms)
