@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms
     from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
     from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
+    from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
     from cdk_gpu_clusters.compute.node_image import NodeImage
     from cdk_gpu_clusters.compute.node_role import NodeRole
     from cdk_gpu_clusters.compute.node_user_data import NodeUserData
@@ -44,16 +45,22 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
     from cdk_gpu_clusters.node.settings import UserPart
     from cdk_gpu_clusters.node.storage import checkpoint_environment
+    from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+    from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.policy.plugin import GpuClusterRules
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
     from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
+    from cdk_gpu_clusters.rules.kubernetes_labels import Taint
     from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
     from cdk_gpu_clusters.rules.mig_layout import MigLayout
+    from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
     from cdk_gpu_clusters.rules.model_servers import ServerSlots
+    from cdk_gpu_clusters.rules.node_group import NodeRepair, RepairAction, RepairOverride
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
@@ -76,9 +83,12 @@ else:
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
         "Egress": "network.egress",
+        "EksBlockLifecycle": "orchestration.eks.block_lifecycle",
         "EksCluster": "node.node_config",
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuClusterBase": "orchestration.eks.cluster_base",
+        "EksGpuNodeGroup": "orchestration.eks.node_group",
+        "EksNodeRole": "orchestration.eks.node_role",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.node_watch",
         "Feature": "rules.endpoints",
@@ -100,21 +110,27 @@ else:
         "LustreVersion": "catalogue.lustre",
         "MetadataMode": "rules.lustre_sizing",
         "MigLayout": "rules.mig_layout",
+        "MigStrategy": "rules.mig_strategy",
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
+        "NodeAlarms": "compute.node_alarms",
         "NodeConfig": "node.node_config",
         "NodeFile": "node.node_file",
         "NodeImage": "compute.node_image",
+        "NodeRepair": "rules.node_group",
         "NodeRole": "compute.node_role",
         "NodeUserData": "compute.node_user_data",
         "NodeWatch": "node.node_watch",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
         "ReadCacheMode": "rules.lustre_sizing",
+        "RepairAction": "rules.node_group",
+        "RepairOverride": "rules.node_group",
         "RootVolume": "compute.root_volume",
         "ServerSecret": "inference.model_server",
         "ServerSlots": "rules.model_servers",
         "Severity": "errors",
+        "Taint": "rules.kubernetes_labels",
         "UpdatePolicy": "compute.auto_scaling_group",
         "UserPart": "node.settings",
         "WatchMode": "node.node_watch",
@@ -147,9 +163,12 @@ __all__ = [
     "EfaSecurityGroup",
     "EfaSelfRules",
     "Egress",
+    "EksBlockLifecycle",
     "EksCluster",
     "EksGpuCluster",
     "EksGpuClusterBase",
+    "EksGpuNodeGroup",
+    "EksNodeRole",
     "FabricManagerOrder",
     "FaultSeverity",
     "Feature",
@@ -171,21 +190,27 @@ __all__ = [
     "LustreVersion",
     "MetadataMode",
     "MigLayout",
+    "MigStrategy",
     "ModelServer",
     "ModelWeights",
+    "NodeAlarms",
     "NodeConfig",
     "NodeFile",
     "NodeImage",
+    "NodeRepair",
     "NodeRole",
     "NodeUserData",
     "NodeWatch",
     "Orchestrator",
     "PlacementStrategy",
     "ReadCacheMode",
+    "RepairAction",
+    "RepairOverride",
     "RootVolume",
     "ServerSecret",
     "ServerSlots",
     "Severity",
+    "Taint",
     "UpdatePolicy",
     "UserPart",
     "WatchMode",

@@ -17,8 +17,9 @@ from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
 
-BLOCK = "cr-0123456789abcdef0"
+BLOCK, NEXT_BLOCK = "cr-0123456789abcdef0", "cr-0fedcba9876543210"
 START, END = "2026-12-01T11:30Z", "2026-12-15T11:30Z"
+NEXT_START, NEXT_END = "2027-01-05T11:30Z", "2027-01-12T11:30Z"
 BEFORE, DURING, AFTER = "2026-11-22T08:00Z", "2026-12-05T00:00Z", "2026-12-16T00:00Z"
 VPC, GROUP = "vpc-0123456789abcdef0", "sg-0123456789abcdef0"
 SUBNETS = {"subnet-0aaaaaaaaaaaaaaaa": "us-east-1a", "subnet-0bbbbbbbbbbbbbbbb": "us-east-1b"}
@@ -55,6 +56,7 @@ def account() -> Iterator[InProcessEmulator]:
 VARIANTS: dict[str, dict[str, Any]] = {
     "first": {},
     "edited": {"root_volume": RootVolume(size_gib=300), "labels": {"team": "speech"}},
+    "next block": {"capacity": Capacity.capacity_block(NEXT_BLOCK, starts_at=NEXT_START, ends_at=NEXT_END)},
     "rolling": {"update_policy": UpdatePolicy.ROLLING},
     "rolling, edited": {"update_policy": UpdatePolicy.ROLLING, "root_volume": RootVolume(size_gib=300)},
 }
@@ -90,8 +92,10 @@ def stack(app_factory: Any) -> Stack:
             vpc_subnets=ec2.SubnetSelection(subnets=[vpc.private_subnets[0]]),
             instance_type="p5.48xlarge",
             node_count=NODES,
-            capacity=Capacity.capacity_block(BLOCK, starts_at=START, ends_at=END),
-            **VARIANTS[variant],
+            **{
+                "capacity": Capacity.capacity_block(BLOCK, starts_at=START, ends_at=END),
+                **VARIANTS[variant],
+            },
         )
         return dict(Template.from_stack(made).to_json())
 
@@ -207,3 +211,31 @@ def test_the_stack_leaves_nothing_behind(account: InProcessEmulator, stack: Stac
     assert account.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"] == []
     left = {one["type"] for one in account.resources()}
     assert left <= {"AWS::EKS::Cluster", "AWS::Logs::LogGroup"}
+
+
+def test_the_schedule_stands_in_for_lost_events(account: InProcessEmulator, stack: Stack) -> None:
+    account.seed({"block_event_names": ["Lost", "Lost too"]})
+    account.deploy(stack())
+    account.move_clock("2026-12-01T11:31Z")
+    assert size(account) == NODES
+
+
+def test_the_next_block_gets_a_group_of_its_own(account: InProcessEmulator, stack: Stack) -> None:
+    next_block = {
+        "id": NEXT_BLOCK,
+        "instance_type": "p5.48xlarge",
+        "availability_zone": "us-east-1a",
+        "count": NODES,
+        "kind": "capacity-block",
+        "starts_at": NEXT_START,
+        "ends_at": NEXT_END,
+    }
+    account.seed({"reservations": [next_block]})
+    account.deploy(stack())
+    first = node_group(account)["nodegroupArn"]
+    account.move_clock(AFTER)
+    account.deploy(stack("next block"))
+    assert node_group(account)["nodegroupArn"] != first
+    assert size(account) == 0
+    account.move_clock(NEXT_START)
+    assert size(account) == NODES
