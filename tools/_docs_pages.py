@@ -41,6 +41,7 @@ NAVIGATION: Sections = {
         "Nodes": ("docs/reference/nodes/*.md",),
         "Storage": ("docs/reference/storage/*.md",),
         "Inference": ("docs/reference/inference/*.md",),
+        "Amazon EKS": ("docs/reference/eks/*.md",),
         "Policy": ("docs/reference/policy/*.md",),
         "Without CDK": ("docs/reference/without-cdk/*.md",),
     },
