@@ -23,6 +23,7 @@ NAVIGATION: Sections = {
         "docs/storage.md",
         "docs/inference.md",
         "docs/eks.md",
+        "docs/eks-software.md",
         "docs/mig.md",
         "docs/node.md",
         "docs/node-software.md",

@@ -15,6 +15,7 @@ from cdk_gpu_clusters.kubernetes.software import (
     ImageMirror,
     cluster_software,
     gpu_operator_values,
+    mirror_commands,
 )
 from cdk_gpu_clusters.rules.mig import MigLayout
 from chart_renderings import MIRROR, pools, registries
@@ -129,6 +130,20 @@ def test_a_closed_network_needs_no_other_host(efa: EfaSoftware) -> None:
 def test_two_images_do_not_lie_at_one_place_of_a_mirror() -> None:
     places = [MIRROR.repository_of(one) for one in kubernetes.images()]
     assert len(set(places)) == len(places)
+
+
+def test_every_chart_and_image_is_copied_to_where_it_is_looked_for() -> None:
+    lines = mirror_commands(MIRROR)
+    copied = {line.split()[-1] for line in lines if line.startswith("crane copy ")}
+    assert copied == {f"{MIRROR.repository_of(one)}:{one.tag}" for one in kubernetes.images()}
+    for release in cluster_software(pools(), trainer=True, mirror=MIRROR):
+        assert {image.partition("@")[0] for image in release.images} <= copied
+        assert f"helm push {release.chart}-{release.version}.tgz {MIRROR.charts}" in lines
+
+
+def test_an_image_with_a_known_digest_is_copied_by_it() -> None:
+    (line,) = [line for line in mirror_commands(MIRROR) if "dcgm-exporter:" in line]
+    assert line.split()[2].endswith(f"@{kubernetes.image('dcgm-exporter').digest}")
 
 
 def test_a_copy_keeps_tag_and_digest() -> None:

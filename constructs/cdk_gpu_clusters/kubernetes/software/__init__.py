@@ -4,8 +4,16 @@ Plain functions: pools of nodes in, `ChartRelease` out. A construct installs the
 """
 
 from cdk_gpu_clusters.kubernetes.software.cluster import cluster_software
+from cdk_gpu_clusters.kubernetes.software.copies import mirror_commands
 from cdk_gpu_clusters.kubernetes.software.efa_plugin import EfaSoftware
 from cdk_gpu_clusters.kubernetes.software.gpu_operator import gpu_operator_values
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, ImageMirror
 
-__all__ = ["ChartRelease", "EfaSoftware", "ImageMirror", "cluster_software", "gpu_operator_values"]
+__all__ = [
+    "ChartRelease",
+    "EfaSoftware",
+    "ImageMirror",
+    "cluster_software",
+    "gpu_operator_values",
+    "mirror_commands",
+]

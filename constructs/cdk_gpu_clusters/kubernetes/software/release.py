@@ -51,6 +51,19 @@ class ImageMirror:
     images: str
     charts: str
 
+    @classmethod
+    def in_registry(cls, registry: str) -> ImageMirror:
+        """Copies of both in one registry, charts below `charts`.
+
+        Args:
+            registry: Its host, with a path if need be.
+
+        Example:
+            >>> ImageMirror.in_registry("registry.example/gpu").charts
+            'oci://registry.example/gpu/charts'
+        """
+        return cls(images=registry, charts=f"oci://{registry}/charts")
+
     def repository_of(self, one: ContainerImage) -> str:
         """Where the copy of an image lies.
 
