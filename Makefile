@@ -115,7 +115,7 @@ bench-rules: env ## measure the rules over templates beside cfn-lint; write docs
 UV_COMPILE = $(BIN)/uv pip compile --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet $(UPGRADE)
 EVERYWHERE = --universal --python-version 3.11
 lock: env ## resolve the lock files again (UPGRADE=--upgrade for newer versions)
-	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml --extra cli --extra live --extra nag --extra testing --group dev -o requirements/dev.txt
+	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml --extra cli --extra eks --extra live --extra nag --extra testing --group dev -o requirements/dev.txt
 	@$(UV_COMPILE) $(EVERYWHERE) pyproject.toml -c requirements/dev.txt -o requirements/runtime.txt
 	@$(UV_COMPILE) $(EVERYWHERE) requirements/bootstrap.in -o requirements/bootstrap.txt
 	@$(UV_COMPILE) --python-version 3.9 requirements/python39.in -o requirements/python39.txt

