@@ -11,7 +11,8 @@ from cdk_gpu_clusters.policy.lookups.launches import Launch
 from cdk_gpu_clusters.policy.value import Value
 
 _GZIP = b"\x1f\x8b"
-_FSTAB = re.compile(r"\S+\s+/\S+\s+lustre\s+(\S+)")
+# It begins where a word does: otherwise each letter of a long word, such as a script in base64, is tried in vain.
+_FSTAB = re.compile(r"(?<!\S)\S+\s+/\S+\s+lustre\s+(\S+)")
 
 
 @dataclass(frozen=True, slots=True)

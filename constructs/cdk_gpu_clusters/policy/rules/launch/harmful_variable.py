@@ -12,7 +12,7 @@ from cdk_gpu_clusters.policy.lookups.user_data import user_data_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, faults_of
 from cdk_gpu_clusters.rules.harmful_variables import HARMFUL_VARIABLE, check_variable
 
-_ASSIGNMENT = re.compile(r"(?m)^\s*(?:-\s+)?(?:export\s+|ENV\s+)?([A-Z][A-Z0-9_]*)=(\S*)")
+_ASSIGNMENT = re.compile(r"(?m)^[ \t]*(?:-[ \t]+)?(?:export[ \t]+|ENV[ \t]+)?([A-Z][A-Z0-9_]*)=(\S*)")
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

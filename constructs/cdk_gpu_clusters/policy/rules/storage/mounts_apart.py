@@ -16,7 +16,8 @@ from cdk_gpu_clusters.policy.lookups.user_data import user_data_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 
 _SHARED = r"(?:lustre|nfs4?|efs)"
-_FSTAB = re.compile(rf"(?P<source>[^\s\"'#]+)[ \t]+(?P<point>/\S*)[ \t]+{_SHARED}[ \t]")
+# It begins where a word does: otherwise each letter of a long word, such as a script in base64, is tried in vain.
+_FSTAB = re.compile(rf"(?<![^\s\"'#])(?P<source>[^\s\"'#]+)[ \t]+(?P<point>/\S*)[ \t]+{_SHARED}[ \t]")
 _COMMAND = re.compile(rf"\bmount\b[^\n;&|]*?-t[ \t]+{_SHARED}\b(?P<rest>[^\n;&|]*)")
 _OPTIONS = re.compile(r"(?<!\S)(?:-o[ \t]+\S+|-\w+)")
 
