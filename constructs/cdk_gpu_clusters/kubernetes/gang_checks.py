@@ -51,7 +51,7 @@ def check_gang_job(job: GangJob) -> list[Finding]:
         *_check_nodes(job),
         *check_gpus(job.pool),
         *_check_fabric(job),
-        *check_layer(job.pool, job.same_layer),
+        *check_layer(job.pool, job.same_layer, job.queue),
         *(
             RESTARTS.finding(cause="this cannot be", got=str(number), allowed="0 or more", path=name)
             for name, number in numbers.items()

@@ -88,7 +88,7 @@ def multi_node_model(
             *([] if queue is None else check_name(queue, path="queue")),
             *check_gpus(pool),
             *_check_nodes(pool, nodes_per_server, servers),
-            *check_layer(pool, same_layer),
+            *check_layer(pool, same_layer, queue),
             *check_server(pool, server),
         ]
     )

@@ -108,11 +108,27 @@ def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[s
     return {_PREFERRED: labels[-1] if labels else _HOST}
 
 
-def check_layer(pool: NodePool, same_layer: int | None) -> list[Finding]:
-    """Find a layer of the network that the labels of the nodes do not tell."""
+def check_layer(pool: NodePool, same_layer: int | None, queue: str | None) -> list[Finding]:
+    """Find a layer of the network that the labels of the nodes do not tell, or that nobody would look at.
+
+    Args:
+        pool: Group of the nodes.
+        same_layer: The layer, None where none is asked for.
+        queue: LocalQueue of Kueue, which places the pods.
+    """
     count = len(topology_labels(pool.instance_type))
-    if same_layer is None or 1 <= same_layer <= count:
+    if same_layer is None or (queue is not None and 1 <= same_layer <= count):
         return []
+    if queue is None:
+        return [
+            LAYER.finding(
+                cause="Kueue places pods in the network, and this job has no queue",
+                got=f"same_layer {same_layer}, no queue",
+                allowed="a queue, or no same_layer",
+                fix="give queue, or leave same_layer out",
+                path="same_layer",
+            )
+        ]
     return [
         LAYER.finding(
             cause=f"nodes of {pool.instance_type.name} have no label for this layer",

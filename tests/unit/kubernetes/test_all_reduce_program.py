@@ -26,10 +26,15 @@ class Tensor:
     def min(self) -> float:
         return self.value
 
-    max = min
+    def max(self) -> float:
+        return self.value
 
     def __float__(self) -> float:
         return self.value
+
+
+def on_gpu(device: str) -> bool:
+    return device == "cuda"
 
 
 class World:
@@ -42,9 +47,9 @@ class World:
         torch.__dict__.update(
             cuda=types.SimpleNamespace(set_device=lambda _: None, synchronize=lambda: None),
             distributed=dist,
-            full=lambda shape, value, device: Tensor(shape[0], value),
-            zeros=lambda count, device: Tensor(count, 0.0),
-            tensor=lambda values, device: Tensor(1, values[0]),
+            full=lambda shape, value, device: on_gpu(device) and Tensor(shape[0], value),
+            zeros=lambda count, device: on_gpu(device) and Tensor(count, 0.0),
+            tensor=lambda values, device: on_gpu(device) and Tensor(1, values[0]),
         )
         dist.__dict__.update(
             ReduceOp=types.SimpleNamespace(MAX="max"),

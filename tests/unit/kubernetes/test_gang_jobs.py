@@ -94,7 +94,7 @@ def test_memory_may_be_locked_with_efa_alone() -> None:
 def test_shared_memory_is_a_quarter_of_the_pod() -> None:
     (pod,) = pod_specs(job(trainers()))
     volume, mount = pod["volumes"][0], pod["containers"][0]["volumeMounts"][0]
-    assert mount == {"name": volume["name"], "mountPath": "/dev/shm"}
+    assert mount == {"name": volume["name"], "mountPath": "/dev/shm"}  # noqa: S108
     assert volume["emptyDir"]["medium"] == "Memory"
     part = number(volume["emptyDir"]["sizeLimit"]) / requests(only(job(trainers())))["memory"]
     assert 0.24 < part <= 0.25
