@@ -6,6 +6,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
+from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
@@ -90,6 +91,7 @@ class NodeGroupStack(cdk.Stack):
             watch=fleet.watch.settings,
             evidence_bucket=evidence_bucket(self, fleet),
             labels={FLEET_LABEL: name},
+            update_policy=UpdatePolicy(fleet.update),
         )
         if fabric is None:  # what a fabric shares is opened in a stack of its own
             file_systems.let_in(

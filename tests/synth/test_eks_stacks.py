@@ -46,6 +46,7 @@ def example(name: str) -> str:
 def on_eks(text: str) -> str:
     """The same file, with one word changed."""
     assert "orchestrator: ec2\n" in text or "orchestrator:" not in text
+    text = text.replace("capacity: { spot: { max_price_usd_per_hour: 40 } }", "capacity: spot")
     return text.replace("orchestrator: ec2\n", "") + "\norchestrator: eks\n"
 
 
@@ -67,7 +68,6 @@ def resources(template: str) -> Resources:
         "g6e-tensor-parallel",
         "train-and-serve",
         "inf2-neuron",
-        "p6-b300-existing-reservation",
     ],
 )
 def test_one_word_makes_node_groups_of_the_fleets(name: str, synthesize: Synthesize) -> None:

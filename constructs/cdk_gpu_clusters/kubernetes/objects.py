@@ -100,7 +100,7 @@ def yaml_text(objects: Iterable[KubernetesObject], *, comments: Mapping[str, str
         <BLANKLINE>
     """
     told = comments or {}
-    return "---\n".join(_comment(told.get(_key(one), "")) + _document(one) for one in objects)
+    return "---\n".join(_comment(told.get(_key(one), "")) + document_text(one) for one in objects)
 
 
 def _key(one: KubernetesObject) -> str:
@@ -111,7 +111,18 @@ def _comment(text: str) -> str:
     return "".join(f"# {line}".rstrip() + "\n" for line in text.splitlines())
 
 
-def _document(one: KubernetesObject) -> str:
+def document_text(one: Mapping[str, Any]) -> str:
+    """One YAML document: an object, or the values of a chart.
+
+    Args:
+        one: What it holds.
+
+    Example:
+        >>> print(document_text({"migStrategy": "mixed", "on": "off"}))
+        migStrategy: mixed
+        on: "off"
+        <BLANKLINE>
+    """
     yaml = YAML(typ="rt", pure=True)
     yaml.width = 4096  # a long text is not folded: kubectl would not mind, a reader would
     yaml.indent(mapping=2, sequence=4, offset=2)

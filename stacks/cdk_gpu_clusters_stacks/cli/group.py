@@ -20,6 +20,7 @@ COMMANDS = {
     "catalogue": "List, filter and compare instance types.",
     "init": "Write a first cluster file, from flags or questions.",
     "lint": "Look at CloudFormation templates with the GPU rules.",
+    "manifests": "Write what a cluster on EKS needs inside Kubernetes.",
     "mig": "List MIG profiles; pack MIG instances onto the fewest GPUs.",
     "pin-image": "Pin the image behind an SSM parameter.",
     "plan": "Show what a cluster file makes and costs, before it is made.",

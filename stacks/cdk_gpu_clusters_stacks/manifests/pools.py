@@ -24,7 +24,9 @@ def variable(store: str, name: str) -> str:
 
 def store_stacks(spec: ClusterSpec) -> dict[str, str]:
     """The stacks of the file systems that are made here, by the store's name."""
-    return {name: data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)}
+    return {
+        name: data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)
+    }
 
 
 def volumes(spec: ClusterSpec) -> dict[str, LustreVolume]:

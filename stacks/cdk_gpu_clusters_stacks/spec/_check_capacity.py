@@ -13,6 +13,7 @@ from cdk_gpu_clusters.rules.capacity_checks import (
     ULTRASERVER_NODES,
     check_capacity,
 )
+from cdk_gpu_clusters.rules.node_group_checks import check_block_of_group
 from cdk_gpu_clusters.rules.placement import SPREAD_SIZE, check_placement
 from cdk_gpu_clusters.rules.reservations import (
     RESERVATION_COUNT,
@@ -109,6 +110,13 @@ def check_group_region(view: FleetView) -> list[Fault]:
         fix="give a group of the cluster's Region, or correct region:",
     )
     return faults_at((*view.key, "capacity", form), [finding])
+
+
+def check_node_group(view: FleetView) -> list[Fault]:
+    """Find capacity that a node group of EKS cannot take."""
+    if not view.on_eks:
+        return []
+    return faults_at((*view.key, "capacity"), check_block_of_group(capacity_terms(view.spec.capacity)))
 
 
 def check_strategy(view: FleetView) -> list[Fault]:

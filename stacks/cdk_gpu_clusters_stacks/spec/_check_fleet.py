@@ -10,7 +10,13 @@ from typing import TypeAlias, TypeVar
 
 from ._check_alarms import check_alarms_of
 from ._check_balancer import check_balancer
-from ._check_capacity import check_block_size, check_group_region, check_strategy, check_terms
+from ._check_capacity import (
+    check_block_size,
+    check_group_region,
+    check_node_group,
+    check_strategy,
+    check_terms,
+)
 from ._check_inference import check_inference_nodes, check_inference_values
 from ._check_mounts import check_mounted_stores, check_mounts
 from ._check_nodes import check_driver, check_layout, check_layout_with_efa, check_machine_image
@@ -40,6 +46,7 @@ _OF_NODES: tuple[tuple[frozenset[str], NodeCheck], ...] = (
     (_NODES | {"capacity"}, check_block_size),
     (frozenset({"capacity"}), check_terms),
     (frozenset({"capacity"}), check_group_region),
+    (frozenset({"capacity"}), check_node_group),
     (frozenset({"placement", "efa", "capacity"}), check_strategy),
     (frozenset({"image"}), check_machine_image),
     (frozenset({"mig"}), check_layout),

@@ -10,6 +10,7 @@ from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.images import check_image, choose_image
 from cdk_gpu_clusters.rules.mig_checks import LAYOUT_COUNT, WITH_EFA, check_mig_with_efa
 from cdk_gpu_clusters.rules.mig_driver import check_mig_driver
+from cdk_gpu_clusters.rules.node_group_checks import choose_ami_type
 
 from ._document import Key
 from ._fault import Fault, faults_at
@@ -27,6 +28,8 @@ _INDEX = re.compile(r"mig\[(\d+)\]")
 
 def check_machine_image(view: FleetView) -> list[Fault]:
     """Find a type that the image does not go with; what is in an image of the user's own is not known."""
+    if view.on_eks:
+        return faults_at((*view.key, "instance_type"), choose_ami_type(view.type)[1])
     image = view.spec.image
     if image is not None and not isinstance(image, ImageByOs):
         return []

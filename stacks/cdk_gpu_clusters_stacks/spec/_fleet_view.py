@@ -37,6 +37,7 @@ class FleetView:
         plan_findings: Why there is none, or what is worth knowing about it.
         mig: How its GPUs are split; None if they stay whole, or cannot be split so.
         mig_findings: Why they cannot be, or what is worth knowing about it.
+        on_eks: Whether it is a node group of EKS.
     """
 
     part: FleetPart
@@ -47,6 +48,7 @@ class FleetView:
     plan_findings: tuple[Finding, ...] = ()
     mig: MigPlan | None = None
     mig_findings: tuple[Finding, ...] = ()
+    on_eks: bool = False
 
     @classmethod
     def of(cls, part: FleetPart, parts: SpecParts) -> FleetView:
@@ -71,7 +73,9 @@ class FleetView:
                 about_split = split.findings
             except ConfigError as fault:
                 about_split = fault.findings
-        return cls(part, kind, parts.region, parts.network, plan, about_plan, split, about_split)
+        return cls(
+            part, kind, parts.region, parts.network, plan, about_plan, split, about_split, parts.on_eks
+        )
 
     @property
     def key(self) -> Key:

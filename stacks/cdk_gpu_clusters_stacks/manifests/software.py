@@ -1,0 +1,114 @@
+"""Charts of a cluster: their values as files, and the shell script that installs everything in order."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.objects import document_text
+from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software
+from cdk_gpu_clusters_stacks.manifests.pools import OUTPUTS, store_stacks, variable
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+
+
+def kubernetes_version(spec: ClusterSpec) -> str:
+    """The version of the cluster of a cluster file."""
+    eks = spec.eks
+    return (
+        eks.existing.kubernetes_version
+        if eks.existing
+        else eks.kubernetes_version or DEFAULT_KUBERNETES_VERSION
+    )
+
+
+def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease, ...]:
+    """The charts of a cluster file, in the order in which they are installed.
+
+    Args:
+        spec: The cluster.
+        pools: Its fleets.
+    """
+    software = spec.eks.software
+    mirror = software.mirror
+    return cluster_software(
+        tuple(pools),
+        kubernetes_version=kubernetes_version(spec),
+        trainer=software.trainer,
+        mirror=None if mirror is None else ImageMirror(images=mirror, charts=f"oci://{mirror}"),
+        region=spec.region,
+    )
+
+
+def values_files(charts: Sequence[ChartRelease]) -> dict[str, str]:
+    """The values of each chart by the path of their file; the numbers are the order of installation."""
+    return {values_file(index, one): document_text(one.values) for index, one in enumerate(charts, start=1)}
+
+
+def values_file(index: int, one: ChartRelease) -> str:
+    """Path of a chart's values."""
+    return f"software/{index}-{one.name}.values.yaml"
+
+
+def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: Mapping[str, str]) -> str:
+    """The script that installs charts, then applies objects; it asks CloudFormation for what only a deployment knows.
+
+    Args:
+        spec: The cluster.
+        charts: Its charts.
+        objects: Text of each file to apply, by its path, in order.
+    """
+    lines = [
+        "#!/bin/sh",
+        f"# Installs what the cluster {spec.name} needs inside Kubernetes. May run again after every change.",
+        "# Needs helm 3.8 or later, and kubectl with a context of this cluster; for file systems that the cluster file",
+        "# makes, the AWS CLI and envsubst, too.",
+        "set -eu",
+        'cd "$(dirname "$0")"',
+        "",
+    ]
+    for index, one in enumerate(charts, start=1):
+        lines += _install(index, one)
+    lines += ["", *_lookups(spec, objects)]
+    lines += [_apply(path, text) for path, text in objects.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _apply(path: str, text: str) -> str:
+    if "${" in text:
+        return f"envsubst <{shlex.quote(path)} | kubectl apply -f -"
+    return f"kubectl apply -f {shlex.quote(path)}"
+
+
+def _install(index: int, one: ChartRelease) -> list[str]:
+    place = [one.repository] if one.repository.startswith("oci://") else [one.chart, "--repo", one.repository]
+    words = [
+        "helm",
+        "upgrade",
+        "--install",
+        one.name,
+        *place,
+        "--version",
+        one.version,
+        "--namespace",
+        one.namespace,
+        "--create-namespace",
+        "--values",
+        values_file(index, one),
+        "--wait",
+    ]
+    return [shlex.join(words)]
+
+
+def _lookups(spec: ClusterSpec, objects: Mapping[str, str]) -> list[str]:
+    """Lines that set the variables which the objects name."""
+    told = [
+        f"{variable(store, name)}=$(aws cloudformation describe-stacks --region {spec.region} --stack-name {stack} "
+        f"--query \"Stacks[0].Outputs[?OutputKey=='{output}'].OutputValue\" --output text)"
+        for store, stack in store_stacks(spec).items()
+        for name, output in OUTPUTS.items()
+        if any(f"${{{variable(store, name)}}}" in text for text in objects.values())
+    ]
+    names = [line.partition("=")[0] for line in told]
+    return [*told, *([f"export {' '.join(names)}", ""] if names else [])]

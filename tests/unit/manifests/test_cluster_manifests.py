@@ -1,0 +1,133 @@
+"""What `gpu-clusters manifests` writes: sound objects, and a script that installs them in order."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
+from cdk_gpu_clusters_stacks.manifests import cluster_manifests
+from cdk_gpu_clusters_stacks.spec.load import read_cluster
+from kubernetes_schemas import check_objects
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+#: Examples, and how many objects each makes.
+COUNTS = {
+    "eks-g5-dev": 7,
+    "eks-g6e-vllm": 10,
+    "eks-p4d-mig": 11,
+    "eks-p5-capacity-block": 11,
+    "g6e-tensor-parallel": 11,
+    "inf2-neuron": 9,
+    "p4d-mig-56-slices": 11,
+    "p5-lustre": 13,
+    "p5-mixed-mig": 23,
+    "train-and-serve": 16,
+    "two-fleets": 11,
+}
+
+
+def files_of(name: str, tmp_path: Path, extra: str = "") -> dict[str, str]:
+    """The files of an example, with its orchestrator changed to EKS."""
+    text = (EXAMPLES / f"{name}.yaml").read_text(encoding="utf-8").replace("orchestrator: ec2\n", "")
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text + extra + ("" if "orchestrator: eks" in text else "\norchestrator: eks\n"))
+    reading = read_cluster(file)
+    assert reading.spec is not None, reading.findings
+    return cluster_manifests(reading.spec)
+
+
+def objects_of(files: dict[str, str]) -> list[dict[str, object]]:
+    return [
+        one
+        for path, text in files.items()
+        if path.endswith(".yaml") and not path.startswith("software/")
+        for one in YAML(typ="safe", pure=True).load_all(text)
+    ]
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_every_object_is_one_that_kubernetes_takes(name: str, tmp_path: Path) -> None:
+    objects = objects_of(files_of(name, tmp_path))
+    for version in kubernetes_versions():
+        assert check_objects(objects, version.version) == COUNTS[name]
+
+
+def test_a_trainer_adds_its_job_and_its_chart(tmp_path: Path) -> None:
+    files = files_of("two-fleets", tmp_path, "\neks: { software: { trainer: true } }\n")
+
+    assert any(path.endswith("kubeflow-trainer.values.yaml") for path in files)
+    kinds = [
+        one["kind"] for one in objects_of({p: t for p, t in files.items() if p.endswith("train-job.yaml")})
+    ]
+    assert set(kinds) == {"TrainingRuntime", "TrainJob"}
+    assert check_objects(objects_of(files), kubernetes_versions()[-1].version) > 0
+
+
+def test_in_a_closed_network_charts_and_their_images_come_from_the_mirror(tmp_path: Path) -> None:
+    mirror = "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror"
+    files = files_of("eks-p5-capacity-block", tmp_path)
+    file = tmp_path / "cluster.yaml"
+    file.write_text(file.read_text().replace("eks:\n", f"eks:\n  software: {{ mirror: {mirror} }}\n"))
+    spec = read_cluster(file).spec
+    assert spec is not None
+    mirrored = cluster_manifests(spec)
+    public = re.compile(
+        r"nvcr\.io|registry\.k8s\.io|ghcr\.io|602401143452|https://|public\.ecr\.aws|quay\.io"
+    )
+
+    assert public.search(files["install.sh"])
+    assert not public.search(mirrored["install.sh"])
+    for path, text in mirrored.items():
+        if path.startswith("software/"):
+            assert not public.search(text), path
+
+
+@pytest.mark.parametrize("name", ["eks-p5-capacity-block", "eks-p4d-mig"])
+def test_the_script_installs_charts_then_objects_with_what_the_stacks_tell(name: str, tmp_path: Path) -> None:
+    files = files_of(name, tmp_path)
+    for path, text in files.items():
+        target = tmp_path / "manifests" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    record = tmp_path / "record"
+    fakes = {
+        "helm": 'echo "helm $3" >>"$RECORD"\n',
+        "kubectl": 'echo "kubectl $(cat "$([ "$3" = - ] && echo /dev/stdin || echo "$3")" | grep -c "^kind:")" >>"$RECORD"\n',
+        "aws": 'echo "value-of-$(echo "$*" | sed "s/.*OutputKey==.\\([A-Za-z]*\\).*/\\1/")"\n',
+        "envsubst": 'tee -a "$RECORD.in" | sed "s/\\${CORPUS_FILE_SYSTEM_ID}/$CORPUS_FILE_SYSTEM_ID/"\n',
+    }
+    for tool, body in fakes.items():
+        (tools / tool).write_text(f"#!/bin/sh\n{body}")
+        (tools / tool).chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(tmp_path / "manifests" / "install.sh")],
+        env={"PATH": f"{tools}:{os.environ['PATH']}", "RECORD": str(record)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    steps = record.read_text().splitlines()
+    charts = [
+        path.split("/")[1].split("-", 1)[1].removesuffix(".values.yaml") for path in files if "values" in path
+    ]
+    assert [step for step in steps if step.startswith("helm")] == [f"helm {chart}" for chart in charts]
+    first_object = next(index for index, step in enumerate(steps) if step.startswith("kubectl"))
+    assert first_object == len(charts)
+    assert len(steps) - first_object == sum(path.startswith("cluster/") for path in files)
+
+
+@pytest.mark.parametrize("name", ["eks-p5-capacity-block", "eks-g6e-vllm"])
+def test_the_script_is_sound_shell(name: str, tmp_path: Path) -> None:
+    script = tmp_path / "install.sh"
+    script.write_text(files_of(name, tmp_path)["install.sh"])
+    done = subprocess.run(["shellcheck", str(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
