@@ -237,9 +237,11 @@ def _unknown(
 ) -> Iterator[str]:
     for key, value in values.items():
         here = (*path, key)
-        if key not in known:
-            if f".Values.{'.'.join(here)}" not in templates:
-                yield ".".join(here)
-        elif isinstance(value, Mapping) and isinstance(known[key], Mapping) and known[key]:
+        if key in known:
             # A mapping that is empty in the chart takes any key, such as a node selector.
-            yield from _unknown(value, known[key], templates, here)
+            if isinstance(value, Mapping) and isinstance(known[key], Mapping) and known[key]:
+                yield from _unknown(value, known[key], templates, here)
+        elif isinstance(value, Mapping) and value:
+            yield from _unknown(value, {}, templates, here)
+        elif not re.search(rf"\.Values\.{re.escape('.'.join(here))}\b", templates):
+            yield ".".join(here)
