@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 import json
 import tarfile
@@ -17,11 +16,14 @@ from cdk_gpu_clusters.testing import Emulator
 from sites import ZONE, Site
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
+#: The cluster of EKS, and the security group that EKS made for it.
+CLUSTER, CLUSTER_GROUP = "training", "sg-0123456789abcdef9"
+_AUTO_SCALING_GROUP, _NODE_GROUP = "AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup"
 Build = Callable[[Site], Any]
 
 
 class Cloud:
-    """An emulated account in which fleets are deployed.
+    """An emulated account in which fleets are deployed, with a cluster of EKS for node groups.
 
     Args:
         app_factory: Makes apps: the fixture of that name.
@@ -36,7 +38,15 @@ class Cloud:
         """Start the emulator, with the network that `sites.Site` takes for granted."""
         self.account.start()
         subnets = {"subnet-0123456789abcdef0": ZONE, "subnet-0123456789abcdef1": "us-east-1b"}
-        self.account.seed({"vpcs": ["vpc-0123456789abcdef0"], "subnets": subnets})
+        cluster = {"version": "1.35", "security_group": CLUSTER_GROUP, "subnets": list(subnets)}
+        self.account.seed(
+            {
+                "vpcs": ["vpc-0123456789abcdef0"],
+                "subnets": subnets,
+                "security_groups": [CLUSTER_GROUP],
+                "clusters": {CLUSTER: cluster},
+            }
+        )
 
     def stop(self) -> None:
         self.account.stop()
@@ -85,7 +95,7 @@ class Cloud:
 
 
 class Fleet:
-    """A deployed stack with one Auto Scaling group, or one that EKS would make for it.
+    """A deployed stack with one Auto Scaling group, or with one node group, behind which EKS has one.
 
     Args:
         account: Account that it is in.
@@ -99,11 +109,18 @@ class Fleet:
         self._scaling = account.client("autoscaling")
 
     def launching(self) -> str:
-        """The instance that waits for its launching hook; a name for the one of a group that EKS manages."""
-        if not self._ids("AWS::AutoScaling::AutoScalingGroup"):
-            return f"i-{hashlib.sha256(self.stack_name.encode()).hexdigest()[:17]}"
-        (instance,) = [key for key, state in self.states().items() if state == "Pending:Wait"]
+        """The instance that waits for its launching hook, which no node group has."""
+        awaited = "InService" if self.node_group() else "Pending:Wait"
+        (instance,) = [key for key, state in self.states().items() if state == awaited]
         return instance
+
+    def node_group(self) -> dict[str, Any]:
+        """The stack's node group of EKS, as EKS describes it; empty where it has none."""
+        if not (found := self._ids(_NODE_GROUP)):
+            return {}
+        _, name = found[0].split("/")
+        eks = self._account.client("eks")
+        return dict(eks.describe_nodegroup(clusterName=CLUSTER, nodegroupName=name)["nodegroup"])
 
     def states(self) -> dict[str, str]:
         """Lifecycle states by instance."""
@@ -198,7 +215,8 @@ class Fleet:
         return dict(version["LaunchTemplateData"])
 
     def _group(self) -> dict[str, Any]:
-        name = self._id("AWS::AutoScaling::AutoScalingGroup")
+        behind = self.node_group().get("resources", {}).get("autoScalingGroups")
+        name = behind[0]["name"] if behind else self._id(_AUTO_SCALING_GROUP)
         (group,) = self._scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])[
             "AutoScalingGroups"
         ]

@@ -8,17 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from cdk_gpu_clusters import (
-    EfaSecurityGroup,
-    EksCluster,
-    GpuLaunchTemplate,
-    NodeRole,
-    NodeUserData,
-    Orchestrator,
-)
+from cdk_gpu_clusters import EksCluster, EksGpuCluster
+from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
+from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+from cdk_gpu_clusters.rules.max_pods import recommended_limit
 from eks_user_data import ManagedGroup
+from fakes.nodeadm import most_pods
 from nodeadm import check_documents
-from nodebox.cloud import Build
+from nodebox.cloud import CLUSTER, CLUSTER_GROUP, Build
 from nodebox.lab import Lab
 from nodebox.node import Node
 from nodebox.servers import relay
@@ -30,30 +27,20 @@ NAME = "ip-10-77-0-2.ec2.internal"
 
 
 def managed(instance_type: str, **options: Any) -> Build:
-    """Adds the launch template of a managed node group to a site; options go to `NodeUserData`."""
+    """Adds a managed node group of one node to a site; options go to `EksGpuNodeGroup`."""
 
-    def build(site: Site) -> NodeUserData:
-        capacity, efa = options.get("capacity"), options.get("efa")
-        role = NodeRole(site.stack, "Role")
-        nodes = NodeUserData(
+    def build(site: Site) -> EksGpuNodeGroup:
+        cluster = EksGpuCluster.from_attributes(
             site.stack,
-            "Nodes",
-            instance_type=instance_type,
-            orchestrator=Orchestrator.EKS_MANAGED,
-            role=role,
-            **options,
+            "Cluster",
+            vpc=site.vpc,
+            cluster_name=CLUSTER,
+            cluster_security_group_id=CLUSTER_GROUP,
+            kubernetes_version="1.35",
         )
-        GpuLaunchTemplate(
-            site.stack,
-            "Template",
-            instance_type=instance_type,
-            orchestrator=Orchestrator.EKS_MANAGED,
-            efa=efa,
-            capacity=capacity,
-            fabric=EfaSecurityGroup(site.stack, "Fabric", vpc=site.vpc),
-            user_data=nodes.text,
+        return cluster.add_gpu_node_group(
+            "Gpus", instance_type=instance_type, node_count=1, vpc_subnets=site.one_subnet, **options
         )
-        return nodes
 
     return build
 
@@ -61,7 +48,7 @@ def managed(instance_type: str, **options: Any) -> Build:
 def eks_cluster(cluster: Kubernetes) -> EksCluster:
     """A cluster as its nodes know it."""
     return EksCluster(
-        name="training",
+        name=CLUSTER,
         endpoint=f"https://{INSIDE}",
         certificate_authority=base64.b64encode(cluster.certificate.encode()).decode(),
         service_cidr="172.20.0.0/16",
@@ -70,7 +57,7 @@ def eks_cluster(cluster: Kubernetes) -> EksCluster:
 
 @contextmanager
 def eks_node(
-    lab: Lab, cluster: Kubernetes, build: Build, *, group: Mapping[str, Any] | None = None, **options: Any
+    lab: Lab, cluster: Kubernetes, build: Build, *, eks_first: bool = True, **options: Any
 ) -> Iterator[Node]:
     """Deploy a group of a cluster: its first node, off.
 
@@ -78,17 +65,38 @@ def eks_node(
         lab: Where it is booted.
         cluster: The cluster.
         build: Adds the group to a site.
-        group: What EKS tells the nodes of a group that it manages, for `ManagedGroup`; None: it manages none.
+        eks_first: Whether EKS puts its part of the user data before those of the launch template.
         options: Go to `Node`.
     """
-    if group is not None:
-        options["user_data"] = ManagedGroup(cluster=eks_cluster(cluster), **group).merged
-    with lab.instance(lab.cloud.deploy(build), eks=True, **options) as node:
+    fleet = lab.cloud.deploy(build)
+    if described := fleet.node_group():
+        group = ManagedGroup(
+            cluster=eks_cluster(cluster),
+            name=described["nodegroupName"],
+            max_pods=_pods_of_eks(fleet.instance_type()),
+            labels=described.get("labels", {}),
+            taints=tuple(map(_taint, described.get("taints", []))),
+            eks_first=eks_first,
+        )
+        options["user_data"] = group.merged
+    with lab.instance(fleet, eks=True, **options) as node:
         server = relay(node.network.listen(INSIDE, 443), cluster.address)
         try:
             yield node
         finally:
             server.close()
+
+
+def _pods_of_eks(instance_type: str) -> int:
+    """What EKS itself tells the nodes, which knows of no EFA-only interfaces (Amazon EKS user guide, "How maxPods is
+    determined").
+    """
+    return min(most_pods(instance_type), recommended_limit(catalogue_type(instance_type)))
+
+
+def _taint(taint: Mapping[str, str]) -> str:
+    effect = "".join(word.capitalize() for word in taint["effect"].split("_"))
+    return f"{taint['key']}={taint.get('value', '')}:{effect}"
 
 
 def joined(node: Node, cluster: Kubernetes) -> dict[str, Any]:
