@@ -49,7 +49,7 @@ def brief_lines(account: EmulatedAccount) -> Iterator[str]:
 
 
 def _stacks(account: EmulatedAccount) -> Iterator[str]:
-    found = [one for one in account.resources() if one["stack"] != "CDKToolkit"]
+    found = [one for one in account.resources() if one["stack"] not in ("", "CDKToolkit")]
     for stack, members in groupby(sorted(found, key=lambda one: one["stack"]), key=lambda one: one["stack"]):
         count = Counter(one["answered_by"] for one in members)
         made = ", ".join(f"{number} [{who}]" for who, number in sorted(count.items()))

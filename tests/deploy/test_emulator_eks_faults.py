@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.testing.emulator import node_groups, provisioning
+from cdk_gpu_clusters.testing.emulator.faults import ApiError
 from cdk_gpu_clusters.testing.emulator.models import change_faults, creation_faults, deletion_faults
 from cdk_gpu_clusters.testing.emulator.seeds import plant
 from cdk_gpu_clusters.testing.emulator.world import Resource, World
@@ -454,13 +455,14 @@ def test_a_node_group_keeps_its_launch_template(world: World) -> None:
     assert "keeps the launch template" in changed(world, with_template(), drop("LaunchTemplate"))
 
 
-def test_a_minimum_above_the_present_size_is_refused(world: World) -> None:
-    make(world, NODES, system())
-    sizes = {"MinSize": 3, "MaxSize": 4}
-    assert "Minimum capacity 3 can't be greater than desired size 2" in changed(
-        world, system(), put(SIZES, sizes)
-    )
-    assert changed(world, system(), put(SIZES, {**sizes, "DesiredSize": 3})) == ""
+def test_a_call_names_sizes_that_fit_each_other(world: World) -> None:
+    made = make(world, NODES, system())
+    with pytest.raises(ApiError, match="desiredSize can't be greater than maxSize: 3 and 2"):
+        node_groups.resize(world, made, {"DesiredSize": 3})
+    with pytest.raises(ApiError, match="Minimum capacity 2 can't be greater than desired size 1"):
+        node_groups.resize(world, made, {"DesiredSize": 1})
+    node_groups.resize(world, made, {"MinSize": 3, "MaxSize": 4})
+    assert node_groups.group_behind(world, made).desired == 3, "new bounds pull the size in"
 
 
 def test_nodes_of_a_block_are_not_upgraded_under_way(world: World) -> None:

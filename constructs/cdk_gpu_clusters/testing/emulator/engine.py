@@ -1,6 +1,6 @@
 """The engine below the models: ministack, with its CloudFormation handlers wrapped.
 
-Everything that knows ministack stands in this file and in `engine_corrections.py`. Written against ministack 1.5.33.
+Everything that knows ministack stands in the files `engine*.py`. Written against ministack 1.5.33.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from .._extra import optional_module
 from . import events, provisioning
 from .engine_corrections import by_schema, with_functions, with_public_parameters, without_docker
+from .engine_groups import EngineGroups
 from .engine_types import put_right
 from .faults import Refused
 from .lazy_handlers import Handler, LazyHandlers
@@ -29,10 +30,6 @@ _SETTINGS = {
     "PERSIST_STATE": "0",
     "SFTP_ENABLED": "0",
 }
-_RULE_SIDES = {
-    "AWS::EC2::SecurityGroupIngress": "IpPermissions",
-    "AWS::EC2::SecurityGroupEgress": "IpPermissionsEgress",
-}
 _CLOUDFORMATION_PARTS = ("engine", "changesets", "handlers", "stacks")
 
 
@@ -44,7 +41,7 @@ class Engine:
         self.world = World()
         self._provisioners = optional_module("ministack.services.cloudformation.provisioners")
         self._app = optional_module("ministack.app")
-        self._ec2 = optional_module("ministack.services.ec2")
+        self._groups = EngineGroups(optional_module("ministack.services.ec2"), self._provisioners)
         self._responses = optional_module("ministack.core.responses")
         self._templates: dict[str, Json] = {}
         self._own: Mapping[str, Handler] = dict(self._provisioners._RESOURCE_HANDLERS)
@@ -141,7 +138,7 @@ class Engine:
             resource = provisioning.create(
                 self.world, type_name, logical_id, properties, stack_name, update_policy=policy
             )
-            self._apply_rule(resource.type, resource.properties)
+            self._groups.add(self.world, resource)
             return resource.physical_id, resource.attributes
 
         def update(
@@ -159,16 +156,16 @@ class Engine:
             faults = change_faults(type_name, physical_id, resource.properties, properties, self.world)
             if faults:
                 raise Refused(f"{type_name} {name}", faults)
-            self._withdraw_rule(type_name, resource.properties)
+            self._groups.withdraw(resource)
             provisioning.update(self.world, resource, properties, update_policy=policy)
-            self._apply_rule(type_name, properties)
+            self._groups.add(self.world, resource)
             return physical_id, resource.attributes
 
         def delete(physical_id: str, _given: Json) -> None:
             self._may_delete(type_name, physical_id)
             resource = self.world.find(type_name, physical_id)
             if resource is not None:
-                self._withdraw_rule(type_name, resource.properties)
+                self._groups.remove(resource)
             provisioning.delete(self.world, type_name, physical_id)
 
         return {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
@@ -227,23 +224,6 @@ class Engine:
                 answered_by="emulator",
             )
         )
-
-    def _rule_store(self, type_name: str, properties: Json) -> tuple[list[Json], list[Json]]:
-        """The engine's permissions of a rule's group, and the rule in the engine's shape."""
-        group = self._ec2._security_groups.get(properties.get("GroupId"))
-        if type_name not in _RULE_SIDES or group is None:
-            return [], []
-        return group[_RULE_SIDES[type_name]], self._provisioners._ec2_sg_permissions([properties])
-
-    def _apply_rule(self, type_name: str, properties: Json) -> None:
-        store, permissions = self._rule_store(type_name, properties)
-        store.extend(permissions)
-
-    def _withdraw_rule(self, type_name: str, properties: Json) -> None:
-        store, permissions = self._rule_store(type_name, properties)
-        for permission in permissions:
-            if permission in store:
-                store.remove(permission)
 
     def _reporting(self, add_event: Callable[..., None]) -> Callable[..., None]:
         """CloudFormation's stack events, also as EventBridge events."""

@@ -5,8 +5,9 @@ template or image replaces the nodes at once. With a Capacity Block EKS plans to
 
 Sources: Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Create a managed node group with Capacity
 Blocks for ML", "Understand each phase of node updates", read 2026-11-22; EKS API model (botocore 1.44.5),
-NodegroupScalingConfig: without a desired size the present one stays. That a new group without one starts at its
-minimum, that every update writes a given one back, and the sizes that the planned action sets are unverified.
+NodegroupScalingConfig: without a desired size the present one stays. Unverified: that a new group without one starts
+at its minimum, that new bounds pull the present one in as they do in EC2 Auto Scaling, that every update writes a
+given one back, and the sizes that the planned action sets.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def group_behind(world: World, node_group: Resource) -> Group:
 def version_of(world: World, node_group: Resource) -> str:
     """Kubernetes version of its nodes: without one of its own, a group keeps that which its cluster had first."""
     cluster = world.cluster(node_group.properties["ClusterName"])
-    first = node_group.settings.setdefault("Version", cluster.properties.get("Version", "") if cluster else "")
+    first = node_group.settings.setdefault(
+        "Version", cluster.properties.get("Version", "") if cluster else ""
+    )
     return str(node_group.properties.get("Version", first))
 
 
@@ -73,14 +76,14 @@ def end(world: World, node_group: Resource) -> None:
 
 
 def resize(world: World, node_group: Resource, wish: Json) -> None:
-    """Change sizes as UpdateNodegroupConfig does; what is left out stays.
+    """Change sizes as UpdateNodegroupConfig does; what is left out stays, a desired size within its new bounds.
 
     Raises:
         ApiError: `InvalidParameterException` where the sizes do not fit each other, in EKS's words.
     """
     group = group_behind(world, node_group)
     least, most = int(wish.get("MinSize", group.minimum)), int(wish.get("MaxSize", group.maximum))
-    desired = int(wish.get("DesiredSize", group.desired))
+    desired = int(wish.get("DesiredSize", min(max(group.desired, least), most)))
     for message in size_messages(least, desired, most):
         raise ApiError("InvalidParameterException", message)
     fleets.resize(world, group.name, {"MinSize": least, "MaxSize": most, "DesiredCapacity": desired})

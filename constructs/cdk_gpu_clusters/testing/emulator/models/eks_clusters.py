@@ -162,11 +162,7 @@ def _version_change_faults(
     if minor_of(after) - minor_of(before) != 1:
         message = f"Kubernetes is updated by one minor version at a time, got {before} to {after}"
         yield Fault(check="cluster-version-step", message=message, path="Version")
-    behind = [
-        one.physical_id
-        for one in world.node_groups(physical_id)
-        if version_of(world, one) != before
-    ]
+    behind = [one.physical_id for one in world.node_groups(physical_id) if version_of(world, one) != before]
     if behind:
         message = f"node groups that are not at {before} yet: {', '.join(behind)}"
         yield Fault(check="cluster-version-nodes", message=message, path="Version")

@@ -68,10 +68,6 @@ def node_group_change_faults(
         yield Fault(check="node-group-template-change", message=message, path="LaunchTemplate")
         return
     group = group_behind(world, node_group)
-    sizes = new["ScalingConfig"]
-    if "DesiredSize" not in sizes:
-        for message in size_messages(int(sizes.get("MinSize", 0)), group.desired, int(sizes["MaxSize"])):
-            yield Fault(check="node-group-sizes", message=message, path="ScalingConfig")
     cluster = world.cluster(new["ClusterName"])
     version = version_of(world, node_group)
     datas = [launch_data(one, cluster, world, version) for one in (old, new) if cluster is not None]
