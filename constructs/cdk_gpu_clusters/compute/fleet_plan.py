@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import aws_cdk as cdk
@@ -102,8 +102,15 @@ class FleetPlan:
         return self.interfaces.efa_count > 0
 
 
-def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
+def plan_fleet(
+    scope: Construct, wish: FleetWish, *, further: Callable[[FleetPlan], list[Finding]] = lambda _: []
+) -> FleetPlan:
     """Decide what a fleet is made of.
+
+    Args:
+        scope: The fleet.
+        wish: What the user says.
+        further: Finds what else is wrong with the plan, to be told at once with the rest; nothing if left out.
 
     Raises:
         ConfigError: All faults of size, place, capacity, MIG and time-outs at once, under the scope's path.
@@ -157,6 +164,7 @@ def plan_fleet(scope: Construct, wish: FleetWish) -> FleetPlan:
             *image_findings,
             *_check_purchase(scope, wish, plan),
             *([] if selected.is_pending_lookup else _check_place(scope, plan)),
+            *further(plan),
         ],
     )
     return plan

@@ -29,7 +29,6 @@ class ManagedNodes:
 
     Attributes:
         cluster_name: The cluster.
-        kubernetes_version: Its version.
         role_arn: Role of the nodes.
         subnet_ids: Where they stand.
         template: Their launch template, which names their type.
@@ -41,7 +40,6 @@ class ManagedNodes:
     """
 
     cluster_name: str
-    kubernetes_version: str
     role_arn: str
     subnet_ids: Sequence[str]
     template: ec2.CfnLaunchTemplate
@@ -77,7 +75,7 @@ def managed_nodes(scope: Construct, construct_id: str, nodes: ManagedNodes) -> e
             "id": template.ref,
             "version": template.attr_latest_version_number if rolls else template.attr_default_version_number,
         },
-        version=nodes.kubernetes_version if rolls else None,
+        version=nodes.wish.kubernetes_version if rolls else None,
         release_version=nodes.wish.release_version,
         scaling_config=_scaling(nodes.plan),
         update_config={

@@ -37,6 +37,7 @@ from cdk_gpu_clusters.orchestration.eks.managed_nodes import ManagedNodes, manag
 from cdk_gpu_clusters.orchestration.eks.node_group_access import NodeGroupAccess
 from cdk_gpu_clusters.orchestration.eks.node_group_plan import (
     NodeGroupWish,
+    check_node_group,
     plan_node_group,
     write_eks_node,
 )
@@ -158,7 +159,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             fabric: Security group of the EFA fabric, to share with other groups; a new `EfaSecurityGroup` if left out.
             security_groups: Further groups of the interfaces with an IP address, beside the cluster's own.
             placement: Strategy of a placement group to make, or `NONE`; decided by the capacity if left out.
-            placement_group: An existing placement group to use; excludes `placement`.
+            placement_group: An existing group to use; excludes `placement`.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
             role: Role of the nodes, with what EKS asks for; a new `EksNodeRole` if left out. Gets the group's policy.
             mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out. Excludes EFA.
@@ -176,8 +177,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             taints: Taints of the nodes; one of their accelerators, such as `nvidia.com/gpu`, if left out.
             kubelet_config: Fields of a `KubeletConfiguration`, over EKS's own; only `maxPods` if left out.
             prefix_delegation: Whether the cluster's VPC CNI gives nodes prefixes, not addresses; counts for `maxPods`.
-            release_version: Release of EKS's image, such as `1.34.1-20260709`, whose change replaces running nodes; the
-                newest when the group is made if left out.
+            release_version: Release of EKS's image, such as `1.34.1-20260709`; another one replaces running nodes.
             update_policy: Whether a new version of template or cluster replaces running nodes; never if left out.
             max_unavailable: Nodes that an update replaces at once, 1 to 100; one if left out.
             node_repair: How EKS repairs nodes; as it does by default, but for faults of applications, if left out.
@@ -191,6 +191,18 @@ class EksGpuNodeGroup(NodeGroupAccess):
                 capacity, interfaces and MIG.
         """
         super().__init__(scope, construct_id)
+        wish = NodeGroupWish(
+            name=construct_id,
+            kubernetes_version=cluster.kubernetes_version,
+            mig_strategy=mig_strategy,
+            labels=labels or {},
+            taints=taints,
+            kubelet_config=kubelet_config or {},
+            prefix_delegation=prefix_delegation,
+            release_version=release_version,
+            max_unavailable=max_unavailable,
+            repair=node_repair,
+        )
         plan = plan_fleet(
             self,
             FleetWish(
@@ -211,27 +223,16 @@ class EksGpuNodeGroup(NodeGroupAccess):
                 drain_timeout=None,
                 orchestrator=Orchestrator.EKS_MANAGED,
             ),
+            further=lambda decided: check_node_group(decided, wish),
         )
-        wish = NodeGroupWish(
-            interface_policy=interface_policy,
-            mig_strategy=mig_strategy,
-            labels=labels or {},
-            taints=taints,
-            kubelet_config=kubelet_config or {},
-            prefix_delegation=prefix_delegation,
-            release_version=release_version,
-            max_unavailable=max_unavailable,
-            repair=node_repair,
-        )
-        version = cluster.kubernetes_version
-        group = plan_node_group(self, plan, wish, name=construct_id, version=version, mounts=mounts or {})
+        group = plan_node_group(plan, wish, mounts or {})
         self.plan: FleetPlan = plan
         self.node_pool: NodePool = group.pool
         self.labels: Mapping[str, str] = group.pool.labels
         self.taints: tuple[Taint, ...] = group.pool.taints
         self.fabric: ec2.ISecurityGroup | None = join_fabric(self, plan, vpc=cluster.vpc, fabric=fabric)
         self.placement_group: ec2.IPlacementGroup | None = plan.placement_group
-        if plan.new_placement is not None:
+        if plan.new_placement:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
         self.log_group: logs.ILogGroup = node_log_group(self, log_retention, log_encryption_key)
         if root_volume and root_volume.encryption_key:
@@ -283,7 +284,6 @@ class EksGpuNodeGroup(NodeGroupAccess):
             f"Resource{group.hardware}",
             ManagedNodes(
                 cluster_name=cluster.cluster_name,
-                kubernetes_version=version,
                 role_arn=self.role.role_arn,
                 subnet_ids=[id_of(subnet) for subnet in plan.subnets],
                 template=self.launch_template.cfn_launch_template,

@@ -10,7 +10,7 @@ from typing import Any
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import errors_at, known, path_of, report
+from cdk_gpu_clusters._cdk import known, path_of
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.compute.node_plan import (
@@ -21,14 +21,15 @@ from cdk_gpu_clusters.compute.node_plan import (
     boot_deadline_seconds,
 )
 from cdk_gpu_clusters.compute.node_settings import WrittenNode, write_node
+from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_pool
 from cdk_gpu_clusters.node.node_config import NodeConfig, check_kubelet, check_labels, node_config_text
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.rules.capacity import block_window
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, Taint
 from cdk_gpu_clusters.rules.max_pods import max_pods
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig_strategy import MigStrategy, check_strategy
 from cdk_gpu_clusters.rules.node_group import NodeRepair
 from cdk_gpu_clusters.rules.node_group_checks import (
     check_block_of_group,
@@ -48,9 +49,10 @@ _OVER_EKS = "/etc/eks/nodeadm.d/50-gpu-cluster.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroupWish:
-    """What the user says about a node group over and above a fleet, as `EksGpuNodeGroup` takes it."""
+    """What is said about a node group over and above a fleet: by the user, its cluster and its id."""
 
-    interface_policy: InterfacePolicy | None
+    name: str
+    kubernetes_version: str
     mig_strategy: MigStrategy | None
     labels: Mapping[str, str]
     taints: Sequence[Taint] | None
@@ -78,61 +80,56 @@ class NodeGroupPlan:
     hardware: str
 
 
-def plan_node_group(
-    scope: Construct,
-    plan: FleetPlan,
-    wish: NodeGroupWish,
-    *,
-    name: str,
-    version: str,
-    mounts: Mapping[str, LustreStoreLike],
-) -> NodeGroupPlan:
-    """Decide what a node group is made of.
+def check_node_group(plan: FleetPlan, wish: NodeGroupWish) -> list[Finding]:
+    """Find what is wrong with a node group beyond what can be wrong with every fleet.
 
     Args:
-        scope: The node group.
         plan: What was decided about it as about every fleet.
         wish: What the user says.
-        name: Name of the group for pods, unless a label says another.
-        version: Kubernetes version of the cluster.
-        mounts: File systems by mount point.
-
-    Raises:
-        ConfigError: GPU-EKS-003, -004 and -040 to -047, all at once, under the scope's path.
     """
-    name = wish.labels.get(FLEET_LABEL, name)
-    with errors_at(scope):
-        pool = node_pool(
-            name,
+    taints = wish.taints or ()
+    return [
+        *choose_ami_type(plan.instance_type)[1],
+        *check_block_of_group(plan.capacity.terms),
+        *check_strategy(plan.mig, wish.mig_strategy),
+        *check_labels(
+            {FLEET_LABEL: wish.name, **wish.labels}, [f"{one.key}={one.value}:{one.effect}" for one in taints]
+        ),
+        *check_group_labels(wish.labels),
+        *check_group_taints(taints),
+        *check_kubelet(wish.kubelet_config),
+        *check_updates(wish.max_unavailable, plan.maximum),
+        *check_repair(wish.repair),
+        *check_release(known(wish.release_version), known(wish.kubernetes_version)),
+    ]
+
+
+def plan_node_group(
+    plan: FleetPlan, wish: NodeGroupWish, mounts: Mapping[str, LustreStoreLike]
+) -> NodeGroupPlan:
+    """Decide what a node group is made of, of which `check_node_group` found nothing wrong.
+
+    Args:
+        plan: What was decided about it as about every fleet.
+        wish: What the user says.
+        mounts: File systems by mount point.
+    """
+    row, _ = choose_ami_type(plan.instance_type)
+    pods = max_pods(plan.instance_type, plan.interfaces, prefix_delegation=wish.prefix_delegation)
+    return NodeGroupPlan(
+        ami_type="" if row is None else row.ami_type,
+        pool=node_pool(
+            wish.labels.get(FLEET_LABEL, wish.name),
             instance_type=plan.instance_type,
             node_count=plan.maximum,
             efa=plan.efa,
-            interface_policy=wish.interface_policy,
+            interface_policy=plan.interfaces.policy,
             mig=plan.mig,
             mig_strategy=wish.mig_strategy,
             labels=wish.labels,
             taints=wish.taints,
             mounts=_volumes(mounts),
-        )
-    row, findings = choose_ami_type(plan.instance_type)
-    report(
-        scope,
-        [
-            *findings,
-            *check_block_of_group(plan.capacity.terms),
-            *check_labels(pool.labels, [f"{one.key}={one.value}:{one.effect}" for one in pool.taints]),
-            *check_group_labels(wish.labels),
-            *check_group_taints(pool.taints),
-            *check_kubelet(wish.kubelet_config),
-            *check_updates(wish.max_unavailable, plan.maximum),
-            *check_repair(wish.repair),
-            *check_release(known(wish.release_version), known(version)),
-        ],
-    )
-    pods = max_pods(plan.instance_type, plan.interfaces, prefix_delegation=wish.prefix_delegation)
-    return NodeGroupPlan(
-        ami_type="" if row is None else row.ami_type,
-        pool=pool,
+        ),
         kubelet_config={"maxPods": pods, **wish.kubelet_config},
         hardware=_hardware(plan),
     )

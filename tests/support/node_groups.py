@@ -1,0 +1,32 @@
+"""Node groups of EKS in an existing cluster, for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdk_gpu_clusters import EksGpuCluster, EksGpuClusterBase, EksGpuNodeGroup
+from sites import Site
+
+CLUSTER_GROUP = "sg-0fedcba9876543210"
+VERSION = "1.34"
+
+
+def existing_cluster(site: Site, **more: Any) -> EksGpuClusterBase:
+    """A cluster that exists already."""
+    given = {"kubernetes_version": VERSION, **more}
+    return EksGpuCluster.from_attributes(
+        site.stack,
+        "Cluster",
+        vpc=site.vpc,
+        cluster_name="research",
+        cluster_security_group_id=CLUSTER_GROUP,
+        **given,
+    )
+
+
+def node_group(
+    site: Site, name: str = "Trainers", *, cluster: EksGpuClusterBase | None = None, **options: Any
+) -> EksGpuNodeGroup:
+    """A node group in one subnet; two p5 on demand unless the options say otherwise."""
+    given = {"instance_type": "p5.48xlarge", "node_count": 2, "vpc_subnets": site.one_subnet, **options}
+    return EksGpuNodeGroup(site.stack, name, cluster=cluster or existing_cluster(site), **given)
