@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
+    from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
     from cdk_gpu_clusters.policy.plugin import GpuClusterRules
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import Feature
@@ -101,6 +102,7 @@ else:
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
+        "KubernetesSoftware": "orchestration.eks.software",
         "LustreDeploymentType": "catalogue.lustre",
         "LustreSizing": "rules.lustre_sizing",
         "LustreStorageType": "catalogue.lustre",
@@ -181,6 +183,7 @@ __all__ = [
     "InferenceLoadBalancer",
     "InstanceMatchCriteria",
     "InterfacePolicy",
+    "KubernetesSoftware",
     "LustreDeploymentType",
     "LustreSizing",
     "LustreStorageType",

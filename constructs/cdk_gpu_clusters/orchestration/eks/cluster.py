@@ -174,6 +174,7 @@ class EksGpuCluster(EksGpuClusterBase):
                 kubernetes_version=version,
                 service_ipv4_cidr=service_ipv4_cidr,
                 vpc=vpc,
+                subnets=where.subnets,
                 is_public=bool(public_access_cidrs),
             )
         )
@@ -240,8 +241,9 @@ class EksGpuCluster(EksGpuClusterBase):
             kubernetes_version: Its version, such as `1.35`.
             service_ipv4_cidr: Its service addresses; 172.20.0.0/16 if left out.
             public_endpoint: Whether its API server has a public endpoint.
-            kubectl_role_arn: A role that may administer it, for what applies manifests; that gets an access entry if
-                left out.
+            kubectl_role_arn: Role of the function of `KubernetesSoftware`, which Lambda may assume, and which may
+                administer the cluster, describe it, and run in the VPC; a role is made, with an access entry, if left
+                out.
         """
         cluster = EksGpuClusterBase(scope, construct_id)
         group = ec2.SecurityGroup.from_security_group_id(cluster, "Group", cluster_security_group_id)

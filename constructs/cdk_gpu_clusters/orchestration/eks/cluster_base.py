@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, region_of
+from cdk_gpu_clusters.compute.fleet_subnets import select_subnets
 from cdk_gpu_clusters.orchestration.eks.access import ClusterAccess
 from cdk_gpu_clusters.orchestration.eks.add_on import eks_add_on
 
@@ -28,6 +29,7 @@ class EksIdentity:
     kubernetes_version: str
     service_ipv4_cidr: str
     vpc: ec2.IVpc
+    subnets: Sequence[ec2.ISubnet] | None = None
     is_public: bool = False
     kubectl_role_arn: str | None = None
 
@@ -58,8 +60,7 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
         vpc: Network.
         connections: Its security group, for CDK's `allow_...` methods; the API server listens on port 443.
         is_public: Whether the API server has a public endpoint besides the private one.
-        kubectl_role_arn: A role that may administer the cluster, for what applies manifests; None where that gets an
-            access entry of its own.
+        kubectl_role_arn: Role of what applies manifests; None where one is made.
         node_prerequisites: What has to be there before the first node: what a node group depends on.
         workload_prerequisites: What has to be there before the first pod that is no part of every node: what a chart
             or manifest depends on.
@@ -78,11 +79,17 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
         self.kubernetes_version: str = identity.kubernetes_version
         self.service_ipv4_cidr: str = identity.service_ipv4_cidr
         self.vpc: ec2.IVpc = identity.vpc
+        self._subnets = identity.subnets
         self.is_public: bool = identity.is_public
         self.kubectl_role_arn: str | None = identity.kubectl_role_arn
         self.connections: ec2.Connections = ec2.Connections(
             security_groups=[identity.cluster_security_group], default_port=ec2.Port.tcp(443)
         )
+
+    @cached_property
+    def subnets(self) -> Sequence[ec2.ISubnet]:
+        """Where the control plane has its interfaces; the private subnets of an existing cluster's network."""
+        return select_subnets(self.vpc, None).subnets if self._subnets is None else self._subnets
 
     @property
     def kubeconfig_command(self) -> str:

@@ -7,32 +7,18 @@ from dataclasses import dataclass
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import path_of
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.kubernetes import ami_type
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
-#: What a node of EKS needs, and sessions of Systems Manager in place of SSH. The permissions of the CNI are its own, by
-#: Pod Identity. Source: Amazon EKS user guide, "Amazon EKS node IAM role".
-NODE_POLICIES = (
-    "AmazonEKSWorkerNodePolicy",
-    "AmazonEC2ContainerRegistryPullOnly",
-    "AmazonSSMManagedInstanceCore",
-)
 _ROOT_VOLUME_GIB = 50
-
-_NODE_POLICIES = AcceptedFinding(
-    cause="`EksGpuCluster`: role of the system nodes",
-    reason="AWS keeps what a node of EKS and a session of Systems Manager need in these managed policies.",
-    aws_solutions=("IAM4",),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +32,7 @@ class SystemNodes:
     """
 
     cfn_nodegroup: eks.CfnNodegroup
-    role: iam.Role
+    role: EksNodeRole
     launch_template: GpuLaunchTemplate
 
 
@@ -68,15 +54,7 @@ def system_nodes(
     scope = Construct(cluster, "SystemNodes")
     image = ami_type(accelerator=None, architecture=instance_type.architecture)
     assert image is not None  # noqa: S101 - the catalogue has one for each architecture
-    role = iam.Role(
-        scope,
-        "Role",
-        assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"),
-        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in NODE_POLICIES],
-    )
-    _NODE_POLICIES.at(
-        role, *(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{name}" for name in NODE_POLICIES)
-    )
+    role = EksNodeRole(scope, "Role")
     # The type stands in the template: another one then replaces the nodes one by one, not the group.
     template = GpuLaunchTemplate(
         scope,
