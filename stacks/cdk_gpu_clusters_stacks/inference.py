@@ -100,7 +100,7 @@ class InferenceStack(cdk.Stack):
         )
         self._let_pull(fleet.server.image)
         file_systems.let_fleet_in(self, self.service.fleet)
-        tell_people(self, self.service.fleet, fleet)
+        tell_people(self, self.service.fleet.alarms, fleet)
         add_tags(self.service, fleet)
         publish(self, "Url", self.service.url, description="Address of the service")
         publish_fleet(self, self.service.fleet)

@@ -21,6 +21,7 @@ from cdk_gpu_clusters_stacks.nodes import (
     add_tags,
     evidence_bucket,
     root_volume,
+    tell_people,
     user_parts,
 )
 from cdk_gpu_clusters_stacks.references import publish
@@ -92,6 +93,7 @@ class NodeGroupStack(cdk.Stack):
             evidence_bucket=evidence_bucket(self, fleet),
             labels={FLEET_LABEL: name},
             update_policy=UpdatePolicy(fleet.update),
+            alarms=fleet.alarms.settings,
         )
         if fabric is None:  # what a fabric shares is opened in a stack of its own
             file_systems.let_in(
@@ -101,6 +103,7 @@ class NodeGroupStack(cdk.Stack):
             )
         if buckets is not None:
             buckets.grant_read_write(self, self.node_group.role)
+        tell_people(self, self.node_group.alarms, fleet)
         add_tags(self.node_group, fleet)
         publish(self, "NodeGroupName", self.node_group.node_group_name, description="Node group of the fleet")
         publish(

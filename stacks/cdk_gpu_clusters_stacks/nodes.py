@@ -11,6 +11,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters.compute.alarm_topic import AlarmTopic
 from cdk_gpu_clusters.compute.fleet import GpuFleet
+from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.node.settings import UserPart
@@ -79,16 +80,16 @@ def evidence_bucket(scope: Construct, spec: NodesSpec) -> s3.IBucket | None:
     return None if name is None else s3.Bucket.from_bucket_name(scope, "Evidence", name)
 
 
-def tell_people(scope: Construct, fleet: GpuFleet, spec: NodesSpec) -> None:
+def tell_people(scope: Construct, alarms: NodeAlarms | None, spec: NodesSpec) -> None:
     """Let the alarms of a fleet tell whom the file names."""
-    if fleet.alarms is None or not spec.alarms.tells:
+    if alarms is None or not spec.alarms.tells:
         return
     from aws_cdk import aws_sns as sns  # takes long to load
 
     if spec.alarms.topic_arn is not None:
-        fleet.alarms.add_topic(sns.Topic.from_topic_arn(scope, "Operators", spec.alarms.topic_arn))
+        alarms.add_topic(sns.Topic.from_topic_arn(scope, "Operators", spec.alarms.topic_arn))
     if spec.alarms.emails:
-        fleet.alarms.add_topic(AlarmTopic(scope, "AlarmMail", emails=spec.alarms.emails).topic)
+        alarms.add_topic(AlarmTopic(scope, "AlarmMail", emails=spec.alarms.emails).topic)
 
 
 def add_tags(fleet: Construct, spec: NodesSpec) -> None:

@@ -90,6 +90,6 @@ class FleetStack(cdk.Stack):
             file_systems.let_fleet_in(self, self.fleet)
         if buckets is not None:
             buckets.grant_read_write(self, self.fleet.role)
-        tell_people(self, self.fleet, fleet)
+        tell_people(self, self.fleet.alarms, fleet)
         add_tags(self.fleet, fleet)
         publish_fleet(self, self.fleet)
