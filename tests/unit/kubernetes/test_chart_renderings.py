@@ -11,7 +11,6 @@ import pytest
 
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
 from chart_renderings import cases, registries, render, rendering, summary, unknown_values
-from services.programs import install_helm
 
 VALUES = "image: { repository: a, tag: b }\nnodeSelector: {}\nreplicas: 1\nnames: []\n"
 TEMPLATE = """\
@@ -75,8 +74,7 @@ def made(values: Mapping[str, Any]) -> ChartRelease:
     )
 
 
-def test_helm_renders_a_release_in_its_namespace_and_says_what_it_cannot(tmp_path: Path) -> None:
-    helm = install_helm(tmp_path / "helm")
+def test_helm_renders_a_release_in_its_namespace_and_says_what_it_cannot(helm: Path, tmp_path: Path) -> None:
     chart = write_chart(tmp_path / "chart", "chart")
     (found,) = render(helm, chart, made({"extra": {"text": "true"}}), "1.35")
     assert found["metadata"]["namespace"] == "somewhere"

@@ -11,15 +11,8 @@ import yaml
 
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
 from chart_renderings import cases
-from services.programs import install_helm
 
 RELEASES = cases()["every kind of node"]
-
-
-@pytest.fixture(scope="module")
-def helm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real Helm."""
-    return install_helm(tmp_path_factory.mktemp("helm"))
 
 
 @pytest.fixture(scope="module")
