@@ -24,6 +24,7 @@ NAVIGATION: Sections = {
         "docs/inference.md",
         "docs/eks.md",
         "docs/eks-software.md",
+        "docs/eks-workloads.md",
         "docs/mig.md",
         "docs/node.md",
         "docs/node-software.md",
