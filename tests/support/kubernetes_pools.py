@@ -29,7 +29,13 @@ UNIFORM = MigLayout(["1g.5gb"] * 7)
 MIXED = MigLayout(["3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"])
 ONE_WHOLE = [MigLayout.whole_gpu(), *[MIXED] * 7]
 
-_UNITS = {"": 1, "m": Fraction(1, 1000), "Mi": 2**20, "Gi": 2**30, "Ki": 2**10}
+_UNITS: Mapping[str, Fraction] = {
+    "": Fraction(1),
+    "m": Fraction(1, 1000),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+}
 
 Objects = list[dict[str, Any]]
 
@@ -83,7 +89,7 @@ def number(quantity: str) -> Fraction:
     """
     found = re.fullmatch(r"(\d+)(\D*)", quantity)
     assert found is not None, quantity
-    return int(found[1]) * Fraction(_UNITS[found[2]])
+    return int(found[1]) * _UNITS[found[2]]
 
 
 def containers(value: Any) -> Iterator[dict[str, Any]]:

@@ -185,7 +185,7 @@ def test_processes_on_all_slices_of_any_layout_fit_the_nodes_together(pool: Node
     for job in jobs:
         (container,) = containers(job)
         for name, value in requests(container).items():
-            wanted[name] += value * job["spec"]["parallelism"]  # type: ignore[assignment]
+            wanted[name] += value * job["spec"]["parallelism"]
     room = allocatable(pool)
     assert wanted.pop("cpu") <= Fraction(room.cpu_millicores * pool.node_count, 1000)
     assert wanted.pop("memory") <= room.memory_mib * 2**20 * pool.node_count

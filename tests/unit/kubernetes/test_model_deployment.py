@@ -273,7 +273,7 @@ def test_a_model_over_two_nodes_is_a_group_of_two_whole_nodes() -> None:
     assert spec["rolloutStrategy"]["rollingUpdateConfiguration"] == {"maxSurge": 0, "maxUnavailable": 1}
     for container in containers(objects):
         asked = requests(container)
-        assert (asked["nvidia.com/gpu"], asked["vpc.amazonaws.com/efa"]) == (8, 32)
+        assert [int(asked[name]) for name in ("nvidia.com/gpu", "vpc.amazonaws.com/efa")] == [8, 32]
         assert container["securityContext"]["capabilities"] == {"add": ["IPC_LOCK"]}
         assert {"name": "FI_PROVIDER", "value": "efa"} in container["env"]
 
