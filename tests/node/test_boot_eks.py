@@ -23,6 +23,8 @@ from services.kubernetes import Kubernetes
 HALVES = MigLayout(["3g.40gb", "3g.40gb"])
 H100: dict[str, Any] = {"gpu": "H100-80GB", "gpu_count": 1}
 A100: dict[str, Any] = {"gpu": "A100-40GB", "gpu_count": 8}
+L4: dict[str, Any] = {"gpu": "L4", "gpu_count": 1}
+KUBECTL = "/usr/local/bin/kubectl"
 TAINT = "nvidia.com/gpu=true:NoSchedule"
 
 
@@ -139,6 +141,26 @@ def test_node_with_efa_joins_with_all_of_its_devices_and_no_more_pods_than_addre
         assert found["metadata"]["labels"]["gpu-cluster/efa-count"] == "32"
         assert ("efa", "ok", "32 of 32 EFA devices") in node.events("gpu-node-boot")
         assert order(node, "gpu-node-boot", "kubelet") == ["gpu-node-boot", "kubelet"]
+
+
+def test_node_whose_capacity_block_ends_is_cordoned_and_its_pods_end(
+    lab: Lab, cluster: Kubernetes, kubectl: Path
+) -> None:
+    """With nothing but its kubelet's identity: it keeps new pods away, and has those that run save their work."""
+    with eks_node(lab, cluster, managed("g6.xlarge", scratch=False), binds={KUBECTL: kubectl}, **L4) as node:
+        environment = node.metadata.user_data.replace(
+            "GPU_ORCHESTRATOR=eks",
+            "GPU_ORCHESTRATOR=eks\n    GPU_JOB_SECONDS=1\n    GPU_DRAIN_AT=2026-01-01T00:00:00Z",
+        )
+        node.metadata.user_data = environment
+        node.power_on()
+        node.ready()
+        joined(node, cluster)
+        cluster.pods = {("research", "trainer-0"): NAME, ("research", "trainer-1"): "another"}
+        node.eventually(lambda: cluster.pods == {("research", "trainer-1"): "another"})
+        assert cluster.is_cordoned(NAME)
+        node.eventually(lambda: [one for one in node.events("gpu-node-drain") if one[0] == "jobs"])
+        assert ("jobs", "ok", f"deleted 1 pods of {NAME}") in node.events("gpu-node-drain")
 
 
 def test_node_stays_out_with_fewer_efa_devices(lab: Lab, cluster: Kubernetes) -> None:

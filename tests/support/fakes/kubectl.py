@@ -1,6 +1,6 @@
 """A `kubectl` for the few things that a node asks of it, on a file of nodes; the real one is met by booted nodes.
 
-The file holds `nodes`, as `kubectl get nodes --output=json` has them, and `refused`: part of a command line -> what the
+The file holds `nodes` and `pods`, as `kubectl get ... --output=json` has them, and `refused`: part of a command line -> what the
 API server says to it. The identity is that of the first node's kubelet. Every command line is added to `asked`.
 """
 
@@ -31,7 +31,10 @@ def main(state: str, arguments: list[str]) -> int:
             status = 1
             break
     else:
-        COMMANDS[arguments[0]](cluster["nodes"], arguments[1:])
+        if arguments[:2] in (["get", "pods"], ["delete", "pod"]):
+            _of_pods(cluster["pods"], arguments)
+        else:
+            COMMANDS[arguments[0]](cluster["nodes"], arguments[1:])
     Path(state).write_text(json.dumps(cluster))
     return status
 
@@ -45,6 +48,17 @@ def _get(nodes: list[Any], arguments: list[str]) -> None:
     )
     found = [node for node in nodes if wanted.items() <= node["metadata"].get("labels", {}).items()]
     json.dump({"apiVersion": "v1", "kind": "List", "items": found}, sys.stdout)
+
+
+def _of_pods(pods: list[Any], arguments: list[str]) -> None:
+    if arguments[0] == "get":
+        [node] = [word.rpartition("=")[2] for word in arguments if word.startswith("--field-selector=")]
+        found = [pod for pod in pods if pod["spec"]["nodeName"] == node]
+        json.dump({"apiVersion": "v1", "kind": "List", "items": found}, sys.stdout)
+        return
+    [namespace] = [word.partition("=")[2] for word in arguments if word.startswith("--namespace=")]
+    named = {"namespace": namespace, "name": arguments[2]}
+    pods[:] = [pod for pod in pods if not named.items() <= pod["metadata"].items()]
 
 
 def _patch(nodes: list[Any], arguments: list[str]) -> None:
@@ -90,7 +104,7 @@ def install(tools: Path, state: Path, nodes: list[dict[str, Any]]) -> None:
         state: The file of nodes.
         nodes: What it holds.
     """
-    state.write_text(json.dumps({"nodes": nodes, "refused": {}, "asked": []}))
+    state.write_text(json.dumps({"nodes": nodes, "pods": [], "refused": {}, "asked": []}))
     program = tools / "kubectl"
     folder = str(Path(__file__).parent)
     program.write_text(PROGRAM.format(python=sys.executable, folder=folder, state=str(state)))

@@ -1,9 +1,10 @@
-"""A Kubernetes API that has nodes and nothing else, for the real kubectl.
+"""A Kubernetes API that has nodes, pods and nothing else, for the real kubectl.
 
 It merges patches as the types of nodes say (conditions by their type, taints as a whole), keeps status and the rest
 apart, and refuses what the API server refuses a kubelet: the node authorizer all reading but of its own node, unless
 RBAC allows more, and the admission plugin NodeRestriction changes of taints and of other nodes (Kubernetes
-documentation, "Using Node Authorization" and "Admission Controllers Reference").
+documentation, "Using Node Authorization" and "Admission Controllers Reference"). Of pods a kubelet reads and deletes
+those on its own node.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ ADMIN = "admin"
 INSIDE = "10.77.0.5"
 _KUBELET = "system:node:"
 _NODE = re.compile(r"/api/v1/nodes/([^/]+)(/status)?")
+_POD = re.compile(r"/api/v1/namespaces/([^/]+)/pods/([^/]+)")
 # Open to everyone who is known, by the role system:basic-user.
 _WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 #: Lists whose entries are merged by a field; others are replaced.
@@ -41,6 +43,15 @@ _RESOURCES = [
     }
     for name in ("nodes", "nodes/status")
 ]
+_RESOURCES.append(
+    {
+        "name": "pods",
+        "singularName": "pod",
+        "namespaced": True,
+        "kind": "Pod",
+        "verbs": ["get", "list", "delete"],
+    }
+)
 _DISCOVERY: Mapping[str, Json] = {
     "/version": {"major": "1", "minor": "33", "gitVersion": "v1.33.0"},
     "/api": {"kind": "APIVersions", "versions": ["v1"]},
@@ -79,12 +90,14 @@ class Kubernetes:
 
     Attributes:
         nodes: Its nodes by name.
+        pods: The node of each pod by its namespace and name.
         readers: Users that RBAC lets read all nodes.
         requests: What was asked for, discovery left out.
     """
 
     def __init__(self, folder: Path) -> None:
         self.nodes: dict[str, Json] = {}
+        self.pods: dict[tuple[str, str], str] = {}
         self.readers = {ADMIN}
         self.requests: list[Request] = []
         self.lock = threading.Lock()
@@ -184,6 +197,9 @@ class Kubernetes:
         if request.path == _WHO_AM_I:
             kind = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
             return {**kind, "status": {"userInfo": {"username": request.user}}}
+        if "/pods" in request.path:
+            self.requests.append(request)
+            return self._of_pods(request)
         match = _NODE.fullmatch(request.path)
         name = match[1] if match else ""
         if not match and request.path != "/api/v1/nodes":
@@ -205,6 +221,26 @@ class Kubernetes:
         if request.verb == "PATCH":
             self._patch(request.user, name, body, status=bool(match[2]))
         return self.nodes[name]
+
+    def _of_pods(self, request: Request) -> Json:
+        mine = request.user.removeprefix(_KUBELET)
+        pods = [
+            _pod(*name, node) for name, node in self.pods.items() if node == mine or request.user == ADMIN
+        ]
+        if match := _POD.fullmatch(request.path):
+            pods = [
+                pod
+                for pod in pods
+                if pod["metadata"]["namespace"] == match[1] and pod["metadata"]["name"] == match[2]
+            ]
+            if not pods:
+                raise Refusal(
+                    403, "Forbidden", f'node "{mine}" can only delete pods with spec.nodeName set to itself'
+                )
+            if request.verb == "DELETE":
+                del self.pods[match[1], match[2]]
+            return pods[0]
+        return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}
 
     def _register(self, user: str, node: Json) -> Json:
         """A kubelet registers its own node, once."""
@@ -253,6 +289,16 @@ class Kubernetes:
         self.nodes[name] = new
 
 
+def _pod(namespace: str, name: str, node: str) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": {"nodeName": node},
+        "status": {"phase": "Running"},
+    }
+
+
 def _not_allowed(name: str, why: str) -> Refusal:
     return Refusal(403, "Forbidden", f'nodes "{name}" is forbidden: {why}')
 
@@ -290,6 +336,10 @@ class _Call(BaseHTTPRequestHandler):
 
     def do_PATCH(self) -> None:
         self._do(json.loads(self._body()))
+
+    def do_DELETE(self) -> None:
+        self._body()  # its options
+        self._do()
 
     def do_POST(self) -> None:
         body = self._body()

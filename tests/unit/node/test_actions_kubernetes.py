@@ -222,3 +222,25 @@ def test_pods_of_a_node_that_ends_are_evicted_by_a_taint(cluster: Cluster) -> No
         {"key": "gpu-cluster/ending", "value": "now", "effect": "NoExecute"}
     ]
     assert "taints" not in cluster.node("other")["spec"]
+
+
+def test_kubelet_deletes_the_pods_that_work_on_its_node_since_it_may_not_taint(cluster: Cluster) -> None:
+    """Kubernetes documentation, "Using Node Authorization": pods bound to itself are all that it may delete."""
+
+    def pod(name: str, node: str = "mine", owner: str = "Job", phase: str = "Running") -> dict[str, Any]:
+        owners = [{"kind": owner}]
+        metadata = {"name": name, "namespace": "research", "ownerReferences": owners}
+        return {"metadata": metadata, "spec": {"nodeName": node}, "status": {"phase": phase}}
+
+    others = [
+        pod("elsewhere", node="other"),
+        pod("plugin", owner="DaemonSet"),
+        pod("mirror", owner="Node"),
+        pod("done", phase="Succeeded"),
+    ]
+    refused = {"taint": 'nodes "mine" is forbidden: node "mine" is not allowed to modify taints'}
+    cluster.change(refused=refused, pods=[pod("trainer-0"), *others, pod("trainer-1")])
+    kubernetes = Kubernetes(cluster.watched.node())
+    assert kubernetes.end_work() == "deleted 2 pods of mine"
+    assert cluster.read()["pods"] == others
+    assert kubernetes.end_work() == "", "nothing is waited for"

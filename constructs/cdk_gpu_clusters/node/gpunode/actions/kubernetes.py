@@ -3,9 +3,10 @@
 The pods that run stay; who evicts them is the cluster's business. What an operator did stays: a node that is cordoned
 already is left alone.
 
-A kubelet's own identity is enough: it may change its own node, beside its taints, and says who it is. Since Kubernetes
-1.32 it reads no other node: then the places in the fleet's log group alone count the others. An identity of another
-group, by GPU_KUBECONFIG, needs `get`, `list` and `patch` on nodes and `patch` on their status.
+A kubelet's own identity is enough: it may change its own node, beside its taints, delete the pods on it, and says who
+it is (Kubernetes documentation, "Using Node Authorization"). Since Kubernetes 1.32 it reads no other node: then the
+places in the fleet's log group alone count the others. An identity of another group, by GPU_KUBECONFIG, needs `get`,
+`list` and `patch` on nodes and `patch` on their status.
 """
 
 from __future__ import annotations
@@ -83,18 +84,37 @@ class Kubernetes:
         self._kubectl("cordon", name)
 
     def end_work(self) -> str:
-        """Evict the pods by a taint `NoExecute`: they get SIGTERM and their grace period, and no budget holds them."""
-        name = self._mine()["metadata"]["name"]
-        self._kubectl("taint", "node", name, f"{ENDING_TAINT}=now:NoExecute", "--overwrite")
-        return f"tainted {name}: its pods are evicted"
+        """Have the pods end: evicted by a taint `NoExecute`, or deleted by a kubelet, which may not taint.
 
-    def _taint(self, name: str, taint: str) -> None:
-        """Set a taint, where the identity may; the cordon keeps pods away without it."""
+        Either way they get SIGTERM and their grace period, and no budget holds them.
+        """
+        name = self._mine()["metadata"]["name"]
+        if self._taint(name, f"{ENDING_TAINT}=now:NoExecute"):
+            return f"tainted {name}: its pods are evicted"
+        pods = self._working_pods(name)
+        for namespace, pod in pods:
+            self._kubectl(
+                "delete", "pod", pod, f"--namespace={namespace}", "--wait=false", "--ignore-not-found"
+            )
+        return f"deleted {len(pods)} pods of {name}" if pods else ""
+
+    def _taint(self, name: str, taint: str) -> bool:
+        """Set a taint, where the identity may; the cordon keeps pods away without it. Says whether it did."""
         try:
             self._kubectl("taint", "node", name, taint, "--overwrite")
         except ActionError as fault:
             if "modify taints" not in str(fault):
                 raise
+            return False
+        return True
+
+    def _working_pods(self, name: str) -> list[tuple[str, str]]:
+        """Namespace and name of the node's pods that work and do not belong to the node itself."""
+        selector = f"--field-selector=spec.nodeName={name}"
+        text = self._kubectl("get", "pods", "--all-namespaces", selector, "--output=json")
+        with _answer(text):
+            pods = [pod for pod in json.loads(text)["items"] if _works(pod)]
+            return [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods]
 
     def _nodes(self) -> list[dict[str, Any]] | None:
         """All nodes; None for an identity that may read its own one only."""
@@ -150,6 +170,13 @@ def _answer(text: str) -> Iterator[None]:
         yield
     except (ValueError, KeyError, TypeError) as fault:
         raise ActionError(f"kubectl says something else: {text[:200]}") from fault
+
+
+def _works(pod: Mapping[str, Any]) -> bool:
+    """Whether it is a pod whose work ends with the node; those of daemon sets and of kubelet's own files come back."""
+    owners = {owner["kind"] for owner in pod["metadata"].get("ownerReferences", [])}
+    ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    return not (ended or owners & {"DaemonSet", "Node"} or pod["metadata"].get("deletionTimestamp"))
 
 
 def _turned_bad(node: Mapping[str, Any]) -> bool:
