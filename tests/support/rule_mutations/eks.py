@@ -1,4 +1,4 @@
-"""Faults in managed node groups of EKS, which no construct of ours makes."""
+"""Faults in clusters and managed node groups of EKS."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ RULES = (
     "GPU-EKS-016",
     "GPU-EKS-017",
     "GPU-EKS-018",
+    "GPU-EKS-020",
+    "GPU-EKS-021",
+    "GPU-EKS-028",
+    "GPU-EKS-029",
 )
 
 MUTATIONS = tuple(
