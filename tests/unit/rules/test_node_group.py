@@ -35,8 +35,8 @@ END = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
 
 
 def terms(kind: CapacityKind) -> CapacityTerms:
-    reserved = {"reservation_id": "cr-0123456789abcdef0"} if kind.is_reserved else {}
-    return CapacityTerms(kind=kind, ends_at=END if kind.is_block else None, **reserved)
+    reserved = "cr-0123456789abcdef0" if kind.is_reserved else None
+    return CapacityTerms(kind=kind, ends_at=END if kind.is_block else None, reservation_id=reserved)
 
 
 @pytest.mark.parametrize("kind", CapacityKind)

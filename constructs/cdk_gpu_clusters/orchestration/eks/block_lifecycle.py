@@ -37,6 +37,28 @@ class EksBlockLifecycle(BlockFollower):
 
     Source: Amazon EKS user guide, "Create a managed node group with Capacity Blocks for ML" (read 2026-11-22).
 
+    Example:
+        >>> from aws_cdk import aws_eks_v2 as eks
+        >>> from cdk_gpu_clusters.rules.capacity import block_window
+        >>> block = Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z")
+        >>> lifecycle = EksBlockLifecycle(
+        ...     stack,
+        ...     "EksBlock",
+        ...     group=eks.CfnNodegroup(
+        ...         stack,
+        ...         "NodesOfOnesOwn",
+        ...         cluster_name="research",
+        ...         node_role="arn:aws:iam::111122223333:role/nodes",
+        ...         subnets=["subnet-0123456789abcdef0"],
+        ...     ),
+        ...     window=block_window(block.terms),
+        ...     reservation_id="cr-0123456789abcdef0",
+        ...     node_count=16,
+        ...     log_group=log_group,
+        ... )
+        >>> lifecycle.window.drain_at.isoformat()
+        '2026-12-15T10:50:00+00:00'
+
     Attributes:
         state_machine: The state machine.
         window: When the group may have nodes.
