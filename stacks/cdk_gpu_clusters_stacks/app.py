@@ -37,6 +37,7 @@ from cdk_gpu_clusters_stacks.spec.report import report
 from cdk_gpu_clusters_stacks.stack_names import (
     capacity_stack,
     inference_stack,
+    software_stack,
     training_stack,
 )
 from cdk_gpu_clusters_stacks.training import FleetStack
@@ -132,6 +133,18 @@ def _on_eks(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mappin
             capacity=_capacity_stack(app, spec, name, serving, placed=False),
             mounts=_mounts(stores, serving),
             checkpoints=None,
+            env=env,
+        )
+    if spec.eks.software.apply:
+        from cdk_gpu_clusters_stacks.software import SoftwareStack
+
+        SoftwareStack(
+            app,
+            software_stack(spec.name),
+            spec=spec,
+            cluster=cluster,
+            place=place,
+            stores=stores,
             env=env,
         )
 

@@ -34,6 +34,7 @@ from cdk_gpu_clusters_stacks.stack_names import data_stack
 class ReachedLustre:
     """A file system as the stack of its clients sees it: what nodes mount, and whom security-group rules name."""
 
+    file_system_id: str
     dns_name: str
     mount_name: str
     security_group_id: str
@@ -88,6 +89,7 @@ class LustreStack(DataStack):
     def within(self, reader: cdk.Stack) -> ReachedLustre:
         """The file system, for a stack that mounts it."""
         return ReachedLustre(
+            file_system_id=read(reader, self, "FileSystemId"),
             dns_name=read(reader, self, "DnsName"),
             mount_name=read(reader, self, "MountName"),
             security_group_id=read(reader, self, "ServerGroupId"),
@@ -140,6 +142,7 @@ class ExistingLustre:
         """The file system, for a stack that mounts it."""
         name = f"{self._options.file_system_id}.fsx.{reader.region}.{reader.url_suffix}"
         return ReachedLustre(
+            file_system_id=self._options.file_system_id,
             dns_name=self._options.dns_name or name,
             mount_name=self._options.mount_name,
             security_group_id=self._options.security_group_id,

@@ -144,3 +144,42 @@ def test_who_reaches_the_api_server_is_what_the_file_says(synthesize: Synthesize
     assert private["ResourcesVpcConfig"]["EndpointPublicAccess"] is False
     assert private["ResourcesVpcConfig"]["EndpointPrivateAccess"] is True
     assert public["ResourcesVpcConfig"]["PublicAccessCidrs"] == ["203.0.113.0/24"]
+
+
+APPLY = "eks:\n  software: { apply: true }\n"
+
+
+def test_the_deployment_installs_charts_and_applies_objects_on_request(synthesize: Synthesize) -> None:
+    made = synthesize(example("eks-p5-capacity-block").replace("eks:\n", APPLY))
+    plain = synthesize(example("eks-p5-capacity-block"))
+    found = resources(made["llama-pods-software"])
+    charts = of_type(found, "Custom::AWSCDK-EKS-HelmChart")
+    objects = of_type(found, "Custom::AWSCDK-EKS-KubernetesResource")
+    texts = json.dumps([one["Properties"]["Manifest"] for one in objects.values()])
+
+    assert {name: made[name] for name in plain} == plain, "software changes no other stack"
+    assert [one["Properties"]["Release"] for one in charts.values()] == [
+        "nvidia-device-plugin",
+        "aws-efa-k8s-device-plugin",
+        "dcgm-exporter",
+        "jobset",
+        "lws",
+        "kueue",
+    ]
+    assert "ClusterQueue" in texts
+    assert "PersistentVolume" in texts
+    assert '"OutputName": "FileSystemId"' in texts
+    assert "${" not in texts, "no variable of the shell is left"
+
+
+def test_model_servers_are_among_what_the_deployment_applies(synthesize: Synthesize) -> None:
+    made = synthesize(example("eks-p4d-mig").replace("eks:\n", APPLY))
+    objects = of_type(resources(made["upscale-software"]), "Custom::AWSCDK-EKS-KubernetesResource")
+
+    assert (
+        sum(
+            '"kind":"Deployment"' in json.dumps(one["Properties"]["Manifest"]).replace('\\"', '"')
+            for one in objects.values()
+        )
+        == 1
+    )

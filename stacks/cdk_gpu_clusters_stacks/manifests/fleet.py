@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.catalogue.kubernetes import image
 from cdk_gpu_clusters.kubernetes.mig_fan_out import mig_fan_out, mig_workflow
@@ -26,8 +29,26 @@ _NAME_OF_SLICE = "import torch; print(torch.cuda.get_device_name())"
 _CHANGE = "CHANGE the image and the script to yours: as it stands, all processes add up their numbers once."
 
 
-def training_files(name: str, fleet: FleetSpec, pool: NodePool, *, trainer: bool) -> dict[str, str]:
-    """The jobs of a training fleet by the name of their file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Objects that are applied together.
+
+    Attributes:
+        objects: The objects.
+        comments: What a reader should know of one, by its kind and name.
+    """
+
+    objects: list[KubernetesObject]
+    comments: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The objects as YAML."""
+        return yaml_text(self.objects, comments=self.comments)
+
+
+def training_jobs(name: str, fleet: FleetSpec, pool: NodePool, *, trainer: bool) -> dict[str, Manifest]:
+    """Jobs for the nodes of a training fleet, by their name.
 
     Args:
         name: Name of the fleet.
@@ -44,18 +65,16 @@ def training_files(name: str, fleet: FleetSpec, pool: NodePool, *, trainer: bool
         )
     if not _has_gpus(pool):
         return {}
-    nodes = min(2, pool.node_count)
-    jobs: dict[str, list[KubernetesObject]] = {"torchrun.yaml": _torchrun(name, fleet, pool, trainer=False)}
+    jobs = {"torchrun": _torchrun(name, fleet, pool, trainer=False)}
     if trainer:
-        jobs["train-job.yaml"] = _torchrun(name, fleet, pool, trainer=True)
-    files = {file: yaml_text(objects, comments=_change(objects)) for file, objects in jobs.items()}
-    if nodes > 1:
-        files["nccl-test.yaml"] = yaml_text(nccl_test(pool, name=f"{name}-nccl-test", node_count=nodes))
-    return files
+        jobs["train-job"] = _torchrun(name, fleet, pool, trainer=True)
+    if pool.node_count > 1:
+        jobs["nccl-test"] = Manifest(objects=nccl_test(pool, name=f"{name}-nccl-test", node_count=2))
+    return jobs
 
 
-def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, *, trainer: bool) -> list[KubernetesObject]:
-    return torchrun_job(
+def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, *, trainer: bool) -> Manifest:
+    objects = torchrun_job(
         f"{name}-job",
         pool,
         node_count=pool.node_count,
@@ -64,43 +83,39 @@ def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, *, trainer: bool) -> 
         environment=fleet.environment,
         trainer=trainer,
     )
-
-
-def _change(objects: list[KubernetesObject]) -> dict[str, str]:
     first = objects[0]
-    return {f"{first['kind']}/{first['metadata']['name']}": _CHANGE}
+    return Manifest(objects=objects, comments={f"{first['kind']}/{first['metadata']['name']}": _CHANGE})
 
 
-def inference_files(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, str]:
-    """The model servers of an inference fleet by the name of their file; with MIG a deployment for each profile.
+def model_services(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, Manifest]:
+    """The model servers of an inference fleet by their name; with MIG a deployment for each profile.
 
     Args:
         name: Name of the fleet.
         fleet: The fleet as the cluster file has it.
         pool: Its nodes.
     """
-    server = _server(name, fleet)
     if pool.mig is None:
         size = fleet.devices_per_server or 1
-        return {"model-server.yaml": _deployment(name, fleet, pool, server, size=size, profile=None)}
+        return {name: _deployment(name, fleet, pool, size=size, profile=None)}
     profiles = profiles_of(pool.mig)
     if len(profiles) == 1:
-        texts = {
-            "model-server.yaml": _deployment(name, fleet, pool, server, size=1, profile=profiles[0].name)
-        }
-    else:
-        texts = {
-            f"model-server-{profile_label(one)}.yaml": _deployment(
-                f"{name}-{profile_label(one)}", fleet, pool, server, size=1, profile=one.name
-            )
-            for one in profiles
-        }
-    return {**texts, **_fan_out(name, pool, fleet.server.image, fleet.server.command)}
+        return {name: _deployment(name, fleet, pool, size=1, profile=profiles[0].name)}
+    names = {f"{name}-{profile_label(one)}": one.name for one in profiles}
+    return {each: _deployment(each, fleet, pool, size=1, profile=profile) for each, profile in names.items()}
+
+
+def inference_jobs(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, Manifest]:
+    """Jobs for the nodes of an inference fleet, by their name: over all slices, where there are some."""
+    if pool.mig is None:
+        return {}
+    return _fan_out(name, pool, fleet.server.image, fleet.server.command)
 
 
 def _deployment(
-    name: str, fleet: InferenceFleetSpec, pool: NodePool, server: ServerPod, *, size: int, profile: str | None
-) -> str:
+    name: str, fleet: InferenceFleetSpec, pool: NodePool, *, size: int, profile: str | None
+) -> Manifest:
+    server = _server(pool.name, fleet)
     places = server_places(pool, devices_per_server=size, profile=profile)
     scaling = None
     if fleet.scales and places is not None and _is_vllm(fleet.server.image):  # others have no such metric
@@ -116,7 +131,7 @@ def _deployment(
             f"Secret {server.image_pull_secret}, of type docker-registry, is not made here: it holds the login in "
             f"{fleet.server.registry_login.arn}."
         )
-    return yaml_text(objects, comments={f"Deployment/{name}": "\n".join(told)})
+    return Manifest(objects=objects, comments={f"Deployment/{name}": "\n".join(told)})
 
 
 def _server(name: str, fleet: InferenceFleetSpec) -> ServerPod:
@@ -145,11 +160,11 @@ def _server(name: str, fleet: InferenceFleetSpec) -> ServerPod:
 _MODEL, _START_SECONDS, _DRAIN_SECONDS = "/opt/gpu-cluster/model", 1800, 300
 
 
-def _fan_out(name: str, pool: NodePool, of: str, command: list[str] | tuple[str, ...]) -> dict[str, str]:
+def _fan_out(name: str, pool: NodePool, of: str, command: Sequence[str]) -> dict[str, Manifest]:
     """A Job and an Argo Workflow that run a process on every slice."""
     return {
-        "mig-job.yaml": yaml_text(mig_fan_out(f"{name}-slices", pool, image=of, command=command)),
-        "mig-workflow.yaml": yaml_text(mig_workflow(f"{name}-slices", pool, image=of, command=command)),
+        "mig-job": Manifest(objects=mig_fan_out(f"{name}-all", pool, image=of, command=command)),
+        "mig-workflow": Manifest(objects=mig_workflow(f"{name}-all", pool, image=of, command=command)),
     }
 
 

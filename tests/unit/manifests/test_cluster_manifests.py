@@ -122,7 +122,7 @@ def test_the_script_installs_charts_then_objects_with_what_the_stacks_tell(name:
     assert [step for step in steps if step.startswith("helm")] == [f"helm {chart}" for chart in charts]
     first_object = next(index for index, step in enumerate(steps) if step.startswith("kubectl"))
     assert first_object == len(charts)
-    assert len(steps) - first_object == sum(path.startswith("cluster/") for path in files)
+    assert len(steps) - first_object == sum(path.startswith(("cluster/", "services/")) for path in files)
 
 
 @pytest.mark.parametrize("name", ["eks-p5-capacity-block", "eks-g6e-vllm"])
