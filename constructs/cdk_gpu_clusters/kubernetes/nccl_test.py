@@ -142,7 +142,7 @@ def _room_gib(pool: NodePool) -> float:
 
 
 def _program(job: GangJob) -> KubernetesObject:
-    text = (files(__package__) / "files" / _PROGRAM).read_text(encoding="utf-8")
+    text = (files(f"{__package__}.programs") / _PROGRAM).read_text(encoding="utf-8")
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",

@@ -12,7 +12,7 @@ import pytest
 
 import cdk_gpu_clusters.kubernetes
 
-PROGRAM = Path(cdk_gpu_clusters.kubernetes.__file__).parent / "files" / "all_reduce.py"
+PROGRAM = Path(cdk_gpu_clusters.kubernetes.__file__).parent / "programs" / "all_reduce.py"
 RANKS, SECONDS = 16, 0.05
 GIB = 2**30
 

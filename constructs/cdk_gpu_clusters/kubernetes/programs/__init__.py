@@ -1,0 +1,1 @@
+"""Programs that manifests bring into containers, whose images have what they import."""
