@@ -71,10 +71,10 @@ def cases() -> Mapping[str, tuple[ChartRelease, ...]]:
     """Clusters whose software is rendered."""
     sliced = [pool for pool in pools() if pool.mig is not None]
     return {
-        "every kind of node": cluster_software(pools(), trainer=True),
+        "every kind of node": cluster_software(pools(), trainer=True, argo_workflows=True),
         "slices only": cluster_software(sliced),
         "EFA by DRA": cluster_software(pools(), efa=EfaSoftware.DRA_DRIVER),
-        "closed network": cluster_software(pools(), trainer=True, mirror=MIRROR),
+        "closed network": cluster_software(pools(), trainer=True, argo_workflows=True, mirror=MIRROR),
         "closed network, EFA by DRA": cluster_software(
             pools(), efa=EfaSoftware.DRA_DRIVER, service_monitor=True, mirror=MIRROR
         ),
@@ -183,8 +183,10 @@ def _workload(item: Object) -> Object:
         for one in container.get("env", [])
         if one["name"] in _VARIABLES
     }
+    # An image may also stand among the arguments: the one of pods that a controller makes.
+    words = {word for container in containers for word in [container["image"], *container.get("args", [])]}
     kept = {
-        "images": sorted({container["image"] for container in containers}),
+        "images": sorted(word for word in words if registries(word)),
         "variables": variables,
         **{key: pod[key] for key in ("nodeSelector", "affinity", "tolerations") if pod.get(key)},
     }

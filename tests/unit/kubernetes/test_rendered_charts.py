@@ -20,6 +20,8 @@ RELEASES = [(case, one) for case, releases in cases().items() for one in release
 NAMES = [f"{case}: {one.name}" for case, one in RELEASES]
 # It runs where GPUs are shared by MPS, which this library does not set up.
 MPS = "nvidia-device-plugin-mps-control-daemon"
+# What kubelet says of every node.
+OF_KUBELET = {"kubernetes.io/os": "linux"}
 EFA = {"aws-efa-k8s-device-plugin", "aws-dranet"}
 
 Workload = Mapping[str, Any]
@@ -48,12 +50,13 @@ def tolerates(workload: Workload, pool: NodePool) -> bool:
 
 def runs_on(workload: Workload, pool: NodePool) -> bool:
     """What the scheduler of Kubernetes would say."""
+    labels = {**OF_KUBELET, **pool.labels}
     selector = workload.get("nodeSelector", {})
     affinity = workload.get("affinity", {}).get("nodeAffinity", {})
     terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms")
     return (
-        all(pool.labels.get(key) == value for key, value in selector.items())
-        and (terms is None or any(fits(term, pool.labels) for term in terms))
+        all(labels.get(key) == value for key, value in selector.items())
+        and (terms is None or any(fits(term, labels) for term in terms))
         and tolerates(workload, pool)
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.software.argo_workflows import argo_workflows as argo
 from cdk_gpu_clusters.kubernetes.software.checks import check_software
 from cdk_gpu_clusters.kubernetes.software.dcgm_exporter import dcgm_exporter
 from cdk_gpu_clusters.kubernetes.software.device_plugin import device_plugin
@@ -24,6 +25,7 @@ def cluster_software(
     kubernetes_version: str = DEFAULT_KUBERNETES_VERSION,
     efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
     trainer: bool = False,
+    argo_workflows: bool = False,
     service_monitor: bool = False,
     mirror: ImageMirror | None = None,
     region: str | None = None,
@@ -35,6 +37,7 @@ def cluster_software(
         kubernetes_version: Version of the cluster.
         efa: How pods get EFA interfaces. The manifests of this library ask for the resource of the device plugin.
         trainer: Whether to install Kubeflow Trainer.
+        argo_workflows: Whether to install Argo Workflows.
         service_monitor: Whether the DCGM exporter gets a ServiceMonitor, a kind of the Prometheus Operator.
         mirror: Registries of a closed network, which hold copies of every chart and image.
         region: Region whose EKS registry serves AWS's images; the one that AWS's charts name if left out.
@@ -60,6 +63,7 @@ def cluster_software(
         jobset(source),
         leader_worker_set(source),
         kubeflow_trainer(source) if trainer else None,
+        argo(source) if argo_workflows else None,
         # Last: while its webhook is not served, no Job can be made in most namespaces.
         kueue(source, trainer=trainer),
     ]

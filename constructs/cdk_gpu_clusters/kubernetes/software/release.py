@@ -111,6 +111,11 @@ class SoftwareSource:
         """An image of the catalogue, as most charts take one. The tag carries the digest where one is known."""
         return {"repository": self.repository(name), "tag": image(name).tag_and_digest}
 
+    def registry_and_path(self, name: str) -> dict[str, str]:
+        """The same, for charts that take the registry apart from the path."""
+        registry, _, path = self.repository(name).partition("/")
+        return {"registry": registry, "repository": path, "tag": image(name).tag_and_digest}
+
     def reference(self, name: str) -> str:
         """An image of the catalogue, as a pod names it.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.catalogue.kubernetes import image
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, SoftwareSource
 
 
@@ -16,13 +15,8 @@ def trainer(source: SoftwareSource | None = None) -> ChartRelease:
         source: From where charts and images come.
     """
     source = source or SoftwareSource()
-    registry, _, path = source.repository("trainer-controller-manager").partition("/")
     values = {
-        "image": {
-            "registry": registry,
-            "repository": path,
-            "tag": image("trainer-controller-manager").tag_and_digest,
-        },
+        "image": source.registry_and_path("trainer-controller-manager"),
         "jobset": {"install": False},
         "dataCache": {"enabled": False},
     }
