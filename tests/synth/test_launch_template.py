@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import aws_cdk as cdk
@@ -243,6 +244,31 @@ def test_eks_managed_groups_forbid_what_they_choose_themselves(
         assert forbidden not in data
     assert data["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
     assert not any("SubnetId" in entry for entry in data["NetworkInterfaces"])
+
+
+@pytest.mark.parametrize(
+    ("size", "image", "fits"),
+    [
+        (13_312, None, True),
+        (13_313, None, False),
+        (13_313, "ami-0123456789abcdef0", True),
+    ],
+)
+def test_user_data_leave_room_for_what_eks_adds_to_them(
+    site: Site, fabric: ec2.ISecurityGroup, size: int, image: str | None, fits: bool
+) -> None:
+    """With an image of one's own EKS adds nothing."""
+    refused = nullcontext() if fits else pytest.raises(ConfigError, match="3,072 of them for what is added")
+    with refused:
+        GpuLaunchTemplate(
+            site.stack,
+            "Template",
+            instance_type="p5.48xlarge",
+            orchestrator=Orchestrator.EKS_MANAGED,
+            fabric=fabric,
+            image=None if image is None else NodeImage.from_id(image),
+            user_data="x" * size,
+        )
 
 
 def test_pcs_takes_efa_per_card_and_the_subnet(site: Site, fabric: ec2.ISecurityGroup) -> None:

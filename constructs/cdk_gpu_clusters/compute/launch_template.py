@@ -35,6 +35,7 @@ from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
 from cdk_gpu_clusters.node.block_end import check_block_end
+from cdk_gpu_clusters.node.node_config import ADDED_BY_EKS_BYTES
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, block_window, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
@@ -145,7 +146,7 @@ class GpuLaunchTemplate(ClusterConstruct):
             [
                 *check_efa_wish(self.catalogue_type, efa),
                 *errors_in(_check_purchase(self, capacity, self.catalogue_type, placement_group)),
-                *self._check(fabric, security_groups, subnet, user_data),
+                *self._check(fabric, security_groups, subnet, user_data, image),
                 *_check_image(image, orchestrator),
                 *check_block_end(user_data or "", block_window(capacity.terms)),
             ],
@@ -209,6 +210,7 @@ class GpuLaunchTemplate(ClusterConstruct):
         security_groups: Sequence[ec2.ISecurityGroup],
         subnet: ec2.ISubnet | None,
         user_data: str | None,
+        image: NodeImage | None,
     ) -> list[Finding]:
         findings = list(self.interface_plan.findings)
         if fabric is None and self.interface_plan.efa_count:
@@ -239,7 +241,8 @@ class GpuLaunchTemplate(ClusterConstruct):
                 )
             )
         if user_data is not None:
-            findings += check_user_data(user_data)
+            is_merged = self.interface_plan.orchestrator is Orchestrator.EKS_MANAGED and image is None
+            findings += check_user_data(user_data, added_bytes=ADDED_BY_EKS_BYTES if is_merged else 0)
         return findings
 
 

@@ -16,6 +16,10 @@ from cdk_gpu_clusters.errors import Finding, define_rule
 
 #: Room for a certificate authority, which is a token at synthesis: a certificate of about 1.1 KB, in base64.
 CERTIFICATE_BYTES = 2_048
+#: Room for the NodeConfig that EKS adds to the user data of nodes that it bootstraps: the certificate, and about 1 KB
+#: of names, labels and taints, an estimate. EKS's own launch template holds both, and has EC2's limit too (Amazon EKS
+#: user guide, "Customize managed nodes with launch templates": user data is merged).
+ADDED_BY_EKS_BYTES = CERTIFICATE_BYTES + 1_024
 
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")

@@ -107,26 +107,28 @@ def user_data_size_bytes(text: str) -> int:
     return len(_TOKEN.sub("x" * _TOKEN_BYTES, text).encode())
 
 
-def check_user_data(text: str) -> list[Finding]:
+def check_user_data(text: str, *, added_bytes: int = 0) -> list[Finding]:
     """Find what EC2 would refuse, and what looks like a secret, in a document of `render_user_data`.
 
     Args:
         text: The user data, before base64.
+        added_bytes: What somebody else adds to it before EC2 gets it.
 
     Returns:
         `GPU-UD-001` when it is too long, `GPU-UD-002` for each thing that looks like a secret: an error for key ids
         and private keys, a warning where only a name such as `password` suggests it.
     """
-    return [*check_user_data_size(text), *check_secrets(text)]
+    return [*check_user_data_size(text, added_bytes=added_bytes), *check_secrets(text)]
 
 
-def check_user_data_size(text: str) -> list[Finding]:
+def check_user_data_size(text: str, *, added_bytes: int = 0) -> list[Finding]:
     """Find user data that is longer than EC2 accepts.
 
     Args:
         text: The user data, before base64.
+        added_bytes: What somebody else adds to it before EC2 gets it.
     """
-    size = user_data_size_bytes(text)
+    size = user_data_size_bytes(text) + added_bytes
     if size <= USER_DATA_LIMIT_BYTES:
         return []
     parts = sorted(_part_sizes(text).items(), key=lambda item: -item[1])
@@ -134,7 +136,7 @@ def check_user_data_size(text: str) -> list[Finding]:
     return [
         SIZE.finding(
             cause=f"the user data is {size - USER_DATA_LIMIT_BYTES:,} bytes too long; biggest parts: {biggest}",
-            got=f"{size:,} bytes",
+            got=f"{size:,} bytes" + (f", {added_bytes:,} of them for what is added" if added_bytes else ""),
             allowed=f"at most {USER_DATA_LIMIT_BYTES:,} bytes, before base64",
             fix="mark node files that can wait early=False, so that they travel in an S3 asset; fetch big scripts of "
             "your own from S3 in a short one",
