@@ -20,6 +20,37 @@ EXAMPLES = {path.stem: path for path in sorted(Path("examples").glob("*.yaml"))}
 
 #: Example -> what its plan says, whatever else changes.
 SAYS = {
+    "eks-g5-dev": (
+        "reached from inside the network, and from 203.0.113.0/24",
+        "capacity type SPOT, image type AL2023_x86_64_NVIDIA",
+        "an autoscaler of the cluster's",
+        "control plane, in standard support; system nodes",
+    ),
+    "eks-g6e-vllm": (
+        "2 servers a node of vllm/vllm-openai:v0.11.0, 4 GPUs each: pods behind a Service",
+        "nvidia.com/gpu: 8",
+        "replaces nodes one at a time; the new node comes first (update: rolling)",
+    ),
+    "eks-p4d-mig": (
+        "56 servers a node",
+        "nvidia.com/mig-1g.5gb: 56",
+        "gpu-cluster/mig-strategy=mixed, nvidia.com/device-plugin.config=mig-mixed",
+        "driver -> fabric-manager -> mig",
+        "price unknown: no source gives the on-demand price of m7i.large in us-west-2",
+    ),
+    "eks-p5-capacity-block": (
+        "1.35; standard support ends 2027-03-27, extended support 2028-03-27",
+        "2 x m7i.large; 2 subnets",
+        "control plane: 0.10 USD an hour, 0.60 USD in extended support",
+        "capacity type CAPACITY_BLOCK, image type AL2023_x86_64_NVIDIA; 51 pods a node at most",
+        "0 nodes until the block is delivered, then a state machine sets the size by eks:UpdateNodegroupConfig",
+        "the old node goes first (MINIMAL)",
+        "nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 32",
+        "gpu-cluster/gpu=H100",
+        "nvidia.com/gpu=true:NoSchedule",
+        "336 (16 nodes x 21, 20 of them for pods)",
+        "6 (addresses that EKS needs free in each of its subnets)",
+    ),
     "g5-single-gpu": (
         "1 to 8 x g5.2xlarge",
         "1.21 to 9.70 USD an hour",

@@ -95,6 +95,156 @@ inference:
       load_balancer: { certificate_arn: "arn:aws:acm:us-east-1:123456789012:certificate/0", clients: [10.0.0.0/16] }
 """
 
+_EXISTING_EKS = """\
+orchestrator: eks
+eks:
+  existing:
+    cluster_name: research
+    cluster_security_group_id: sg-0123456789abcdef9
+    kubernetes_version: "1.34"
+"""
+_MADE_EKS = """\
+orchestrator: eks
+eks:
+  kubernetes_version: "1.34"
+  public_access_cidrs: [203.0.113.0/24]
+  admin_principal_arns: ["arn:aws:iam::111122223333:role/platform"]
+  system_nodes: { instance_type: m7i.xlarge, nodes: 3 }
+"""
+_EC2 = "orchestrator: ec2\n"
+
+
+def _on(orchestrator: str, text: str) -> str:
+    """A cluster file with its orchestrator said."""
+    return text.replace("region: us-east-1\n", f"region: us-east-1\n{orchestrator}", 1)
+
+
+#: The same clusters as node groups of EKS.
+ON_EKS = {
+    name: _on(_EXISTING_EKS, text)
+    for name, text in {"block": BLOCK, "training": TRAINING, "small": SMALL}.items()
+}
+
+#: Name -> text of the file, text before, text after: another orchestrator, and edits of node groups.
+_EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
+    "a block from EC2 to EKS": (_on(_EC2, BLOCK), _EC2, _EXISTING_EKS),
+    "a block from EKS to EC2": (ON_EKS["block"], _EXISTING_EKS, _EC2),
+    "EFA and Lustre from EC2 to EKS": (_on(_EC2, TRAINING), _EC2, _EXISTING_EKS),
+    "alarms by mail from EC2 to EKS": (
+        _on(_EC2, SMALL).replace("nodes: 2 }", "nodes: 2, alarms: { emails: [a@example.org] } }", 1),
+        _EC2,
+        _EXISTING_EKS,
+    ),
+    "a closed network from EC2 to EKS": (
+        _on(_EC2, SMALL).replace("us-east-1a }", "us-east-1a, egress: closed }"),
+        _EC2,
+        _EXISTING_EKS,
+    ),
+    "to a cluster of EKS made here": (_on(_EC2, BLOCK), _EC2, "orchestrator: eks\n"),
+    "back from a cluster of EKS made here": (_on(_MADE_EKS, SMALL), _MADE_EKS, _EC2),
+    "EKS: its version": (_on(_MADE_EKS, SMALL), '"1.34"', '"1.35"'),
+    "EKS: its endpoint": (_on(_MADE_EKS, SMALL), "203.0.113.0/24", "198.51.100.0/24"),
+    "EKS: its admins": (_on(_MADE_EKS, SMALL), "role/platform", "role/others"),
+    "EKS: more system nodes": (_on(_MADE_EKS, SMALL), "nodes: 3 }", "nodes: 4 }"),
+    "EKS: other system nodes": (_on(_MADE_EKS, SMALL), "m7i.xlarge", "m7i.2xlarge"),
+    "EKS: other service subnets": (
+        _on(_MADE_EKS, EXISTING),
+        "subnet-0123456789abcdef2",
+        "subnet-0123456789abcdefb",
+    ),
+    "EKS: tags of all": (_on(f"{_MADE_EKS}tags: {{ a: b }}\n", SMALL), "a: b", "a: c"),
+    "EKS: EFA switched off": (
+        ON_EKS["training"],
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, efa: false",
+    ),
+    "EKS: no placement group": (
+        ON_EKS["training"],
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, placement: none",
+    ),
+    "EKS: another fabric": (
+        ON_EKS["training"],
+        "nodes: 2, capacity: spot",
+        "nodes: 2, capacity: spot, fabric: own",
+    ),
+    "EKS: on demand": (ON_EKS["training"], "nodes: 4, capacity: spot", "nodes: 4"),
+    "EKS: updates that roll": (
+        ON_EKS["training"],
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, update: rolling",
+    ),
+    "EKS: a variable": (
+        ON_EKS["training"],
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, environment: { A: b }",
+    ),
+    "EKS: fleet tags": (
+        ON_EKS["training"],
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, tags: { team: a }",
+    ),
+    "EKS: another mount point": (ON_EKS["training"], "mounts: { /fsx: corpus }", "mounts: { /data: corpus }"),
+    "EKS: more nodes": (ON_EKS["training"], "nodes: 4, capacity: spot", "nodes: 6, capacity: spot"),
+    "EKS: a range of nodes": (
+        ON_EKS["training"],
+        "nodes: 2, mounts: { /fsx: corpus }",
+        "min_nodes: 0, max_nodes: 2, mounts: { /fsx: corpus }",
+    ),
+    "EKS: no scratch": (
+        ON_EKS["training"],
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, scratch: false",
+    ),
+    "EKS: a script": (ON_EKS["small"], "nodes: 2 }", f"nodes: 2, user_data: '{_SCRIPT}' }}"),
+    "EKS: no alarms": (ON_EKS["small"], "nodes: 2 }", "nodes: 2, alarms: { enabled: false } }"),
+    "EKS: alarms by mail": (ON_EKS["small"], "nodes: 2 }", "nodes: 2, alarms: { emails: [a@example.org] } }"),
+    "EKS: idle alarm later": (
+        ON_EKS["training"],
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, alarms: { idle_minutes: 30 }",
+    ),
+    "EKS: alarms on launches": (
+        ON_EKS["small"],
+        "nodes: 2 }",
+        "nodes: 2, alarms: { abandoned_launches_per_node: 9, suspends_launching: false } }",
+    ),
+    "EKS: another type": (ON_EKS["small"], "trn1.32xlarge", "p4d.24xlarge"),
+    "EKS: slices": (
+        ON_EKS["small"].replace("trn1.32xlarge, nodes: 2", "p4d.24xlarge, nodes: 2, efa: false"),
+        "efa: false",
+        'efa: false, mig: "3g.20gb,3g.20gb"',
+    ),
+    "EKS: another cluster": (ON_EKS["small"], "cluster_name: research", "cluster_name: production"),
+    "EKS: another group of the cluster": (ON_EKS["small"], "sg-0123456789abcdef9", "sg-0123456789abcdef8"),
+    "EKS: another version, where updates roll": (
+        ON_EKS["small"].replace("nodes: 2 }", "nodes: 2, update: rolling }"),
+        '"1.34"',
+        '"1.35"',
+    ),
+    "EKS: another version": (ON_EKS["small"], '"1.34"', '"1.35"'),
+    "EKS: another subnet": (
+        _on(_EXISTING_EKS, EXISTING),
+        "subnet-0123456789abcdef0",
+        "subnet-0123456789abcdefa",
+    ),
+    "EKS: later end of the block": (ON_EKS["block"], "2026-12-15T11:30Z", "2026-12-22T11:30Z"),
+    "EKS: another block": (ON_EKS["block"], "cr-0123456789abcdef0", "cr-0fedcba9876543210"),
+    "EKS: fewer nodes on a block": (
+        ON_EKS["block"],
+        "nodes: 4\n      capacity: { capacity_block",
+        "nodes: 2\n      capacity: { capacity_block",
+    ),
+    "EKS: more reserved nodes": (
+        ON_EKS["block"],
+        "nodes: 4\n      capacity: { new",
+        "nodes: 6\n      capacity: { new",
+    ),
+    "EKS: other cluster tags": (ON_EKS["block"], "project: llama", "project: moe"),
+    "EKS: another rate": (ON_EKS["block"], "per_node: 60", "per_node: 90"),
+    "EKS: groups of servers": (ON_EKS["block"], _CHAT, f"{_CHAT}      devices_per_server: 2\n"),
+}
+
 #: Name -> text of the file, text before, text after.
 EDITS: dict[str, tuple[str, str, str]] = {
     **{name: (STORES, *edit) for name, edit in HARMLESS.items()},
@@ -223,6 +373,7 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "internet-facing": (EXISTING, "clients: [", "internet_facing: true, clients: ["),
     "another file system": (EXISTING, "fs-0123456789abcdef0", "fs-0fedcba9876543210"),
     "another group of its servers": (EXISTING, "sg-0123456789abcdef0", "sg-0fedcba9876543210"),
+    **_EDITS_OF_EKS,
 }
 
 

@@ -29,6 +29,8 @@ TOLD = {
     "AWS::EC2::Subnet",
     "AWS::EC2::VPC",
     "AWS::EC2::VPCEndpoint",
+    "AWS::EKS::Cluster",
+    "AWS::EKS::Nodegroup",
     "AWS::ElasticLoadBalancingV2::Listener",
     "AWS::ElasticLoadBalancingV2::LoadBalancer",
     "AWS::ElasticLoadBalancingV2::TargetGroup",
@@ -41,7 +43,7 @@ TOLD = {
 }
 
 #: Those of which tags are told, too: what nodes are launched from.
-OF_NODES = {"AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate"}
+OF_NODES = {"AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate", "AWS::EKS::Nodegroup"}
 
 Templates = dict[str, dict[str, Any]]
 

@@ -10,7 +10,10 @@ import pytest
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
+from nodeadm import node_configs
+from user_data import user_data
 
+_EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
 EXAMPLES = sorted(Path("examples").glob("*.yaml"))
 
 
@@ -77,9 +80,60 @@ def test_launch_templates_hold_what_is_planned(made: tuple[ClusterPlan, Any]) ->
 def test_groups_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> None:
     plan, assembly = made
     for fleet in plan.fleets:
+        if fleet.node_group is not None:
+            continue
         (group,) = resources(assembly, fleet.stack_name, "AWS::AutoScaling::AutoScalingGroup")
         assert (int(group["MinSize"]), int(group["MaxSize"])) == (fleet.nodes_at_deploy, fleet.maximum_nodes)
         assert len(group["VPCZoneIdentifier"]) == len(fleet.subnets)
+
+
+def test_node_groups_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    for fleet in plan.fleets:
+        groups = resources(assembly, fleet.stack_name, "AWS::EKS::Nodegroup")
+        planned = fleet.node_group
+        assert len(groups) == (planned is not None)
+        if planned is None:
+            continue
+        (group,) = groups
+        assert (group["CapacityType"], group["AmiType"]) == (planned.capacity_type, planned.ami_type)
+        assert group["Labels"] == planned.labels
+        taints = [f"{one['Key']}={one['Value']}:{_EFFECTS[one['Effect']]}" for one in group.get("Taints", [])]
+        assert tuple(taints) == planned.taints
+        assert group["ScalingConfig"] == {
+            "MinSize": fleet.nodes_at_deploy,
+            "MaxSize": fleet.maximum_nodes,
+            **({} if planned.desired_nodes is None else {"DesiredSize": planned.desired_nodes}),
+        }
+        assert group["UpdateConfig"]["UpdateStrategy"] == planned.update_strategy
+        assert ("Version" in group) == ("rolling" in planned.update)
+        assert len(group["Subnets"]) == len(fleet.subnets)
+        [told] = node_configs(user_data(assembly.get_stack_by_name(fleet.stack_name).template["Resources"]))
+        assert told["spec"]["kubelet"]["config"]["maxPods"] == planned.max_pods
+        raid = told["spec"].get("instance") == {"localStorage": {"strategy": "RAID0"}}
+        assert raid == bool(fleet.node.local_disks and fleet.node.local_disks.mount_point)
+
+
+def test_clusters_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:
+    plan, assembly = made
+    planned = plan.kubernetes
+    if planned is None or planned.stack_name is None or planned.system_nodes is None:
+        assert plan.orchestrator == "ec2"
+        return
+    (cluster,) = resources(assembly, planned.stack_name, "AWS::EKS::Cluster")
+    assert cluster["Version"] == planned.version
+    place = cluster["ResourcesVpcConfig"]
+    assert tuple(place.get("PublicAccessCidrs", ())) == planned.public_access_cidrs
+    assert place["EndpointPrivateAccess"] is True
+    assert place["EndpointPublicAccess"] is bool(planned.public_access_cidrs)
+    assert cluster["KubernetesNetworkConfig"]["ServiceIpv4Cidr"] == planned.service_cidr
+    add_ons = {one["AddonName"] for one in resources(assembly, planned.stack_name, "AWS::EKS::Addon")}
+    assert add_ons == set(planned.add_ons)
+    (nodes,) = resources(assembly, planned.stack_name, "AWS::EKS::Nodegroup")
+    assert nodes["ScalingConfig"]["DesiredSize"] == planned.system_nodes.node_count
+    assert len(nodes["Subnets"]) == len(planned.system_nodes.subnets)
+    entries = resources(assembly, planned.stack_name, "AWS::EKS::AccessEntry")
+    assert {one["PrincipalArn"] for one in entries} == set(planned.admins)
 
 
 def test_placement_groups_are_made_where_it_is_said(made: tuple[ClusterPlan, Any]) -> None:

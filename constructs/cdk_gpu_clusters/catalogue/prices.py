@@ -24,6 +24,7 @@ class Market(StrEnum):
     SPOT = "spot"
     CAPACITY_BLOCK = "capacity-block"
     STORAGE = "storage"
+    CONTROL_PLANE = "control-plane"
 
 
 class PriceStatus(StrEnum):
@@ -40,9 +41,9 @@ class Price:
 
     Attributes:
         region: Region or Local Zone; `*` is every Region with that market; empty where the source names none.
-        subject: Instance type, UltraServer type or storage class.
+        subject: Instance type, UltraServer type or storage class; `eks` with the kind of support for a control plane.
         market: How it is bought.
-        unit: `instance-hour`, `accelerator-hour`, `ultraserver-hour` or `GB-month`.
+        unit: `instance-hour`, `accelerator-hour`, `ultraserver-hour`, `GB-month` or `cluster-hour`.
         usd: US dollars per unit.
         as_of: ISO date, ISO interval (`2025-10/2026-06`, `../2025-06`) where no more is known, or `undated`.
         status: `current`, `historical` (superseded) or `snapshot` (a volatile Spot price).

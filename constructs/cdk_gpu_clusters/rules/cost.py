@@ -84,6 +84,23 @@ def ultraserver_of(instance_type: InstanceType, node_count: int) -> UltraServer 
     return max(fitting, key=lambda one: one.instance_count, default=None) if node_count else None
 
 
+def control_plane_hour(*, extended_support: bool = False) -> Estimate:
+    """What the control plane of a cluster of Amazon EKS costs for an hour.
+
+    Args:
+        extended_support: Whether its version of Kubernetes has left standard support.
+
+    Example:
+        >>> control_plane_hour().low, control_plane_hour(extended_support=True).low
+        (Decimal('0.10'), Decimal('0.60'))
+    """
+    subject = f"eks {'extended' if extended_support else 'standard'} support"
+    prices = prices_of(subject, market=Market.CONTROL_PLANE, unit="cluster-hour")
+    if not prices:
+        return _unknown(f"no source gives the price of {subject}")
+    return Estimate(low=prices[0].usd, high=prices[0].usd, prices=prices[:1])
+
+
 def lustre_month(sizing: LustreSizing, *, region: str) -> Estimate:
     """What the storage of a file system costs for a month; backups and metadata operations are not counted.
 

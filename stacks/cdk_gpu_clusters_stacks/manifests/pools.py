@@ -60,18 +60,26 @@ def node_pools(spec: ClusterSpec, known: Mapping[str, LustreVolume]) -> dict[str
         known: Its file systems by name.
     """
     fleets: dict[str, NodesSpec] = {**spec.training.fleets, **spec.inference.fleets}
-    return {
-        name: node_pool(
-            name,
-            instance_type=fleet.instance_type,
-            node_count=fleet.maximum_nodes,
-            efa=uses_efa(fleet.instance_type, fleet.efa_wish),
-            interface_policy=fleet.interface_wish,
-            mig=fleet.mig_layouts,
-            mounts={point: known[store] for point, store in fleet.mounts.items() if store in known},
-        )
-        for name, fleet in fleets.items()
-    }
+    return {name: pool_of(name, fleet, known) for name, fleet in fleets.items()}
+
+
+def pool_of(name: str, fleet: NodesSpec, known: Mapping[str, LustreVolume]) -> NodePool:
+    """One fleet as a node pool.
+
+    Args:
+        name: Its name.
+        fleet: The fleet.
+        known: File systems of the cluster by name.
+    """
+    return node_pool(
+        name,
+        instance_type=fleet.instance_type,
+        node_count=fleet.maximum_nodes,
+        efa=uses_efa(fleet.instance_type, fleet.efa_wish),
+        interface_policy=fleet.interface_wish,
+        mig=fleet.mig_layouts,
+        mounts={point: known[store] for point, store in fleet.mounts.items() if store in known},
+    )
 
 
 def _dns_name(file_system_id: str, region: str) -> str:

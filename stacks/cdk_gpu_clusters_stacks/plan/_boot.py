@@ -48,14 +48,15 @@ def _settings(view: FleetView, efa_count: int) -> NodeSettings:
         mounts=tuple(
             LustreMount(mount_point=point, dns_name="", mount_name="") for point in view.spec.mounts
         ),
-        scratch=view.scratch,
+        scratch=None if view.on_eks else view.scratch,
+        orchestrator="eks" if view.on_eks else None,
         mig=None if view.mig is None else mig_settings(view.mig),
     )
 
 
 def _own_stages(view: FleetView) -> list[str]:
     """Stages that the fleet's own files add."""
-    if not isinstance(view.spec, InferenceFleetSpec):
+    if view.on_eks or not isinstance(view.spec, InferenceFleetSpec):
         return []
     servers, _ = plan_slots(view, view.spec)
     if servers is None:

@@ -47,7 +47,8 @@ def plan_capacity(view: FleetView) -> CapacityPlan:
         reservation_id=terms.reservation_id,
         reservation_group_arn=terms.reservation_group_arn,
         is_made_here=isinstance(capacity, NewReservation),
-        market_type=decision.market_type,
+        # A managed node group says spot itself; the market of a block stands in the template all the same.
+        market_type=decision.market_type if terms.kind.is_block or not view.on_eks else None,
         starts_at=None if terms.starts_at is None else utc_text(terms.starts_at),
         drains_at=None if window is None else utc_text(window.drain_at),
         ends_at=None if ends_at is None else utc_text(ends_at),
@@ -105,7 +106,7 @@ def plan_placement(view: FleetView) -> PlacementPlan:
     else:
         name = capacity.placement_group if isinstance(capacity, Reservation | ReservationGroup) else None
         reserved = name is not None
-    if is_serving and wish is None:
+    if is_serving and wish is None and not view.on_eks:
         wish = spread_of_servers(
             view.type, terms.kind, node_count=spec.maximum_nodes, zone_count=view.zone_count
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from decimal import Decimal
 
@@ -15,6 +15,7 @@ from cdk_gpu_clusters_stacks.spec.views import FleetView
 
 from .cost_model import ClusterCost, FleetCost, PriceUsed, StoreCost, UsdRange
 from .fleet_model import FleetPlan
+from .kubernetes_model import KubernetesPlan
 from .store_model import StorePlan
 
 _HOURS_PER_DAY = 24
@@ -66,7 +67,7 @@ def fleet_cost(view: FleetView, region: str) -> FleetCost:
         is_ceiling=rate.is_ceiling,
         basis=_basis(rate, terms),
         billing=_NEW_RESERVATION if is_new else _BILLING[terms.kind],
-        prices=_prices(rate.prices),
+        prices=prices_used(rate.prices),
         unknown=unknown,
     )
 
@@ -106,18 +107,22 @@ def store_cost(sizing: LustreSizing, region: str) -> StoreCost:
     month = lustre_month(sizing, region=region)
     if month.low is None:
         names = ("usd_per_month", "usd_per_hour", "usd_per_day")
-        return StoreCost(prices=_prices(month.prices), unknown=dict.fromkeys(names, month.reason))
+        return StoreCost(prices=prices_used(month.prices), unknown=dict.fromkeys(names, month.reason))
     hour = month.low / HOURS_PER_MONTH
     return StoreCost(
-        usd_per_month=_usd(month.low),
-        usd_per_hour=_usd(hour),
-        usd_per_day=_usd(hour * _HOURS_PER_DAY),
-        prices=_prices(month.prices),
+        usd_per_month=usd_amount(month.low),
+        usd_per_hour=usd_amount(hour),
+        usd_per_day=usd_amount(hour * _HOURS_PER_DAY),
+        prices=prices_used(month.prices),
     )
 
 
 def cluster_cost(
-    fleets: Sequence[FleetPlan], stores: Sequence[StorePlan], *, is_new_network: bool
+    fleets: Sequence[FleetPlan],
+    stores: Sequence[StorePlan],
+    kubernetes: KubernetesPlan | None = None,
+    *,
+    is_new_network: bool,
 ) -> ClusterCost:
     """All that has a price, together."""
     hourly, includes, missing = [], [], {}
@@ -135,6 +140,12 @@ def cluster_cost(
         else:
             hourly.append(UsdRange(store.cost.usd_per_hour, store.cost.usd_per_hour))
             includes.append(f"store {store.name}")
+    for name, usd, why in _of_kubernetes(kubernetes):
+        if usd is None:
+            missing[name] = why
+        else:
+            hourly.append(UsdRange(usd, usd))
+            includes.append(name)
     missing |= _never_counted(fleets, stores, is_new_network=is_new_network)
     total = _sum(hourly)
     return ClusterCost(
@@ -144,6 +155,15 @@ def cluster_cost(
         includes=tuple(includes),
         missing=missing,
     )
+
+
+def _of_kubernetes(cluster: KubernetesPlan | None) -> Iterator[tuple[str, float | None, str]]:
+    """What of a cluster made here bills by the hour: its name, US dollars, and why there are none."""
+    if cluster is None or cluster.system_nodes is None:
+        return
+    yield "control plane, in standard support", cluster.usd_per_hour, cluster.unknown.get("usd_per_hour", "")
+    nodes = cluster.system_nodes
+    yield "system nodes", nodes.usd_per_hour, nodes.unknown.get("usd_per_hour", "")
 
 
 def _never_counted(
@@ -164,13 +184,13 @@ def _never_counted(
 def _times(rate: Estimate, least: int, most: int) -> UsdRange | None:
     if rate.low is None or rate.high is None:
         return None
-    return UsdRange(_usd(rate.low * least), _usd(rate.high * most))
+    return UsdRange(usd_amount(rate.low * least), usd_amount(rate.high * most))
 
 
 def _scaled(amount: UsdRange, factor: float) -> UsdRange:
     return UsdRange(
-        _usd(Decimal(str(amount.low)) * Decimal(str(factor))),
-        _usd(Decimal(str(amount.high)) * Decimal(str(factor))),
+        usd_amount(Decimal(str(amount.low)) * Decimal(str(factor))),
+        usd_amount(Decimal(str(amount.high)) * Decimal(str(factor))),
     )
 
 
@@ -178,17 +198,18 @@ def _sum(amounts: Sequence[UsdRange]) -> UsdRange | None:
     if not amounts:
         return None
     return UsdRange(
-        _usd(sum((Decimal(str(one.low)) for one in amounts), Decimal(0))),
-        _usd(sum((Decimal(str(one.high)) for one in amounts), Decimal(0))),
+        usd_amount(sum((Decimal(str(one.low)) for one in amounts), Decimal(0))),
+        usd_amount(sum((Decimal(str(one.high)) for one in amounts), Decimal(0))),
     )
 
 
-def _usd(amount: Decimal) -> float:
+def usd_amount(amount: Decimal) -> float:
     """To a hundredth of a cent: no float shows digits that no price list has."""
     return float(round(amount, 4))
 
 
-def _prices(prices: Sequence[Price]) -> tuple[PriceUsed, ...]:
+def prices_used(prices: Sequence[Price]) -> tuple[PriceUsed, ...]:
+    """Prices as a plan shows them."""
     return tuple(
         PriceUsed(
             subject=price.subject,

@@ -21,6 +21,7 @@ from ._capacity import plan_capacity, plan_placement
 from ._cost import fleet_cost
 from ._network import balancer_subnet_keys, node_subnet_keys
 from ._node import device_count, plan_node
+from ._node_group import plan_node_group
 from .fleet_model import FleetPlan, ImagePlan, LoadBalancerPlan, MountPlan, ServersPlan
 
 _HTTPS, _HTTP = 443, 80
@@ -66,13 +67,14 @@ def plan_fleet(view: FleetView, cluster: ClusterSpec) -> FleetPlan:
         fabric=spec.fabric if isinstance(spec, FleetSpec) and view.uses_efa else None,
         mounts=_mounts(view, cluster),
         checkpoints=spec.checkpoints if isinstance(spec, FleetSpec) else None,
-        image=_image(view),
+        image=None if view.on_eks else _image(view),
         servers=_servers(view, spec) if isinstance(spec, InferenceFleetSpec) else None,
-        load_balancer=_balancer(view, spec) if isinstance(spec, InferenceFleetSpec) else None,
+        load_balancer=_balancer(view, spec),
         update=spec.update,
         watch=spec.watch.mode,
         tags=dict(spec.tags),
         cost=fleet_cost(view, cluster.region),
+        node_group=plan_node_group(view, view.plan) if view.on_eks else None,
         notes=tuple(_notes(view)),
     )
 
@@ -122,20 +124,23 @@ def _servers(view: FleetView, spec: InferenceFleetSpec) -> ServersPlan | None:
     weights = spec.server.weights
     copied = None if weights is None else weights.s3_uri
     path = None if weights is None else weights.path or (DEFAULT_WEIGHTS_PATH if copied else None)
+    least = servers_required(plan.server_count, spec.min_servers_per_node)
     return ServersPlan(
         image=spec.server.image,
         device_kind=plan.kind.value,
         servers=plan.devices,
         servers_per_node=plan.server_count,
-        minimum_servers=servers_required(plan.server_count, spec.min_servers_per_node),
-        node_port=plan.port,
-        first_server_port=plan.first_server_port,
+        minimum_servers=None if view.on_eks else least,
+        node_port=None if view.on_eks else plan.port,
+        first_server_port=None if view.on_eks else plan.first_server_port,
         weights_path=path,
         weights_s3_uri=copied,
     )
 
 
-def _balancer(view: FleetView, spec: InferenceFleetSpec) -> LoadBalancerPlan:
+def _balancer(view: FleetView, spec: FleetSpec | InferenceFleetSpec) -> LoadBalancerPlan | None:
+    if view.on_eks or not isinstance(spec, InferenceFleetSpec):
+        return None
     balancer = spec.load_balancer
     secure = balancer.certificate_arn is not None
     return LoadBalancerPlan(

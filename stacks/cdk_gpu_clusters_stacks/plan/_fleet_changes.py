@@ -7,13 +7,25 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters_stacks.spec.alarms import AlarmsSpec
-from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.stack_names import capacity_stack
 
 from ._compare import Made, Words, compare
-from ._sides import SCHEMA, Side, servers_of, subnets_of, tags_of, told_of_store, vpc_of
+from ._sides import (
+    SCHEMA,
+    Side,
+    block_of,
+    bought,
+    own_placement,
+    script_of,
+    servers_of,
+    subnets_of,
+    tags_of,
+    told_of_store,
+    vpc_of,
+)
 from .change_model import Change
 
 LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
@@ -24,11 +36,17 @@ SECURITY_GROUP = "AWS::EC2::SecurityGroup"
 RULES = "AWS::EC2::SecurityGroupIngress"
 STATE_MACHINE = "AWS::StepFunctions::StateMachine"
 
+_OF_LAUNCHES = {
+    "abandoned_launches_per_node": 0,
+    "abandoned_within_minutes": 0,
+    "suspends_launching": False,
+    "inspection_minutes": 0,
+}
 _ROLLING = "running nodes are replaced one at a time (update: rolling)"
 _NEVER = (
     "running nodes stay as they are; nodes that are launched later follow the new template (update: never)"
 )
-_PLACEMENT_WORDS = Words(
+PLACEMENT_WORDS = Words(
     replaced="another group is made; EC2 deletes the old one only when it is empty, so it may be left behind",
     added="a group is made for nodes that are launched from now on",
     removed="EC2 deletes a group only when it is empty, so it may be left behind",
@@ -64,14 +82,14 @@ def fleet_changes(before: Side, after: Side) -> Iterator[Change]:
     yield from compare(
         stack,
         PLACEMENT_GROUP,
-        (_own_placement(before), _own_placement(after)),
-        _PLACEMENT_WORDS,
+        (own_placement(before), own_placement(after)),
+        PLACEMENT_WORDS,
         replacing=frozenset([place]),
     )
     yield from compare(
         stack,
         STATE_MACHINE,
-        (_block(before), _block(after)),
+        (block_of(before), block_of(after)),
         Words(
             updated="what grows and drains the fleet follows the new start, end or size",
             added="the fleet grows and drains with its block from now on",
@@ -80,12 +98,13 @@ def fleet_changes(before: Side, after: Side) -> Iterator[Change]:
             source="docs/capacity.md, Capacity Blocks",
         ),
     )
-    yield from _security_group(before, after)
-    yield from _alarms(before, after)
+    yield from security_group_changes(before, after)
+    yield from alarm_changes(before, after)
+    yield from _loop_changes(before, after)
 
 
-def _alarms(before: Side, after: Side) -> Iterator[Change]:
-    """Alarms, whom they tell, and what stops a launch loop."""
+def alarm_changes(before: Side, after: Side) -> Iterator[Change]:
+    """Alarms, and whom they tell."""
     stack, key, sides = after.plan.stack_name, f"{after.key}.alarms", (before, after)
     specs = [side.view.spec.alarms for side in sides]
     yield from compare(
@@ -100,12 +119,6 @@ def _alarms(before: Side, after: Side) -> Iterator[Change]:
     )
     yield from compare(
         stack,
-        STATE_MACHINE,
-        ({key: True} if one.enabled and one.suspends_launching else None for one in specs),
-        Words(added="a launch loop is stopped from now on", removed="nothing stops a launch loop any more"),
-    )
-    yield from compare(
-        stack,
         "AWS::SNS::Topic",
         ({key: True} if one.enabled and one.emails else None for one in specs),
         Words(
@@ -114,12 +127,23 @@ def _alarms(before: Side, after: Side) -> Iterator[Change]:
     )
 
 
+def _loop_changes(before: Side, after: Side) -> Iterator[Change]:
+    """What stops a launch loop."""
+    key, specs = f"{after.key}.alarms", [side.view.spec.alarms for side in (before, after)]
+    yield from compare(
+        after.plan.stack_name,
+        STATE_MACHINE,
+        ({key: True} if one.enabled and one.suspends_launching else None for one in specs),
+        Words(added="a launch loop is stopped from now on", removed="nothing stops a launch loop any more"),
+    )
+
+
 def _raised(side: Side) -> AlarmsSpec:
-    """When a fleet raises alarms: only GPUs tell how long they stand idle."""
+    """When a fleet raises alarms: only GPUs tell how long they stand idle, and no node group of its launches."""
     alarms, accelerator = side.view.spec.alarms, side.view.type.accelerator
-    if accelerator is not None and accelerator.kind is AcceleratorKind.GPU:
-        return alarms
-    return alarms.model_copy(update={"idle": False, "idle_minutes": 0})
+    if accelerator is None or accelerator.kind is not AcceleratorKind.GPU:
+        alarms = alarms.model_copy(update={"idle": False, "idle_minutes": 0})
+    return alarms.model_copy(update=_OF_LAUNCHES) if side.view.on_eks else alarms
 
 
 def _inspection_minutes(side: Side) -> int:
@@ -138,7 +162,7 @@ def capacity_changes(before: Side, after: Side) -> Iterator[Change]:
     groups = [
         {f"{key}.placement": True} if side.plan.placement.is_made_here else None for side in (before, after)
     ]
-    yield from compare(stack, PLACEMENT_GROUP, groups, _PLACEMENT_WORDS)
+    yield from compare(stack, PLACEMENT_GROUP, groups, PLACEMENT_WORDS)
 
 
 def _template(side: Side) -> Made:
@@ -146,7 +170,7 @@ def _template(side: Side) -> Made:
     spec, plan, key = side.view.spec, side.plan, side.key
     made: dict[str, Any] = {
         "instance_type": plan.node.instance_type,
-        "capacity": _bought(side),
+        "capacity": bought(side),
         "placement": (plan.placement.strategy, plan.placement.group_name, plan.placement.is_made_here),
         "image": plan.image,
         "root_volume": plan.node.root_volume,
@@ -163,7 +187,7 @@ def _template(side: Side) -> Made:
         "alarms": _inspection_minutes(side),
     }
     if isinstance(spec, FleetSpec):
-        made |= {"environment": spec.environment, "user_data": _script(spec)}
+        made |= {"environment": spec.environment, "user_data": script_of(spec)}
     else:
         balancer = spec.load_balancer
         made |= {
@@ -214,34 +238,7 @@ def _group_words(before: Side, after: Side) -> Words:
     )
 
 
-def _bought(side: Side) -> Any:
-    """What of the capacity stands in a launch template."""
-    terms = capacity_terms(side.view.spec.capacity)
-    is_new = isinstance(side.view.spec.capacity, NewReservation)
-    return (
-        terms.kind, terms.reservation_id, terms.reservation_group_arn, terms.max_price_usd_per_hour, is_new,
-    )  # fmt: skip
-
-
-def _block(side: Side) -> Made | None:
-    if not side.plan.capacity.size_changes_after_deploy:
-        return None
-    capacity = side.plan.capacity
-    return {
-        f"{side.key}.capacity": (capacity.starts_at, capacity.drains_at),
-        f"{side.key}.nodes": side.plan.maximum_nodes,
-    }
-
-
-def _own_placement(side: Side) -> Made | None:
-    """The placement group in the fleet's own stack; a new reservation's group stands with the reservation."""
-    placement = side.plan.placement
-    if not placement.is_made_here or side.plan.capacity.is_made_here:
-        return None
-    return {f"{side.key}.placement": placement.strategy}
-
-
-def _security_group(before: Side, after: Side) -> Iterator[Change]:
+def security_group_changes(before: Side, after: Side) -> Iterator[Change]:
     """A fleet without EFA has a security group of its own, and the rules between it and what it mounts."""
     stack, sides = after.plan.stack_name, (before, after)
     yield from compare(
@@ -283,7 +280,3 @@ def _reservation(side: Side) -> Made:
         f"{key}.placement": side.plan.placement.is_made_here,
         "network.availability_zone": side.cluster.network.availability_zone,
     }
-
-
-def _script(spec: FleetSpec) -> str | None:
-    return None if spec.user_data is None else spec.user_data.read_text(encoding="utf-8")

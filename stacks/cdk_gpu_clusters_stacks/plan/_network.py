@@ -7,6 +7,7 @@ from ipaddress import IPv4Network
 from math import ceil
 
 from cdk_gpu_clusters.network.subnets import SubnetBlock, plan_subnets
+from cdk_gpu_clusters.rules.eks_add_ons import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.endpoints import GATEWAY_ENDPOINTS, endpoints_for
 from cdk_gpu_clusters.rules.inference import LOAD_BALANCER_ADDRESSES
 from cdk_gpu_clusters.rules.ip_budget import usable_addresses
@@ -22,6 +23,10 @@ from .network_model import AddressUse, NetworkPlan, SubnetUse
 
 #: Key of the subnet of the fleets, and of the file systems.
 FLEET_SUBNET = "fleet"
+
+#: Amazon EKS user guide, "View Amazon EKS networking requirements for VPC and subnets" (read 2026-11-22): at least six
+#: in each subnet; it recommends 16.
+_CONTROL_PLANE_ADDRESSES = 6
 
 _NO_RANGE = "the file does not give the range of this subnet"
 _ANY_ZONE = "one of the first zones that CloudFormation lists for the account"
@@ -50,16 +55,21 @@ def node_subnet_keys(view: FleetView) -> tuple[str, ...]:
     """Keys of the subnets that a fleet's nodes stand in."""
     if not view.is_in_service_subnets or view.network is None:
         return (FLEET_SUBNET,)
-    return tuple(_balancer_key(zone) for zone in _balancer_zones(view.network))
+    return service_subnet_keys(view.network)
 
 
 def balancer_subnet_keys(view: FleetView) -> tuple[str, ...]:
     """Keys of the subnets that the load balancer of a fleet stands in; empty for a training fleet."""
-    if not isinstance(view.spec, InferenceFleetSpec) or view.network is None:
+    if not isinstance(view.spec, InferenceFleetSpec) or view.network is None or view.on_eks:
         return ()
     if _is_public(view) and isinstance(view.network, ExistingNetwork):
         return tuple(_public_key(zone) for zone in view.network.public_subnets)
-    return tuple(_balancer_key(zone) for zone in _balancer_zones(view.network))
+    return service_subnet_keys(view.network)
+
+
+def service_subnet_keys(network: NewNetwork | ExistingNetwork) -> tuple[str, ...]:
+    """Keys of the private subnets in several zones: for load balancers, nodes that serve, and a control plane."""
+    return tuple(_balancer_key(zone) for zone in _balancer_zones(network))
 
 
 def _balancer_zones(network: NewNetwork | ExistingNetwork) -> tuple[str, ...]:
@@ -75,7 +85,11 @@ def _public_key(zone: str) -> str:
 
 
 def _is_public(view: FleetView) -> bool:
-    return isinstance(view.spec, InferenceFleetSpec) and view.spec.load_balancer.internet_facing
+    return (
+        isinstance(view.spec, InferenceFleetSpec)
+        and view.spec.load_balancer.internet_facing
+        and not view.on_eks
+    )
 
 
 def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[FleetView]) -> NetworkPlan:
@@ -116,7 +130,7 @@ def _new_subnets(
         where = zone if named else None
         yield made(f"control {zone}", "control", where, plan.control[zone], uses if endpoints else [])
     for zone in zones:
-        where, services = zone if named else None, _service_uses(views, len(zones))
+        where, services = zone if named else None, _service_uses(spec, views, len(zones))
         yield made(_balancer_key(zone), "load-balancer", where, plan.load_balancer[zone], services)
     if network.egress == "nat":
         found = read_zone(own_zone)
@@ -137,7 +151,7 @@ def _existing_subnets(
         subnet_ids=network.subnet_ids,
     )
     for zone, subnet in network.service_subnets.items():
-        uses = _service_uses(views, len(network.service_subnets), public=False)
+        uses = _service_uses(spec, views, len(network.service_subnets), public=False)
         yield _subnet(_balancer_key(zone), "load-balancer", zone, uses, subnet_ids=(subnet,))
     for zone, subnet in network.public_subnets.items():
         uses = _balancer_uses([view for view in views if _is_public(view)])
@@ -156,14 +170,24 @@ def _fleet_uses(spec: ClusterSpec, views: Sequence[FleetView]) -> Iterator[Addre
 
 
 def _service_uses(
-    views: Sequence[FleetView], zone_count: int, *, public: bool | None = None
+    spec: ClusterSpec, views: Sequence[FleetView], zone_count: int, *, public: bool | None = None
 ) -> Iterator[AddressUse]:
     """Nodes are spread evenly, and each load balancer is in every subnet of its kind."""
+    if spec.orchestrator == "eks" and spec.eks.existing is None:
+        yield from _kubernetes_uses(spec.eks.system_nodes.nodes, zone_count)
     for view in views:
         if view.is_in_service_subnets:
             yield _nodes(view, ceil(view.spec.maximum_nodes / zone_count))
-    serving = [view for view in views if isinstance(view.spec, InferenceFleetSpec)]
+    serving = [view for view in views if isinstance(view.spec, InferenceFleetSpec) and not view.on_eks]
     yield from _balancer_uses([view for view in serving if public is None or _is_public(view) == public])
+
+
+def _kubernetes_uses(system_nodes: int, zone_count: int) -> Iterator[AddressUse]:
+    words = "addresses that EKS needs free in each of its subnets"
+    yield AddressUse(kind="control-plane", of="", addresses=_CONTROL_PLANE_ADDRESSES, words=words)
+    nodes, each = ceil(system_nodes / zone_count), 1 + MINIMUM_IP_TARGET
+    words = f"{count(nodes, 'node')} x {each}, {MINIMUM_IP_TARGET} of them for pods"
+    yield AddressUse(kind="system-nodes", of="", addresses=nodes * each, words=words)
 
 
 def _balancer_uses(views: Sequence[FleetView]) -> Iterator[AddressUse]:
@@ -177,10 +201,10 @@ def _balancer_uses(views: Sequence[FleetView]) -> Iterator[AddressUse]:
 
 
 def _nodes(view: FleetView, nodes: int) -> AddressUse:
-    each = 1 if view.plan is None else view.plan.ip_addresses_per_node
-    return AddressUse(
-        kind="nodes", of=view.name, addresses=nodes * each, words=f"{count(nodes, 'node')} x {each}"
-    )
+    each = view.addresses_per_node
+    pods = f", {view.pod_addresses} of them for pods" if view.pod_addresses else ""
+    words = f"{count(nodes, 'node')} x {each}{pods}"
+    return AddressUse(kind="nodes", of=view.name, addresses=nodes * each, words=words)
 
 
 def _subnet(

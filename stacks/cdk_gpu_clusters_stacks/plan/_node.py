@@ -32,6 +32,9 @@ from .node_model import (
 )
 
 _MIB_PER_GIB = 1024
+#: On EKS nodeadm makes the file system, for containerd and the volumes of pods (awslabs/amazon-eks-ami @ 81fec2e,
+#: nodeadm/crds/node.eks.aws_nodeconfigs.yaml: localStorage.mountPath; the number is that of setup-local-disks).
+_PODS_DISKS = "/mnt/k8s-disks/0"
 
 
 def plan_node(view: FleetView, interfaces: InterfacePlan) -> NodePlan:
@@ -48,7 +51,7 @@ def plan_node(view: FleetView, interfaces: InterfacePlan) -> NodePlan:
         else _accelerator(record, record.accelerator, spec.maximum_nodes),
         mig=None if view.mig is None else _mig(view.mig),
         network=_network(record, interfaces),
-        local_disks=_disks(record, mounted=view.scratch is not None),
+        local_disks=_disks(record, _disks_at(view)),
         root_volume=_root_volume(spec),
         boot_stages=stages,
         boot_checks=checks,
@@ -169,14 +172,21 @@ def _mig_gpu(gpu: MigGpuPlan) -> MigGpuSlices:
     return MigGpuSlices(index=gpu.index, partition=gpu.partition, slices=slices)
 
 
-def _disks(record: InstanceType, *, mounted: bool) -> LocalDisks | None:
+def _disks_at(view: FleetView) -> str | None:
+    """Where the local disks are mounted as one file system."""
+    if view.on_eks:
+        return None if view.spec.scratch is False else _PODS_DISKS
+    return None if view.scratch is None else SCRATCH_MOUNT_POINT
+
+
+def _disks(record: InstanceType, mount_point: str | None) -> LocalDisks | None:
     if not record.local_disks:
         return None
     first = record.local_disks[0]
     return LocalDisks(
         count=sum(disk.count for disk in record.local_disks),
         size_gb_each=first.size_gb,
-        mount_point=SCRATCH_MOUNT_POINT if mounted else None,
+        mount_point=mount_point,
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
 from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.views import FleetView
@@ -72,3 +74,36 @@ def servers_of(cluster: ClusterSpec, name: str) -> Made:
         options = store.existing_lustre
         return {"group": options.security_group_id, "efa": options.efa}
     return {"efa": isinstance(store, LustreSpec) and store.lustre.efa}
+
+
+def bought(side: Side) -> Any:
+    """What of the capacity stands in a launch template."""
+    terms = capacity_terms(side.view.spec.capacity)
+    is_new = isinstance(side.view.spec.capacity, NewReservation)
+    return (
+        terms.kind, terms.reservation_id, terms.reservation_group_arn, terms.max_price_usd_per_hour, is_new,
+    )  # fmt: skip
+
+
+def block_of(side: Side) -> Made | None:
+    """What grows and drains a fleet with its block; None for other capacity."""
+    if not side.plan.capacity.size_changes_after_deploy:
+        return None
+    capacity = side.plan.capacity
+    return {
+        f"{side.key}.capacity": (capacity.starts_at, capacity.drains_at),
+        f"{side.key}.nodes": side.plan.maximum_nodes,
+    }
+
+
+def own_placement(side: Side) -> Made | None:
+    """The placement group in the fleet's own stack; a new reservation's group stands with the reservation."""
+    placement = side.plan.placement
+    if not placement.is_made_here or side.plan.capacity.is_made_here:
+        return None
+    return {f"{side.key}.placement": placement.strategy}
+
+
+def script_of(spec: FleetSpec) -> str | None:
+    """The user's own script."""
+    return None if spec.user_data is None else spec.user_data.read_text(encoding="utf-8")

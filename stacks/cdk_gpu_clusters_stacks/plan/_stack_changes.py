@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from cdk_gpu_clusters.rules.endpoints import endpoints_for
 from cdk_gpu_clusters_stacks.spec.data import (
     CheckpointsSpec,
     LustreOptions,
@@ -66,6 +67,7 @@ def network_changes(stack: str, before: ClusterSpec, after: ClusterSpec) -> Iter
     )
     yield from _zones(stack, old, new)
     yield from _egress(stack, old, new)
+    yield from _endpoints(stack, before, after)
     yield from compare(
         stack,
         "AWS::EC2::FlowLog",
@@ -125,6 +127,21 @@ def _egress(stack: str, old: NewNetwork, new: NewNetwork) -> Iterator[Change]:
         closed,
         Words(added="group of the endpoints", removed="group of the endpoints"),
     )
+
+
+def _endpoints(stack: str, before: ClusterSpec, after: ClusterSpec) -> Iterator[Change]:
+    """Endpoints that one orchestrator needs and the other does not, in a network that stays closed."""
+    old, new = before.network, after.network
+    if not all(isinstance(one, NewNetwork) and one.egress == "closed" for one in (old, new)):
+        return
+    services = [set(endpoints_for(one.features)) for one in (before, after)]
+    for service in sorted(services[0] ^ services[1]):
+        yield from compare(
+            stack,
+            "AWS::EC2::VPCEndpoint",
+            ({"orchestrator": True} if service in side else None for side in services),
+            Words(added=f"endpoint of {service}", removed=f"the endpoint of {service} goes"),
+        )
 
 
 def data_changes(stack: str, name: str, before: ClusterSpec, after: ClusterSpec) -> Iterator[Change]:

@@ -14,6 +14,7 @@ from cdk_gpu_clusters_stacks.spec.views import FleetView
 from cdk_gpu_clusters_stacks.stack_names import (
     capacity_stack,
     data_stack,
+    eks_stack,
     fabric_stack,
     inference_stack,
     link_stack,
@@ -42,12 +43,18 @@ def _stacks(spec: ClusterSpec, views: list[FleetView]) -> Iterator[StackPlan]:
             yield StackPlan(
                 name=data_stack(spec.name, name), kind="data", of=name, outlives=True, depends_on=depends
             )
+    kubernetes: tuple[str, ...] = ()
+    if spec.orchestrator == "eks" and spec.eks.existing is None:
+        kubernetes = (eks_stack(spec.name),)
+        yield StackPlan(name=kubernetes[0], kind="kubernetes", of="", outlives=False, depends_on=network)
     for view in views:
-        yield from _of_fleet(spec, view, network)
+        yield from _of_fleet(spec, view, network, kubernetes)
 
 
-def _of_fleet(spec: ClusterSpec, view: FleetView, network: tuple[str, ...]) -> Iterator[StackPlan]:
-    fleet, depends = view.spec, list(network)
+def _of_fleet(
+    spec: ClusterSpec, view: FleetView, network: tuple[str, ...], kubernetes: tuple[str, ...]
+) -> Iterator[StackPlan]:
+    fleet, depends = view.spec, [*network, *kubernetes]
     if isinstance(fleet, FleetSpec) and view.uses_efa:
         fabric = fabric_stack(spec.name, fleet.fabric)
         yield StackPlan(name=fabric, kind="fabric", of=fleet.fabric, outlives=False, depends_on=network)

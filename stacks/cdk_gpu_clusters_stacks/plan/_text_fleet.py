@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters_stacks.counting import count
 
 from ._layout import Footnotes, Row, Section, number, usd
+from ._text_kubernetes import node_group_row
 from ._text_node import boot_rows, node_rows
 from .fleet_model import CapacityPlan, FleetPlan, ImagePlan, LoadBalancerPlan, ServersPlan
 
@@ -26,7 +27,10 @@ def _rows(fleet: FleetPlan, notes: Footnotes) -> Iterator[Row]:
     yield Row("place", [_place(fleet)])
     if fleet.mounts or fleet.checkpoints:
         yield Row("mounts", list(_mounts(fleet)))
-    yield Row("image", [_image(fleet.image)])
+    if fleet.image is not None:
+        yield Row("image", [_image(fleet.image)])
+    if fleet.node_group is not None:
+        yield node_group_row(fleet.node_group)
     if fleet.servers is not None:
         yield Row("servers", list(_servers(fleet.servers)))
     if fleet.load_balancer is not None:
@@ -101,12 +105,15 @@ def _image(image: ImagePlan) -> str:
 def _servers(servers: ServersPlan) -> Iterator[str]:
     devices = len(servers.servers[0]) if servers.servers else 0
     what = {"mig": "MIG slice", "neuron": "Neuron device"}.get(servers.device_kind, "GPU")
-    first, last = servers.first_server_port, servers.first_server_port + servers.servers_per_node - 1
-    ports = f"port {first}" if first == last else f"ports {first} to {last}"
-    yield (
-        f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each, on "
-        f"{ports} behind {servers.node_port}; healthy with {servers.minimum_servers} up"
+    head = (
+        f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each"
     )
+    if servers.first_server_port is None:
+        yield f"{head}: pods behind a Service, as `gpu-clusters manifests` writes them"
+    else:
+        first, last = servers.first_server_port, servers.first_server_port + servers.servers_per_node - 1
+        ports = f"port {first}" if first == last else f"ports {first} to {last}"
+        yield f"{head}, on {ports} behind {servers.node_port}; healthy with {servers.minimum_servers} up"
     if servers.weights_path is not None:
         source = f", copied from {servers.weights_s3_uri}" if servers.weights_s3_uri else ""
         yield f"weights at {servers.weights_path}{source}"

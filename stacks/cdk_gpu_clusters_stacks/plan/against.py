@@ -13,6 +13,8 @@ from cdk_gpu_clusters_stacks.spec.views import fleet_views
 from ._compare import changed_keys
 from ._fleet import plan_fleet
 from ._fleet_changes import capacity_changes, fleet_changes
+from ._node_group_changes import kubernetes_changes, node_group_changes
+from ._orchestrator_changes import orchestrator_changes
 from ._service_changes import service_changes
 from ._sides import Side
 from ._stack_changes import data_changes, fabric_changes, link_changes, network_changes
@@ -96,11 +98,22 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
             yield from fabric_changes(name, before.spec, after.spec)
         case "link":
             yield from link_changes(name, stack.of, before.spec, after.spec)
+        case "kubernetes":
+            yield from kubernetes_changes(name, before.spec, after.spec)
         case "capacity":
             yield from capacity_changes(before.fleets[stack.of], after.fleets[stack.of])
         case _:
-            yield from fleet_changes(before.fleets[stack.of], after.fleets[stack.of])
-            yield from service_changes(before.fleets[stack.of], after.fleets[stack.of])
+            yield from _within_fleet(before.fleets[stack.of], after.fleets[stack.of])
+
+
+def _within_fleet(before: Side, after: Side) -> Iterator[Change]:
+    if before.view.on_eks != after.view.on_eks:
+        yield from orchestrator_changes(before, after)
+    elif after.view.on_eks:
+        yield from node_group_changes(before, after)
+    else:
+        yield from fleet_changes(before, after)
+        yield from service_changes(before, after)
 
 
 def _retagged(stack: StackPlan, before: _Cluster, after: _Cluster) -> tuple[str, ...]:
@@ -137,7 +150,7 @@ def _added(stack: StackPlan, keys: tuple[str, ...]) -> Change:
 
 def _left(stack: StackPlan, keys: tuple[str, ...]) -> Change:
     has_nodes = stack.kind in _NODES
-    bills = has_nodes or stack.kind in ("capacity", "data", "network")
+    bills = has_nodes or stack.kind in ("capacity", "data", "kubernetes", "network")
     words = "the file makes this stack no more: it stays as it is" + (", and bills," if bills else "")
     return Change(
         stack=stack.name,

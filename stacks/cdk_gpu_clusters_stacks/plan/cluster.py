@@ -12,6 +12,7 @@ from cdk_gpu_clusters_stacks.spec.views import fleet_views
 
 from ._cost import cluster_cost
 from ._fleet import plan_fleet
+from ._kubernetes import plan_kubernetes
 from ._network import plan_network
 from ._stacks import plan_stacks
 from ._store import plan_store
@@ -43,6 +44,7 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
     views = fleet_views(spec)
     fleets = tuple(plan_fleet(view, spec) for view in views)
     stores = tuple(plan_store(name, store, spec, views) for name, store in spec.data.items())
+    kubernetes = plan_kubernetes(spec, views)
     return ClusterPlan(
         name=spec.name,
         region=spec.region,
@@ -54,7 +56,8 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
         stores=stores,
         stacks=plan_stacks(spec, views),
         totals=_totals(fleets),
-        cost=cluster_cost(fleets, stores, is_new_network=isinstance(spec.network, NewNetwork)),
+        cost=cluster_cost(fleets, stores, kubernetes, is_new_network=isinstance(spec.network, NewNetwork)),
+        kubernetes=kubernetes,
         findings=tuple(found),
     )
 

@@ -19,10 +19,10 @@ class PriceUsed:
     """One list price, as the catalogue has it.
 
     Attributes:
-        subject: Instance type, UltraServer type or storage class.
+        subject: Instance type, UltraServer type, storage class, or `eks` with the kind of support.
         region: Region or Local Zone; `*` is every Region with that market, empty where the source names none.
-        market: `on-demand`, `spot`, `capacity-block` or `storage`.
-        unit: `instance-hour`, `accelerator-hour`, `ultraserver-hour` or `GB-month`.
+        market: `on-demand`, `spot`, `capacity-block`, `storage` or `control-plane`.
+        unit: `instance-hour`, `accelerator-hour`, `ultraserver-hour`, `GB-month` or `cluster-hour`.
         usd: US dollars per unit.
         as_of: Date, interval or `undated`.
         source: Where it comes from.

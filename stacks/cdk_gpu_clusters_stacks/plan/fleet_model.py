@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .cost_model import FleetCost
+from .kubernetes_model import NodeGroupPlan
 from .node_model import NodePlan
 
 
@@ -109,9 +110,9 @@ class ServersPlan:
         device_kind: What each server is given: `gpu`, `mig` (a slice) or `neuron`.
         servers: Per server the indices of its devices.
         servers_per_node: How many.
-        minimum_servers: Servers that must be up for a node to be healthy.
-        node_port: Port of the node's balancer.
-        first_server_port: Port of the first server on loopback; the others follow.
+        minimum_servers: Servers that must be up for a node to be healthy; None on EKS, where each is a pod.
+        node_port: Port of the node's balancer; None on EKS, where a Service finds the pods.
+        first_server_port: Port of the first server on loopback, the others follow; None on EKS.
         weights_path, weights_s3_uri: Where the servers find the model, and where it is copied from; None for neither.
     """
 
@@ -119,9 +120,9 @@ class ServersPlan:
     device_kind: str
     servers: tuple[tuple[int, ...], ...]
     servers_per_node: int
-    minimum_servers: int
-    node_port: int
-    first_server_port: int
+    minimum_servers: int | None
+    node_port: int | None
+    first_server_port: int | None
     weights_path: str | None
     weights_s3_uri: str | None
 
@@ -167,12 +168,14 @@ class FleetPlan:
         fabric: EFA fabric that it shares with the fleets that name it, None without EFA.
         mounts: File systems.
         checkpoints: Key of the store for checkpoints, None for none.
-        image: Machine image.
-        servers, load_balancer: Of an inference fleet, None of others.
+        image: Machine image; None on EKS, which chooses it by the node group's image type.
+        servers, load_balancer: Of an inference fleet, None of others. On EKS a Service takes the place of the load
+            balancer.
         update: What a changed launch template does to running nodes: `never` or `rolling`.
         watch: Mode of the watchdog: `on`, `dry-run` or `off`.
         tags: Tags of the fleet, over and above the cluster's.
         cost: What the instances cost.
+        node_group: The managed node group of EKS; None on plain EC2.
         notes: What is worth knowing, in sentences.
     """
 
@@ -192,11 +195,12 @@ class FleetPlan:
     fabric: str | None
     mounts: tuple[MountPlan, ...]
     checkpoints: str | None
-    image: ImagePlan
+    image: ImagePlan | None
     servers: ServersPlan | None
     load_balancer: LoadBalancerPlan | None
     update: str
     watch: str
     tags: Mapping[str, str]
     cost: FleetCost
+    node_group: NodeGroupPlan | None = None
     notes: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ from cdk_gpu_clusters.errors import Finding
 
 from .cost_model import ClusterCost
 from .fleet_model import FleetPlan
+from .kubernetes_model import KubernetesPlan
 from .network_model import NetworkPlan
 from .store_model import StorePlan
 
@@ -23,8 +24,9 @@ class StackPlan:
 
     Attributes:
         name: Name of the stack.
-        kind: `network`, `data`, `fabric`, `link`, `capacity`, `fleet` or `inference`.
-        of: What it is made for: the key of a store, a fabric or a fleet; empty for the network. For a link the store.
+        kind: `network`, `data`, `fabric`, `link`, `kubernetes`, `software`, `capacity`, `fleet` or `inference`.
+        of: What it is made for: the key of a store, a fabric or a fleet; empty for the network and the cluster of EKS.
+            For a link the store.
         outlives: Whether its data stay when the stack is deleted.
         depends_on: Stacks that are deployed before it.
     """
@@ -67,6 +69,7 @@ class ClusterPlan:
         orchestrator: What runs jobs on the nodes.
         tags: Tags of every resource.
         network: The network with the use of its addresses.
+        kubernetes: The cluster of Amazon EKS that the fleets join; None on plain EC2.
         fleets: Training fleets, then inference fleets, in the order of the file.
         stores: File systems and buckets, in the order of the file.
         stacks: The stacks, in an order in which they can be deployed.
@@ -87,5 +90,6 @@ class ClusterPlan:
     stacks: tuple[StackPlan, ...]
     totals: Totals
     cost: ClusterCost
+    kubernetes: KubernetesPlan | None = None
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()

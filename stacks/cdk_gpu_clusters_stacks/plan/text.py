@@ -8,6 +8,7 @@ from cdk_gpu_clusters_stacks.counting import count
 
 from ._layout import Footnotes, Row, Section, lay_out, number, usd
 from ._text_fleet import fleet_section
+from ._text_kubernetes import kubernetes_section
 from ._text_store import store_section
 from .cost_model import PriceUsed
 from .model import ClusterPlan, StackPlan
@@ -27,6 +28,7 @@ def plan_text(plan: ClusterPlan, *, width: int = WIDTH) -> str:
     notes = Footnotes()
     sections = [
         _head(plan),
+        *([] if plan.kubernetes is None else [kubernetes_section(plan.kubernetes, notes)]),
         *(fleet_section(fleet, notes) for fleet in plan.fleets),
         *(store_section(store, notes) for store in plan.stores),
         _network(plan.network),

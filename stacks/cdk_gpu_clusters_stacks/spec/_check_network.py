@@ -125,7 +125,7 @@ def _check_budget(subnet: str, fleets: Sequence[FleetView], others: Sequence[IpD
     demands = [
         IpDemand(
             nodes=fleet.spec.maximum_nodes,
-            addresses_per_node=fleet.plan.ip_addresses_per_node,
+            addresses_per_node=fleet.addresses_per_node,
             name=fleet.name,
         )
         for fleet in fleets

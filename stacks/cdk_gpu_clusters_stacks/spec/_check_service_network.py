@@ -114,7 +114,7 @@ def _check_budget(network: NewNetwork, fleets: Sequence[FleetView]) -> list[Faul
     demands = [
         IpDemand(
             nodes=ceil((fleet.node_count or 0) / len(zones)),
-            addresses_per_node=fleet.plan.ip_addresses_per_node,
+            addresses_per_node=fleet.addresses_per_node,
             other=LOAD_BALANCER_ADDRESSES,
             name=fleet.name,
         )

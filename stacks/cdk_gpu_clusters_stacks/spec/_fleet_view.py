@@ -9,8 +9,9 @@ from cdk_gpu_clusters.catalogue.images import ImageParameter
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, ScratchSettings
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.eks_add_ons import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.images import choose_image
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan, plan_interfaces
+from cdk_gpu_clusters.rules.interfaces import InterfacePlan, Orchestrator, plan_interfaces
 from cdk_gpu_clusters.rules.mig import MigPlan, plan_mig
 from cdk_gpu_clusters.rules.server_weights import plan_scratch
 
@@ -37,7 +38,8 @@ class FleetView:
         plan_findings: Why there is none, or what is worth knowing about it.
         mig: How its GPUs are split; None if they stay whole, or cannot be split so.
         mig_findings: Why they cannot be, or what is worth knowing about it.
-        on_eks: Whether it is a node group of EKS.
+        on_eks: Whether its nodes are a node group of Amazon EKS.
+        pod_addresses: Addresses that the VPC CNI takes for pods when a node joins; 0 where its settings are not known.
     """
 
     part: FleetPart
@@ -49,6 +51,7 @@ class FleetView:
     mig: MigPlan | None = None
     mig_findings: tuple[Finding, ...] = ()
     on_eks: bool = False
+    pod_addresses: int = 0
 
     @classmethod
     def of(cls, part: FleetPart, parts: SpecParts) -> FleetView:
@@ -63,7 +66,12 @@ class FleetView:
         about_plan: tuple[Finding, ...] = ()
         about_split: tuple[Finding, ...] = ()
         try:
-            plan = plan_interfaces(kind, policy=spec.interface_wish, efa=uses_efa(kind, spec.efa_wish))
+            plan = plan_interfaces(
+                kind,
+                policy=spec.interface_wish,
+                orchestrator=Orchestrator.EKS_MANAGED if parts.on_eks else Orchestrator.EC2,
+                efa=uses_efa(kind, spec.efa_wish),
+            )
             about_plan = plan.findings
         except ConfigError as fault:
             about_plan = fault.findings
@@ -74,7 +82,16 @@ class FleetView:
             except ConfigError as fault:
                 about_split = fault.findings
         return cls(
-            part, kind, parts.region, parts.network, plan, about_plan, split, about_split, parts.on_eks
+            part,
+            kind,
+            parts.region,
+            parts.network,
+            plan,
+            about_plan,
+            split,
+            about_split,
+            parts.on_eks,
+            MINIMUM_IP_TARGET if parts.makes_eks else 0,
         )
 
     @property
@@ -101,6 +118,11 @@ class FleetView:
     def uses_efa(self) -> bool:
         """Whether its nodes have EFA interfaces."""
         return uses_efa(self.type, self.spec.efa_wish)
+
+    @property
+    def addresses_per_node(self) -> int:
+        """IPv4 addresses that a node takes from its subnet, with those for its first pods."""
+        return (1 if self.plan is None else self.plan.ip_addresses_per_node) + self.pod_addresses
 
     @property
     def node_count(self) -> int | None:

@@ -62,6 +62,11 @@ class SpecParts:
     on_eks: bool = False
     eks: EksSpec | None = None
 
+    @property
+    def makes_eks(self) -> bool:
+        """Whether a cluster of EKS is made."""
+        return self.on_eks and (self.eks is None or self.eks.existing is None)
+
 
 def parts_of(spec: ClusterSpec) -> SpecParts:
     """All parts of a cluster."""

@@ -1,0 +1,92 @@
+"""The cluster of Amazon EKS of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue.kubernetes import (
+    KubernetesVersion,
+    kubernetes_versions,
+)
+from cdk_gpu_clusters.rules.capacity import CapacityKind
+from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour, node_hour
+from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES
+from cdk_gpu_clusters.rules.eks_cluster import SERVICE_IPV4_CIDR
+from cdk_gpu_clusters_stacks.manifests.pools import pool_of
+from cdk_gpu_clusters_stacks.manifests.software import kubernetes_version, releases
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
+
+from ._cost import prices_used, usd_amount
+from ._network import service_subnet_keys
+from .kubernetes_model import ChartPlan, KubernetesPlan, SystemNodesPlan
+
+_NO_DATES = "the catalogue has no dates of this version"
+_EXISTS = "the cluster is there already, and bills without this file"
+
+
+def plan_kubernetes(spec: ClusterSpec, views: Sequence[FleetView]) -> KubernetesPlan | None:
+    """Describe the cluster that the fleets join; None on plain EC2."""
+    if spec.orchestrator != "eks":
+        return None
+    eks, existing = spec.eks, spec.eks.existing
+    version = kubernetes_version(spec)
+    support = _support(version)
+    hour, extended = control_plane_hour(), control_plane_hour(extended_support=True)
+    unknown = {}
+    if support is None or support.standard_support_ends is None:
+        unknown = dict.fromkeys(("standard_support_ends", "extended_support_ends"), _NO_DATES)
+    if existing:
+        unknown |= dict.fromkeys(("usd_per_hour", "usd_per_hour_extended"), _EXISTS)
+    return KubernetesPlan(
+        stack_name=None if existing else eks_stack(spec.name),
+        cluster_name=existing.cluster_name if existing else None,
+        version=version,
+        standard_support_ends=_day(support, "standard_support_ends"),
+        extended_support_ends=_day(support, "extended_support_ends"),
+        public_access_cidrs=eks.public_access_cidrs,
+        service_cidr=existing.service_cidr if existing else SERVICE_IPV4_CIDR,
+        admins=eks.admin_principal_arns,
+        add_ons=() if existing else (*BEFORE_NODES, *AFTER_NODES),
+        system_nodes=None if existing else _system_nodes(spec),
+        charts=tuple(
+            ChartPlan(name=one.chart, version=one.version, namespace=one.namespace)
+            for one in releases(spec, [pool_of(view.name, view.spec, {}) for view in views])
+        ),
+        software_stack=software_stack(spec.name) if eks.software.apply else None,
+        mirror=eks.software.mirror,
+        usd_per_hour=None if existing else _amount(hour),
+        usd_per_hour_extended=None if existing else _amount(extended),
+        prices=() if existing else prices_used([*hour.prices, *extended.prices]),
+        unknown=unknown,
+    )
+
+
+def _support(version: str) -> KubernetesVersion | None:
+    return {row.version: row for row in kubernetes_versions()}.get(version)
+
+
+def _day(support: KubernetesVersion | None, name: str) -> str | None:
+    day = None if support is None else getattr(support, name)
+    return None if day is None else str(day)
+
+
+def _system_nodes(spec: ClusterSpec) -> SystemNodesPlan:
+    nodes = spec.eks.system_nodes
+    hour = node_hour(instance_type(nodes.instance_type), CapacityKind.ON_DEMAND, region=spec.region)
+    usd = None if hour.low is None else usd_amount(hour.low * nodes.nodes)
+    return SystemNodesPlan(
+        instance_type=nodes.instance_type,
+        node_count=nodes.nodes,
+        subnets=service_subnet_keys(spec.network),
+        usd_per_hour=usd,
+        prices=prices_used(hour.prices),
+        unknown={} if usd is not None else {"usd_per_hour": hour.reason},
+    )
+
+
+def _amount(hour: Estimate) -> float | None:
+    return None if hour.low is None else usd_amount(Decimal(hour.low))
