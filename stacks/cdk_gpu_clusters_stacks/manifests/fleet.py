@@ -61,7 +61,7 @@ def training_jobs(name: str, fleet: FleetSpec, pool: NodePool, *, trainer: bool)
             name,
             pool,
             image("pytorch").reference,
-            ["-c", "import torch; print(torch.cuda.get_device_name())"],
+            ["python", "-c", _NAME_OF_SLICE],
         )
     if not _has_gpus(pool):
         return {}
