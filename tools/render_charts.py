@@ -2,9 +2,9 @@
 
     PYTHONPATH=tests/support python tools/render_charts.py FOLDER
 
-FOLDER holds each chart of the catalogue, unpacked, in a folder of its name, with the charts that it depends on in its
-own folder `charts`. The commits are those of `catalogue/data/kubernetes_software.json`. Nothing is written where a
-chart does not know a value, or an object does not fit its Kubernetes schema.
+FOLDER holds each chart of the catalogue and `gpu-operator`, unpacked, in a folder of its name, with the charts that it
+depends on in its own folder `charts`. The commits are those of `catalogue/data/kubernetes_software.json`. Nothing is
+written where a chart does not know a value, or an object does not fit its Kubernetes schema.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, chart
-from cdk_gpu_clusters.kubernetes.software import ChartRelease
+from cdk_gpu_clusters.kubernetes.software import ChartRelease, gpu_operator_values
 from chart_renderings import RECORDINGS, cases, digest, render, summary, unknown_values
 from kubernetes_schemas import check_objects
 from services.programs import install_helm
@@ -40,6 +40,8 @@ def main() -> int:
         for one in releases.values()
         for fault in unknown_values(folder / one.chart, one.values)
     ]
+    operator = unknown_values(folder / "gpu-operator", gpu_operator_values())
+    unknown += [f"gpu-operator: no value {fault}" for fault in operator]
     if unknown:
         print("\n".join(sorted(set(unknown))), file=sys.stderr)
         return 1

@@ -23,22 +23,20 @@ class OperatorSwitch(NamedTuple):
     done_by: str
 
 
-#: Keys and defaults: NVIDIA/gpu-operator @ 10ee5b3 (v26.7.0), deployments/gpu-operator/values.yaml (read 2026-11-22).
+#: All of them are true by themselves.
+#: Source: NVIDIA/gpu-operator @ 10ee5b3 (v26.7.0), deployments/gpu-operator/values.yaml (read 2026-11-22).
 SWITCHES = (
     OperatorSwitch("driver.enabled", False, "the image of the node"),
     OperatorSwitch("toolkit.enabled", False, "the image of the node"),
+    # NVIDIA/gpu-operator issue 2415: its manager restarts kubelet.
     OperatorSwitch(
-        "migManager.enabled", False, "gpu-mig, before kubelet; the operator's would restart kubelet"
+        "migManager.enabled", False, "`gpu-mig`, before kubelet starts; the operator's restarts it"
     ),
-    OperatorSwitch("devicePlugin.enabled", False, "the release nvidia-device-plugin"),
-    OperatorSwitch("gfd.enabled", False, "the release nvidia-device-plugin"),
-    OperatorSwitch("nfd.enabled", False, "the release nvidia-device-plugin"),
-    OperatorSwitch("dcgmExporter.enabled", False, "the release dcgm-exporter"),
+    OperatorSwitch("devicePlugin.enabled", False, "the release `nvidia-device-plugin`"),
+    OperatorSwitch("gfd.enabled", False, "the release `nvidia-device-plugin`"),
+    OperatorSwitch("nfd.enabled", False, "the release `nvidia-device-plugin`"),
+    OperatorSwitch("dcgmExporter.enabled", False, "the release `dcgm-exporter`"),
 )
-
-#: Label that keeps every operand of the operator off a node, if its value is `false`
-#: (NVIDIA/gpu-operator @ 10ee5b3, controllers/state_manager.go, commonOperandsLabelKey).
-OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
 
 
 def gpu_operator_values() -> dict[str, Any]:
