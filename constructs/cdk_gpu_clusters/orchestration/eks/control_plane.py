@@ -89,6 +89,10 @@ def control_plane(scope: Construct, wish: ControlPlaneWish) -> ControlPlane:
         default_capacity=0,
         output_config_command=False,
     )
+    cdk.Annotations.of(cluster).acknowledge_warning(
+        "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet",
+        "Only a controller of load balancers asks for the tag, and may be told its subnets instead",
+    )
     _CLUSTER_POLICY.at(cluster.role, "Policy::arn:<AWS::Partition>:iam::aws:policy/AmazonEKSClusterPolicy")
     resource = cluster.node.default_child
     assert isinstance(resource, eks.CfnCluster)  # noqa: S101 - CDK's own promise
