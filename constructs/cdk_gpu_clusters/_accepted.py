@@ -90,7 +90,7 @@ class Acceptance:
 
 
 SILENT_ALARM = AcceptedFinding(
-    cause="`CapacityReservation`, `GpuFleet`, `LustreStore`: alarms",
+    cause="`CapacityReservation`, `GpuFleet`, `EksGpuNodeGroup`, `LustreStore`: alarms",
     reason="Whom an alarm tells is the user's word: add_alarm_action(...) of the alarm, alarms.add_topic(...) of the "
     "fleet.",
     nist_hipaa=("CloudWatchAlarmAction",),

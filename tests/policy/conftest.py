@@ -14,6 +14,7 @@ from assemblies import REPORT_ONLY, Assembly, Packs
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
 from everything import ENVIRONMENTS, define_training
+from everything_node_groups import define_node_groups
 from everything_serving import define_serving
 from everything_stores import define_stores
 from everything_variants import define_variants
@@ -79,6 +80,7 @@ def stacks() -> dict[str, Define]:
         "stores": define_stores,
         "serving": define_serving,
         "variants": define_variants,
+        "node groups": define_node_groups,
     }
     places = ("agnostic", "commercial", "commercial without flags")
 

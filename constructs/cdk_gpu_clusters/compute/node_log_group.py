@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_kms as kms
 
 _BOOT_EVENTS = AcceptedFinding(
-    cause="`GpuFleet`, `NodeUserData`: log group of the nodes",
+    cause="`GpuFleet`, `EksGpuNodeGroup`, `NodeUserData`: log group of the nodes",
     reason="CloudWatch Logs encrypts every log group; this one holds events, metrics and block sizes, no data.",
     nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
 )
