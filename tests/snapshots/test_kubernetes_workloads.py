@@ -34,7 +34,7 @@ class YamlFile(SingleFileSnapshotExtension):
 
 VLLM = ServerPod(
     image="vllm/vllm-openai:v0.21.0",
-    command=["--model", "/weights", "--tensor-parallel-size", "4"],
+    command=["/weights", "--tensor-parallel-size", "4"],
     secrets={"HF_TOKEN": SecretKey(name="hub", key="token")},
     weights_path="/weights",
     weights_uri="s3://my-models/llama",

@@ -23,6 +23,16 @@ def network_layers(instance_type: InstanceType) -> int:
     return _layers().get(instance_type.family, 0)
 
 
+def has_topology(region: str) -> bool:
+    """Whether EC2 tells the network of nodes in a Region.
+
+    Example:
+        >>> has_topology("us-east-1"), has_topology("cn-north-1")
+        (True, False)
+    """
+    return region in read_json(_FILE)["regions"]["codes"]
+
+
 def topology_labels(instance_type: InstanceType) -> tuple[str, ...]:
     """The labels of the layers that every node of a type has on EKS, from the top layer down.
 

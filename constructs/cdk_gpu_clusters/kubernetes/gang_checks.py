@@ -47,6 +47,7 @@ def check_gang_job(job: GangJob) -> list[Finding]:
     return [
         *check_name(job.name, longest=_LONGEST_POD_NAME - added),
         *check_name(job.namespace, path="namespace"),
+        *check_name(job.service_account, path="service_account"),
         *([] if job.queue is None else check_name(job.queue, path="queue")),
         *_check_nodes(job),
         *check_gpus(job.pool),

@@ -24,6 +24,7 @@ from cdk_gpu_clusters.kubernetes.lustre_volume import claimed, volume_mount
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import (
     DEFAULT_NAMESPACE,
+    DEFAULT_SERVICE_ACCOUNT,
     KubernetesObject,
     metadata,
 )
@@ -59,6 +60,7 @@ class GangJob:
         grace_period_seconds: How long a container has after SIGTERM.
         files: ConfigMaps to mount, by mount path.
         mounts: Mount points of the group that the containers have; all of them if left out.
+        service_account: Service account of the pods, by which EKS Pod Identity gives them a role.
     """
 
     name: str
@@ -74,6 +76,7 @@ class GangJob:
     grace_period_seconds: int = 90
     files: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[str] | None = None
+    service_account: str = DEFAULT_SERVICE_ACCOUNT
 
 
 def job_set(job: GangJob) -> KubernetesObject:
@@ -157,6 +160,8 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
         "spec": {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": job.grace_period_seconds,
+            "serviceAccountName": job.service_account,
+            # A role comes by Pod Identity, with a token of its own: these pods do not talk to Kubernetes.
             "automountServiceAccountToken": False,
             **placement(job.pool),
             "containers": [

@@ -11,7 +11,7 @@ from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, nccl_environment, plain_variables, shared_memory
 from cdk_gpu_clusters.kubernetes.lustre_volume import claimed, store_of, volume_mount
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from cdk_gpu_clusters.kubernetes.objects import check_name
+from cdk_gpu_clusters.kubernetes.objects import DEFAULT_SERVICE_ACCOUNT, check_name
 from cdk_gpu_clusters.rules.inference import check_counts
 from cdk_gpu_clusters.rules.server_image import (
     check_command,
@@ -69,6 +69,7 @@ class ServerPod:
         health_path: Path that it answers with a status of 200 to 299 when it can take requests.
         environment: Plain variables; no secrets, for they stand in the manifest.
         secrets: Variables with the Secrets that hold their values.
+        service_account: Service account of the pods, by which EKS Pod Identity gives them a role.
         image_pull_secret: Secret with the login to the image's registry; None for ECR and public images.
         weights_path: Folder that the server sees read-only; None if the image has the model or the server loads it.
         weights_uri: `s3://bucket/prefix` that is mounted there; None for a file system of the group.
@@ -84,6 +85,7 @@ class ServerPod:
     health_path: str = "/health"
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, SecretKey] = field(default_factory=dict)
+    service_account: str = DEFAULT_SERVICE_ACCOUNT
     image_pull_secret: str | None = None
     weights_path: str | None = None
     weights_uri: str | None = None
@@ -176,6 +178,8 @@ def pod_fields(server: ServerPod) -> dict[str, Any]:
     """Fields of a server's pod that are the same wherever it runs."""
     login = server.image_pull_secret
     return {
+        "serviceAccountName": server.service_account,
+        # A role comes by Pod Identity, with a token of its own: servers do not talk to Kubernetes.
         "automountServiceAccountToken": False,
         "terminationGracePeriodSeconds": server.drain_seconds + _GOODBYE_SECONDS,
         **({} if login is None else {"imagePullSecrets": [{"name": login}]}),
@@ -191,6 +195,7 @@ def check_server(pool: NodePool, server: ServerPod) -> list[Finding]:
         *check_health_path(server.health_path),
         *check_variables(server.environment, server.secrets),
         *(one for name, secret in server.secrets.items() for one in _check_secret(name, secret)),
+        *check_name(server.service_account, path="service_account"),
         *(
             []
             if server.image_pull_secret is None

@@ -48,6 +48,7 @@ class NodePool:
         labels: Labels of the nodes.
         taints: Taints of the nodes.
         mounts: File systems for pods, by mount point.
+        network_topology: Whether the labels of the nodes tell where in the network they are, as far as their type goes.
     """
 
     name: str
@@ -59,6 +60,7 @@ class NodePool:
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
     mounts: Mapping[str, LustreVolume] = field(default_factory=dict)
+    network_topology: bool = True
 
     @property
     def resources(self) -> Mapping[str, int]:
@@ -83,6 +85,7 @@ def node_pool(
     labels: Mapping[str, str] | None = None,
     taints: Sequence[Taint] | None = None,
     mounts: Mapping[str, LustreVolume] | None = None,
+    network_topology: bool = True,
 ) -> NodePool:
     """Describe a group of nodes that Amazon EKS manages.
 
@@ -97,6 +100,8 @@ def node_pool(
         labels: Further labels, over and above those of the catalogue.
         taints: Taints; those of the accelerators if left out.
         mounts: File systems for pods, by mount point.
+        network_topology: Whether the labels of the nodes tell where in the network they are; not in every Region
+            (`catalogue.network_topology.has_topology`).
 
     Raises:
         ConfigError: Faults of type, interfaces and MIG.
@@ -123,4 +128,5 @@ def node_pool(
         labels=MappingProxyType({**own, **(labels or {})}),
         taints=node_taints(record) if taints is None else tuple(taints),
         mounts=MappingProxyType(dict(mounts or {})),
+        network_topology=network_topology,
     )

@@ -17,6 +17,8 @@ KubernetesObject = dict[str, Any]
 
 #: Where objects go that name no namespace.
 DEFAULT_NAMESPACE = "default"
+#: Service account of pods that name none.
+DEFAULT_SERVICE_ACCOUNT = "default"
 #: Who made an object (Kubernetes documentation, "Recommended Labels").
 MANAGED_BY = {"app.kubernetes.io/managed-by": "cdk-gpu-clusters"}
 

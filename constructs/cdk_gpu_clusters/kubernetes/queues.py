@@ -89,7 +89,7 @@ def queues(
 
 def topology_name(pool: NodePool) -> str:
     """Name of the Topology of a group of nodes."""
-    layers = len(topology_labels(pool.instance_type))
+    layers = len(_layers(pool))
     return f"aws-network-{layers}" if layers else "hosts"
 
 
@@ -101,7 +101,7 @@ def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[s
         same_layer: Layer of the network, from 1 at the top, in which all nodes of the job must share a network node;
             None: as near as there is room.
     """
-    labels = topology_labels(pool.instance_type)
+    labels = _layers(pool)
     if same_layer is not None:
         return {_REQUIRED: labels[same_layer - 1]}
     # Preferring the host, where no layer is known, would still fill nodes one by one.
@@ -116,7 +116,7 @@ def check_layer(pool: NodePool, same_layer: int | None, queue: str | None) -> li
         same_layer: The layer, None where none is asked for.
         queue: LocalQueue of Kueue, which places the pods.
     """
-    count = len(topology_labels(pool.instance_type))
+    count = len(_layers(pool))
     if same_layer is None or (queue is not None and 1 <= same_layer <= count):
         return []
     if queue is None:
@@ -167,8 +167,12 @@ def node_quota(pool: NodePool) -> dict[str, int]:
     return {**quota, **pool.resources}
 
 
+def _layers(pool: NodePool) -> tuple[str, ...]:
+    return topology_labels(pool.instance_type) if pool.network_topology else ()
+
+
 def _topology(pool: NodePool) -> KubernetesObject:
-    levels = [*topology_labels(pool.instance_type), _HOST]
+    levels = [*_layers(pool), _HOST]
     return {
         "apiVersion": _API,
         "kind": "Topology",

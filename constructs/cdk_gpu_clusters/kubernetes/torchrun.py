@@ -22,7 +22,12 @@ from cdk_gpu_clusters.kubernetes.gang_job import (
 from cdk_gpu_clusters.kubernetes.gpu_pod import whole_node
 from cdk_gpu_clusters.kubernetes.lustre_volume import store_of
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, metadata
+from cdk_gpu_clusters.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    DEFAULT_SERVICE_ACCOUNT,
+    KubernetesObject,
+    metadata,
+)
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
 from cdk_gpu_clusters.rules.server_image import check_container_image, check_variables
@@ -57,6 +62,7 @@ def torchrun_job(
     same_layer: int | None = None,
     max_restarts: int = 3,
     grace_period_seconds: int = 90,
+    service_account: str = DEFAULT_SERVICE_ACCOUNT,
     trainer: bool = False,
 ) -> list[KubernetesObject]:
     """A job that runs a script by `torchrun` on whole nodes, one process for each GPU.
@@ -75,6 +81,7 @@ def torchrun_job(
             there is room if left out.
         max_restarts: How often all pods start again when one has failed; the end of a node does not count.
         grace_period_seconds: Time for a last checkpoint after SIGTERM.
+        service_account: Service account of the pods, by which EKS Pod Identity gives them a role, such as to read S3.
         trainer: Whether Kubeflow Trainer runs it. It makes the JobSet by itself, of a TrainingRuntime and a TrainJob.
 
     Returns:
@@ -103,6 +110,7 @@ def torchrun_job(
         same_layer=same_layer,
         max_restarts=max_restarts,
         grace_period_seconds=grace_period_seconds,
+        service_account=service_account,
     )
     raise_for(check_torchrun(job, checkpoint_directory))
     told = _told(job, checkpoint_directory)

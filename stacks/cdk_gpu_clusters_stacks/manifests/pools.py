@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cdk_gpu_clusters.catalogue.network_topology import has_topology
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_pool
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
@@ -60,16 +61,19 @@ def node_pools(spec: ClusterSpec, known: Mapping[str, LustreVolume]) -> dict[str
         known: Its file systems by name.
     """
     fleets: dict[str, NodesSpec] = {**spec.training.fleets, **spec.inference.fleets}
-    return {name: pool_of(name, fleet, known) for name, fleet in fleets.items()}
+    return {name: pool_of(name, fleet, known, region=spec.region) for name, fleet in fleets.items()}
 
 
-def pool_of(name: str, fleet: NodesSpec, known: Mapping[str, LustreVolume]) -> NodePool:
+def pool_of(
+    name: str, fleet: NodesSpec, known: Mapping[str, LustreVolume], *, region: str | None = None
+) -> NodePool:
     """One fleet as a node pool.
 
     Args:
         name: Its name.
         fleet: The fleet.
         known: File systems of the cluster by name.
+        region: Region of the cluster; None where the place of the nodes in the network does not matter.
     """
     return node_pool(
         name,
@@ -79,6 +83,7 @@ def pool_of(name: str, fleet: NodesSpec, known: Mapping[str, LustreVolume]) -> N
         interface_policy=fleet.interface_wish,
         mig=fleet.mig_layouts,
         mounts={point: known[store] for point, store in fleet.mounts.items() if store in known},
+        network_topology=region is None or has_topology(region),
     )
 
 

@@ -84,6 +84,9 @@ def test_pods_go_to_their_group_and_tolerate_its_taint() -> None:
     ]
     assert pod["restartPolicy"] == "Never"
     assert pod["automountServiceAccountToken"] is False
+    assert pod["serviceAccountName"] == "default"
+    (theirs,) = pod_specs(job(trainers(), service_account="trainer"))
+    assert theirs["serviceAccountName"] == "trainer"
 
 
 def test_memory_may_be_locked_with_efa_alone() -> None:
@@ -194,12 +197,14 @@ def test_all_faults_are_told_at_once() -> None:
         image="no image",
         command=[],
         namespace="No",
+        service_account="No",
         queue="No",
         same_layer=4,
         max_restarts=-1,
         checkpoint_directory="/home",
         environment={"A B": "1"},
     ) == [
+        "GPU-K8S-001",
         "GPU-K8S-001",
         "GPU-K8S-001",
         "GPU-K8S-002",

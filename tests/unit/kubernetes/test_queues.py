@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_types
-from cdk_gpu_clusters.catalogue.network_topology import network_layers, topology_labels
+from cdk_gpu_clusters.catalogue.network_topology import has_topology, network_layers, topology_labels
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.mig_fan_out import mig_fan_out
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -100,6 +100,19 @@ def test_topologies_go_from_the_top_of_the_network_to_the_host() -> None:
         topology = queues([pool_of(name)])[0]
         found = [one["nodeLabel"] for one in topology["spec"]["levels"]]
         assert found == [*layers[:count], "kubernetes.io/hostname"], name
+
+
+def test_where_ec2_tells_no_topology_nodes_are_placed_by_hosts_alone() -> None:
+    assert has_topology("us-gov-west-1")
+    assert not has_topology("cn-north-1")
+    pool = pool_of("p5.48xlarge", network_topology=False)
+    topology = queues([pool])[0]
+    assert [one["nodeLabel"] for one in topology["spec"]["levels"]] == ["kubernetes.io/hostname"]
+    (job,) = torchrun_job("job", pool, node_count=2, image="a:1", command=["train.py"])
+    assert "kubernetes.io/hostname" in str(job)
+    assert "network-node-layer" not in str(job)
+    with pytest.raises(ConfigError, match="GPU-K8S-015"):
+        torchrun_job("job", pool, node_count=2, image="a:1", command=["train.py"], same_layer=3)
 
 
 def test_layers_are_known_for_types_that_ec2_lists_and_no_others() -> None:
