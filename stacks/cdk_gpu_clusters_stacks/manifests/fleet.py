@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
-from cdk_gpu_clusters.catalogue.kubernetes import image
 from cdk_gpu_clusters.kubernetes.mig_fan_out import mig_fan_out, mig_workflow
 from cdk_gpu_clusters.kubernetes.mig_slices import profile_label, profiles_of
 from cdk_gpu_clusters.kubernetes.model_autoscaler import ServerScaling
@@ -47,38 +46,43 @@ class Manifest:
         return yaml_text(self.objects, comments=self.comments)
 
 
-def training_jobs(name: str, fleet: FleetSpec, pool: NodePool, *, trainer: bool) -> dict[str, Manifest]:
+def training_jobs(
+    name: str, fleet: FleetSpec, pool: NodePool, *, image: str, trainer: bool
+) -> dict[str, Manifest]:
     """Jobs for the nodes of a training fleet, by their name.
 
     Args:
         name: Name of the fleet.
         fleet: The fleet as the cluster file has it.
         pool: Its nodes.
+        image: Image with PyTorch.
         trainer: Whether Kubeflow Trainer is installed.
     """
     if pool.mig is not None:
         return _fan_out(
             name,
             pool,
-            image("pytorch").reference,
+            image,
             ["python", "-c", _NAME_OF_SLICE],
         )
     if not _has_gpus(pool):
         return {}
-    jobs = {"torchrun": _torchrun(name, fleet, pool, trainer=False)}
+    jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False)}
     if trainer:
-        jobs["train-job"] = _torchrun(name, fleet, pool, trainer=True)
+        jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True)
     if pool.node_count > 1:
-        jobs["nccl-test"] = Manifest(objects=nccl_test(pool, name=f"{name}-nccl-test", node_count=2))
+        jobs["nccl-test"] = Manifest(
+            objects=nccl_test(pool, name=f"{name}-nccl-test", node_count=2, image=image)
+        )
     return jobs
 
 
-def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, *, trainer: bool) -> Manifest:
+def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, trainer: bool) -> Manifest:
     objects = torchrun_job(
         f"{name}-job",
         pool,
         node_count=pool.node_count,
-        image=image("pytorch").reference,
+        image=image,
         command=["--no-python", "python", "-c", _SCRIPT],
         environment=fleet.environment,
         trainer=trainer,

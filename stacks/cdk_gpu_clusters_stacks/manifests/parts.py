@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from cdk_gpu_clusters.kubernetes.lustre_volume import lustre_volume
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.queues import queues
+from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
 from cdk_gpu_clusters.node.kubernetes_node import node_health_rights
 from cdk_gpu_clusters_stacks.manifests.fleet import Manifest, inference_jobs, model_services, training_jobs
+from cdk_gpu_clusters_stacks.manifests.software import mirror_of
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 
 
@@ -43,9 +45,10 @@ def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest
         pools: Its fleets by name.
     """
     trainer = spec.eks.software.trainer
+    pytorch = SoftwareSource(mirror=mirror_of(spec)).reference("pytorch")
     by_fleet = {
         **{
-            name: training_jobs(name, fleet, pools[name], trainer=trainer)
+            name: training_jobs(name, fleet, pools[name], image=pytorch, trainer=trainer)
             for name, fleet in spec.training.fleets.items()
         },
         **{

@@ -23,6 +23,12 @@ def kubernetes_version(spec: ClusterSpec) -> str:
     )
 
 
+def mirror_of(spec: ClusterSpec) -> ImageMirror | None:
+    """The registry that holds copies of charts and images; None if the public ones serve them."""
+    registry = spec.eks.software.mirror
+    return None if registry is None else ImageMirror.in_registry(registry)
+
+
 def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease, ...]:
     """The charts of a cluster file, in the order in which they are installed.
 
@@ -31,12 +37,11 @@ def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease
         pools: Its fleets.
     """
     software = spec.eks.software
-    mirror = software.mirror
     return cluster_software(
         tuple(pools),
         kubernetes_version=kubernetes_version(spec),
         trainer=software.trainer,
-        mirror=None if mirror is None else ImageMirror(images=mirror, charts=f"oci://{mirror}"),
+        mirror=mirror_of(spec),
         region=spec.region,
     )
 
