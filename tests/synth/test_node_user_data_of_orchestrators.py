@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from cdk_gpu_clusters import (
 )
 from cdk_gpu_clusters.catalogue import instance_type
 from sites import Resources, Site, of_type, only
-from user_data import user_data
+from user_data import node_files, user_data
 
 EKS, SELF, PCS = Orchestrator.EKS_MANAGED, Orchestrator.EKS_SELF_MANAGED, Orchestrator.PCS
 CLUSTER = EksCluster(
@@ -38,6 +39,7 @@ CLUSTER = EksCluster(
     certificate_authority="LS0t",
     service_cidr="172.20.0.0/16",
 )
+FEWER = {"maxPods": 29}
 GIVEN: dict[Orchestrator, dict[str, Any]] = {
     EKS: {},
     SELF: {"node_config": NodeConfig(cluster=CLUSTER)},
@@ -154,6 +156,26 @@ def test_local_disks_go_to_pods_on_eks_and_to_scratch_under_pcs(site: Site) -> N
         "instance": {"localStorage": {"strategy": "RAID0"}}
     }
     assert "GPU_SCRATCH" not in on_eks["text/cloud-config"]
+
+
+@pytest.mark.parametrize(
+    ("orchestrator", "config", "is_over"),
+    [
+        (EKS, NodeConfig(kubelet_config=FEWER), True),
+        (EKS, NodeConfig(), False),
+        (SELF, NodeConfig(cluster=CLUSTER, kubelet_config=FEWER), False),
+    ],
+)
+def test_kubelet_of_a_managed_node_is_told_over_what_eks_says(
+    site: Site, orchestrator: Orchestrator, config: NodeConfig, is_over: bool
+) -> None:
+    """EKS has a number of pods of its own in the user data, and its part may come last."""
+    made = nodes(site, orchestrator, node_config=config)
+    site.resources()
+    over_eks = node_files(made.text, Path(site.app.outdir)).get("/etc/eks/nodeadm.d/50-gpu-cluster.json")
+    assert (over_eks is not None) is is_over
+    if over_eks is not None:
+        assert json.loads(over_eks)["spec"] == {"kubelet": {"config": FEWER}}
 
 
 @pytest.mark.parametrize("orchestrator", [EKS, PCS])

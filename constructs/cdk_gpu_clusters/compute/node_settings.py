@@ -15,7 +15,7 @@ from cdk_gpu_clusters.compute.node_asset import NodeAsset, node_software
 from cdk_gpu_clusters.compute.node_plan import NodePlan, NodeWish
 from cdk_gpu_clusters.node.gpu_facts import gpu_facts
 from cdk_gpu_clusters.node.mig import mig_settings
-from cdk_gpu_clusters.node.node_config import node_config_text
+from cdk_gpu_clusters.node.node_config import node_config_text, over_eks
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, check_settings
 from cdk_gpu_clusters.node.software import SoftwareObject, software_archive
@@ -105,9 +105,15 @@ def _settings(plan: NodePlan, wish: NodeWish, *, log_group_name: str) -> NodeSet
         if wish.node_config is not None
         else "",
         user_parts=wish.user_parts,
-        files=wish.files,
+        files=(*wish.files, *_over_eks(plan, wish)),
         mig=None if plan.mig is None else mig_settings(plan.mig, fabric_manager=wish.fabric_manager_order),
     )
+
+
+def _over_eks(plan: NodePlan, wish: NodeWish) -> tuple[NodeFile, ...]:
+    if plan.orchestrator is not Orchestrator.EKS_MANAGED or wish.node_config is None:
+        return ()
+    return over_eks(wish.node_config)
 
 
 def _environments(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.node.node_file import NodeFile
 
 #: Room for a certificate authority, which is a token at synthesis: a certificate of about 1.1 KB, in base64.
 CERTIFICATE_BYTES = 2_048
@@ -21,6 +22,7 @@ CERTIFICATE_BYTES = 2_048
 #: user guide, "Customize managed nodes with launch templates": user data is merged).
 ADDED_BY_EKS_BYTES = CERTIFICATE_BYTES + 1_024
 
+_OVER_EKS = "/etc/eks/nodeadm.d/50-gpu-cluster.json"
 _LABEL_KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _TAINT = re.compile(r"([^=:]+)(?:=([^=:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)")
@@ -165,6 +167,22 @@ def node_config_text(config: NodeConfig, *, local_storage: str | None = None) ->
         return ""
     document = {"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}
     return json.dumps(document, indent=1) + "\n"
+
+
+def over_eks(config: NodeConfig) -> tuple[NodeFile, ...]:
+    """The configuration of kubelet as a file that nodeadm puts over all that user data says; none for none.
+
+    EKS says a number of pods of its own in the user data of nodes that it bootstraps, and its part may come last
+    (Amazon EKS user guide, "How maxPods is determined"). Images before v20251023 read no such file: there the part of
+    the user data has to do (awslabs/amazon-eks-ami pull request 2427, nodeadm/doc/examples.md).
+
+    Args:
+        config: How the node is set up.
+    """
+    if not config.kubelet_config:
+        return ()
+    text = node_config_text(NodeConfig(kubelet_config=config.kubelet_config))
+    return (NodeFile(path=_OVER_EKS, text=text),)
 
 
 def check_node_config(config: NodeConfig, *, bootstrapped: bool) -> list[Finding]:

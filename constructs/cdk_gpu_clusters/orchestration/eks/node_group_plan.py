@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aws_cdk import aws_logs as logs
@@ -23,8 +23,7 @@ from cdk_gpu_clusters.compute.node_plan import (
 from cdk_gpu_clusters.compute.node_settings import WrittenNode, write_node
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_pool
-from cdk_gpu_clusters.node.node_config import NodeConfig, check_kubelet, check_labels, node_config_text
-from cdk_gpu_clusters.node.node_file import NodeFile
+from cdk_gpu_clusters.node.node_config import NodeConfig, check_kubelet, check_labels
 from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, Taint
@@ -40,11 +39,6 @@ from cdk_gpu_clusters.rules.node_group_checks import (
     check_updates,
     choose_ami_type,
 )
-
-# nodeadm puts what stands here over all that user data says (awslabs/amazon-eks-ami @ 81fec2e, nodeadm/doc/examples.md;
-# since release v20251023). EKS adds a number of pods of its own to the user data of managed nodes, which wins there
-# (Amazon EKS user guide, "How maxPods is determined").
-_OVER_EKS = "/etc/eks/nodeadm.d/50-gpu-cluster.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +138,7 @@ def write_eks_node(
         scope: The node group; its path names it for people.
         plan: What was decided about it as about every fleet.
         group: What was decided about it as a node group.
-        wish: What the user says about its nodes; node configuration and one more file are added here.
+        wish: What the user says about its nodes; its node configuration is added here.
         log_group: Where the nodes log.
 
     Raises:
@@ -163,19 +157,7 @@ def write_eks_node(
         drain_deadline_seconds=SPOT_DRAIN_SECONDS if window is None else BLOCK_DRAIN_SECONDS,
         drain_at=None if window is None else window.drain_at,
     )
-    over_eks = NodeFile(path=_OVER_EKS, text=node_config_text(config))
-    told = NodeWish(
-        environment=wish.environment,
-        user_parts=wish.user_parts,
-        files=(*wish.files, over_eks),
-        fabric_manager_order=wish.fabric_manager_order,
-        mounts=wish.mounts,
-        scratch=wish.scratch,
-        watch=wish.watch,
-        evidence_uri=wish.evidence_uri,
-        node_config=config,
-    )
-    return write_node(scope, node, told, log_group=log_group)
+    return write_node(scope, node, replace(wish, node_config=config), log_group=log_group)
 
 
 def _hardware(plan: FleetPlan) -> str:
