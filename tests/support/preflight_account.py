@@ -10,6 +10,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.quotas import quotas
+from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from fake_aws import FakeAws, Refusal
 
@@ -143,6 +144,52 @@ training:
   fleets:
     dev: { instance_type: p6-b200.48xlarge, nodes: 1, capacity: spot }
 """
+
+
+#: A cluster of EKS made here, in named zones, with a fleet that serves.
+ON_EKS = f"""
+version: 1
+name: llama
+region: us-east-1
+orchestrator: eks
+eks:
+  kubernetes_version: "1.35"
+  admin_principal_arns: ["arn:aws:iam::{ACCOUNT}:role/teams/platform", "arn:aws:iam::{ACCOUNT}:user/ann"]
+network:
+  availability_zone: us-east-1a
+  control_availability_zones: [us-east-1a, us-east-1b]
+training:
+  fleets:
+    trainers: {{ instance_type: p5.48xlarge, nodes: 2, capacity: {{ capacity_block: {BLOCK}, starts_at: 2026-12-01T11:30Z, ends_at: 2026-12-15T11:30Z }} }}
+inference:
+  fleets:
+    chat:
+      instance_type: g6e.48xlarge
+      nodes: 1
+      server: {{ image: "{ACCOUNT}.dkr.ecr.us-east-1.amazonaws.com/models/chat:v1" }}
+"""
+
+#: An existing cluster of EKS in an existing network.
+ON_EXISTING_EKS = f"""
+version: 1
+name: llama
+region: us-east-1
+orchestrator: eks
+eks:
+  existing:
+    cluster_name: research
+    cluster_security_group_id: {CLIENTS_GROUP}
+    kubernetes_version: "1.34"
+network:
+  vpc_id: {VPC}
+  subnet_ids: [{FLEET_SUBNET}]
+  availability_zone: us-east-1a
+training:
+  fleets:
+    trainers: {{ instance_type: p5.48xlarge, nodes: 2, capacity: spot }}
+"""
+
+ADD_ONS = (*BEFORE_NODES, *AFTER_NODES)
 
 
 @cache
@@ -351,6 +398,37 @@ def file_system(**changes: Any) -> Any:
     }
 
 
+def eks_cluster(**changes: Any) -> Any:
+    """The existing cluster of EKS."""
+    return {
+        "cluster": {
+            "name": "research",
+            "version": "1.34",
+            "status": "ACTIVE",
+            "resourcesVpcConfig": {"clusterSecurityGroupId": CLIENTS_GROUP, "vpcId": VPC},
+            "kubernetesNetworkConfig": {"serviceIpv4Cidr": "172.20.0.0/16"},
+            "accessConfig": {"authenticationMode": "API"},
+            **changes,
+        }
+    }
+
+
+def eks_versions(**status: str) -> Any:
+    """Versions of Kubernetes that EKS offers; `v1_35` stands for 1.35."""
+    found = {"1.34": "STANDARD_SUPPORT", "1.35": "STANDARD_SUPPORT"}
+    found |= {name.removeprefix("v").replace("_", "."): one for name, one in status.items()}
+    return {
+        "clusterVersions": [
+            {"clusterVersion": name, "versionStatus": one} for name, one in found.items() if one
+        ]
+    }
+
+
+def add_ons(*names: str) -> Any:
+    """Add-ons that EKS offers."""
+    return {"addons": [{"addonName": name} for name in names]}
+
+
 def limit(value: float) -> Any:
     """One value for every quota."""
     return {"Quota": {"Value": value}}
@@ -398,7 +476,7 @@ def zones(**first: Any) -> Any:
 
 
 def healthy() -> FakeAws:
-    """An account in which every check of the three files passes."""
+    """An account in which every check of all these files passes."""
     assert len({quota.code for quota in quotas()}) == len(quotas())
     return FakeAws(
         {
@@ -489,6 +567,19 @@ def healthy() -> FakeAws:
                     "CreateDate": NOW,
                 }
             },
+            "iam.get_user": lambda asked: {
+                "User": {
+                    "Path": "/",
+                    "UserName": asked["UserName"],
+                    "UserId": "AIDA0123456789ABCDEF",
+                    "Arn": f"arn:aws:iam::{ACCOUNT}:user/{asked['UserName']}",
+                    "CreateDate": NOW,
+                }
+            },
+            "eks.describe_cluster": eks_cluster(),
+            "eks.list_clusters": {"clusters": []},
+            "eks.describe_cluster_versions": eks_versions(),
+            "eks.describe_addon_versions": add_ons(*ADD_ONS),
             "acm.describe_certificate": {
                 "Certificate": {
                     "DomainName": "chat.example.com",

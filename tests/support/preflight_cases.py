@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from fake_aws import Refusal
 from preflight_account import (
     ACCOUNT,
+    ADD_ONS,
     BLOCK,
     CLIENTS_GROUP,
     CLOSED,
@@ -16,11 +17,16 @@ from preflight_account import (
     GROUP,
     IMAGE,
     NEW,
+    ON_EKS,
+    ON_EXISTING_EKS,
     OWN_TAGS,
     RESERVATION,
     SERVERS_GROUP,
     VPC,
+    add_ons,
     block,
+    eks_cluster,
+    eks_versions,
     endpoint_services,
     file_system,
     images,
@@ -89,6 +95,14 @@ def _key(**changes: Any) -> dict[str, Any]:
 
 def _certificate(**changes: Any) -> dict[str, Any]:
     return {"acm__describe_certificate": {"Certificate": {"DomainName": "chat.example.com", **changes}}}
+
+
+def _versions(**status: str) -> dict[str, Any]:
+    return {"eks__describe_cluster_versions": eks_versions(**status)}
+
+
+def _eks(**changes: Any) -> dict[str, Any]:
+    return {"eks__describe_cluster": eks_cluster(**changes)}
 
 
 _NO_ROLE = {"iam__get_role": Refusal("NoSuchEntity", "no role")}
@@ -888,5 +902,116 @@ CASES = (
         {"ssm__describe_parameters": {"Parameters": []}},
         "fail",
         "no parameter /chat/mode",
+    ),
+    Case("GPU-PRE-145", ON_EKS, _NO_ROLE, "warn", "AWSServiceRoleForAmazonEKS does", "eks.amazonaws.com"),
+    Case(
+        "GPU-PRE-146",
+        ON_EXISTING_EKS,
+        _NO_ROLE,
+        "warn",
+        "AWSServiceRoleForAmazonEKSNodegroup",
+        "eks-nodegroup",
+    ),
+    Case("GPU-PRE-161", ON_EKS, _versions(v1_35=""), "fail", "no Kubernetes 1.35", "one of 1.34"),
+    Case("GPU-PRE-161", ON_EKS, _versions(v1_35="UNSUPPORTED"), "fail", "no Kubernetes 1.35", "1.34"),
+    Case("GPU-PRE-161", ON_EKS, _versions(v1_35="EXTENDED_SUPPORT"), "warn", "costs more", "1.34"),
+    Case(
+        "GPU-PRE-162",
+        ON_EKS,
+        {"eks__describe_addon_versions": add_ons(*ADD_ONS[:-1])},
+        "fail",
+        "no aws-mountpoint-s3-csi-driver for Kubernetes 1.35",
+        "another Region",
+    ),
+    Case(
+        "GPU-PRE-163",
+        ON_EKS,
+        {"ec2__describe_availability_zones": zones(ZoneId="use1-az3")},
+        "fail",
+        "us-east-1a (use1-az3)",
+        "other zones",
+    ),
+    Case(
+        "GPU-PRE-164",
+        ON_EKS,
+        _quota(2, eks__list_clusters={"clusters": ["a", "b"]}),
+        "fail",
+        "Clusters: 2 cluster, 1 needed, 2 used",
+        "L-1194D53C",
+    ),
+    Case(
+        "GPU-PRE-164",
+        ON_EKS,
+        _quota(2, eks__list_clusters={"clusters": ["a", "llamaeks-Cluster-CD6E48B2"]}),
+        "pass",
+        "has one already",
+    ),
+    Case(
+        "GPU-PRE-165",
+        ON_EKS,
+        _quota(1),
+        "fail",
+        "Nodes per managed node group: 1 node, 2 needed",
+        "L-BD136A63",
+    ),
+    Case(
+        "GPU-PRE-166", ON_EXISTING_EKS, {"eks__describe_cluster": _MISSING}, "fail", "no EKS cluster research"
+    ),
+    Case("GPU-PRE-166", ON_EXISTING_EKS, _eks(status="DELETING"), "fail", "research is DELETING", "another"),
+    Case(
+        "GPU-PRE-167",
+        ON_EXISTING_EKS,
+        {"eks__describe_cluster": _MISSING},
+        "cannot tell",
+        "no research",
+        "166",
+    ),
+    Case(
+        "GPU-PRE-167",
+        ON_EXISTING_EKS,
+        _eks(version="1.35"),
+        "fail",
+        "has 1.35, the file says 1.34",
+        "version: 1.35",
+    ),
+    Case(
+        "GPU-PRE-167",
+        ON_EXISTING_EKS,
+        _eks(kubernetesNetworkConfig={"serviceIpv4Cidr": "10.100.0.0/16"}),
+        "fail",
+        "has 10.100.0.0/16",
+        "service_cidr: 10.100.0.0/16",
+    ),
+    Case(
+        "GPU-PRE-167",
+        ON_EXISTING_EKS,
+        _eks(resourcesVpcConfig={"clusterSecurityGroupId": SERVERS_GROUP, "vpcId": "vpc-0fedcba9876543210"}),
+        "fail",
+        "has vpc-0fedcba9876543210",
+        "network.vpc_id",
+    ),
+    Case(
+        "GPU-PRE-167",
+        ON_EXISTING_EKS,
+        _eks(accessConfig={"authenticationMode": "CONFIG_MAP"}),
+        "warn",
+        "no access entries",
+        "API_AND_CONFIG_MAP",
+    ),
+    Case("GPU-PRE-168", ON_EKS, _NO_ROLE, "fail", "no arn:aws:iam::111122223333:role/teams/platform", "ARN"),
+    Case(
+        "GPU-PRE-168",
+        ON_EKS,
+        {"iam__get_user": Refusal("NoSuchEntity", "no user")},
+        "fail",
+        "no arn:aws:iam::111122223333:user/ann",
+    ),
+    Case("GPU-PRE-168", ON_EKS, _caller("999999999999"), "cannot tell", "of another account", "ask there"),
+    Case(
+        "GPU-PRE-031",
+        ON_EKS,
+        _quota(7),
+        "pass",
+        "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances: 7 vCPU, 4 needed",
     ),
 )

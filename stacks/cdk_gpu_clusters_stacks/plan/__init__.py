@@ -13,6 +13,7 @@ from .fleet_model import (
     PlacementPlan,
     ServersPlan,
 )
+from .kubernetes_model import ChartPlan, KubernetesPlan, NodeGroupPlan, SystemNodesPlan
 from .model import ClusterPlan, StackPlan, Totals
 from .network_model import AddressUse, NetworkPlan, SubnetUse
 from .node_model import (
@@ -35,6 +36,7 @@ __all__ = [
     "CapacityPlan",
     "CardPlan",
     "Change",
+    "ChartPlan",
     "CheckpointsPlan",
     "ClusterCost",
     "ClusterPlan",
@@ -44,6 +46,7 @@ __all__ = [
     "FleetPlan",
     "ImagePlan",
     "InterfacePlanned",
+    "KubernetesPlan",
     "LoadBalancerPlan",
     "LocalDisks",
     "LustrePlan",
@@ -51,6 +54,7 @@ __all__ = [
     "MigSlice",
     "MountPlan",
     "NetworkPlan",
+    "NodeGroupPlan",
     "NodeMig",
     "NodeNetwork",
     "NodePlan",
@@ -64,6 +68,7 @@ __all__ = [
     "StoreCost",
     "StorePlan",
     "SubnetUse",
+    "SystemNodesPlan",
     "Totals",
     "UsdRange",
     "compare_clusters",

@@ -98,6 +98,15 @@ DIRECTORY_BUCKETS = Call(
 )
 KEY = Call(service="kms", operation="describe_key", actions=("kms:DescribeKey",))
 ROLE = Call(service="iam", operation="get_role", actions=("iam:GetRole",), place="partition")
+USER = Call(service="iam", operation="get_user", actions=("iam:GetUser",), place="partition")
+EKS_CLUSTER = Call(service="eks", operation="describe_cluster", actions=("eks:DescribeCluster",))
+EKS_CLUSTERS = Call(service="eks", operation="list_clusters", actions=("eks:ListClusters",))
+EKS_VERSIONS = Call(
+    service="eks", operation="describe_cluster_versions", actions=("eks:DescribeClusterVersions",)
+)
+ADD_ON_VERSIONS = Call(
+    service="eks", operation="describe_addon_versions", actions=("eks:DescribeAddonVersions",)
+)
 CERTIFICATE = Call(service="acm", operation="describe_certificate", actions=("acm:DescribeCertificate",))
 CONTAINER_IMAGE = Call(service="ecr", operation="describe_images", actions=("ecr:DescribeImages",))
 LOAD_BALANCERS = Call(

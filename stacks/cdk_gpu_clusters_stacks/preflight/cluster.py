@@ -91,6 +91,16 @@ class Cluster:
         """The inference fleets by their keys in the file."""
         return {f"inference.fleets.{name}": fleet for name, fleet in self.spec.inference.fleets.items()}
 
+    @property
+    def balanced(self) -> Mapping[str, InferenceFleetSpec]:
+        """The inference fleets with a load balancer: on EKS a Service takes its place."""
+        return self.servers if self.spec.orchestrator == "ec2" else {}
+
+    @property
+    def makes_eks(self) -> bool:
+        """Whether a cluster of EKS is made."""
+        return self.plan.kubernetes is not None and self.plan.kubernetes.stack_name is not None
+
     def stores(self, kind: type[ValueT]) -> Mapping[str, ValueT]:
         """The stores of one kind by their keys in the file."""
         return {f"data.{name}": store for name, store in self.spec.data.items() if isinstance(store, kind)}
@@ -110,6 +120,7 @@ class Cluster:
             weights = service.server.weights
             uri = None if weights is None else weights.s3_uri
             found[f"{where}.server.weights.s3_uri"] = uri and uri.removeprefix("s3://").partition("/")[0]
+        for where, service in self.balanced.items():
             found[f"{where}.load_balancer.access_log_bucket"] = service.load_balancer.access_log_bucket
         return {where: name for where, name in found.items() if name}
 
@@ -134,7 +145,10 @@ class Cluster:
             f"{where}.existing_lustre.security_group_id": store.existing_lustre.security_group_id
             for where, store in self.stores(ExistingLustreSpec).items()
         }
-        for where, service in self.servers.items():
+        existing = self.spec.eks.existing
+        if existing is not None and self.plan.kubernetes is not None:
+            found["eks.existing.cluster_security_group_id"] = existing.cluster_security_group_id
+        for where, service in self.balanced.items():
             for index, client in enumerate(service.load_balancer.clients):
                 if client.startswith("sg-"):
                     found[f"{where}.load_balancer.clients.{index}"] = client

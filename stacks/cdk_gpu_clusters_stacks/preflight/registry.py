@@ -25,6 +25,7 @@ AREAS = {
     "buckets": "Buckets",
     "keys": "KMS keys",
     "roles": "Service-linked roles",
+    "kubernetes": "Amazon EKS",
     "serving": "Model servers",
 }
 

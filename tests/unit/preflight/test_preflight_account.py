@@ -101,9 +101,11 @@ def _pages(client: Any, operation: str) -> Iterator[Any]:
     keys = config["result_key"] if isinstance(config["result_key"], list) else [config["result_key"]]
     token = config["output_token"][0] if isinstance(config["output_token"], list) else config["output_token"]
     more = {config["more_results"]: True} if "more_results" in config else {}
-    item: dict[str, Any] = (
-        {} if keys[0] != "Stacks" else {"StackName": "a", "CreationTime": NOW, "StackStatus": "X"}
-    )
+    items: dict[str, Any] = {
+        "Stacks": {"StackName": "a", "CreationTime": NOW, "StackStatus": "X"},
+        "clusters": "a",
+    }
+    item = items.get(keys[0], {})
     yield {keys[0]: [item], token.split(" ")[0]: "next", **more}
     yield {keys[0]: [item]}
 
@@ -120,6 +122,7 @@ def test_every_page_is_read(name: str) -> None:
         assert name in {
             *("CALLER", "REGIONS", "ZONES", "PLACEMENT_GROUPS", "VPC_ATTRIBUTE", "ADDRESSES"),
             *("QUOTA", "DEFAULT_QUOTA", "PARAMETER", "SECRET", "BUCKET", "KEY", "ROLE", "CERTIFICATE"),
+            *("USER", "EKS_CLUSTER"),
         }, "AWS answers these whole"
         return
     pages = _pages(client, one.operation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,7 @@ _QUOTAS = 'AWS documentation, "Amazon EC2 instance type quotas"'
 
 ON_DEMAND_VCPUS = define_rule(
     "GPU-PRE-031",
-    "the On-Demand vCPU quota has room for fleets without a reservation, and for reservations made here",
+    "the On-Demand vCPU quota has room for fleets without a reservation, reservations made here, and system nodes",
     source=f'{_QUOTAS}; AWS EC2 user guide, "On-Demand Capacity Reservations": reservations count, blocks do not',
 )
 SPOT_VCPUS = define_rule("GPU-PRE-032", "the Spot vCPU quota has room for spot fleets", source=_QUOTAS)
@@ -44,12 +44,13 @@ _RUNNING = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VcpuNeed:
-    """Fleets whose vCPUs one quota counts."""
+    """Fleets whose vCPUs one quota counts, and the vCPUs of system nodes of EKS that it counts with them."""
 
     purchase: Purchase
     family: str
     vcpus: VcpuQuota
     fleets: tuple[FleetView, ...]
+    system_vcpus: int = 0
 
 
 def _needs(purchase: Purchase, cluster: Cluster) -> Mapping[str, VcpuNeed]:
@@ -68,7 +69,22 @@ def _needs(purchase: Purchase, cluster: Cluster) -> Mapping[str, VcpuNeed]:
             vcpus=VcpuQuota(quota=known[0].quota, verified=all(one.verified for one in known)),
             fleets=tuple(fleets.values()),
         )
-    return needs
+    return needs if purchase == "spot" else _with_system_nodes(needs, cluster)
+
+
+def _with_system_nodes(needs: dict[str, VcpuNeed], cluster: Cluster) -> dict[str, VcpuNeed]:
+    """The needs, with what the system nodes of an EKS cluster made here add."""
+    if not cluster.makes_eks:
+        return needs
+    nodes = cluster.spec.eks.system_nodes
+    record = instance_type(nodes.instance_type)
+    vcpus, found = record.vcpus * nodes.nodes, vcpu_quota(record.family, "on-demand")
+    where = next((key for key, need in needs.items() if need.vcpus.quota == found.quota), None)
+    if where is not None:
+        shared = replace(needs[where], system_vcpus=vcpus)
+        return {key: shared if key == where else need for key, need in needs.items()}
+    own = VcpuNeed(purchase="on-demand", family=record.family, vcpus=found, fleets=(), system_vcpus=vcpus)
+    return {**needs, "eks.system_nodes": own}
 
 
 def _purchase(fleet: FleetView) -> Purchase | None:
@@ -101,8 +117,9 @@ def _vcpus(need: VcpuNeed, inquiry: Inquiry) -> Iterator[Verdict]:
         least=sum(
             (fleet.spec.maximum_nodes if fleet in reserved else fleet.spec.minimum_nodes) * fleet.type.vcpus
             for fleet in need.fleets
-        ),
-        most=sum(fleet.spec.maximum_nodes * fleet.type.vcpus for fleet in need.fleets),
+        )
+        + need.system_vcpus,
+        most=sum(fleet.spec.maximum_nodes * fleet.type.vcpus for fleet in need.fleets) + need.system_vcpus,
     )
 
 

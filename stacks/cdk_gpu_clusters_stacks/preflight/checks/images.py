@@ -16,7 +16,7 @@ from cdk_gpu_clusters_stacks.spec.views import FleetView
 from ..answer import Absent
 from ..call import CALLER, IMAGES, PARAMETER, Call
 from ..check import Check, Inquiry, Judge, Verdict, cannot_tell, failed, passed, warned
-from ..cluster import every_fleet, fleets_where, words
+from ..cluster import fleets_where, words
 from ..machine_image import IMAGE_CALLS, image_id_of, image_of, operating_system_of, parameter_of
 
 _IMAGES = "EC2 API reference, DescribeImages"
@@ -183,21 +183,28 @@ def _owner(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
         yield warned(f"{image['ImageId']} is deprecated since {ends}", fix="name a newer image")
 
 
+#: EKS chooses the image of a node group by its image type.
+_on_ec2 = fleets_where(lambda fleet: not fleet.on_eks)
+_CHOSEN_BY_EKS = "EKS chooses the images of all fleets"
+
+
 def _accelerated(fleet: FleetView) -> bool:
-    return fleet.type.accelerator is not None
+    return fleet.type.accelerator is not None and not fleet.on_eks
 
 
 def _check(rule: Rule, judge: Judge[FleetView], *calls: Call) -> Check[FleetView]:
-    return Check(rule=rule, calls=(*IMAGE_CALLS, *calls), subjects=every_fleet, judge=judge)
+    return Check(
+        rule=rule, calls=(*IMAGE_CALLS, *calls), subjects=_on_ec2, judge=judge, unless=_CHOSEN_BY_EKS
+    )
 
 
 CHECKS = (
     Check(
         rule=PARAMETER_THERE,
         calls=(PARAMETER,),
-        subjects=fleets_where(lambda fleet: parameter_of(fleet) is not None),
+        subjects=fleets_where(lambda fleet: not fleet.on_eks and parameter_of(fleet) is not None),
         judge=_parameter,
-        unless="every image is named by its id",
+        unless="every image is named by its id, or EKS chooses it",
     ),
     _check(IMAGE_THERE, _there),
     _check(IMAGE_STARTS, _starts),
@@ -208,7 +215,7 @@ CHECKS = (
         calls=IMAGE_CALLS,
         subjects=fleets_where(_accelerated),
         judge=_serves,
-        unless="no fleet has accelerators",
+        unless="no fleet has accelerators and an image of the file's",
     ),
     _check(KNOWN_OWNER, _owner, CALLER),
 )

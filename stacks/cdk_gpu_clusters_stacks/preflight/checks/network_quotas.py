@@ -84,7 +84,7 @@ def _nat_gateways(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
 
 
 def _serving(cluster: Cluster) -> Mapping[str, Cluster]:
-    return {"inference": cluster} if cluster.servers else {}
+    return {"inference": cluster} if cluster.balanced else {}
 
 
 def _balancers(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
@@ -92,7 +92,7 @@ def _balancers(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
         found = inquiry.ask(LOAD_BALANCERS)["LoadBalancers"]
         return float(sum(one.get("Type") == "application" for one in found))
 
-    yield from weigh(quota("load-balancers"), inquiry, used=used, least=len(cluster.servers))
+    yield from weigh(quota("load-balancers"), inquiry, used=used, least=len(cluster.balanced))
 
 
 CHECKS = (
@@ -111,6 +111,6 @@ CHECKS = (
         calls=(*QUOTA_CALLS, LOAD_BALANCERS),
         subjects=_serving,
         judge=_balancers,
-        unless="no fleet serves",
+        unless="no load balancer is made",
     ),
 )

@@ -35,6 +35,16 @@ LOAD_BALANCING = define_rule(
     "the service-linked role of Elastic Load Balancing is there",
     source='Elastic Load Balancing user guide, "Service-linked role"',
 )
+EKS = define_rule(
+    "GPU-PRE-145",
+    "the service-linked role of Amazon EKS is there",
+    source='Amazon EKS user guide, "Using roles for Amazon EKS clusters"',
+)
+EKS_NODES = define_rule(
+    "GPU-PRE-146",
+    "the service-linked role of EKS node groups is there",
+    source='Amazon EKS user guide, "Using roles for Amazon EKS node groups"',
+)
 
 
 def _when(wanted: Callable[[Cluster], object], cluster: Cluster) -> Mapping[str, Cluster]:
@@ -87,7 +97,21 @@ CHECKS = (
         LOAD_BALANCING,
         "AWSServiceRoleForElasticLoadBalancing",
         "elasticloadbalancing.amazonaws.com",
-        subjects=partial(_when, lambda cluster: cluster.servers),
-        unless="no fleet serves",
+        subjects=partial(_when, lambda cluster: cluster.balanced),
+        unless="no load balancer is made",
+    ),
+    _role(
+        EKS,
+        "AWSServiceRoleForAmazonEKS",
+        "eks.amazonaws.com",
+        subjects=partial(_when, lambda cluster: cluster.makes_eks),
+        unless="no EKS cluster is made",
+    ),
+    _role(
+        EKS_NODES,
+        "AWSServiceRoleForAmazonEKSNodegroup",
+        "eks-nodegroup.amazonaws.com",
+        subjects=partial(_when, lambda cluster: cluster.plan.kubernetes),
+        unless="no fleet is on EKS",
     ),
 )

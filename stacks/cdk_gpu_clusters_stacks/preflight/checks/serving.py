@@ -41,7 +41,7 @@ _LONG_ENOUGH = timedelta(days=30)
 def _certificates(cluster: Cluster) -> Mapping[str, str]:
     named = {
         f"{where}.load_balancer.certificate_arn": service.load_balancer.certificate_arn
-        for where, service in cluster.servers.items()
+        for where, service in cluster.balanced.items()
     }
     return {where: arn for where, arn in named.items() if arn}
 

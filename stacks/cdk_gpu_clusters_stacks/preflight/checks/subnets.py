@@ -213,6 +213,6 @@ CHECKS = (
         calls=(SUBNETS, INTERFACES),
         subjects=_service,
         judge=_addresses,
-        unless="no load balancer stands in existing subnets",
+        unless="nothing stands in existing service subnets",
     ),
 )
