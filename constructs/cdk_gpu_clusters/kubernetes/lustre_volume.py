@@ -94,7 +94,7 @@ def lustre_volume(volume: LustreVolume, *, namespace: str = DEFAULT_NAMESPACE) -
 
 def volume_mount(
     volume: LustreVolume, mount_path: str, *, sub_path: str = "", read_only: bool = False
-) -> Any:
+) -> dict[str, Any]:
     """How a container mounts a file system.
 
     Args:
@@ -102,7 +102,19 @@ def volume_mount(
         mount_path: Where the container sees it.
         sub_path: Folder of the file system to mount; all of it if left out.
         read_only: Whether the container may only read.
+
+    Raises:
+        ConfigError: GPU-K8S-012.
+
+    Example:
+        >>> store = LustreVolume(
+        ...     name="corpus", file_system_id="fs-0123456789abcdef0", mount_name="abcdefgh",
+        ...     dns_name="fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com",
+        ... )
+        >>> volume_mount(store, "/data", sub_path="llama", read_only=True)
+        {'name': 'corpus', 'mountPath': '/data', 'subPath': 'llama', 'readOnly': True}
     """
+    raise_for(check_sub_path(sub_path))
     mount: dict[str, Any] = {"name": volume.name, "mountPath": mount_path}
     if sub_path:
         mount["subPath"] = sub_path

@@ -63,6 +63,8 @@ def test_a_container_mounts_a_file_system_or_a_folder_of_it() -> None:
 @pytest.mark.parametrize("path", ["/data", "../data", "a/../../b", "a b", "ä"])
 def test_sub_paths_stay_inside(path: str) -> None:
     assert [finding.id for finding in check_sub_path(path)] == ["GPU-K8S-012"]
+    with pytest.raises(ConfigError, match="GPU-K8S-012"):
+        volume_mount(CORPUS, "/data", sub_path=path)
 
 
 @pytest.mark.parametrize("path", ["", "data", "a/b.c-d_e"])
