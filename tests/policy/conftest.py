@@ -14,6 +14,7 @@ from assemblies import REPORT_ONLY, Assembly, Packs
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
 from everything import ENVIRONMENTS, define_training
+from everything_eks import define_eks
 from everything_node_groups import define_node_groups
 from everything_serving import define_serving
 from everything_stores import define_stores
@@ -81,6 +82,7 @@ def stacks() -> dict[str, Define]:
         "serving": define_serving,
         "variants": define_variants,
         "node groups": define_node_groups,
+        "eks": define_eks,
     }
     places = ("agnostic", "commercial", "commercial without flags")
 

@@ -38,6 +38,9 @@ FLOORS = {
     "AWS::StepFunctions::StateMachine": 5,
     "AWS::Logs::LogGroup": 50,
     "AWS::KMS::Key": 20,
+    "AWS::EKS::Cluster": 3,
+    "AWS::EKS::Addon": 25,
+    "AWS::EKS::AccessEntry": 10,
 }
 
 

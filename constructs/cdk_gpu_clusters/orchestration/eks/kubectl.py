@@ -21,11 +21,14 @@ if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_lambda as lambda_
 _FUNCTIONS = AcceptedFinding(
     cause="`KubernetesSoftware`: the two functions of CDK that run kubectl and Helm",
-    reason="CDK makes them and chooses their runtimes; CloudFormation calls them one at a time, and sees each failure. "
-    "CloudWatch Logs encrypts their logs.",
+    reason="CDK makes them and chooses their runtimes; CloudFormation calls them one at a time, and sees each failure.",
     aws_solutions=("L1",),
-    nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
     nist_hipaa=("LambdaConcurrency", "LambdaDLQ"),
+)
+_FUNCTION_LOGS = AcceptedFinding(
+    cause="`KubernetesSoftware`: log groups of the two functions of CDK",
+    reason="CloudWatch Logs encrypts every log group; CDK makes these without a key.",
+    nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
 )
 _FRAMEWORK = AcceptedFinding(
     cause="`KubernetesSoftware`: role of the function through which CloudFormation calls the other",
@@ -162,11 +165,18 @@ def _accept(provider: eks.KubectlProvider) -> None:
 
     handler = provider.node.find_child("Handler")
     assert isinstance(handler, lambda_.Function)  # noqa: S101 - CDK's own promise
-    _FUNCTIONS.at(provider)
-    framework = provider.node.find_child("Provider")
-    _FRAMEWORK.at(framework, named_resource(provider, f"{handler.function_arn}:*"))
-    _accept_policies(framework, *_FOR_FUNCTIONS)
+    framework = provider.node.find_child("Provider").node.find_child("framework-onEvent")
+    for function in (handler, framework):
+        _FUNCTIONS.at(function)
+        logs = function.node.try_find_child("LogGroup")
+        if logs is not None:  # a feature flag
+            _FUNCTION_LOGS.at(logs)
+    role = framework.node.find_child("ServiceRole")
+    _accept_policies(role, *_FOR_FUNCTIONS)
+    _FRAMEWORK.at(
+        role.node.find_child("DefaultPolicy"), named_resource(provider, f"{handler.function_arn}:*")
+    )
 
 
-def _accept_policies(scope: IConstruct, *names: str) -> None:
-    _MANAGED_POLICIES.at(scope, *(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{name}" for name in names))
+def _accept_policies(role: IConstruct, *names: str) -> None:
+    _MANAGED_POLICIES.at(role, *(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{name}" for name in names))
