@@ -10,6 +10,7 @@ import pytest
 from assemblies import Assembly
 from secure_checks import Check
 from secure_data import DATA
+from secure_kubernetes import KUBERNETES
 from secure_machines import MACHINES
 
 
@@ -25,7 +26,9 @@ def of_kind(assemblies: dict[str, Assembly], kind: str) -> dict[str, dict[str, A
 
 
 @pytest.mark.parametrize(
-    "check", [*MACHINES, *DATA], ids=lambda check: f"{check.kind.split('::', 1)[1]}: {check.title}"
+    "check",
+    [*MACHINES, *DATA, *KUBERNETES],
+    ids=lambda check: f"{check.kind.split('::', 1)[1]}: {check.title}",
 )
 def test_it_holds_everywhere_and_a_fault_is_caught(check: Check, assemblies: dict[str, Assembly]) -> None:
     resources = of_kind(assemblies, check.kind)

@@ -50,7 +50,7 @@ def define_eks(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stac
         deletion_protection=True,
         log_encryption_key=key,
     )
-    full.grant_admin(iam.Role(stack, "Platform", assumed_by=iam.AccountRootPrincipal()))
+    full.grant_admin(iam.Role.from_role_name(stack, "Platform", "platform"))
     full.grant_edit("arn:aws:iam::111122223333:role/research", namespaces=["research"])
     full.grant_bucket_volumes(s3.Bucket.from_bucket_name(stack, "Corpus", "my-corpus"), write=True)
     full.add_add_on("snapshot-controller")

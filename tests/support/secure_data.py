@@ -14,6 +14,7 @@ _NO_RESOURCE_LEVEL = {
     "ec2:DescribeInstances",
     "ec2:DescribeInstanceTopology",
     "ecr:GetAuthorizationToken",
+    "ecr-public:GetAuthorizationToken",
     # What a state machine needs to log and trace (Step Functions guide, "Using CloudWatch Logs").
     "logs:CreateLogDelivery",
     "logs:DeleteLogDelivery",
@@ -23,6 +24,7 @@ _NO_RESOURCE_LEVEL = {
     "logs:ListLogDeliveries",
     "logs:PutResourcePolicy",
     "logs:UpdateLogDelivery",
+    "sts:GetServiceBearerToken",
     "xray:GetSamplingRules",
     "xray:GetSamplingTargets",
     "xray:PutTelemetryRecords",
