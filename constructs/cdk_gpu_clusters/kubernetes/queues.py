@@ -52,7 +52,8 @@ def queues(
     """One ClusterQueue with a flavor for each group of nodes, their topologies, and a LocalQueue for each namespace.
 
     A job that asks for nodes of a group by `nodeSelector` gets that group's flavor. Quotas are what the nodes leave to
-    pods, times their number: pods outside the queue, such as model servers, take of the same nodes unseen.
+    pods, times their number. They do not know of pods outside the queue, such as model servers; what these leave free
+    Kueue counts by the topology.
 
     Args:
         pools: Groups of nodes.

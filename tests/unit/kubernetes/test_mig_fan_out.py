@@ -18,6 +18,8 @@ from cdk_gpu_clusters.kubernetes.mig_fan_out import mig_fan_out, mig_workflow
 from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
+from cdk_gpu_clusters.rules.interfaces import plan_interfaces
+from cdk_gpu_clusters.rules.max_pods import max_pods
 from cdk_gpu_clusters.rules.mig import MigLayout, check_mig
 from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
 from kubernetes_pools import (
@@ -142,6 +144,17 @@ def test_names_leave_room_for_the_profile_and_the_number() -> None:
     assert mig_fan_out("a" * longest, slices(MIXED), image=IMAGE)
     with pytest.raises(ConfigError, match="GPU-K8S-001"):
         mig_fan_out("a" * (longest + 1), slices(MIXED), image=IMAGE)
+
+
+@pytest.mark.parametrize("name", mig_types())
+def test_a_node_takes_a_pod_for_each_of_the_most_slices_beside_those_of_add_ons(name: str) -> None:
+    record = instance_types()[name]
+    gpu, accelerator = mig_gpu_of(record), record.accelerator
+    assert gpu is not None
+    assert accelerator is not None
+    most = min(7, max(profile.max_instances for profile in gpu.profiles.values())) * accelerator.count
+    # About a dozen pods of add-ons have an address of their own, or the node's.
+    assert most + 16 <= max_pods(record, plan_interfaces(record, efa=False))
 
 
 @st.composite
