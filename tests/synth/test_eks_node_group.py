@@ -317,7 +317,7 @@ def test_a_role_of_the_user_gets_what_the_group_needs(site: Site) -> None:
     attached = [
         policy["Properties"]["Roles"] for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
     ]
-    assert attached == [["nodes"]] * 2
+    assert attached == [["nodes"]] * 3
     assert json.dumps(only(resources, GROUP)["NodeRole"]).endswith(':role/nodes"]]}')
 
 

@@ -7,6 +7,7 @@ replaces the nodes of a group when version, release, or version of the launch te
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,16 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 
-from cdk_gpu_clusters import Capacity, NodeRepair, RootVolume, Taint, UpdatePolicy
+from cdk_gpu_clusters import (
+    Capacity,
+    InterfacePolicy,
+    NodeFile,
+    NodeRepair,
+    PlacementStrategy,
+    RootVolume,
+    Taint,
+    UpdatePolicy,
+)
 from cdk_gpu_clusters.testing.emulator.schemas import resource_schema
 from node_groups import existing_cluster, node_group
 from sites import Resources, Site, SiteFactory, of_type
@@ -30,6 +40,10 @@ NEW_GROUP: dict[str, tuple[Edit, Edit]] = {
     "reserved capacity": ({}, {"capacity": Capacity.from_reservation_id("cr-0123456789abcdef0")}),
     "spot": ({}, {"capacity": Capacity.spot()}),
     "a block": ({}, {"capacity": BLOCK}),
+    "open reservations": ({}, {"capacity": Capacity.on_demand(uses_open_reservations=True)}),
+    "no EFA": ({}, {"efa": False}),
+    "more IP bandwidth": ({}, {"interface_policy": InterfacePolicy.MAXIMUM_ENA_BANDWIDTH}),
+    "no placement group": ({}, {"placement": PlacementStrategy.NONE}),
     "the next block": (
         {"capacity": BLOCK},
         {"capacity": Capacity.capacity_block("cr-0fedcba9876543210", ends_at=LATER)},
@@ -50,7 +64,6 @@ NOTHING: dict[str, tuple[Edit, Edit]] = {
     "kubelet": ({}, {"kubelet_config": {"podPidsLimit": 4096}}),
     "repair": ({}, {"node_repair": NodeRepair(enabled=False)}),
     "updates": ({}, {"max_unavailable": 4}),
-    "no EFA": ({}, {"efa": False}),
     "log retention": ({}, {"ready_timeout": cdk.Duration.minutes(20)}),
 }
 #: What CloudFormation says it replaces, and the user's word alone moves.
@@ -110,7 +123,7 @@ def test_other_hardware_is_another_group_with_a_template_of_its_own(
         if resource["Type"] not in (GROUP, TEMPLATE)
     }
     gone = {kind for name, kind in others.items() if name not in after}
-    assert not gone & {"AWS::IAM::Role", "AWS::Logs::LogGroup", "AWS::EC2::SecurityGroup"}
+    assert not gone & {"AWS::IAM::Role", "AWS::Logs::LogGroup", "AWS::CloudWatch::Alarm"}
 
 
 @pytest.mark.parametrize("edit", NOTHING)
@@ -165,6 +178,29 @@ def test_a_release_rolls_nodes_whenever_it_is_said(make_site: SiteFactory) -> No
         synthesized(make_site, {"release_version": release}) for release in (None, "1.34.1-20260709")
     )
     assert rolled(one(before, GROUP)[1], one(after, GROUP)[1]) == {"ReleaseVersion"}
+
+
+@pytest.mark.parametrize("edit", [*NOTHING, "other software"])
+def test_a_group_that_keeps_its_template_keeps_what_the_template_names(
+    make_site: SiteFactory, edit: str
+) -> None:
+    """A node that starts after a deployment starts from the template of an earlier one."""
+    files = {"node_files": [NodeFile(path="/etc/late", text="late", early=False)]}
+    before, after = (synthesized(make_site, options) for options in NOTHING.get(edit, ({}, files)))
+    names = set(re.findall(r'"(?:Ref|Fn::GetAtt)": \[?"(\w+)"', json.dumps(one(before, TEMPLATE)[1])))
+    assert {name for name in names if name not in after} == set()
+    reads = [
+        json.dumps(statement["Resource"])
+        for policy in of_type(after, "AWS::IAM::ManagedPolicy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Action"] == "s3:GetObject"
+    ]
+    assert any("/*.tar" in resource for resource in reads), "and may read its software"
+
+
+def test_a_group_that_follows_its_template_reads_no_other_software(make_site: SiteFactory) -> None:
+    resources = synthesized(make_site, {"update_policy": UpdatePolicy.ROLLING})
+    assert "/*.tar" not in json.dumps(of_type(resources, "AWS::IAM::ManagedPolicy"))
 
 
 def test_another_name_of_a_stack_or_sibling_changes_nothing(make_site: SiteFactory) -> None:

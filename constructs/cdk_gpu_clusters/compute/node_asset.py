@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -10,6 +11,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import ClusterConstruct, asked_once, partition_of, path_of, report, stack_of
 from cdk_gpu_clusters.errors import define_rule
 from cdk_gpu_clusters.node.software import software_archive
@@ -18,6 +20,15 @@ NO_ASSETS = define_rule(
     "GPU-UD-007",
     "A stack whose nodes get files from S3 can carry assets",
     source="AWS CDK: assets go to the bucket that `cdk bootstrap` makes; some stack synthesizers take none",
+)
+
+# CDK names an object by a digest of the digest that it is told.
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_EARLIER = AcceptedFinding(
+    cause="`EksGpuNodeGroup`: policy of nodes that keep their launch template",
+    reason="The template names the software of the deployment that made it by a digest that later ones do not know; "
+    "nodes verify what they read by it.",
+    aws_solutions=("IAM5",),
 )
 
 
@@ -66,6 +77,21 @@ class NodeAsset(ClusterConstruct):
             statements.append({"Effect": "Allow", "Action": "kms:Decrypt", "Resource": key.key_arn})
         document = iam.PolicyDocument.from_json({"Statement": statements})
         self.read_policy: iam.ManagedPolicy = iam.ManagedPolicy(self, "Read", document=document)
+
+    def allow_earlier(self, scope: Construct, role: iam.IRole) -> iam.ManagedPolicy:
+        """Let nodes read what this object was at earlier deployments: those whose launch template still names it.
+
+        Args:
+            scope: The nodes' construct.
+            role: Their role.
+        """
+        keys = _DIGEST.sub("*", self.object_key)
+        place = f"arn:{partition_of(stack_of(self))}:s3:::{self.bucket_name}/{keys}"
+        statement = {"Effect": "Allow", "Action": "s3:GetObject", "Resource": place}
+        document = iam.PolicyDocument.from_json({"Statement": [statement]})
+        policy = iam.ManagedPolicy(scope, "EarlierSoftware", roles=[role], document=document)
+        _EARLIER.at(policy, named_resource(policy, place))
+        return policy
 
     def _asset(self, content: bytes, file_extension: str) -> s3_assets.Asset:
         stage = cdk.Stage.of(self)

@@ -25,7 +25,6 @@ from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_log_group import node_log_group
 from cdk_gpu_clusters.compute.node_plan import NodeWish
-from cdk_gpu_clusters.compute.node_role import allow_node
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
@@ -41,7 +40,7 @@ from cdk_gpu_clusters.orchestration.eks.node_group_plan import (
     plan_node_group,
     write_eks_node,
 )
-from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
+from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_nodes
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import Taint
@@ -69,7 +68,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
     * A group that follows a block or that scales carries no `DesiredSize`: a deployment never resizes it.
     * A new launch-template version never replaces running nodes unless `update_policy` says so.
     * Reserved capacity is updated terminate-before-launch (`UpdateStrategy` MINIMAL).
-    * Another instance type, or other capacity, is another group: EKS changes neither in place.
+    * Other hardware is another group: instance type, capacity, interfaces, placement. EKS changes none in place.
 
     Example:
         >>> cluster = EksGpuCluster.from_attributes(
@@ -256,7 +255,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
         )
         self.node_asset: NodeAsset = node.asset
         self.role: iam.IRole = role or EksNodeRole(self, "Role")
-        node.asset.read_policy.attach_to_role(self.role)
+        nodes_need = allow_nodes(self, self.role, node.asset, update_policy, self.log_group, evidence)
         self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
             self,
             f"LaunchTemplate{group.hardware}",
@@ -277,7 +276,6 @@ class EksGpuNodeGroup(NodeGroupAccess):
             user_data=node.user_data,
         )
         join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0])
-        nodes_may = allow_node(self, self.role, log_group=self.log_group, evidence=evidence)
         ways_out = [way_out_of(subnet) for subnet in plan.subnets]
         self.cfn_nodegroup: eks.CfnNodegroup = managed_nodes(
             self,
@@ -291,7 +289,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
                 group=group,
                 wish=wish,
                 update_policy=update_policy,
-                needs=[nodes_may, node.asset.read_policy, *cluster.node_prerequisites, *ways_out],
+                needs=[*nodes_need, *cluster.node_prerequisites, *ways_out],
             ),
         )
         self.block_lifecycle: EksBlockLifecycle | None = follow_block(

@@ -65,7 +65,8 @@ class NodeGroupPlan:
         ami_type: Which image EKS chooses.
         pool: The group as manifests know it.
         kubelet_config: What kubelet is told: the number of pods, and the user's word.
-        hardware: A key that changes with the type of the nodes and with how they are bought, and with nothing else.
+        hardware: A key that changes with the type of the nodes, how they are bought, their network interfaces and
+            their placement, and with nothing else.
     """
 
     ami_type: str
@@ -161,8 +162,19 @@ def write_eks_node(
 
 
 def _hardware(plan: FleetPlan) -> str:
-    terms = plan.capacity.known_terms
-    said = (plan.instance_type.name, terms.kind.value, terms.reservation_id, terms.reservation_group_arn)
+    """A digest of what a group keeps for its life, and of what another template of it would no longer name."""
+    terms, given = plan.capacity.known_terms, plan.placement_group
+    said = (
+        plan.instance_type.name,
+        terms.kind.value,
+        terms.reservation_id,
+        terms.reservation_group_arn,
+        terms.uses_open_reservations,
+        plan.interfaces.policy.value,
+        plan.interfaces.efa_count,
+        None if plan.new_placement is None else plan.new_placement.value,
+        None if given is None else path_of(given),
+    )
     return hashlib.sha256(repr(said).encode()).hexdigest()[:8]
 
 
