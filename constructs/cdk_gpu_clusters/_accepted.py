@@ -155,4 +155,6 @@ def _flat(value: Any) -> str:
             return f"<{resource}.{attribute}>"
         case {"Ref": name}:
             return f"<{name}>"
+        case {"Fn::Sub": str(text)}:
+            return _flat(text)
     return json.dumps(value, separators=(",", ":"))
