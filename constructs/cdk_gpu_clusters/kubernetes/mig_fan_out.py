@@ -200,11 +200,11 @@ def _checked(
     namespace: str,
     queue: str | None,
 ) -> MigPlan:
-    longest = (
-        max((len(profile_label(one)) + 1 for one in profiles_of(pool.mig)), default=0) if pool.mig else 0
-    )
+    profiles = [] if pool.mig is None else profiles_of(pool.mig)
+    longest = max((len(f"-{profile_label(one)}") for one in profiles), default=0)
+    most = processes or max((slice_count(pool, one) for one in profiles), default=1)
     # The pods of an indexed job are called <job>-<index>-<five letters>.
-    added = longest + len(f"-{(processes or 999) - 1}-abcde")
+    added = longest + len(f"-{most - 1}-abcde")
     findings = [
         *check_name(name, longest=63 - added),
         *check_name(namespace, path="namespace"),

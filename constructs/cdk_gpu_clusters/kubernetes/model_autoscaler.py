@@ -106,12 +106,13 @@ def prometheus_adapter_rule() -> dict[str, Any]:
     }
 
 
-def check_scaling(scaling: ServerScaling, places: int) -> list[Finding]:
+def check_scaling(scaling: ServerScaling, places: int, servers: int | None = None) -> list[Finding]:
     """Find bounds between which no number lies, or for which a group has no places.
 
     Args:
         scaling: The bounds.
         places: Places that the group has.
+        servers: A number of servers that is asked for beside them.
     """
     most = scaling.most(places)
     findings = check_counts(min_servers=scaling.min_servers, target_per_server=scaling.target_per_server)
@@ -123,6 +124,16 @@ def check_scaling(scaling: ServerScaling, places: int) -> list[Finding]:
                 allowed=f"fewer than the most, up to {places}",
                 fix="change min_servers or max_servers, give the group more nodes, or leave scaling out",
                 path="scaling",
+            )
+        )
+    if servers is not None:
+        findings.append(
+            ROOM_TO_SCALE.finding(
+                cause="the autoscaler sets the number of servers, and another one is given",
+                got=str(servers),
+                allowed="servers or scaling",
+                fix="leave servers out",
+                path="servers",
             )
         )
     return findings

@@ -106,7 +106,7 @@ def model_deployment(
             *check_places(pool, devices_per_server=devices_per_server, profile=profile),
             *check_server(pool, server),
             *([] if places is None else _check_count(pool, servers, places.count)),
-            *([] if places is None or scaling is None else check_scaling(scaling, places.count)),
+            *([] if places is None or scaling is None else check_scaling(scaling, places.count, servers)),
         ]
     )
     if places is None:

@@ -140,10 +140,11 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 def test_names_leave_room_for_the_profile_and_the_number() -> None:
-    longest = 63 - len("-mig-3g-20gb") - len("-998-abcde")
-    assert mig_fan_out("a" * longest, slices(MIXED), image=IMAGE)
+    pool = slices(MIXED, node_count=100)
+    longest = 63 - len("-mig-3g-20gb") - len("-1599-abcde")
+    assert mig_fan_out("a" * longest, pool, image=IMAGE)
     with pytest.raises(ConfigError, match="GPU-K8S-001"):
-        mig_fan_out("a" * (longest + 1), slices(MIXED), image=IMAGE)
+        mig_fan_out("a" * (longest + 1), pool, image=IMAGE)
 
 
 @pytest.mark.parametrize("name", mig_types())

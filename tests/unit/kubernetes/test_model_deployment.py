@@ -212,6 +212,7 @@ def test_bounds_have_room_between_them_and_on_the_nodes(scaling: ServerScaling, 
         assert faults(pool, devices_per_server=4, scaling=scaling) == found
     else:
         assert deploy(pool, devices_per_server=4, scaling=scaling)
+        assert faults(pool, devices_per_server=4, scaling=scaling, servers=2) == ["GPU-INF-016"]
 
 
 @pytest.mark.parametrize(
