@@ -17,7 +17,19 @@ from matrix.planted import FAULTS, Data, Fault
 LUSTRE = {"lustre": {"storage_capacity_gib": 1200, "throughput_mb_per_s_per_tib": 125}}
 
 
-def cluster(fleet: Data) -> ClusterFile:
+ON_EKS = {
+    "orchestrator": "eks",
+    "eks": {
+        "existing": {
+            "cluster_name": "research",
+            "cluster_security_group_id": "sg-0c105e0123456789a",
+            "kubernetes_version": "1.35",
+        }
+    },
+}
+
+
+def cluster(fleet: Data, orchestrator: str) -> ClusterFile:
     """A cluster of one fleet in an existing network."""
     network = {
         "vpc_id": "vpc-0123456789abcdef0",
@@ -32,12 +44,13 @@ def cluster(fleet: Data) -> ClusterFile:
         "network": network,
     }
     stores = {"data": {"corpus": LUSTRE}} if "mounts" in fleet else {}
-    return ClusterFile({**data, **stores, "training": {"fleets": {"a": fleet}}})
+    kubernetes = ON_EKS if orchestrator == "eks" else {}
+    return ClusterFile({**data, **kubernetes, **stores, "training": {"fleets": {"a": fleet}}})
 
 
-def broken(fleet: Data) -> set[str]:
+def broken(fleet: Data, orchestrator: str) -> set[str]:
     """The invariants that the fleet's templates break."""
-    judgement = judge(cluster(fleet))
+    judgement = judge(cluster(fleet, orchestrator))
     assert judgement.refusals == ()
     return {violation.id for _, violation in judgement.violations}
 
@@ -45,15 +58,21 @@ def broken(fleet: Data) -> set[str]:
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.invariant for fault in FAULTS])
 def test_a_planted_fault_breaks_its_invariant_alone(fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     fault.plant(monkeypatch)
-    assert broken(fault.fleet) == {fault.invariant}
+    assert broken(fault.fleet, fault.orchestrator) == {fault.invariant}
 
 
-SOUND = {str(fault.fleet): fault.fleet for fault in FAULTS if not fault.invariant.startswith("mig-")}
+SOUND = {
+    (fault.orchestrator, str(fault.fleet)): fault
+    for fault in FAULTS
+    if not fault.invariant.startswith("mig-")
+}
 
 
-@pytest.mark.parametrize("fleet", SOUND.values(), ids=[f"fleet{index}" for index in range(len(SOUND))])
-def test_without_a_fault_nothing_is_broken(fleet: Data) -> None:
-    assert broken(fleet) == set()
+@pytest.mark.parametrize(
+    "fault", SOUND.values(), ids=[f"{name}{index}" for index, (name, _) in enumerate(SOUND)]
+)
+def test_without_a_fault_nothing_is_broken(fault: Fault) -> None:
+    assert broken(fault.fleet, fault.orchestrator) == set()
 
 
 def test_invariants_know_nothing_of_the_library() -> None:

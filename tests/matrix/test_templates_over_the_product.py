@@ -18,7 +18,7 @@ from matrix.outcome import outcome_of
 from matrix.template_rules import EXPLAINED
 
 #: What was synthesized when the axes were last changed: an axis never shrinks.
-ACCEPTED, FLEETS, TEMPLATES, REFUSED, VERDICTS = 253_000, 1_050, 4_500, 510, 350_000
+ACCEPTED, FLEETS, NODE_GROUPS, TEMPLATES, REFUSED, VERDICTS = 253_000, 1_050, 800, 4_500, 510, 350_000
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +39,23 @@ def test_every_invariant_holds_in_every_template(
 ) -> None:
     broken = [f"{result.combination}: {what}" for result in results for what in result.violations]
     assert broken[:20] == []
-    assert [result.combination for result in results] == [*coverage.fleets, *coverage.templates]
-    fleets, templates = len(coverage.fleets), len(coverage.templates)
+    assert [result.combination for result in results] == [
+        *coverage.fleets,
+        *coverage.node_groups,
+        *coverage.templates,
+    ]
+    fleets, groups, templates = map(len, (coverage.fleets, coverage.node_groups, coverage.templates))
     others = coverage.accepted - coverage.named
-    tally(f"templates: {fleets + templates:,} synthesized, {fleets:,} of them as whole fleets")
+    tally(
+        f"templates: {fleets + groups + templates:,} synthesized, {fleets:,} of them as whole fleets, "
+        f"{groups:,} as node groups of EKS"
+    )
     tally(f"  each held against {len(invariants())} invariants")
     tally(f"  they are those of {coverage.named:,} accepted combinations; the other {others:,} accepted ones")
-    tally("  differ from one of them in the value of InstanceType alone, user data apart")
+    tally("  differ from one of them in the type alone, and in what nodes are told of their hardware")
     assert coverage.accepted >= ACCEPTED
     assert fleets >= FLEETS
+    assert groups >= NODE_GROUPS
     assert templates >= TEMPLATES
 
 
@@ -79,8 +87,8 @@ def test_combinations_of_one_class_differ_in_the_name_of_the_type_alone(
 
 
 def test_constructs_refuse_what_the_rules_refuse(coverage: Coverage, tally: Callable[[str], None]) -> None:
-    """Each type with each reason to refuse it, once: a fleet says the same as the rules."""
+    """Each type with each reason to refuse it, once: fleets and node groups say the same as the rules."""
     said = dict(refusals(list(coverage.refused.values())))
-    assert said == {combination: {rule} for (_, rule), combination in coverage.refused.items()}
-    tally(f"  {len(said):,} refused ones were given to the fleet, which names the same rule")
+    assert said == {combination: {rule} for (*_, rule), combination in coverage.refused.items()}
+    tally(f"  {len(said):,} refused ones were given to the constructs, which name the same rule")
     assert len(said) >= REFUSED

@@ -76,6 +76,8 @@ class Asked:
         mounts: Mount points of file systems.
         server_groups: Security groups of those that exist already.
         environment: Variables of the nodes.
+        is_node_group: Whether Amazon EKS makes and resizes the group, for one of our node groups.
+        cluster_group: The security group of an existing cluster of Kubernetes that the nodes join.
     """
 
     instance_type: str
@@ -98,6 +100,8 @@ class Asked:
     mounts: tuple[str, ...] = ()
     server_groups: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    is_node_group: bool = False
+    cluster_group: str | None = None
 
     @property
     def hardware(self) -> Hardware:

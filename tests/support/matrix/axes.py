@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import Enum
 
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from matrix.asked import Purchase
@@ -32,28 +33,38 @@ OWN_IMAGES = (
 AWS_IMAGES = tuple(Image(system, system) for system in ("al2023", "ubuntu-24.04", "ubuntu-22.04"))
 
 
+class Makes(Enum):
+    """What is made of a combination: the whole group by one of our constructs, or the launch template alone."""
+
+    FLEET = "fleets"
+    NODE_GROUP = "node groups"
+    TEMPLATE = "launch templates"
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Who launches the nodes, and what a user can ask of it.
 
     Attributes:
-        name: As `Asked.orchestrator` has it.
+        name: As a reader knows it.
         orchestrator: As the rules have it.
-        has_fleet: Whether a construct makes the whole group; otherwise only the launch template is made.
+        makes: What is made of its combinations.
         images: Images that can be asked for.
     """
 
     name: str
     orchestrator: Orchestrator
-    has_fleet: bool
+    makes: Makes
     images: tuple[Image, ...]
 
 
 PROFILES = (
-    Profile("ec2", Orchestrator.EC2, has_fleet=True, images=(NO_WISH, *AWS_IMAGES, *OWN_IMAGES)),
-    Profile("eks-managed", Orchestrator.EKS_MANAGED, has_fleet=False, images=(NO_WISH, *OWN_IMAGES)),
-    Profile("eks-self-managed", Orchestrator.EKS_SELF_MANAGED, has_fleet=False, images=OWN_IMAGES),
-    Profile("pcs", Orchestrator.PCS, has_fleet=False, images=(NO_WISH, *OWN_IMAGES)),
+    Profile("ec2", Orchestrator.EC2, makes=Makes.FLEET, images=(NO_WISH, *AWS_IMAGES, *OWN_IMAGES)),
+    # EKS chooses the image of a node group of ours; one's own image is for those who make the group themselves.
+    Profile("eks node group", Orchestrator.EKS_MANAGED, makes=Makes.NODE_GROUP, images=(NO_WISH,)),
+    Profile("eks-managed", Orchestrator.EKS_MANAGED, makes=Makes.TEMPLATE, images=(NO_WISH, *OWN_IMAGES)),
+    Profile("eks-self-managed", Orchestrator.EKS_SELF_MANAGED, makes=Makes.TEMPLATE, images=OWN_IMAGES),
+    Profile("pcs", Orchestrator.PCS, makes=Makes.TEMPLATE, images=(NO_WISH, *OWN_IMAGES)),
 )
 
 #: Name -> purchase. The names are what a user would say; `Purchase` is what the invariants read.

@@ -19,6 +19,7 @@ from cdk_gpu_clusters import (
     CapacityReservation,
     ClusterPlacementGroup,
     EfaSecurityGroup,
+    EksGpuNodeGroup,
     GpuFleet,
     GpuLaunchTemplate,
     NodeImage,
@@ -26,10 +27,11 @@ from cdk_gpu_clusters import (
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.policy.engine import not_compliant
 from cdk_gpu_clusters.policy.rule import Outcome, Verdict
-from matrix.axes import PLACEMENT_GROUP
+from matrix.axes import PLACEMENT_GROUP, Makes
 from matrix.cloud import Cloud, Place
 from matrix.combinations import SUBNET, ZONE, Combination
 from matrix.invariant import violations
+from matrix.kubernetes import Kubernetes, Shared
 from matrix.nodes import Nodes
 from matrix.outcome import outcome_of
 from matrix.template_rules import ask_rules, said_aloud
@@ -37,15 +39,20 @@ from matrix.template_rules import ask_rules, said_aloud
 _CDK_JSON = Path(__file__).parents[3] / "cdk.json"
 
 #: A stack holds 500 resources and its template 1 MB (AWS CloudFormation quotas): so many fit in any case.
-FLEETS_PER_STACK, TEMPLATES_PER_STACK = 20, 60
+PER_STACK = {Makes.FLEET: 20, Makes.NODE_GROUP: 20, Makes.TEMPLATE: 60}
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Accepted combinations for one app, as whole fleets or as launch templates alone."""
+    """Accepted combinations for one app, and what is made of them."""
 
     combinations: tuple[Combination, ...]
-    as_fleets: bool
+    makes: Makes
+
+    @property
+    def stacks(self) -> list[Sequence[Combination]]:
+        """The combinations by stack."""
+        return list(_chunks(self.combinations, PER_STACK[self.makes]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ class Result:
         verdicts: Number of their verdicts.
         digest: Digest of the launch template without the type's name, logical ids and its path; two combinations of
             one class
-            have the same. Empty for a fleet, whose user data counts the type's hardware.
+            have the same. Empty for a fleet or node group, whose user data counts the type's hardware.
     """
 
     combination: Combination
@@ -79,7 +86,7 @@ def synthesize(batch: Batch) -> list[Result]:
     for place, verdicts in ask_rules(cloud.templates).items():
         said.setdefault(_owner(place), []).extend(verdicts)
     return [
-        _result(cloud, place, combination, batch.as_fleets, said[_owner(place)])
+        _result(cloud, place, combination, batch.makes, said[_owner(place)])
         for place, combination in _places(batch, cloud)
     ]
 
@@ -90,12 +97,12 @@ def _owner(place: Place) -> Place:
 
 
 def refusals(combinations: Sequence[Combination]) -> Iterator[tuple[Combination, set[str]]]:
-    """The ids of the findings with which a fleet refuses each combination; none for one that it takes."""
+    """The ids of the findings with which our constructs refuse each combination; none for one that they take."""
     with TemporaryDirectory() as directory:
         bench = Bench(new_app(directory), "Refused")
         for index, combination in enumerate(combinations):
             try:
-                bench.make(combination, f"C{index}", as_fleet=True)
+                bench.make(combination, f"C{index}", combination.profile.makes)
             except ConfigError as refusal:
                 yield combination, {finding.id for finding in refusal.findings}
             else:
@@ -119,11 +126,12 @@ def new_app(directory: str) -> cdk.App:
 def _synthesize(batch: Batch, directory: str) -> Cloud:
     app = new_app(directory)
     cdk.Tags.of(app).add("team", "matrix")
-    per_stack = FLEETS_PER_STACK if batch.as_fleets else TEMPLATES_PER_STACK
-    for number, chunk in enumerate(_chunks(batch.combinations, per_stack)):
-        bench = Bench(app, f"Stack{number}")
+    kubernetes = Kubernetes(app) if batch.makes is Makes.NODE_GROUP else None
+    for number, chunk in enumerate(batch.stacks):
+        # Every second stack joins the cluster of the app, the others an existing one.
+        bench = Bench(app, f"Stack{number}", kubernetes if number % 2 else None)
         for index, combination in enumerate(chunk):
-            bench.make(combination, name_of(index), as_fleet=batch.as_fleets)
+            bench.make(combination, name_of(index), batch.makes)
     _acknowledge(app, {finding.id for each in batch.combinations for finding in outcome_of(each).findings})
     app.synth()
     return Cloud.read(directory)
@@ -141,16 +149,15 @@ def name_of(index: int) -> str:
 
 
 def _places(batch: Batch, cloud: Cloud) -> Iterator[tuple[Place, Combination]]:
-    per_stack = FLEETS_PER_STACK if batch.as_fleets else TEMPLATES_PER_STACK
     templates = cloud.of_type("AWS::EC2::LaunchTemplate")
     by_name = {_owner(place): place for place in templates}
-    for index, combination in enumerate(batch.combinations):
-        number, within = divmod(index, per_stack)
-        yield by_name[Place(f"Stack{number}", name_of(within))], combination
+    for number, chunk in enumerate(batch.stacks):
+        for index, combination in enumerate(chunk):
+            yield by_name[Place(f"Stack{number}", name_of(index))], combination
 
 
 def _result(
-    cloud: Cloud, place: Place, combination: Combination, as_fleets: bool, verdicts: Sequence[Verdict]
+    cloud: Cloud, place: Place, combination: Combination, makes: Makes, verdicts: Sequence[Verdict]
 ) -> Result:
     nodes = Nodes(cloud, place, combination.asked)
     told = {finding.id for finding in outcome_of(combination).findings} | said_aloud(combination.asked)
@@ -164,7 +171,7 @@ def _result(
         ),
         undecidable=tuple(verdict.reason for verdict in verdicts if verdict.outcome is Outcome.UNDECIDABLE),
         verdicts=len(verdicts),
-        digest="" if as_fleets else _digest(nodes),
+        digest=_digest(nodes) if makes is Makes.TEMPLATE else "",
     )
 
 
@@ -177,7 +184,8 @@ def _digest(nodes: Nodes) -> str:
 class Bench:
     """A stack in an existing network, with what its launch templates share."""
 
-    def __init__(self, app: cdk.App, name: str) -> None:
+    def __init__(self, app: cdk.App, name: str, kubernetes: Kubernetes | None = None) -> None:
+        self._kubernetes = kubernetes
         self.stack = cdk.Stack(app, name, suppress_template_indentation=True)
         self.vpc = ec2.Vpc.from_vpc_attributes(
             self.stack,
@@ -188,13 +196,19 @@ class Bench:
             private_subnet_route_table_ids=["rtb-0123456789abcdef0"],
         )
         self._shared: tuple[EfaSecurityGroup, ec2.SecurityGroup, iam.IInstanceProfile] | None = None
+        self._shared_by_groups: Shared | None = None
 
-    def make(self, combination: Combination, name: str, *, as_fleet: bool) -> None:
-        """Make the fleet, or the launch template, of a combination."""
-        image = _image(combination)
-        if not as_fleet:
-            self._template(combination, name, image)
-            return
+    def make(self, combination: Combination, name: str, makes: Makes) -> None:
+        """Make the fleet, the node group or the launch template of a combination."""
+        match makes:
+            case Makes.FLEET:
+                self._fleet(combination, name)
+            case Makes.NODE_GROUP:
+                self._node_group(combination, name)
+            case Makes.TEMPLATE:
+                self._template(combination, name)
+
+    def _fleet(self, combination: Combination, name: str) -> None:
         GpuFleet(
             self.stack,
             name,
@@ -204,10 +218,29 @@ class Bench:
             capacity=self._capacity(combination, name),
             efa=combination.efa,
             interface_policy=combination.policy,
-            image=image,
+            image=_image(combination),
         )
 
-    def _template(self, combination: Combination, name: str, image: NodeImage | None) -> None:
+    def _node_group(self, combination: Combination, name: str) -> None:
+        if self._shared_by_groups is None:
+            self._shared_by_groups = Shared(self.stack, self.vpc, self._kubernetes)
+        shared = self._shared_by_groups
+        plan = outcome_of(combination).interfaces
+        EksGpuNodeGroup(
+            self.stack,
+            name,
+            cluster=shared.cluster,
+            instance_type=combination.instance_type,
+            node_count=combination.nodes,
+            capacity=self._capacity(combination, name),
+            efa=combination.efa,
+            interface_policy=combination.policy,
+            fabric=shared.fabric if plan is not None and plan.efa_count else None,
+            role=shared.role,
+            alarms=None,
+        )
+
+    def _template(self, combination: Combination, name: str) -> None:
         plan = outcome_of(combination).interfaces
         fabric, host, profile = self._common()
         GpuLaunchTemplate(
@@ -221,7 +254,7 @@ class Bench:
             fabric=fabric if plan is not None and plan.efa_count else None,
             security_groups=[host],
             instance_profile=profile,
-            image=image,
+            image=_image(combination),
         )
 
     def _common(self) -> tuple[EfaSecurityGroup, ec2.SecurityGroup, iam.IInstanceProfile]:
@@ -280,9 +313,9 @@ def _image(combination: Combination) -> NodeImage | None:
     return None if image.system is None else NodeImage.latest(image.system)
 
 
-def batches(combinations: Sequence[Combination], *, as_fleets: bool, size: int) -> list[Batch]:
+def batches(combinations: Sequence[Combination], makes: Makes, *, size: int) -> list[Batch]:
     """Combinations in apps of a size."""
-    return [Batch(tuple(chunk), as_fleets) for chunk in _chunks(combinations, size)]
+    return [Batch(tuple(chunk), makes) for chunk in _chunks(combinations, size)]
 
 
 def _chunks(combinations: Sequence[Combination], size: int) -> Iterator[Sequence[Combination]]:

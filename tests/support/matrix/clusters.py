@@ -121,8 +121,21 @@ def asked_of(cluster: Mapping[str, Any], part: str, name: str) -> Asked:
             store["existing_lustre"]["security_group_id"] for store in stores if "existing_lustre" in store
         ),
         environment=fleet.get("environment", {}),
+        **_on_eks(cluster),
     )
     return asked.buying(_purchase(fleet, asked))
+
+
+def _on_eks(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """What changes with `orchestrator: eks`."""
+    if cluster.get("orchestrator") != "eks":
+        return {}
+    existing = cluster.get("eks", {}).get("existing", {})
+    return {
+        "orchestrator": "eks-managed",
+        "is_node_group": True,
+        "cluster_group": existing.get("cluster_security_group_id"),
+    }
 
 
 def _spread(fleet: Mapping[str, Any]) -> str | None:

@@ -8,11 +8,13 @@ from itertools import product
 
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from matrix.asked import Asked
-from matrix.axes import EFA_WISHES, NO_WISH, POLICIES, PROFILES, PURCHASES, Image, Profile
+from matrix.axes import EFA_WISHES, NO_WISH, POLICIES, PROFILES, PURCHASES, Image, Makes, Profile
 from matrix.hardware import ULTRASERVERS, hardware_types
 
 ZONE = "us-east-1a"
 SUBNET = "subnet-0123456789abcdef0"
+#: Security group of an existing cluster of Amazon EKS.
+CLUSTER_GROUP = "sg-0c105e0123456789a"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,7 @@ class Combination:
         """The combination as the invariants read it."""
         return Asked(
             instance_type=self.instance_type,
-            orchestrator=self.profile.name,
+            orchestrator=self.profile.orchestrator.value,
             purchase=PURCHASES[self.purchase],
             efa=self.efa,
             policy=self.policy.value if self.policy else None,
@@ -47,6 +49,8 @@ class Combination:
             zone=ZONE,
             zones={SUBNET: ZONE},
             tags={"team": "matrix"},
+            is_node_group=self.profile.makes is Makes.NODE_GROUP,
+            cluster_group=CLUSTER_GROUP,
         )
 
     def with_image(self, image: Image) -> Combination:

@@ -4,6 +4,7 @@ What a launch template says is decided by the profile, the interfaces, the purch
 written into it as it is. Combinations that agree in all of these are one class: their templates differ in `InstanceType`
 alone. Every class is synthesized, and every type with every purchase where the profile has a fleet. For types with
 accelerators these are whole fleets, since user data counts the type's hardware: with every purchase, and every layout.
+Of node groups of Amazon EKS every class is synthesized, too, and every type with every layout.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from cdk_gpu_clusters.errors import errors_in
+from matrix.axes import Makes
 from matrix.batches import Batch, batches
 from matrix.combinations import Combination, product_of_axes
 from matrix.outcome import Outcome, outcome_of
 
-#: A fleet has about ten resources and a template one: so many take a process a few seconds.
-FLEETS_PER_APP, TEMPLATES_PER_APP = 60, 240
+#: A fleet has about ten resources, a node group five and a template one: so many take a process a few seconds.
+PER_APP = {Makes.FLEET: 60, Makes.NODE_GROUP: 120, Makes.TEMPLATE: 240}
 
 
 @dataclass(slots=True)
@@ -28,22 +30,25 @@ class Coverage:
         accepted: Number of combinations that the rules accept.
         named: Of these, combinations of which the very template is synthesized.
         fleets: Combinations to synthesize as whole fleets.
+        node_groups: Combinations to synthesize as managed node groups.
         templates: Combinations to synthesize as launch templates alone.
-        refused: Combinations that a fleet has to refuse, by type and by the one rule that says so.
+        refused: Combinations that a construct has to refuse, by profile, type and the one rule that says so.
     """
 
     accepted: int = 0
     named: int = 0
     fleets: list[Combination] = field(default_factory=list)
+    node_groups: list[Combination] = field(default_factory=list)
     templates: list[Combination] = field(default_factory=list)
-    refused: dict[tuple[str, str], Combination] = field(default_factory=dict)
+    refused: dict[tuple[str, str, str], Combination] = field(default_factory=dict)
 
     @property
     def work(self) -> list[Batch]:
         """All of it, in apps of a size."""
         return [
-            *batches(self.fleets, as_fleets=True, size=FLEETS_PER_APP),
-            *batches(self.templates, as_fleets=False, size=TEMPLATES_PER_APP),
+            *batches(self.fleets, Makes.FLEET, size=PER_APP[Makes.FLEET]),
+            *batches(self.node_groups, Makes.NODE_GROUP, size=PER_APP[Makes.NODE_GROUP]),
+            *batches(self.templates, Makes.TEMPLATE, size=PER_APP[Makes.TEMPLATE]),
         ]
 
 
@@ -62,14 +67,17 @@ def cover() -> Coverage:
     seen: set[Hashable] = set()
     chosen: set[Hashable] = set()
     for combination, key in accepted:
-        sights = _sights_of_fleet(combination, key)
-        if combination.profile.has_fleet and not sights <= seen:
-            coverage.fleets.append(combination)
+        makes = combination.profile.makes
+        if makes is Makes.TEMPLATE:
+            continue
+        sights = (_sights_of_fleet if makes is Makes.FLEET else _sights_of_node_group)(combination, key)
+        if not sights <= seen:
+            (coverage.fleets if makes is Makes.FLEET else coverage.node_groups).append(combination)
             chosen.add((key, combination.instance_type))
             seen |= {*sights, *_sights_of_template(combination, key)}
     for combination, key in accepted:
         sights = _sights_of_template(combination, key)
-        if not sights <= seen:
+        if combination.profile.makes is not Makes.NODE_GROUP and not sights <= seen:
             coverage.templates.append(combination)
             chosen.add((key, combination.instance_type))
             seen |= sights
@@ -84,9 +92,10 @@ def _accepted(coverage: Coverage) -> Iterator[tuple[Combination, tuple[Hashable,
         errors = {finding.id for finding in errors_in(outcome.findings)}
         if not errors:
             yield combination, class_of(combination, outcome)
-        elif len(errors) == 1 and combination.profile.has_fleet:
+        elif len(errors) == 1 and combination.profile.makes is not Makes.TEMPLATE:
             (rule,) = errors
-            coverage.refused.setdefault((combination.instance_type, rule), combination)
+            key = (combination.profile.name, combination.instance_type, rule)
+            coverage.refused.setdefault(key, combination)
 
 
 def _sights_of_fleet(combination: Combination, key: tuple[Hashable, ...]) -> set[Hashable]:
@@ -99,7 +108,12 @@ def _sights_of_fleet(combination: Combination, key: tuple[Hashable, ...]) -> set
     }
 
 
+def _sights_of_node_group(combination: Combination, key: tuple[Hashable, ...]) -> set[Hashable]:
+    """What a node group shows: its class, and its type with its interfaces, which decide how many pods it takes."""
+    return {key, ("node group", combination.instance_type, key[1])}
+
+
 def _sights_of_template(combination: Combination, key: Hashable) -> set[Hashable]:
     """What a launch template shows: its class, and its type with its purchase where a construct makes the group."""
-    purchase = combination.purchase if combination.profile.has_fleet else ""
+    purchase = combination.purchase if combination.profile.makes is Makes.FLEET else ""
     return {key, (combination.profile.name, combination.instance_type, purchase)}

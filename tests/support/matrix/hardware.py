@@ -32,7 +32,7 @@ EFA_COUNTS: Mapping[str, frozenset[int]] = {"p6e-gb200.36xlarge": frozenset({4, 
 ULTRASERVERS: Mapping[str, tuple[int, ...]] = {"p6e-gb200.36xlarge": (9, 18), "trn2u.48xlarge": (4,)}
 
 #: The recorded answer leaves the accelerators of this type out; its page, "Trn2", gives 16 chips as on trn2.48xlarge.
-_UNRECORDED_CHIPS = {"trn2u.48xlarge": ("neuron", 16)}
+_UNRECORDED_CHIPS = {"trn2u.48xlarge": ("neuron", 16, "Trainium2")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,10 @@ class Hardware:
     architecture: str
     accelerator: str | None
     accelerator_count: int
+    accelerator_name: str | None
+    accelerator_memory_mib: int | None
+    vcpus: int
+    addresses_per_interface: int
     disk_count: int
     cards: tuple[Card, ...]
     most_interfaces: int
@@ -81,12 +85,16 @@ def hardware_types() -> Mapping[str, Hardware]:
 
 def _hardware(name: str, row: Mapping[str, Any]) -> Hardware:
     chips, network = row.get("accelerator"), row["network"]
-    kind, count = _UNRECORDED_CHIPS.get(name, (None, 0))
+    kind, count, of_page = _UNRECORDED_CHIPS.get(name, (None, 0, None))
     return Hardware(
         name=name,
         architecture=row["architecture"],
         accelerator=chips["kind"] if chips else kind,
         accelerator_count=(chips["count"] or chips["logical_count"]) if chips else count,
+        accelerator_name=chips["name"] if chips else of_page,
+        accelerator_memory_mib=chips["memory_mib_each"] if chips else None,
+        vcpus=row["vcpus"],
+        addresses_per_interface=network["ipv4_per_interface"],
         disk_count=sum(disk[0] for disk in row.get("disks", ())),
         cards=tuple(
             Card(card["max_interfaces"], frozenset(card["interface_types"]))

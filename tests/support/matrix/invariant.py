@@ -50,7 +50,15 @@ def invariant(invariant_id: str, source: str) -> Callable[[Check], Check]:
 def invariants() -> Mapping[str, Invariant]:
     """Every invariant by id."""
     # Importing registers them.
-    from matrix import of_access, of_capacity, of_groups, of_interfaces, of_nodes, of_storage  # noqa: F401
+    from matrix import (  # noqa: F401
+        of_access,
+        of_capacity,
+        of_groups,
+        of_interfaces,
+        of_node_groups,
+        of_nodes,
+        of_storage,
+    )
 
     return dict(_INVARIANTS)
 

@@ -93,6 +93,43 @@ class Nodes:
         return None if self.group_place is None else self.cloud.properties(self.group_place)
 
     @cached_property
+    def node_group_place(self) -> Place | None:
+        """The managed node group of Amazon EKS that launches from the template."""
+        for place, properties in self.cloud.of_type("AWS::EKS::Nodegroup").items():
+            if self.cloud.find(place.stack, properties.get("LaunchTemplate", {}).get("Id")) == self.template:
+                return place
+        return None
+
+    @property
+    def node_group(self) -> Properties | None:
+        """Its properties, None where EKS manages no such group."""
+        return None if self.node_group_place is None else self.cloud.properties(self.node_group_place)
+
+    @property
+    def launcher_place(self) -> Place | None:
+        """What launches from the template: either of the two, None where that is in no template."""
+        return self.group_place or self.node_group_place
+
+    @property
+    def launcher(self) -> Properties | None:
+        """Its properties."""
+        return self.group or self.node_group
+
+    @property
+    def subnets(self) -> Sequence[Json]:
+        """The subnets of the group."""
+        group = self.launcher or {}
+        subnets: Sequence[Json] = group.get("VPCZoneIdentifier") or group.get("Subnets") or []
+        return subnets
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Least and most nodes of the group."""
+        group = self.launcher or {}
+        sizes = group.get("ScalingConfig", group)
+        return int(sizes["MinSize"]), int(sizes["MaxSize"])
+
+    @cached_property
     def placement_group(self) -> Properties | str | None:
         """The placement group: its properties if the app makes it, else its name, or None for none."""
         name = self.data.get("Placement", {}).get("GroupName")
@@ -117,7 +154,8 @@ class Nodes:
             for interface in self.interfaces
             for group in interface.entry.get("Groups", ())
         ]
-        return list(dict.fromkeys(place for place in found if place is not None))
+        made = self.cloud.of_type("AWS::EC2::SecurityGroup")
+        return list(dict.fromkeys(place for place in found if place in made))
 
     def rules(self, group: Place | str, direction: str) -> Iterator[tuple[str, Properties]]:
         """The rules of a security group, inline ones and resources of their own, each with its stack.
@@ -136,6 +174,8 @@ class Nodes:
     @cached_property
     def role(self) -> Place | None:
         """Role of the nodes."""
+        if self.node_group_place is not None and self.node_group is not None:
+            return self.cloud.find(self.node_group_place.stack, self.node_group["NodeRole"])
         profile = self.cloud.find(self.stack, self.data.get("IamInstanceProfile", {}).get("Arn"))
         if profile is None:
             return None

@@ -110,7 +110,7 @@ def sessions_not_keys(nodes: Nodes) -> Iterator[str]:
     """There is no SSH key; nodes of a group have a role for EC2 alone that Systems Manager sessions need."""
     if "KeyName" in nodes.data:
         yield f"key pair {nodes.data['KeyName']}"
-    if nodes.group is None:
+    if nodes.launcher is None:
         return
     if nodes.role is None:
         yield "no instance profile with a role"
@@ -128,7 +128,7 @@ def sessions_not_keys(nodes: Nodes) -> Iterator[str]:
 )
 def least_privilege(nodes: Nodes) -> Iterator[str]:
     """No policy of the nodes has a wildcard action on everything; they complete the hooks of their own group only."""
-    if nodes.role is None or nodes.group_place is None:
+    if nodes.role is None or nodes.launcher is None:
         return
     completes = False
     for stack, statement in nodes.statements(nodes.role):
@@ -137,6 +137,8 @@ def least_privilege(nodes: Nodes) -> Iterator[str]:
         if changing and statement["Resource"] == "*":
             yield f"{', '.join(changing)} on everything"
         if "autoscaling:CompleteLifecycleAction" in actions:
-            completes |= nodes.mentions(stack, statement["Resource"], nodes.group_place)
-    if not completes:
+            completes |= nodes.group_place is not None and nodes.mentions(
+                stack, statement["Resource"], nodes.group_place
+            )
+    if nodes.group is not None and not completes:
         yield "the nodes cannot complete the hooks of their group"

@@ -108,7 +108,7 @@ def _group_of_reservation(nodes: Nodes) -> object:
 def cluster_group_for_efa(nodes: Nodes) -> Iterator[str]:
     """Nodes that exchange EFA traffic, bought without a reservation, stand in a cluster group; others in none."""
     asked = nodes.asked
-    if asked.purchase.is_reserved or nodes.group is None:
+    if asked.purchase.is_reserved or nodes.launcher is None:
         return
     wanted = asked.placement or ("cluster" if asked.wants_efa else "none")
     group = nodes.placement_group

@@ -25,14 +25,14 @@ _TERMINATION = {"capacity-block": timedelta(minutes=30), "ultraserver-block": ti
 )
 def one_zone(nodes: Nodes) -> Iterator[str]:
     """EFA traffic stays in one subnet, and reserved instances are in one zone: the one that was asked for."""
-    if nodes.group is None or nodes.group_place is None:
+    if nodes.launcher_place is None:
         return
-    subnets: Sequence[Json] = nodes.group.get("VPCZoneIdentifier", [])
+    subnets = nodes.subnets
     if not subnets:
         yield "no subnet"
     if nodes.has_efa() and len(subnets) != 1:
         yield f"{len(subnets)} subnets of nodes that exchange EFA traffic"
-    zones = {_zone_of(nodes, nodes.group_place.stack, subnet) for subnet in subnets} - {None}
+    zones = {_zone_of(nodes, nodes.launcher_place.stack, subnet) for subnet in subnets} - {None}
     if (nodes.asked.purchase.is_reserved or nodes.has_efa()) and zones and zones != {nodes.asked.zone}:
         yield f"subnets in {sorted(map(str, zones))}, not in {nodes.asked.zone}"
 
@@ -57,10 +57,9 @@ def no_desired_capacity(nodes: Nodes) -> Iterator[str]:
 @invariant("group-size", f"{_BLOCKS}: no instances before the block's start and after its end")
 def group_size(nodes: Nodes) -> Iterator[str]:
     """The group's bounds are those that were asked for; a block's group starts empty."""
-    if nodes.group is None:
+    if nodes.launcher is None:
         return
-    asked = nodes.asked
-    bounds = (int(nodes.group["MinSize"]), int(nodes.group["MaxSize"]))
+    asked, bounds = nodes.asked, nodes.bounds
     wanted = (0 if asked.purchase.is_block else asked.minimum, asked.maximum)
     if bounds != wanted:
         yield f"{bounds[0]} to {bounds[1]} nodes, not {wanted[0]} to {wanted[1]}"

@@ -44,6 +44,7 @@ FORBIDDEN: Mapping[str, Mapping[tuple[str, ...], str]] = {
         ("IamInstanceProfile",): "Amazon EKS CreateNodegroup: the node role comes from the node group",
         ("InstanceInitiatedShutdownBehavior",): "Amazon EKS user guide, customizing with launch templates",
         ("HibernationOptions",): "Amazon EKS user guide, customizing with launch templates",
+        ("InstanceRequirements",): "Amazon EKS user guide, customizing with launch templates",
         ("InstanceMarketOptions", "SpotOptions"): "Amazon EKS: spot is asked for on the node group",
     },
     "eks-self-managed": {

@@ -26,6 +26,8 @@ _SPELLINGS = {
 _CONTENT_TYPES = re.compile(
     r"text/(cloud-boothook|cloud-config|jinja2|x-include-(once-)?url|x-shellscript(-per-(boot|instance|once))?)"
 )
+#: awslabs/amazon-eks-ami @ 81fec2e, nodeadm/doc/usage: what its own service reads of user data, and cloud-init passes by.
+_NODE_CONFIG = "application/node.eks.aws"
 #: NVIDIA MIG user guide, "Partitioning": compute slices of a GPU; RTX PRO 6000 has four.
 _COMPUTE_SLICES = {"g7e": 4}
 
@@ -152,7 +154,7 @@ def user_data_size(nodes: Nodes) -> Iterator[str]:
 def user_data_parts(nodes: Nodes) -> Iterator[str]:
     """User data is one MIME document of ASCII parts that cloud-init handles."""
     if not nodes.user_data:
-        if nodes.group is not None:
+        if nodes.launcher is not None:
             yield "no user data"
         return
     if not nodes.user_data.isascii():
@@ -162,6 +164,8 @@ def user_data_parts(nodes: Nodes) -> Iterator[str]:
         yield f"no MIME multi-part document: {message.defects}"
         return
     kinds = [part.get_content_type() for part in message.walk() if not part.is_multipart()]
+    if nodes.asked.orchestrator.startswith("eks-"):
+        kinds = [kind for kind in kinds if kind != _NODE_CONFIG]
     yield from (f"a part of type {kind}" for kind in kinds if not _CONTENT_TYPES.fullmatch(kind))
 
 
@@ -170,7 +174,7 @@ def user_data_parts(nodes: Nodes) -> Iterator[str]:
 )
 def node_counts_its_hardware(nodes: Nodes) -> Iterator[str]:
     """A node is ready when it has as many accelerators, EFA devices and disks as its type and its template give."""
-    if nodes.group is None:
+    if nodes.launcher is None:
         return
     wanted = {
         "GPU_ACCELERATOR": nodes.hardware.accelerator or "",
@@ -209,7 +213,7 @@ def node_answers_its_hooks(nodes: Nodes) -> Iterator[str]:
 @invariant("node-is-told", "what the user asks for reaches the node")
 def node_is_told(nodes: Nodes) -> Iterator[str]:
     """Mount points and variables of the user stand in the user data."""
-    if nodes.group is None:
+    if nodes.launcher is None:
         return
     for mount in nodes.asked.mounts:
         if not re.search(rf"^ *{re.escape(mount)} \S+ \S+ ", nodes.user_data, re.MULTILINE):
@@ -232,7 +236,7 @@ def mig_without_efa(nodes: Nodes) -> Iterator[str]:
 def mig_fits(nodes: Nodes) -> Iterator[str]:
     """The layout of each GPU is the one asked for, and no GPU has more slices than there are."""
     partition, asked = _partition(nodes), nodes.asked.partition
-    if nodes.group is None or (partition is None and asked is None):
+    if nodes.launcher is None or (partition is None and asked is None):
         return
     count = nodes.hardware.accelerator_count
     for number, (got, wanted) in enumerate(

@@ -13,8 +13,9 @@ from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.images import check_image, choose_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
+from cdk_gpu_clusters.rules.node_group_checks import check_block_of_group, choose_ami_type
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
-from matrix.axes import PURCHASES
+from matrix.axes import PURCHASES, Makes
 from matrix.combinations import Combination
 
 _KINDS = {
@@ -53,12 +54,15 @@ def outcome_of(combination: Combination) -> Outcome:
     image, about_image = _image(
         combination.instance_type,
         combination.image.system,
-        is_chosen_here=combination.image.image_id is None and combination.profile.has_fleet,
+        is_chosen_here=combination.image.image_id is None and combination.profile.makes is Makes.FLEET,
     )
     decision, about_purchase = _purchase(
         combination.instance_type, combination.purchase, combination.nodes, efa
     )
-    return Outcome(plan, decision, image, about_efa + about_plan + about_image + about_purchase)
+    findings = about_efa + about_plan + about_image + about_purchase
+    if combination.profile.makes is Makes.NODE_GROUP:
+        findings += _node_group(combination.instance_type, combination.purchase)
+    return Outcome(plan, decision, image, findings)
 
 
 @cache
@@ -100,6 +104,13 @@ def _purchase(
     if decision.placement.value == "own":
         findings += check_placement(record, PlacementStrategy.CLUSTER, node_count=nodes, efa=efa)
     return decision, tuple(findings)
+
+
+@cache
+def _node_group(name: str, purchase: str) -> tuple[Finding, ...]:
+    """What EKS refuses beyond what EC2 does."""
+    _, about_image = choose_ami_type(instance_type(name))
+    return (*about_image, *check_block_of_group(terms_of(purchase)))
 
 
 def terms_of(name: str) -> CapacityTerms:

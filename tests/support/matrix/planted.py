@@ -11,6 +11,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 
 from cdk_gpu_clusters.compute import block_follower, fleet, fleet_plan, launch_template, node_image
@@ -19,6 +20,8 @@ from cdk_gpu_clusters.compute.fleet_node import fleet_node
 from cdk_gpu_clusters.compute.launch_template_data import launch_template_data
 from cdk_gpu_clusters.compute.node_role import allow_fleet
 from cdk_gpu_clusters.network import efa_security_group
+from cdk_gpu_clusters.orchestration.eks import node_group, node_group_plan
+from cdk_gpu_clusters.orchestration.eks.managed_nodes import managed_nodes
 from cdk_gpu_clusters.rules import capacity, interfaces, mig, mig_checks
 from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse
 from cdk_gpu_clusters.rules.images import choose_image
@@ -51,11 +54,12 @@ MOUNTING: Data = {**SPOT, "mounts": {"/fsx": "corpus"}}
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault, the invariant that it breaks, and a fleet in whose template it shows."""
+    """A fault, the invariant that it breaks, and a fleet, on plain EC2 or on EKS, in whose template it shows."""
 
     invariant: str
     fleet: Data
     plant: Plant
+    orchestrator: str = "ec2"
 
 
 def in_layout(change: Callable[[list[NetworkInterface]], Sequence[NetworkInterface]]) -> Plant:
@@ -88,6 +92,19 @@ def in_group(change: Callable[[autoscaling.CfnAutoScalingGroup], object]) -> Pla
         return group
 
     return lambda patch: patch.setattr(fleet, "auto_scaling_group", faulty)
+
+
+def on_eks(invariant: str, change: Callable[[eks.CfnNodegroup], object], fleet: Data = SPOT) -> Fault:
+    """Another managed node group."""
+
+    def faulty(*args: Any) -> eks.CfnNodegroup:
+        group = managed_nodes(*args)
+        change(group)
+        return group
+
+    return Fault(
+        invariant, fleet, lambda patch: patch.setattr(node_group, "managed_nodes", faulty), orchestrator="eks"
+    )
 
 
 def in_user_data(old: str, new: str) -> Plant:
@@ -370,5 +387,33 @@ FAULTS = (
         "mig-fits",
         {**SPLIT, "mig": "4g.20gb,4g.20gb"},
         both(with_value(mig_checks, "place", lambda *_: (0, 4)), with_value(mig, "place", lambda *_: (0, 4))),
+    ),
+    on_eks(
+        "types-in-one-place", lambda group: group.add_property_override("InstanceTypes", ["p4d.24xlarge"])
+    ),
+    on_eks("template-says-it", lambda group: group.add_property_override("DiskSize", 200)),
+    on_eks("capacity-type", lambda group: group.add_property_override("CapacityType", "ON_DEMAND")),
+    on_eks("image-of-eks", lambda group: group.add_property_override("AmiType", "AL2023_ARM_64_NVIDIA")),
+    Fault(
+        "cluster-group",
+        SPOT,
+        in_template(lambda data: data["networkInterfaces"][0]["groups"].pop()),
+        orchestrator="eks",
+    ),
+    on_eks(
+        "labels-of-hardware", lambda group: group.add_property_override("Labels.gpu-cluster/gpu-count", "7")
+    ),
+    on_eks("taint-of-devices", lambda group: group.add_property_deletion_override("Taints")),
+    Fault(
+        "pods-have-addresses",
+        SPOT,
+        with_value(node_group_plan, "max_pods", lambda *_, **__: 737),
+        orchestrator="eks",
+    ),
+    on_eks("desired-size", lambda group: group.add_property_override("ScalingConfig.DesiredSize", 2), BLOCK),
+    on_eks(
+        "replaced-by-eks",
+        lambda group: group.add_property_override("UpdateConfig.UpdateStrategy", "DEFAULT"),
+        RESERVED,
     ),
 )

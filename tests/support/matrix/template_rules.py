@@ -21,6 +21,8 @@ EXPLAINED = {
     "which placement group the reservation was made in stands in no part of the template": "it existed before",
     "this placement group stands in no part of the template": "it existed before, with the reservation in it",
     "this subnet is in no part of the template": "of an existing network",
+    "this may be the security group of the cluster": "of an existing cluster of EKS",
+    "the rules of this security group stand in no part of the template": "of an existing cluster of EKS",
     "the zone of this subnet stands in no part of the template": "of an existing network",
 }
 
