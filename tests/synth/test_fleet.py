@@ -13,6 +13,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Annotations, Match
 
 from cdk_gpu_clusters import (
     Capacity,
@@ -504,6 +505,46 @@ def test_a_spread_group_cannot_hold_a_reservation(site: Site) -> None:
             unlimited=True,
             placement_group=group,
         )
+
+
+def test_a_cluster_group_holds_no_reservation_of_a_type_that_it_does_not_take(site: Site) -> None:
+    group = ClusterPlacementGroup(site.stack, "Group")
+    with pytest.raises(ConfigError, match=r"GPU-PLC-001.*t3\.large"):
+        CapacityReservation(
+            site.stack,
+            "Reservation",
+            instance_type="t3.large",
+            instance_count=4,
+            availability_zone="us-east-1a",
+            unlimited=True,
+            placement_group=group,
+        )
+    existing = Capacity.from_reservation_id("cr-0123456789abcdef0", placement_group=group)
+    with pytest.raises(ConfigError, match="GPU-PLC-001") as caught:
+        fleet(site, instance_type="t3.large", capacity=existing, node_count=0)
+    assert {finding.id for finding in caught.value.findings} == {"GPU-PLC-001", "GPU-FLT-001"}
+    with pytest.raises(ConfigError, match="GPU-PLC-001"):
+        GpuLaunchTemplate(site.stack, "Template", instance_type="t3.large", capacity=existing)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"placement": PlacementStrategy.NONE}, {"GPU-PLC-007"}),
+        ({"placement": PlacementStrategy.NONE, "efa": False}, set()),
+        ({"placement": PlacementStrategy.CLUSTER, "efa": False}, {"GPU-EFA-034"}),
+        ({"placement": PlacementStrategy.CLUSTER}, set()),
+        ({}, set()),
+    ],
+)
+def test_a_placement_at_odds_with_efa_is_told_of(
+    site: Site, options: dict[str, Any], expected: set[str]
+) -> None:
+    fleet(site, capacity=Capacity.spot(), **options)
+    annotations = Annotations.from_stack(site.stack)
+    for rule in ("GPU-PLC-007", "GPU-EFA-034"):
+        tell = annotations.has_warning if rule in expected else annotations.has_no_warning
+        tell("*", Match.string_like_regexp(f"{rule}: .*"))
 
 
 def test_partitions_are_counted(site: Site) -> None:

@@ -113,7 +113,11 @@ class CapacityReservation(ClusterConstruct):
         strategy = None if placement_group is None else strategy_of(placement_group)
         after = 60 if unused_alarm_after is None else int(unused_alarm_after.to_minutes())
         findings = check_new_reservation(
-            instance_count=known(instance_count) or 0, ends_at=end, unlimited=unlimited, placement=strategy
+            instance_count=known(instance_count) or 0,
+            ends_at=end,
+            unlimited=unlimited,
+            placement=strategy,
+            instance_type=record,
         )
         findings += check_unused_alarm(after)
         zone_name = known(availability_zone)

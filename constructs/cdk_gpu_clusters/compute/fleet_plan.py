@@ -31,7 +31,13 @@ from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Or
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
 from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, plan_mig
 from cdk_gpu_clusters.rules.mig_driver import check_mig_driver
-from cdk_gpu_clusters.rules.placement import ONE_PLACEMENT, PlacementStrategy, check_placement
+from cdk_gpu_clusters.rules.placement import (
+    ONE_PLACEMENT,
+    PlacementStrategy,
+    check_efa_together,
+    check_group_of_reservation,
+    check_placement,
+)
 from cdk_gpu_clusters.rules.placement_choice import GroupOrigin, PlacementChoice, choose_placement
 from cdk_gpu_clusters.rules.reservations import check_reserved_use
 
@@ -232,6 +238,14 @@ def _check_purchase(scope: Construct, wish: FleetWish, plan: FleetPlan) -> list[
         placement=strategy,
         has_reservation_group=wish.placement is None
         and plan.capacity.placement_group is wish.placement_group,
+    )
+    if plan.placement_group is not None and plan.placement_group is plan.capacity.placement_group:
+        findings += check_group_of_reservation(plan.instance_type)
+    findings += check_efa_together(
+        efa=plan.efa,
+        is_placed=plan.new_placement is not None or plan.placement_group is not None,
+        is_reserved=plan.capacity.terms.kind.is_reserved,
+        node_count=plan.maximum,
     )
     if strategy is None:
         return findings

@@ -39,9 +39,10 @@ from cdk_gpu_clusters.node.node_config import ADDED_BY_EKS_BYTES
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, block_window, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
+from cdk_gpu_clusters.rules.efa_choice import check_efa_unused, check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
 from cdk_gpu_clusters.rules.launch_template import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE
+from cdk_gpu_clusters.rules.placement import check_group_of_reservation
 
 NO_IMAGE = define_rule(
     "GPU-LT-007",
@@ -138,6 +139,7 @@ class GpuLaunchTemplate(ClusterConstruct):
             )
             image = image or (NodeImage.latest() if orchestrator is Orchestrator.EC2 else None)
             resolved = None if image is None else image.resolve(self, self.catalogue_type)
+        self.placement_group: ec2.IPlacementGroup | None = placement_group or capacity.placement_group
         self.capacity_decision: CapacityDecision = decide_capacity(
             capacity.terms, efa=self.interface_plan.efa_count > 0
         )
@@ -145,6 +147,11 @@ class GpuLaunchTemplate(ClusterConstruct):
             self,
             [
                 *check_efa_wish(self.catalogue_type, efa),
+                *check_efa_unused(
+                    self.catalogue_type,
+                    efa=self.interface_plan.efa_count > 0,
+                    placement=None if self.placement_group is None else strategy_of(self.placement_group),
+                ),
                 *errors_in(_check_purchase(self, capacity, self.catalogue_type, placement_group)),
                 *self._check(fabric, security_groups, subnet, user_data, image),
                 *_check_image(image, orchestrator),
@@ -152,7 +159,6 @@ class GpuLaunchTemplate(ClusterConstruct):
             ],
         )
         self.capacity: Capacity = capacity
-        self.placement_group: ec2.IPlacementGroup | None = placement_group or capacity.placement_group
         self.security_groups: list[ec2.ISecurityGroup] = [*([fabric] if fabric else []), *security_groups]
         self._tags = cdk.TagManager(
             cdk.TagType.STANDARD,
@@ -269,13 +275,14 @@ def _check_purchase(
     instance_type: InstanceType,
     placement_group: ec2.IPlacementGroup | None,
 ) -> list[Finding]:
-    return check_capacity(
+    findings = check_capacity(
         capacity.known_terms,
         instance_type,
         region=known(region_of(stack_of(scope))),
         placement=None if placement_group is None else strategy_of(placement_group),
         has_reservation_group=capacity.placement_group is placement_group,
     )
+    return findings + ([] if capacity.placement_group is None else check_group_of_reservation(instance_type))
 
 
 @asked_once

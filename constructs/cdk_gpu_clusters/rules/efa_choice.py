@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 NO_EFA = define_rule(
     "GPU-EFA-025",
     "EFA is asked for only where the instance type has it",
     source="EC2 DescribeInstanceTypes, NetworkInfo.EfaSupported",
+)
+
+EFA_USED = define_rule(
+    "GPU-EFA-034",
+    "accelerated nodes in a cluster placement group use EFA, where their type has it",
+    source="aws/aws-parallelcluster, EfaValidator; modelplaneai/modelplane 197 (a type with EFA, and no interfaces)",
 )
 
 
@@ -48,5 +55,29 @@ def check_efa_wish(instance_type: InstanceType, wish: bool | None) -> list[Findi
             got="efa: true",
             allowed="efa: false, or a type with EFA",
             fix="remove efa, or choose a larger size of the family",
+        )
+    ]
+
+
+def check_efa_unused(
+    instance_type: InstanceType, *, efa: bool, placement: PlacementStrategy | None
+) -> list[Finding]:
+    """Find nodes that stand close together, and exchange their data over TCP all the same.
+
+    Args:
+        instance_type: The type of the nodes.
+        efa: Whether they have EFA interfaces.
+        placement: Strategy of their placement group, None if they stand in none.
+    """
+    has_it = instance_type.network.efa is not None and instance_type.accelerator is not None
+    if efa or not has_it or placement is not PlacementStrategy.CLUSTER:
+        return []
+    return [
+        EFA_USED.finding(
+            cause="nodes that stand close together, to exchange data fast, exchange it over TCP; no message says so",
+            got=f"no EFA on {instance_type.name}",
+            allowed="EFA, or no cluster placement group",
+            fix="leave efa out; or acknowledge this",
+            severity=Severity.WARNING,
         )
     ]

@@ -27,6 +27,12 @@ ONE_PLACEMENT = define_rule(
     source="EC2 takes one placement group per instance",
 )
 
+EFA_TOGETHER = define_rule(
+    "GPU-PLC-007",
+    "nodes with EFA stand in a cluster placement group, or in reserved capacity",
+    source='AWS EC2 user guide, "Placement strategies"; aws/aws-parallelcluster, EfaPlacementGroupValidator',
+)
+
 MAX_PARTITIONS = 7
 MAX_SPREAD_INSTANCES_PER_ZONE = 7
 
@@ -100,6 +106,49 @@ def check_placement(
             )
         )
     return findings
+
+
+def check_group_of_reservation(instance_type: InstanceType) -> list[Finding]:
+    """Find a type of which no reservation can have been made in a placement group: only a cluster group holds one.
+
+    Args:
+        instance_type: The type of every node.
+    """
+    supported = instance_type.placement_strategies
+    if supported is None or PlacementStrategy.CLUSTER.value in supported:
+        return []
+    return [
+        STRATEGY_OF_TYPE.finding(
+            cause="no reservation of this type was made in a placement group: only a cluster group holds one",
+            got=instance_type.name,
+            allowed="a type that a cluster placement group takes",
+            fix="leave the placement group out, or choose another type",
+            path="placement_group",
+        )
+    ]
+
+
+def check_efa_together(*, efa: bool, is_placed: bool, is_reserved: bool, node_count: int) -> list[Finding]:
+    """Find nodes that exchange EFA traffic, and that nothing keeps close together.
+
+    Args:
+        efa: Whether the nodes have EFA.
+        is_placed: Whether they stand in a placement group.
+        is_reserved: Whether they are launched into a reservation, which lies where it lies.
+        node_count: Most nodes: one has nobody to be close to.
+    """
+    if not efa or is_placed or is_reserved or node_count <= 1:
+        return []
+    return [
+        EFA_TOGETHER.finding(
+            cause="nodes that exchange EFA traffic may land far apart in the zone, which slows every collective "
+            "operation",
+            got="no placement group",
+            allowed=PlacementStrategy.CLUSTER.value,
+            fix="leave the placement out: such nodes get a cluster group by themselves; or acknowledge this",
+            severity=Severity.WARNING,
+        )
+    ]
 
 
 def check_partition_count(partition_count: int) -> list[Finding]:

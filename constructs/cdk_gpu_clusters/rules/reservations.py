@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding, define_rule
-from cdk_gpu_clusters.rules.placement import PlacementStrategy
+from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_group_of_reservation
 
 _ODCR = 'AWS EC2 user guide, "On-Demand Capacity Reservations" (stored copy of 2026)'
 
@@ -36,6 +37,7 @@ def check_new_reservation(
     ends_at: datetime | None,
     unlimited: bool,
     placement: PlacementStrategy | None = None,
+    instance_type: InstanceType | None = None,
 ) -> list[Finding]:
     """Find what is wrong with an On-Demand Capacity Reservation that is to be made here.
 
@@ -44,6 +46,7 @@ def check_new_reservation(
         ends_at: When EC2 cancels it (within the hour after), None with `unlimited`.
         unlimited: Said aloud: it bills until it is cancelled.
         placement: Strategy of the placement group that it is made in, if any.
+        instance_type: What it reserves, None where that is checked elsewhere.
     """
     findings = []
     if not 1 <= instance_count <= MAX_RESERVED_INSTANCES:
@@ -73,6 +76,8 @@ def check_new_reservation(
                 fix="use a cluster placement group, or none",
             )
         )
+    elif placement is not None and instance_type is not None:
+        findings += check_group_of_reservation(instance_type)
     return findings
 
 

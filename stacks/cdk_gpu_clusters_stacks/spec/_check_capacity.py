@@ -13,8 +13,15 @@ from cdk_gpu_clusters.rules.capacity_checks import (
     ULTRASERVER_NODES,
     check_capacity,
 )
+from cdk_gpu_clusters.rules.efa_choice import check_efa_unused
 from cdk_gpu_clusters.rules.node_group_checks import check_block_of_group
-from cdk_gpu_clusters.rules.placement import SPREAD_SIZE, check_placement
+from cdk_gpu_clusters.rules.placement import (
+    SPREAD_SIZE,
+    PlacementStrategy,
+    check_efa_together,
+    check_group_of_reservation,
+    check_placement,
+)
 from cdk_gpu_clusters.rules.reservations import (
     RESERVATION_COUNT,
     RESERVATION_PLACEMENT,
@@ -79,6 +86,9 @@ def check_terms(view: FleetView) -> list[Fault]:
         placement=placement,
         has_reservation_group=has_group or isinstance(capacity, NewReservation),
     )
+    if has_group and placement is not PlacementStrategy.NONE:
+        findings += check_group_of_reservation(view.type)
+        findings += check_efa_unused(view.type, efa=view.uses_efa, placement=PlacementStrategy.CLUSTER)
     faults = _at_cause(view, findings, key=key)
     if isinstance(capacity, NewReservation) and view.node_count is not None:
         options = capacity.new_reservation
@@ -126,6 +136,13 @@ def check_strategy(view: FleetView) -> list[Fault]:
         return []
     findings = check_placement(
         view.type, strategy, node_count=view.node_count, efa=view.uses_efa, zone_count=view.zone_count
+    )
+    findings += check_efa_unused(view.type, efa=view.uses_efa, placement=strategy)
+    findings += check_efa_together(
+        efa=view.uses_efa,
+        is_placed=strategy is not PlacementStrategy.NONE,
+        is_reserved=capacity_terms(view.spec.capacity).kind.is_reserved,
+        node_count=view.node_count or 0,
     )
     if isinstance(view.spec, InferenceFleetSpec):
         fix = "use fewer nodes, more zones, or no placement group"

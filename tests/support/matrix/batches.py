@@ -34,7 +34,7 @@ from matrix.invariant import violations
 from matrix.kubernetes import Kubernetes, Shared
 from matrix.nodes import Nodes
 from matrix.outcome import outcome_of
-from matrix.template_rules import ask_rules, said_aloud
+from matrix.template_rules import ask_rules
 
 _CDK_JSON = Path(__file__).parents[3] / "cdk.json"
 
@@ -160,7 +160,7 @@ def _result(
     cloud: Cloud, place: Place, combination: Combination, makes: Makes, verdicts: Sequence[Verdict]
 ) -> Result:
     nodes = Nodes(cloud, place, combination.asked)
-    told = {finding.id for finding in outcome_of(combination).findings} | said_aloud(combination.asked)
+    told = {finding.id for finding in outcome_of(combination).findings}
     return Result(
         combination,
         violations=tuple(f"{each.id}: {each.what}" for each in violations(nodes)),
@@ -235,7 +235,9 @@ class Bench:
             capacity=self._capacity(combination, name),
             efa=combination.efa,
             interface_policy=combination.policy,
-            fabric=shared.fabric if plan is not None and plan.efa_count else None,
+            fabric=shared.fabric_of(combination.instance_type)
+            if plan is not None and plan.efa_count
+            else None,
             role=shared.role,
             alarms=None,
         )

@@ -21,7 +21,7 @@ from matrix.cluster_files import ClusterFile
 from matrix.cluster_fleets import SCRIPT
 from matrix.invariant import Violation, violations
 from matrix.nodes import Nodes
-from matrix.template_rules import ask_rules, said_aloud
+from matrix.template_rules import ask_rules
 
 #: AWS EC2 user guide, "Placement groups": instances of a spread group that run in a zone at most.
 _SPREAD_PER_ZONE = 7
@@ -67,7 +67,6 @@ def judge(file: ClusterFile) -> Judgement:
     said = ask_rules(cloud.templates, reading.spec.region)
     faults = not_compliant(verdict for verdicts in said.values() for verdict in verdicts)
     nodes = _nodes(cloud, file.data)
-    told |= {rule_id for one in nodes.values() for rule_id in said_aloud(one.asked)}
     fired = tuple(f"{fault.rule.id}: {fault.message}" for fault in faults if fault.rule.id not in told)
     return Judgement((), nodes, fired)
 

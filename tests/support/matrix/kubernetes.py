@@ -51,5 +51,14 @@ class Shared:
             cluster_security_group_id=group,
             kubernetes_version=_VERSION,
         )
-        self.fabric = EfaSecurityGroup(stack, "Fabric", vpc=vpc)
         self.role = EksNodeRole(stack, "Role")
+        self._stack, self._vpc = stack, vpc
+        self._fabrics: dict[str, EfaSecurityGroup] = {}
+
+    def fabric_of(self, instance_type: str) -> EfaSecurityGroup:
+        """The fabric of the nodes of a type: not all types can talk to each other."""
+        if instance_type not in self._fabrics:
+            self._fabrics[instance_type] = EfaSecurityGroup(
+                self._stack, f"Fabric{len(self._fabrics)}", vpc=self._vpc
+            )
+        return self._fabrics[instance_type]

@@ -10,11 +10,11 @@ from cdk_gpu_clusters.catalogue.images import ImageParameter
 from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
+from cdk_gpu_clusters.rules.efa_choice import check_efa_unused, check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.images import check_image, choose_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
 from cdk_gpu_clusters.rules.node_group_checks import check_block_of_group, choose_ami_type
-from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_placement
+from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_group_of_reservation, check_placement
 from matrix.axes import PURCHASES, Makes
 from matrix.combinations import Combination
 
@@ -103,6 +103,9 @@ def _purchase(
     findings = check_capacity(terms, record, node_count=nodes)
     if decision.placement.value == "own":
         findings += check_placement(record, PlacementStrategy.CLUSTER, node_count=nodes, efa=efa)
+    if PURCHASES[purchase].is_in_group:
+        findings += check_group_of_reservation(record)
+        findings += check_efa_unused(record, efa=efa, placement=PlacementStrategy.CLUSTER)
     return decision, tuple(findings)
 
 

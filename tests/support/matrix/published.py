@@ -22,6 +22,9 @@ def reasons_to_refuse(asked: Asked) -> list[str]:
         reasons.append("the type is not sold as Capacity Blocks")
     if kind == "spot" and "spot" not in hardware.usage_classes:
         reasons.append("the type is not offered as spot")
+    strategies = hardware.placement_strategies
+    if asked.purchase.is_in_group and strategies is not None and "cluster" not in strategies:
+        reasons.append("no cluster placement group takes the type, and so none that holds a reservation")
     if asked.efa and not hardware.most_efa:
         reasons.append("the type has no EFA")
     several = len(hardware.cards) > 1

@@ -10,7 +10,6 @@ from cdk_gpu_clusters.policy.links import estates_of
 from cdk_gpu_clusters.policy.registry import every_rule
 from cdk_gpu_clusters.policy.rule import Verdict
 from cdk_gpu_clusters.policy.template import Template
-from matrix.asked import Asked
 from matrix.cloud import Place
 
 #: Why rules cannot tell of templates that our own constructs make: all of it is what a user brought along.
@@ -25,17 +24,6 @@ EXPLAINED = {
     "the rules of this security group stand in no part of the template": "of an existing cluster of EKS",
     "the zone of this subnet stands in no part of the template": "of an existing network",
 }
-
-
-def said_aloud(asked: Asked) -> set[str]:
-    """Rules whose fault is the user's own word, which a fleet takes without a remark.
-
-    A group that a reservation was made in is used whatever the nodes are, and `placement: none` is an answer.
-    """
-    said = {"GPU-PLC-007"} if asked.placement == "none" else set()
-    if asked.purchase.is_in_group:
-        said |= {"GPU-PLC-001"} if asked.wants_efa else {"GPU-PLC-001", "GPU-EFA-034"}
-    return said
 
 
 def ask_rules(templates: Mapping[str, Any], region: str | None = None) -> dict[Place, list[Verdict]]:

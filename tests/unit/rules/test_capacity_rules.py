@@ -17,7 +17,14 @@ from cdk_gpu_clusters.rules.capacity import (
     parse_instant,
 )
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_partition_count, check_placement
+from cdk_gpu_clusters.rules.efa_choice import check_efa_unused
+from cdk_gpu_clusters.rules.placement import (
+    PlacementStrategy,
+    check_efa_together,
+    check_group_of_reservation,
+    check_partition_count,
+    check_placement,
+)
 from cdk_gpu_clusters.rules.reservations import check_new_reservation
 
 START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
@@ -222,6 +229,60 @@ def test_a_reservation_to_be_made(
 def test_placement_of_nodes(strategy: PlacementStrategy, extra: dict[str, Any], expected: set[str]) -> None:
     findings = check_placement(instance_type("g6.12xlarge"), strategy, **extra)
     assert found(findings) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("t3.large", {"GPU-PLC-001"}), ("g6.xlarge", set())])
+def test_only_what_a_cluster_group_takes_is_reserved_in_one(name: str, expected: set[str]) -> None:
+    record = instance_type(name)
+    assert found(check_group_of_reservation(record)) == expected
+    findings = check_new_reservation(
+        instance_count=4,
+        ends_at=END,
+        unlimited=False,
+        placement=PlacementStrategy.CLUSTER,
+        instance_type=record,
+    )
+    assert found(findings) == expected
+    outside = check_new_reservation(instance_count=4, ends_at=END, unlimited=False, instance_type=record)
+    assert found(outside) == set()
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, {"GPU-PLC-007"}),
+        ({"efa": False}, set()),
+        ({"is_placed": True}, set()),
+        ({"is_reserved": True}, set()),
+        ({"node_count": 1}, set()),
+    ],
+)
+def test_nodes_with_efa_that_nothing_keeps_together_are_told_of(
+    change: dict[str, Any], expected: set[str]
+) -> None:
+    given: dict[str, Any] = {"efa": True, "is_placed": False, "is_reserved": False, "node_count": 2}
+    findings = check_efa_together(**(given | change))
+    assert found(findings) == expected
+    assert {finding.severity for finding in findings} <= {Severity.WARNING}
+
+
+@pytest.mark.parametrize(
+    ("name", "efa", "placement", "expected"),
+    [
+        ("p5.48xlarge", False, PlacementStrategy.CLUSTER, {"GPU-EFA-034"}),
+        ("p5.48xlarge", True, PlacementStrategy.CLUSTER, set()),
+        ("p5.48xlarge", False, PlacementStrategy.SPREAD, set()),
+        ("p5.48xlarge", False, None, set()),
+        ("g6.xlarge", False, PlacementStrategy.CLUSTER, set()),
+        ("m8g.48xlarge", False, PlacementStrategy.CLUSTER, set()),
+    ],
+)
+def test_accelerated_nodes_close_together_without_efa_are_told_of(
+    name: str, efa: bool, placement: PlacementStrategy | None, expected: set[str]
+) -> None:
+    findings = check_efa_unused(instance_type(name), efa=efa, placement=placement)
+    assert found(findings) == expected
+    assert {finding.severity for finding in findings} <= {Severity.WARNING}
 
 
 def test_a_strategy_that_the_type_lacks_is_refused() -> None:

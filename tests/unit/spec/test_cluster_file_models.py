@@ -345,6 +345,29 @@ def test_a_warning_does_not_stop(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("placement: none, capacity: spot", ["GPU-PLC-007"]),
+        ("placement: none, capacity: spot, efa: false", []),
+        ("placement: cluster, capacity: spot, efa: false", ["GPU-EFA-034"]),
+        (
+            "efa: false, capacity: { reservation: cr-0123456789abcdef0, placement_group: own }",
+            ["GPU-EFA-034"],
+        ),
+        ("capacity: { reservation: cr-0123456789abcdef0, placement_group: own }", []),
+    ],
+)
+def test_a_placement_at_odds_with_efa_is_a_warning(tmp_path: Path, said: str, expected: list[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(
+        HEAD + f"training: {{ fleets: {{ a: {{ instance_type: p4d.24xlarge, nodes: 2, {said} }} }} }}\n"
+    )
+    reading = read_cluster(file)
+    assert reading.spec is not None
+    assert [finding.id for finding in reading.findings] == expected
+
+
 def test_a_reservation_made_here_goes_into_its_placement_group(tmp_path: Path) -> None:
     fleet = one(
         tmp_path,

@@ -392,6 +392,14 @@ WRONG_CLUSTERS = (
         "7:60 GPU-CAP-016",
     ),
     Wrong(
+        "reservation of t3 in a cluster group",
+        fleet(
+            "instance_type: t3.large, nodes: 1, capacity: { reservation: cr-0123456789abcdef0, "
+            "placement_group: own }"
+        ),
+        "7:109 GPU-PLC-001",
+    ),
+    Wrong(
         "spread of eight", fleet("instance_type: g6.xlarge, nodes: 8, placement: spread"), "7:57 GPU-PLC-003"
     ),
     Wrong(

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.group_sizes import most_nodes_of, users_of
 from cdk_gpu_clusters.policy.lookups.launches import INSTANCE, LAUNCHES, efa_launch
 from cdk_gpu_clusters.policy.lookups.placement_groups import placements_of
 from cdk_gpu_clusters.policy.lookups.reservations import reservation_target
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
-
-EFA_TOGETHER = define_rule(
-    "GPU-PLC-007",
-    "nodes with EFA stand in a cluster placement group, or in reserved capacity",
-    source='AWS EC2 user guide, "Placement strategies"; aws/aws-parallelcluster, EfaPlacementGroupValidator',
-)
+from cdk_gpu_clusters.rules.placement import EFA_TOGETHER
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, accelerated_launch
 from cdk_gpu_clusters.policy.lookups.placement_groups import strategies_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
+from cdk_gpu_clusters.rules.efa_choice import EFA_USED
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
-
-EFA_USED = define_rule(
-    "GPU-EFA-034",
-    "accelerated nodes in a cluster placement group use EFA, where their type has it",
-    source="aws/aws-parallelcluster, EfaValidator; modelplaneai/modelplane 197 (a type with EFA, and no interfaces)",
-)
 
 
 def _check(resource: Resource) -> Iterator[Fault]:
