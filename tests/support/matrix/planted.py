@@ -117,7 +117,7 @@ def in_user_data(old: str, new: str) -> Plant:
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(fleet, "fleet_node", faulty)
-        patch.setattr(launch_template, "check_user_data", lambda *_: [])
+        patch.setattr(launch_template, "check_user_data", lambda *_, **__: [])
 
     return plant
 
