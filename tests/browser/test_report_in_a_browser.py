@@ -24,6 +24,7 @@ NAMES = [
     "p5-lustre",
     "g5-single-gpu",
     "inf2-neuron",
+    "eks-p5-capacity-block",
 ]
 FLAGS = (
     "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "

@@ -102,7 +102,9 @@ eks:
     cluster_name: research
     cluster_security_group_id: sg-0123456789abcdef9
     kubernetes_version: "1.34"
+    kubectl_role_arn: "arn:aws:iam::111122223333:role/installer"
 """
+_APPLIED = "  software: { apply: true, trainer: false }\n"
 _MADE_EKS = """\
 orchestrator: eks
 eks:
@@ -153,6 +155,26 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "subnet-0123456789abcdefb",
     ),
     "EKS: tags of all": (_on(f"{_MADE_EKS}tags: {{ a: b }}\n", SMALL), "a: b", "a: c"),
+    "EKS: software installed": (
+        _on(_EXISTING_EKS + _APPLIED, TRAINING),
+        "software: { apply: true",
+        "software: { apply: false",
+    ),
+    "EKS: software that follows its fleets": (
+        _on(_EXISTING_EKS + _APPLIED, TRAINING),
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, efa: false",
+    ),
+    "EKS: software with the trainer": (
+        _on(_EXISTING_EKS + _APPLIED, TRAINING),
+        "apply: true, trainer: false",
+        "apply: true, trainer: true",
+    ),
+    "EKS: software that stays": (
+        _on(_EXISTING_EKS + _APPLIED, TRAINING),
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, environment: { A: b }",
+    ),
     "EKS: EFA switched off": (
         ON_EKS["training"],
         "nodes: 4, capacity: spot",

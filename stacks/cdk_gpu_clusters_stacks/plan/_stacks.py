@@ -19,6 +19,7 @@ from cdk_gpu_clusters_stacks.stack_names import (
     inference_stack,
     link_stack,
     network_stack,
+    software_stack,
     training_stack,
 )
 
@@ -49,6 +50,17 @@ def _stacks(spec: ClusterSpec, views: list[FleetView]) -> Iterator[StackPlan]:
         yield StackPlan(name=kubernetes[0], kind="kubernetes", of="", outlives=False, depends_on=network)
     for view in views:
         yield from _of_fleet(spec, view, network, kubernetes)
+    if spec.orchestrator == "eks" and spec.eks.software.apply:
+        stores = [
+            data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)
+        ]
+        yield StackPlan(
+            name=software_stack(spec.name),
+            kind="software",
+            of="",
+            outlives=False,
+            depends_on=(*network, *kubernetes, *stores),
+        )
 
 
 def _of_fleet(

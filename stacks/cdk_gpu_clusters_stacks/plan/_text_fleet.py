@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from cdk_gpu_clusters_stacks.counting import count
 
 from ._layout import Footnotes, Row, Section, number, usd
-from ._text_kubernetes import node_group_row
 from ._text_node import boot_rows, node_rows
 from .fleet_model import CapacityPlan, FleetPlan, ImagePlan, LoadBalancerPlan, ServersPlan
+from .text_kubernetes import node_group_row
 
 
 def fleet_section(fleet: FleetPlan, notes: Footnotes) -> Section:

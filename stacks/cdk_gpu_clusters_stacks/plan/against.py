@@ -17,6 +17,7 @@ from ._node_group_changes import kubernetes_changes, node_group_changes
 from ._orchestrator_changes import orchestrator_changes
 from ._service_changes import service_changes
 from ._sides import Side
+from ._software_changes import software_changes
 from ._stack_changes import data_changes, fabric_changes, link_changes, network_changes
 from ._stacks import plan_stacks
 from .change_model import Change, Comparison, Effect
@@ -100,6 +101,8 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
             yield from link_changes(name, stack.of, before.spec, after.spec)
         case "kubernetes":
             yield from kubernetes_changes(name, before.spec, after.spec)
+        case "software":
+            yield from software_changes(name, before.spec, after.spec)
         case "capacity":
             yield from capacity_changes(before.fleets[stack.of], after.fleets[stack.of])
         case _:

@@ -8,11 +8,11 @@ from cdk_gpu_clusters_stacks.counting import count
 
 from ._layout import Footnotes, Row, Section, lay_out, number, usd
 from ._text_fleet import fleet_section
-from ._text_kubernetes import kubernetes_section
 from ._text_store import store_section
 from .cost_model import PriceUsed
 from .model import ClusterPlan, StackPlan
 from .network_model import NetworkPlan, SubnetUse
+from .text_kubernetes import kubernetes_section
 
 #: Width of the text in characters, where nobody says another.
 WIDTH = 110

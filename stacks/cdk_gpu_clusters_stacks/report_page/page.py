@@ -11,6 +11,7 @@ from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetPlan, StorePlan, Subn
 
 from .anatomy import anatomy
 from .boxes import Box, place
+from .kubernetes import cluster_rows, node_group_rows
 from .numbers import UNKNOWN, gbps, nodes_text, number, usd, zones_text
 from .svg import svg
 from .topology import topology
@@ -34,6 +35,7 @@ def report_html(plan: ClusterPlan) -> str:
             f"<title>{escape(plan.name)}: GPU cluster report</title><style>{style}</style></head><body><main>",
             *_header(plan),
             _card("Topology", _drawings(topology(plan), f"Topology of {plan.name}", _topology_words(plan))),
+            *_kubernetes(plan),
             *_anatomies(plan),
             '<div class="pair">',
             _card("Cost", _cost(plan)),
@@ -97,6 +99,17 @@ def _topology_words(plan: ClusterPlan) -> str:
     return "; ".join([*fleets, *stores])
 
 
+def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
+    """A card for the cluster of EKS, if the fleets join one."""
+    if plan.kubernetes is None:
+        return
+    cluster = [(escape(name), escape(words)) for name, words in cluster_rows(plan.kubernetes)]
+    groups = [tuple(map(escape, row)) for row in node_group_rows(plan)]
+    heads = ("node group", "bought as, image", "pods a node", "resources a node", "taints", "size", "updates")
+    table = _table(heads, groups, numbers=(2,))
+    yield _card("Kubernetes", f"{_table(('Amazon EKS', ''), cluster)}<h3>Node groups</h3>{table}")
+
+
 def _anatomies(plan: ClusterPlan) -> Iterator[str]:
     """A card for each kind of node; fleets with equal nodes share one."""
     drawn: list[tuple[FleetPlan, list[str]]] = []
@@ -147,6 +160,10 @@ def _cost(plan: ClusterPlan) -> str:
     most = max((one.high for one in _hourly(plan) if one), default=0)
     rows = [_fleet_cost(fleet, most) for fleet in plan.fleets]
     rows += [_store_cost(store, most) for store in plan.stores if store.cost]
+    rows += [
+        (escape(name), usd(UsdRange(hour, hour)), usd(UsdRange(hour * 24, hour * 24)), "no end")
+        for name, hour in _kubernetes_hours(plan)
+    ]
     total = f"{usd(plan.cost.usd_per_hour)} an hour, {usd(plan.cost.usd_per_day)} a day"
     if plan.cost.usd_per_run:
         total += f"; {usd(plan.cost.usd_per_run)} for runs with a start and an end"
@@ -154,6 +171,15 @@ def _cost(plan: ClusterPlan) -> str:
     left_out = f"<h3>Not counted</h3><ul class='soft'>{missing}</ul>" if missing else ""
     table = _table(("what", "an hour", "a day", "a run"), rows, numbers=(1, 2, 3))
     return f"{table}<p><b>Together: {escape(total)}</b></p>{left_out}"
+
+
+def _kubernetes_hours(plan: ClusterPlan) -> Iterator[tuple[str, float]]:
+    """What of a cluster of EKS has a price."""
+    cluster = plan.kubernetes
+    if cluster is not None and cluster.usd_per_hour is not None:
+        yield "control plane, in standard support", cluster.usd_per_hour
+    if cluster is not None and cluster.system_nodes and cluster.system_nodes.usd_per_hour is not None:
+        yield "system nodes", cluster.system_nodes.usd_per_hour
 
 
 def _hourly(plan: ClusterPlan) -> Iterator[UsdRange | None]:
@@ -243,6 +269,9 @@ def _stacks(plan: ClusterPlan) -> str:
 def _prices(plan: ClusterPlan) -> str:
     used = [price for fleet in plan.fleets for price in fleet.cost.prices]
     used += [price for store in plan.stores if store.cost for price in store.cost.prices]
+    if plan.kubernetes is not None:
+        nodes = plan.kubernetes.system_nodes
+        used += [*plan.kubernetes.prices, *(nodes.prices if nodes else ())]
     if not used:
         return "<p class='soft'>No source gives a price of anything here.</p>"
     rows = [

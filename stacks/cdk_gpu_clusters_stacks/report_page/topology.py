@@ -9,6 +9,7 @@ from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetPlan, StorePlan, SubnetUse
 
 from .boxes import Box, Direction, Text, filled_up
+from .kubernetes import cluster_box
 from .numbers import gbps, nodes_text, number, zones_text
 
 #: Nodes that are drawn one by one; more are drawn as racks.
@@ -36,7 +37,8 @@ def topology(plan: ClusterPlan) -> Box:
         style="vpc",
         texts=[_head(vpc), _note(", ".join(words))],
         children=[
-            Box(style="none", padding=0, children=zones, direction=Direction.ROW, minimum_child_width=330)
+            *([] if plan.kubernetes is None else [cluster_box(plan.kubernetes)]),
+            Box(style="none", padding=0, children=zones, direction=Direction.ROW, minimum_child_width=330),
         ],
         padding=12,
     )
@@ -91,6 +93,8 @@ def _fleet(fleet: FleetPlan) -> Box:
     style = "train" if fleet.purpose == "training" else "infer"
     nodes = nodes_text(fleet.minimum_nodes, fleet.maximum_nodes)
     lines = [fleet.capacity.words]
+    if fleet.node_group:
+        lines.append(f"managed node group, {fleet.node_group.capacity_type}")
     if fleet.placement.strategy:
         lines.append(f"{fleet.placement.strategy} placement group")
     if node.network.efa_interface_count:

@@ -110,7 +110,8 @@ def test_texts_of_the_file_cannot_become_markup(tmp_path: Path) -> None:
     Page(text)
 
 
-def test_every_text_of_a_plan_is_escaped() -> None:
+@pytest.mark.parametrize("name", ["train-and-serve", "eks-p5-capacity-block"])
+def test_every_text_of_a_plan_is_escaped(name: str) -> None:
     """A plan with markup in each of its texts, put there where no cluster file could."""
     from dataclasses import fields, is_dataclass, replace
     from typing import Any
@@ -128,7 +129,7 @@ def test_every_text_of_a_plan_is_escaped() -> None:
 
     from cdk_gpu_clusters_stacks.report_page import page as module
 
-    plan = spoiled(plan_cluster(load_cluster(EXAMPLES[0].parent / "train-and-serve.yaml")))
+    plan = spoiled(plan_cluster(load_cluster(EXAMPLES[0].parent / f"{name}.yaml")))
     plan = replace(plan, network=replace(plan.network, egress="nat"), findings=())
     assert "<b x=" not in module.report_html(plan)
 

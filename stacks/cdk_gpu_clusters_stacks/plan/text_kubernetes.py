@@ -19,15 +19,15 @@ def kubernetes_section(cluster: KubernetesPlan, notes: Footnotes) -> Section:
 
 
 def _rows(cluster: KubernetesPlan, notes: Footnotes) -> Iterator[Row]:
-    yield Row("version", [f"{cluster.version}; {_support(cluster)}"])
+    yield Row("version", [f"{cluster.version}; {support_words(cluster)}"])
     if cluster.stack_name is not None:
-        yield Row("API server", [_endpoint(cluster)])
+        yield Row("API server", [api_server_words(cluster)])
         yield Row("admins", [", ".join(cluster.admins) or "nobody, not even who deploys"])
         yield Row("add-ons", [", ".join(cluster.add_ons)])
     yield Row("services", [cluster.service_cidr])
     if cluster.system_nodes is not None:
         yield Row("system nodes", list(_system_nodes(cluster.system_nodes, notes)))
-    yield Row("software", list(_software(cluster)))
+    yield Row("software", list(software_words(cluster)))
     if cluster.usd_per_hour is not None and cluster.usd_per_hour_extended is not None:
         extended = usd(cluster.usd_per_hour_extended)
         mark = notes.mark(cluster.prices)
@@ -37,13 +37,15 @@ def _rows(cluster: KubernetesPlan, notes: Footnotes) -> Iterator[Row]:
         )
 
 
-def _support(cluster: KubernetesPlan) -> str:
+def support_words(cluster: KubernetesPlan) -> str:
+    """When EKS stops to support the version."""
     if cluster.standard_support_ends is None:
         return f"end of support unknown ({cluster.unknown['standard_support_ends']})"
     return f"standard support ends {cluster.standard_support_ends}, extended support {cluster.extended_support_ends}"
 
 
-def _endpoint(cluster: KubernetesPlan) -> str:
+def api_server_words(cluster: KubernetesPlan) -> str:
+    """Who reaches the API server."""
     inside = "reached from inside the network"
     cidrs = ", ".join(cluster.public_access_cidrs)
     return f"{inside}, and from {cidrs}" if cidrs else f"{inside} only"
@@ -58,7 +60,8 @@ def _system_nodes(nodes: SystemNodesPlan, notes: Footnotes) -> Iterator[str]:
         yield f"{usd(nodes.usd_per_hour)} an hour{notes.mark(nodes.prices)}"
 
 
-def _software(cluster: KubernetesPlan) -> Iterator[str]:
+def software_words(cluster: KubernetesPlan) -> Iterator[str]:
+    """Which charts, and who installs them."""
     yield ", ".join(f"{chart.name} {chart.version}" for chart in cluster.charts)
     source = f", from {cluster.mirror}" if cluster.mirror else ""
     if cluster.software_stack is None:

@@ -1,0 +1,217 @@
+"""Plans of clusters on Amazon EKS: existing ones, software, addresses of pods; and what another orchestrator changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cdk_gpu_clusters.errors import ConfigError
+from cdk_gpu_clusters_stacks.plan import ClusterPlan, Effect, NodeGroupPlan, compare_clusters, plan_cluster
+from cdk_gpu_clusters_stacks.plan.text import plan_text
+from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
+from cdk_gpu_clusters_stacks.report_page import report_html
+from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
+
+Load = Callable[[str], ClusterSpec]
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+HEAD = "version: 1\nname: lab\nregion: {region}\norchestrator: eks\n"
+NEW = "network: { availability_zone: us-east-1a }\n"
+FLEET = "training: {{ fleets: {{ one: {{ {0} }} }} }}\n"
+BLOCK = "{ capacity_block: cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, ends_at: 2026-12-15T11:30Z }"
+EXISTING = """\
+eks:
+  existing:
+    cluster_name: research
+    cluster_security_group_id: sg-0123456789abcdef9
+    kubernetes_version: "1.34"
+    service_cidr: 10.100.0.0/16
+"""
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """The cluster of a file's text."""
+
+    def run(text: str) -> ClusterSpec:
+        file = tmp_path / "cluster.yaml"
+        file.write_text(text, encoding="utf-8")
+        return load_cluster(file)
+
+    return run
+
+
+@pytest.fixture
+def plan(load: Load) -> Callable[..., ClusterPlan]:
+    """The plan of one fleet on EKS."""
+
+    def run(fleet: str, *, eks: str = "", region: str = "us-east-1", network: str = NEW) -> ClusterPlan:
+        return plan_cluster(load(HEAD.format(region=region) + network + eks + FLEET.format(fleet)))
+
+    return run
+
+
+def group_of(made: ClusterPlan) -> NodeGroupPlan:
+    group = made.fleets[0].node_group
+    assert group is not None
+    return group
+
+
+def test_plain_ec2_has_no_kubernetes(load: Load) -> None:
+    made = plan_cluster(load_cluster(EXAMPLES / "p5-capacity-block.yaml"))
+    assert made.kubernetes is None
+    assert made.fleets[0].node_group is None
+    assert "Kubernetes on Amazon EKS" not in plan_text(made)
+
+
+def test_an_existing_cluster_costs_nothing_more_and_makes_no_stack(plan: Callable[..., ClusterPlan]) -> None:
+    made = plan("instance_type: g6.xlarge, nodes: 1", eks=EXISTING)
+    cluster = made.kubernetes
+    assert cluster is not None
+    assert (cluster.stack_name, cluster.cluster_name) == (None, "research")
+    assert (cluster.version, cluster.service_cidr) == ("1.34", "10.100.0.0/16")
+    assert cluster.system_nodes is None
+    assert cluster.add_ons == ()
+    assert made.cost.includes == ("fleet one",)
+    assert [stack.kind for stack in made.stacks] == ["network", "fleet"]
+    assert "research, existing" in plan_text(made)
+    assert [use.kind for subnet in made.network.subnets for use in subnet.uses] == ["nodes", "nat-gateway"]
+
+
+def test_what_is_known_of_the_pods_of_a_new_cluster_counts_as_addresses(
+    plan: Callable[..., ClusterPlan],
+) -> None:
+    fleet = "instance_type: p5.48xlarge, nodes: 16, capacity: spot"
+    used = [plan(fleet, eks=eks).network.subnets[0].used_addresses for eks in ("", EXISTING)]
+    assert used == [16 * 21, 16]
+
+
+def test_a_subnet_without_room_for_pods_is_refused(plan: Callable[..., ClusterPlan]) -> None:
+    small = (
+        "network: { vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0], cidr: 10.0.0.0/24, "
+        "availability_zone: us-east-1a, service_subnets: { us-east-1a: subnet-0123456789abcdef1, "
+        "us-east-1b: subnet-0123456789abcdef2 } }\n"
+    )
+    fleet = "instance_type: p5.48xlarge, nodes: 16, capacity: spot"
+    with pytest.raises(ConfigError, match="GPU-IP-003"):
+        plan(fleet, network=small)
+    assert plan(fleet, network=small, eks=EXISTING).fleets[0].maximum_nodes == 16
+
+
+def test_software_that_is_installed_has_a_stack_after_all_others(plan: Callable[..., ClusterPlan]) -> None:
+    made = plan(
+        "instance_type: g6.xlarge, nodes: 1", eks="eks: { software: { apply: true, trainer: true } }\n"
+    )
+    last = made.stacks[-1]
+    assert (last.name, last.kind) == ("lab-software", "software")
+    assert made.kubernetes is not None
+    assert made.kubernetes.software_stack == "lab-software"
+    assert "kubeflow-trainer" in {chart.name for chart in made.kubernetes.charts}
+    assert "installed by stack lab-software" in plan_text(made)
+
+
+@pytest.mark.parametrize(
+    ("fleet", "resources", "strategy"),
+    [
+        ("instance_type: g6.xlarge, nodes: 1", {"nvidia.com/gpu": 1}, "none"),
+        (
+            "instance_type: p5.48xlarge, nodes: 1, capacity: spot",
+            {"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32},
+            "none",
+        ),
+        ("instance_type: m8g.4xlarge, nodes: 1", {}, "none"),
+        ("instance_type: trn1.2xlarge, nodes: 1", {"aws.amazon.com/neuron": 1}, "none"),
+        (
+            'instance_type: p4d.24xlarge, nodes: 1, capacity: spot, efa: false, mig: "3g.20gb,3g.20gb"',
+            {"nvidia.com/mig-3g.20gb": 16},
+            "mixed",
+        ),
+    ],
+)
+def test_a_node_shows_its_devices_to_kubernetes(
+    plan: Callable[..., ClusterPlan], fleet: str, resources: dict[str, int], strategy: str
+) -> None:
+    group = group_of(plan(fleet))
+    assert group.resources == resources
+    assert group.mig_strategy == strategy
+
+
+@pytest.mark.parametrize(
+    ("more", "desired", "says"),
+    [
+        ("nodes: 3", 3, "a fixed size"),
+        ("min_nodes: 0, max_nodes: 3", None, "an autoscaler of the cluster's"),
+        (f"nodes: 3, capacity: {BLOCK}", None, "eks:UpdateNodegroupConfig"),
+    ],
+)
+def test_somebody_grows_each_group(
+    plan: Callable[..., ClusterPlan], more: str, desired: int | None, says: str
+) -> None:
+    group = group_of(plan(f"instance_type: p5.48xlarge, {more}"))
+    assert group.desired_nodes == desired
+    assert says in group.grown_by
+
+
+def test_a_full_reservation_is_updated_from_within(plan: Callable[..., ClusterPlan]) -> None:
+    reserved = "instance_type: p5.48xlarge, nodes: 2, capacity: { reservation: cr-0123456789abcdef0 }"
+    group = group_of(plan(reserved))
+    assert (group.capacity_type, group.update_strategy) == ("ON_DEMAND", "MINIMAL")
+    assert "the old node goes first" in group.update
+
+
+def test_a_price_that_is_known_in_one_region_is_unknown_in_another(plan: Callable[..., ClusterPlan]) -> None:
+    known, unknown = (
+        plan(
+            "instance_type: g6.xlarge, nodes: 1",
+            region=region,
+            network=f"network: {{ availability_zone: {region}a }}\n",
+        )
+        for region in ("us-east-1", "eu-west-1")
+    )
+    assert "system nodes" in known.cost.includes
+    assert "system nodes" in unknown.cost.missing
+
+
+def test_a_version_without_dates_is_told(plan: Callable[..., ClusterPlan]) -> None:
+    made = plan("instance_type: g6.xlarge, nodes: 1", eks=EXISTING.replace("1.34", "1.37"))
+    assert "end of support unknown (the catalogue has no dates of this version)" in plan_text(made)
+
+
+def test_from_ec2_to_eks_is_told_in_words(load: Load) -> None:
+    text = (EXAMPLES / "g5-single-gpu.yaml").read_text("utf-8")
+    on_eks = text.replace("\nregion:", "\norchestrator: eks\nregion:", 1)
+    assert on_eks != text
+    comparison = compare_clusters(load(text), load(on_eks))
+    effects = {(one.resource.rpartition("::")[2], one.effect) for one in comparison.changes}
+    assert effects >= {
+        ("AutoScalingGroup", Effect.REMOVED),
+        ("LoadBalancer", Effect.REMOVED),
+        ("TargetGroup", Effect.REMOVED),
+        ("ScalingPolicy", Effect.REMOVED),
+        ("Nodegroup", Effect.ADDED),
+        ("", Effect.ADDED),
+    }
+    words = " ".join(comparison_text(comparison).split())
+    for one in (
+        "a new stack of kind kubernetes",
+        "a node that is not ready does not start kubelet",
+        "a Service in the cluster takes its place",
+        "a HorizontalPodAutoscaler scales the pods",
+        "bring the fleet to zero nodes first",
+    ):
+        assert one in words
+    assert all(one.keys == ("orchestrator",) for one in comparison.changes if one.resource)
+
+
+def test_the_page_shows_the_cluster_and_its_node_groups() -> None:
+    text = report_html(plan_cluster(load_cluster(EXAMPLES / "eks-p5-capacity-block.yaml")))
+    for words in (
+        "Amazon EKS: Kubernetes 1.35",
+        "managed node group, CAPACITY_BLOCK",
+        "2 x m7i.large",
+        "nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 32",
+        "control plane, in standard support",
+    ):
+        assert words in text, words
