@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters.errors import Severity
 
 from ._base import SpecModel
 from ._fault import Fault, faults_at
+from ._fleet_view import FleetView
 from ._parts import FleetPart, SpecParts
-from ._rules import EKS_EXISTING, EKS_IMAGE, EKS_SECTION, EKS_SUBNETS, EKS_UNUSED
+from ._rules import EKS_EXISTING, EKS_IMAGE, EKS_NEURON, EKS_SECTION, EKS_SUBNETS, EKS_UNUSED
 from .eks import EksSpec
 from .image import ImageByOs
 from .inference import InferenceFleetSpec
@@ -74,6 +76,20 @@ def _check_control_plane(parts: SpecParts) -> list[Fault]:
         fix="add service_subnets: {zone: subnet-…, zone: subnet-…}, or name an existing cluster in eks.existing",
     )
     return faults_at(("network",), [finding])
+
+
+def check_devices(view: FleetView) -> list[Fault]:
+    """Find nodes whose devices no pod sees with what is installed."""
+    accelerator = view.type.accelerator
+    if not view.on_eks or accelerator is None or accelerator.kind is not AcceleratorKind.NEURON:
+        return []
+    finding = EKS_NEURON.finding(
+        cause="no pod gets a Neuron device with the charts of this release",
+        got=view.type.name,
+        fix="install AWS's Neuron device plugin in the cluster, too",
+        severity=Severity.WARNING,
+    )
+    return faults_at((*view.key, "instance_type"), [finding])
 
 
 def _check_fleet(part: FleetPart) -> list[Fault]:

@@ -17,6 +17,7 @@ from ._check_capacity import (
     check_strategy,
     check_terms,
 )
+from ._check_eks import check_devices
 from ._check_inference import check_inference_nodes, check_inference_values
 from ._check_mounts import check_mounted_stores, check_mounts
 from ._check_nodes import check_driver, check_layout, check_layout_with_efa, check_machine_image
@@ -49,6 +50,7 @@ _OF_NODES: tuple[tuple[frozenset[str], NodeCheck], ...] = (
     (frozenset({"capacity"}), check_node_group),
     (frozenset({"placement", "efa", "capacity"}), check_strategy),
     (frozenset({"image"}), check_machine_image),
+    (frozenset(), check_devices),
     (frozenset({"mig"}), check_layout),
     (frozenset({"mig", "efa"}), check_layout_with_efa),
     (frozenset({"mig", "image"}), check_driver),

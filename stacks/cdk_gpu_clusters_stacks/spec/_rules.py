@@ -123,3 +123,8 @@ EKS_UNUSED = define_rule(
     "a key of a fleet that only plain EC2 acts on is said to do nothing on EKS",
     source="on EKS a Service takes the place of the load balancer, and kubelet that of the lifecycle hooks",
 )
+EKS_NEURON = define_rule(
+    "GPU-SPEC-038",
+    "Neuron devices are shown to pods on EKS by AWS's Neuron device plugin, which is installed by hand",
+    source="AWS Neuron documentation, Kubernetes: the device plugin shows aws.amazon.com/neuron; no chart of it was read",
+)

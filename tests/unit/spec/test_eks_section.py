@@ -92,6 +92,12 @@ def test_a_fleet_of_model_servers_needs_no_load_balancer_and_is_told_what_takes_
     assert told == ["6 GPU-SPEC-037 info"]
 
 
+def test_neuron_devices_need_a_plugin_that_is_not_installed(tmp_path: Path) -> None:
+    text = HEAD + NEW + ONE.replace("p5.48xlarge", "trn1.32xlarge")
+    assert "6 GPU-SPEC-038 warning" in found(tmp_path, text)
+    assert not [one for one in found(tmp_path, text.replace("eks", "ec2")) if "SPEC-038" in one]
+
+
 def test_a_section_survives_a_round_trip(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(
