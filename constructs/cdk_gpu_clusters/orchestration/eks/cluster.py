@@ -50,7 +50,7 @@ class EksGpuCluster(EksGpuClusterBase):
     GPU nodes come by `add_gpu_node_group`. There is no Auto Mode, no Fargate and no `aws-auth`. What is not made by
     CloudFormation, device plugins and queues, comes by `KubernetesSoftware`, or by `gpu-clusters manifests`.
 
-    Source: Amazon EKS user guide; aws-cdk-lib 2.275, aws_eks_v2; docs/decisions/0013.
+    Source: Amazon EKS user guide; aws-cdk-lib 2.275, aws_eks_v2; docs/decisions/0015.
 
     Example:
         >>> from cdk_gpu_clusters import EksGpuCluster

@@ -1,7 +1,7 @@
 """The control plane of a cluster: CDK's `aws_eks_v2.Cluster`, closed, logged and encrypted.
 
 Of that construct only the cluster and its role are used: no Auto Mode, no default capacity, none of the add-ons that
-EKS installs by itself and nobody updates, and no `kubectl` (docs/decisions/0013).
+EKS installs by itself and nobody updates, and no `kubectl` (docs/decisions/0015).
 """
 
 from __future__ import annotations
