@@ -126,5 +126,5 @@ EKS_UNUSED = define_rule(
 EKS_NEURON = define_rule(
     "GPU-SPEC-038",
     "Neuron devices are shown to pods on EKS by AWS's Neuron device plugin, which is installed by hand",
-    source="AWS Neuron documentation, Kubernetes: the device plugin shows aws.amazon.com/neuron; no chart of it was read",
+    source="AWS Neuron documentation, Kubernetes: its device plugin shows aws.amazon.com/neuron; no chart was read",
 )
