@@ -57,8 +57,8 @@ def _of_pods(pods: list[Any], arguments: list[str]) -> None:
         json.dump({"apiVersion": "v1", "kind": "List", "items": found}, sys.stdout)
         return
     [namespace] = [word.partition("=")[2] for word in arguments if word.startswith("--namespace=")]
-    named = {"namespace": namespace, "name": arguments[2]}
-    pods[:] = [pod for pod in pods if not named.items() <= pod["metadata"].items()]
+    gone = [(namespace, word) for word in arguments[2:] if not word.startswith("--")]
+    pods[:] = [pod for pod in pods if (pod["metadata"]["namespace"], pod["metadata"]["name"]) not in gone]
 
 
 def _patch(nodes: list[Any], arguments: list[str]) -> None:

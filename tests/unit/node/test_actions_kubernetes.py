@@ -243,4 +243,6 @@ def test_kubelet_deletes_the_pods_that_work_on_its_node_since_it_may_not_taint(c
     kubernetes = Kubernetes(cluster.watched.node())
     assert kubernetes.end_work() == "deleted 2 pods of mine"
     assert cluster.read()["pods"] == others
+    asked = [line for line in cluster.read()["asked"] if line.startswith("delete")]
+    assert len(asked) == 1, "one call for all of a namespace: a node with 56 slices has many"
     assert kubernetes.end_work() == "", "nothing is waited for"

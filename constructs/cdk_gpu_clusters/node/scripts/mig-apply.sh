@@ -261,6 +261,7 @@ for GPU in "${!WANT[@]}"; do
 done
 trap - EXIT
 restart_clients
-# It names slices to container runtimes, and does not notice new ones on a running node. At boot it waits for this unit.
-if systemctl is-enabled --quiet nvidia-cdi-refresh; then systemctl start --no-block nvidia-cdi-refresh; fi
+# It names slices to container runtimes and notices no new ones: those of a running node, or of a first boot, where it may
+# come before this unit is known.
+if systemctl is-enabled --quiet nvidia-cdi-refresh 2>/dev/null; then systemctl start --no-block nvidia-cdi-refresh; fi
 result ok "$(smi -L | grep -c '^ *MIG ' || true) MIG devices"

@@ -91,12 +91,13 @@ class Kubernetes:
         name = self._mine()["metadata"]["name"]
         if self._taint(name, f"{ENDING_TAINT}=now:NoExecute"):
             return f"tainted {name}: its pods are evicted"
-        pods = self._working_pods(name)
-        for namespace, pod in pods:
+        working = self._working_pods(name)
+        for namespace, pods in working.items():
             self._kubectl(
-                "delete", "pod", pod, f"--namespace={namespace}", "--wait=false", "--ignore-not-found"
+                "delete", "pod", *pods, f"--namespace={namespace}", "--wait=false", "--ignore-not-found"
             )
-        return f"deleted {len(pods)} pods of {name}" if pods else ""
+        count = sum(map(len, working.values()))
+        return f"deleted {count} pods of {name}" if count else ""
 
     def _taint(self, name: str, taint: str) -> bool:
         """Set a taint, where the identity may; the cordon keeps pods away without it. Says whether it did."""
@@ -108,13 +109,15 @@ class Kubernetes:
             return False
         return True
 
-    def _working_pods(self, name: str) -> list[tuple[str, str]]:
-        """Namespace and name of the node's pods that work and do not belong to the node itself."""
+    def _working_pods(self, name: str) -> dict[str, list[str]]:
+        """Names of the node's pods that work and do not belong to the node itself, by namespace."""
         selector = f"--field-selector=spec.nodeName={name}"
         text = self._kubectl("get", "pods", "--all-namespaces", selector, "--output=json")
         with _answer(text):
-            pods = [pod for pod in json.loads(text)["items"] if _works(pod)]
-            return [(pod["metadata"]["namespace"], pod["metadata"]["name"]) for pod in pods]
+            working: dict[str, list[str]] = {}
+            for pod in filter(_works, json.loads(text)["items"]):
+                working.setdefault(pod["metadata"]["namespace"], []).append(pod["metadata"]["name"])
+            return working
 
     def _nodes(self) -> list[dict[str, Any]] | None:
         """All nodes; None for an identity that may read its own one only."""
