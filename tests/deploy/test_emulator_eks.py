@@ -162,7 +162,10 @@ def test_eks_tells_what_the_template_says(account: InProcessEmulator) -> None:
 
 
 def test_the_group_of_the_cluster_is_in_ec2_and_takes_rules(account: InProcessEmulator) -> None:
-    rule = {"GroupId": {"Fn::GetAtt": ["Cluster", "ClusterSecurityGroupId"]}, "IpProtocol": "tcp"}
+    rule: dict[str, Any] = {
+        "GroupId": {"Fn::GetAtt": ["Cluster", "ClusterSecurityGroupId"]},
+        "IpProtocol": "tcp",
+    }
     rule |= {"FromPort": 443, "ToPort": 443, "CidrIp": "10.0.0.0/16"}
     shown = account.deploy(template(Rule={"Type": "AWS::EC2::SecurityGroupIngress", "Properties": rule}))
     ec2 = account.client("ec2")
@@ -293,7 +296,7 @@ def test_a_state_machine_sizes_a_node_group_in_its_own_letter_case(account: InPr
         "DefinitionString": json.dumps(MACHINE),
         "DefinitionSubstitutions": {"Cluster": {"Ref": "Cluster"}},
     }
-    rule = {"EventPattern": {"source": ["test"]}}
+    rule: dict[str, Any] = {"EventPattern": {"source": ["test"]}}
     rule |= {"Targets": [{"Id": "it", "Arn": {"Ref": "Machine"}, "RoleArn": f"{IAM}/events"}]}
     shown = account.deploy(
         template(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from botocore.session import Session
@@ -12,7 +13,7 @@ from cdk_gpu_clusters.catalogue.instances import Architecture
 
 
 def test_every_row_says_from_where_and_when_it_was_read() -> None:
-    rows = [
+    rows: list[Any] = [
         *kubernetes.kubernetes_versions(),
         *kubernetes.ami_types(),
         *kubernetes.add_ons(),
@@ -23,8 +24,8 @@ def test_every_row_says_from_where_and_when_it_was_read() -> None:
 
 
 def test_the_api_knows_every_ami_type() -> None:
-    known = Session().get_service_model("eks").shape_for("AMITypes").enum
-    assert {row.ami_type for row in kubernetes.ami_types()} <= set(known)
+    known: Any = Session().get_service_model("eks").shape_for("AMITypes")
+    assert {row.ami_type for row in kubernetes.ami_types()} <= set(known.enum)
 
 
 @pytest.mark.parametrize("kind", [None, AcceleratorKind.GPU, AcceleratorKind.NEURON])

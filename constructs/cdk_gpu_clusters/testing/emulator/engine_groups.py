@@ -14,7 +14,7 @@ _RULE_SIDES = {
     "AWS::EC2::SecurityGroupIngress": "IpPermissions",
     "AWS::EC2::SecurityGroupEgress": "IpPermissionsEgress",
 }
-_ANY = {"IpRanges": [], "Ipv6Ranges": [], "PrefixListIds": [], "UserIdGroupPairs": []}
+_ANY: dict[str, list[Any]] = {"IpRanges": [], "Ipv6Ranges": [], "PrefixListIds": [], "UserIdGroupPairs": []}
 
 
 class EngineGroups:
