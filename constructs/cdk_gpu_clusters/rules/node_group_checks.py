@@ -11,11 +11,17 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, PREFIX, Taint
 from cdk_gpu_clusters.rules.node_group import NodeRepair
 
-_BLOCKS = 'Amazon EKS user guide, "Create a managed node group with Capacity Blocks for ML"'
+_BLOCKS = (
+    'Amazon EKS user guide, "Manage compute for AI/ML workloads on Amazon EKS with node groups": a block by its '
+    "id, scaled down 40 minutes before its end; AWS EC2 user guide, Capacity Blocks: UltraServers by resource group, "
+    "gone 60 minutes before"
+)
 _REPAIR = 'Amazon EKS user guide, "Automatically repair nodes in EKS clusters"'
 
 ULTRASERVER = define_rule(
-    "GPU-EKS-040", "a managed node group names its Capacity Block by the block's id", source=_BLOCKS
+    "GPU-EKS-040",
+    "a managed node group names its Capacity Block by the block's id, and ends with it 40 minutes before",
+    source=_BLOCKS,
 )
 SPOT_PRICE = define_rule(
     "GPU-EKS-041",
@@ -69,8 +75,8 @@ def check_block_of_group(terms: CapacityTerms) -> list[Finding]:
     if terms.kind is CapacityKind.ULTRASERVER_BLOCK:
         findings.append(
             ULTRASERVER.finding(
-                cause="EKS asks for the id of the block in the launch template; an UltraServer block is known by its "
-                "resource group",
+                cause="EKS asks for the id of a block, and empties the group 40 minutes before its end; EC2 takes an "
+                "UltraServer block by its resource group, and wants it empty 60 minutes before",
                 got="an UltraServer block",
                 allowed="Capacity.capacity_block(...)",
                 fix="make a self-managed group for it: GpuLaunchTemplate(orchestrator=Orchestrator.EKS_SELF_MANAGED)",
