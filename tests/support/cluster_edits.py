@@ -185,6 +185,18 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "nodes: 4, capacity: spot",
         "nodes: 4, capacity: spot, placement: none",
     ),
+    "EKS: more IP bandwidth": (
+        ON_EKS["training"],
+        "nodes: 4, capacity: spot",
+        "nodes: 4, capacity: spot, interface_policy: maximum-ena-bandwidth",
+    ),
+    "EKS: reservation without EFA": (ON_EKS["block"], "fabric: second", "efa: false"),
+    "EKS: reservation given up": (
+        ON_EKS["block"],
+        "{ new_reservation: { end_date: 2027-01-31T00:00Z } }",
+        "on_demand",
+    ),
+    "EKS: from a block to a reservation": (ON_EKS["block"], _BLOCK, "{ reservation: cr-0fedcba9876543210 }"),
     "EKS: another fabric": (
         ON_EKS["training"],
         "nodes: 2, capacity: spot",

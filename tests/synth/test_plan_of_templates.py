@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
-from nodeadm import node_configs
-from user_data import user_data
+from nodeadm import FROM_EKS, node_configs, read_by_nodeadm
+from user_data import node_files, user_data
 
 _EFFECTS = {"NO_SCHEDULE": "NoSchedule", "PREFER_NO_SCHEDULE": "PreferNoSchedule", "NO_EXECUTE": "NoExecute"}
 EXAMPLES = sorted(Path("examples").glob("*.yaml"))
@@ -108,10 +109,19 @@ def test_node_groups_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> Non
         assert group["UpdateConfig"]["UpdateStrategy"] == planned.update_strategy
         assert ("Version" in group) == ("rolling" in planned.update)
         assert len(group["Subnets"]) == len(fleet.subnets)
-        [told] = node_configs(user_data(assembly.get_stack_by_name(fleet.stack_name).template["Resources"]))
-        assert told["spec"]["kubelet"]["config"]["maxPods"] == planned.max_pods
-        raid = told["spec"].get("instance") == {"localStorage": {"strategy": "RAID0"}}
-        assert raid == bool(fleet.node.local_disks and fleet.node.local_disks.mount_point)
+        text = user_data(assembly.get_stack_by_name(fleet.stack_name).template["Resources"])
+        [own] = node_configs(text)
+        over = [
+            json.loads(content)
+            for path, content in node_files(text, Path(assembly.directory)).items()
+            if path.startswith("/etc/eks/nodeadm.d/")
+        ]
+        assert len(over) == 1
+        for documents in ([own, FROM_EKS, *over], [FROM_EKS, own, *over]):
+            told = read_by_nodeadm(documents)
+            assert told["kubelet"]["config"]["maxPods"] == planned.max_pods
+            raid = told.get("instance") == {"localStorage": {"strategy": "RAID0"}}
+            assert raid == bool(fleet.node.local_disks and fleet.node.local_disks.mount_point)
 
 
 def test_clusters_of_eks_are_as_planned(made: tuple[ClusterPlan, Any]) -> None:

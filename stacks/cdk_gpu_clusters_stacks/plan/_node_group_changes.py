@@ -42,8 +42,8 @@ _NEVER = (
     "the template that it was made with (update: never)"
 )
 _ANOTHER = (
-    "another group is made, since EKS changes neither type nor capacity of one; its nodes come before the old ones go, "
-    "and a reservation needs room for both"
+    "another group is made, since EKS changes none of these in place; its nodes come before the old ones go, and a "
+    "reservation needs room for both"
 )
 
 
@@ -98,11 +98,20 @@ def _whole(stack: str, resource: str, effect: Effect, keys: tuple[str, ...], wor
 
 
 def _hardware(side: Side) -> Made:
-    """What a node group is known by: another type, or other capacity, is another group."""
-    terms = capacity_terms(side.view.spec.capacity)
+    """What a node group is known by: with another type, capacity, interfaces or placement it is another group."""
+    terms, plan = capacity_terms(side.view.spec.capacity), side.plan
+    own, placement = own_placement(side), plan.placement
     return {
-        f"{side.key}.instance_type": side.plan.node.instance_type,
-        f"{side.key}.capacity": (terms.kind, terms.reservation_id, terms.reservation_group_arn),
+        f"{side.key}.instance_type": plan.node.instance_type,
+        f"{side.key}.capacity": (
+            terms.kind,
+            terms.reservation_id,
+            terms.reservation_group_arn,
+            terms.uses_open_reservations,
+        ),
+        f"{side.key}.interface_policy": plan.node.network.policy,
+        f"{side.key}.efa": plan.node.network.efa_interface_count,
+        f"{side.key}.placement": (own and placement.strategy, own is None and placement.strategy is not None),
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 from cdk_gpu_clusters_stacks.cli.main import main
 
 PAGE, README = Path("docs/command-line.md"), Path("README.md")
+EKS_PAGE, ON_EKS = Path("docs/eks.md"), "examples/eks-p5-capacity-block.yaml"
 LUSTRE, RESERVED = "examples/p5-lustre.yaml", "examples/p4d-new-reservation.yaml"
 
 
@@ -46,3 +47,16 @@ def test_the_comparison_on_the_page_of_the_command(
     file.write_text(re.sub(r"instance_type: \S+", "instance_type: p4de.24xlarge", text), encoding="utf-8")
     shown = block_after(PAGE, f"--against {RESERVED}`:\n\n```\n")
     assert_in_order(shown, printed([str(file), "--against", RESERVED], capsys))
+
+
+def test_the_plan_of_a_cluster_on_eks(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = block_after(EKS_PAGE, f"$ gpu-clusters plan {ON_EKS}\n")
+    assert_in_order(shown, printed([ON_EKS], capsys))
+
+
+def test_what_the_word_eks_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deployed = tmp_path / "deployed.yaml"
+    text = Path(ON_EKS).read_text(encoding="utf-8")
+    deployed.write_text(text.replace("orchestrator: eks", "orchestrator: ec2"), encoding="utf-8")
+    shown = block_after(EKS_PAGE, "--against deployed.yaml`:\n\n```\n")
+    assert_in_order(shown, printed([ON_EKS, "--against", str(deployed)], capsys))
