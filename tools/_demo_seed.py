@@ -35,6 +35,7 @@ def seeds_of(spec: ClusterSpec) -> Json:
         "security_groups": [],
         **_network(spec),
     }
+    seed["clusters"] = _clusters(spec, list(seed["subnets"]))
     for fleet in fleets_of(spec):
         _add_capacity(seed, fleet, spec.network.availability_zone)
     for service in spec.inference.fleets.values():
@@ -63,6 +64,15 @@ def _network(spec: ClusterSpec) -> Json:
     zones = dict.fromkeys(network.subnet_ids, network.availability_zone)
     by_zone = [*network.service_subnets.items(), *network.public_subnets.items()]
     return {"vpcs": [network.vpc_id], "subnets": zones | {subnet: zone for zone, subnet in by_zone}}
+
+
+def _clusters(spec: ClusterSpec, subnets: list[str]) -> Json:
+    existing = spec.eks.existing
+    if existing is None:
+        return {}
+    group = existing.cluster_security_group_id
+    version = existing.kubernetes_version
+    return {existing.cluster_name: {"version": version, "security_group": group, "subnets": subnets}}
 
 
 def _add_load_balancer(seed: Json, given: LoadBalancerSpec, region: str) -> None:

@@ -22,7 +22,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 
 import cdk_gpu_clusters
 from cdk_gpu_clusters import Capacity, EfaSecurityGroup, GpuFleet
-from cdk_gpu_clusters.testing import Emulator
+from cdk_gpu_clusters.testing import Emulator, InProcessEmulator
 from pages import PAGES, README, REPOSITORY, blocks, name_of
 from sites import Site
 
@@ -34,6 +34,7 @@ CERTIFICATE = "arn:aws:acm:us-east-1:111122223333:certificate/01234567-89ab-cdef
 GIVEN: dict[str, Callable[[Site], Any]] = {
     "Duration": lambda _: cdk.Duration,
     "Emulator": lambda _: Emulator,
+    "InProcessEmulator": lambda _: InProcessEmulator,
     "app": lambda site: site.app,
     "application": lambda site: ec2.SecurityGroup.from_security_group_id(
         site.stack, "Application", "sg-0123456789abcdef0"

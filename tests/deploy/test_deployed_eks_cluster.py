@@ -192,32 +192,36 @@ def check_the_trainers(cluster: Cluster) -> None:
     assert own in data["NetworkInterfaces"][0]["Groups"]
 
 
+WITH_SOFTWARE = ("eks:\n", "eks:\n  software: { apply: true }\n")
+
+
 @pytest.mark.parametrize(
-    ("example", "name", "sizes", "image"),
+    ("example", "edits", "name", "sizes"),
     [
-        ("eks-g5-dev.yaml", "sandbox", (0, 1), "AL2023_x86_64_NVIDIA"),
-        ("eks-g6e-vllm.yaml", "answers", (2, 4), "AL2023_x86_64_NVIDIA"),
-        ("eks-p4d-mig.yaml", "upscale", (2, 2), "AL2023_x86_64_NVIDIA"),
+        ("eks-g5-dev.yaml", [WITH_SOFTWARE], "sandbox", (0, 1)),
+        ("eks-g6e-vllm.yaml", [], "answers", (2, 4)),
+        ("eks-p4d-mig.yaml", [], "upscale", (2, 2)),
     ],
 )
 def test_every_example_is_deployed_and_destroyed(
     example: str,
+    edits: list[tuple[str, str]],
     name: str,
     sizes: tuple[int, int],
-    image: str,
     account: Emulator,
     assembly: Assembly,
     tmp_path: Path,
 ) -> None:
-    folder = assembly(EXAMPLES / example)
+    folder = assembly(EXAMPLES / example, *edits)
     command = CdkCli(account, tmp_path)
     command(folder, "deploy", "--all", "--require-approval", "never", "--concurrency", "2")
     cluster = Cluster(account, f"{name}-eks")
     group = cluster.node_group("NodesResource")
     assert (group["scalingConfig"]["minSize"], group["scalingConfig"]["maxSize"]) == sizes
-    assert (group["amiType"], group["health"]["issues"]) == (image, [])
+    assert (group["amiType"], group["health"]["issues"]) == ("AL2023_x86_64_NVIDIA", [])
     assert len(cluster.nodes("NodesResource")) == sizes[0]
+    charts = [one["properties"]["Release"] for one in account.resources("Custom::AWSCDK-EKS-HelmChart")]
+    assert ("nvidia-device-plugin" in charts) is bool(edits), "software is applied where the file says so"
     command(folder, "destroy", "--all", "--force")
-    assert left_of(
-        account, {path.name.removesuffix(".template.json") for path in folder.glob("*.template.json")}
-    ) == retained(folder)
+    stacks = {path.name.removesuffix(".template.json") for path in folder.glob("*.template.json")}
+    assert left_of(account, stacks) == retained(folder)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
-from mutations import drop, put
+from mutations import Mutation, drop, put
 
 Json = dict[str, Any]
 
@@ -311,6 +311,78 @@ def test_a_state_machine_sizes_a_node_group_in_its_own_letter_case(account: InPr
     assert grown["output"]["update"]["Update"]["Status"] == "Successful"
     assert described(account, shown)["scalingConfig"]["desiredSize"] == 3
     assert (missed["status"], missed["states"]) == ("SUCCEEDED", ["Look", "Gone"])
+
+
+def function(role_name: str, **more: Any) -> Json:
+    given = {
+        "Code": {"ZipFile": "def handler(*_): pass"},
+        "Handler": "index.handler",
+        "Runtime": "python3.13",
+    }
+    return {"Type": "AWS::Lambda::Function", "Properties": {**given, "Role": arn(role_name), **more}}
+
+
+def with_kubectl() -> Json:
+    """The cluster with a chart and a manifest, applied by CDK's two functions, as CDK puts them together."""
+    inside = {
+        "SubnetIds": list(SUBNETS),
+        "SecurityGroupIds": [{"Fn::GetAtt": ["Cluster", "ClusterSecurityGroupId"]}],
+    }
+    variables = {"Variables": {"USER_ON_EVENT_FUNCTION_ARN": arn("Runner")}}
+    chart = {"Release": "lws", "Chart": "lws", "Version": "0.10.0", "Values": '{"replicas": 1}'}
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}
+    common = {"ServiceToken": arn("Framework"), "ClusterName": {"Ref": "Cluster"}}
+    resources = {
+        "Functions": role("lambda.amazonaws.com"),
+        "Runner": function("Functions", VpcConfig=inside),
+        "Framework": function("Functions", Environment=variables),
+        "Access": part("AccessEntry", PrincipalArn=arn("Functions")),
+        "Chart": {
+            "Type": "Custom::AWSCDK-EKS-HelmChart",
+            "Properties": {**common, **chart},
+            "DependsOn": ["Access"],
+        },
+        "Objects": {
+            "Type": "Custom::AWSCDK-EKS-KubernetesResource",
+            "Properties": {**common, "Manifest": json.dumps([namespace])},
+            "DependsOn": ["Chart"],
+        },
+    }
+    return template(**resources)
+
+
+def test_charts_and_manifests_are_kept_and_nothing_runs(account: InProcessEmulator) -> None:
+    given = with_kubectl()
+    account.deploy(given)
+    (chart,) = account.resources("Custom::AWSCDK-EKS-HelmChart")
+    assert (chart["answered_by"], chart["properties"]["Version"]) == ("model", "0.10.0")
+    put("Resources.Chart.Properties.Version", "0.11.0")(given)
+    account.deploy(given)
+    (newer,) = account.resources("Custom::AWSCDK-EKS-HelmChart")
+    assert (newer["physical_id"], newer["properties"]["Version"]) == (chart["physical_id"], "0.11.0")
+    (objects,) = account.resources("Custom::AWSCDK-EKS-KubernetesResource")
+    assert json.loads(objects["properties"]["Manifest"])[0]["kind"] == "Namespace"
+    account.destroy()
+    assert {one["type"] for one in account.resources()} == {"AWS::EKS::Cluster"}, "the shared one stays"
+
+
+@pytest.mark.parametrize(
+    ("mutate", "message"),
+    [
+        (drop("Resources.Runner.Properties.VpcConfig"), "does not reach the private endpoint"),
+        (put("Resources.Access.Properties.PrincipalArn", ADMIN + "-2"), "You must be logged in to the server"),
+        (put("Resources.Chart.Properties.Values", "{"), "Values is not JSON"),
+        (put("Resources.Objects.Properties.Manifest", '[{"kind": "Job"}]'), "object 0 has no apiVersion, no metadata.name"),
+        (put("Resources.Chart.Properties.ClusterName", "gone"), "No cluster found for name: gone"),
+    ],
+)  # fmt: skip
+def test_what_kubectl_could_not_apply_is_refused(
+    mutate: Mutation, message: str, account: InProcessEmulator
+) -> None:
+    given = with_kubectl()
+    mutate(given)
+    with pytest.raises(DeployFailed, match=message):
+        account.deploy(given)
 
 
 def test_a_group_without_a_desired_size_starts_at_its_minimum(account: InProcessEmulator) -> None:

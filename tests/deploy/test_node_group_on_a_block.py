@@ -15,7 +15,7 @@ from cdk_gpu_clusters import Capacity, RootVolume
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
-from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
+from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator, assert_fleet_size
 
 BLOCK, NEXT_BLOCK = "cr-0123456789abcdef0", "cr-0fedcba9876543210"
 START, END = "2026-12-01T11:30Z", "2026-12-15T11:30Z"
@@ -135,6 +135,7 @@ def test_a_node_group_grows_with_its_block_and_eks_empties_it_before_the_end(
     assert size(account) == 0
     account.move_clock(START)
     assert size(account) == NODES
+    assert_fleet_size(account, NODES, fleet=node_group(account)["nodegroupName"])
     assert node_group(account)["health"]["issues"] == [], "the nodes reach their cluster"
     assert sum(one["InterfaceType"] == "efa-only" for one in interfaces(account)) == 32
     (reservation,) = account.client("ec2").describe_capacity_reservations()["CapacityReservations"]

@@ -20,6 +20,7 @@ from cdk_gpu_clusters.testing import (
 from everything import ENVIRONMENTS, define_training
 from everything_serving import define_serving
 from everything_stores import define_stores
+from mutations import Mutation, drop, put
 
 Assertion = Callable[[TemplateLike], None]
 TEMPLATE = "AWS::EC2::LaunchTemplate"
@@ -162,6 +163,56 @@ def test_a_fault_is_named(
     fault(template)
     with pytest.raises(AssertionError, match=said):
         assertion(template)
+
+
+def on_eks() -> dict[str, Any]:
+    """A closed cluster of EKS with a node group on a Capacity Block."""
+    data = {
+        "InstanceType": "p5.48xlarge",
+        "InstanceMarketOptions": {"MarketType": "capacity-block"},
+        "CapacityReservationSpecification": {
+            "CapacityReservationTarget": {"CapacityReservationId": "cr-0123456789abcdef0"}
+        },
+    }
+    group = {
+        "CapacityType": "CAPACITY_BLOCK",
+        "LaunchTemplate": {"Id": {"Ref": "Template"}},
+        "ScalingConfig": {"MinSize": 0, "MaxSize": 4},
+        "Subnets": ["subnet-0123456789abcdef0"],
+    }
+    network = {"EndpointPublicAccess": False, "EndpointPrivateAccess": True}
+    return {
+        "Resources": {
+            "Template": {"Type": TEMPLATE, "Properties": {"LaunchTemplateData": data}},
+            "Nodes": {"Type": "AWS::EKS::Nodegroup", "Properties": group},
+            "Cluster": {"Type": "AWS::EKS::Cluster", "Properties": {"ResourcesVpcConfig": network}},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("assertion", "mutate", "said"),
+    [
+        (assert_capacity_block, put("Resources.Nodes.Properties.CapacityType", "SPOT"), "is not CAPACITY_BLOCK"),
+        (assert_capacity_block, put("Resources.Nodes.Properties.ScalingConfig.DesiredSize", 4), "DesiredSize is written"),
+        (assert_capacity_block, put("Resources.Nodes.Properties.Subnets", ["subnet-1", "subnet-2"]), "several subnets"),
+        (assert_no_public_access, drop("Resources.Cluster.Properties.ResourcesVpcConfig.EndpointPublicAccess"), "API server"),
+        (assert_no_public_access, put("Resources.Cluster.Properties.ResourcesVpcConfig", {"PublicAccessCidrs": ["0.0.0.0/0"]}), "API server"),
+    ],
+)  # fmt: skip
+def test_a_fault_on_eks_is_named(assertion: Assertion, mutate: Mutation, said: str) -> None:
+    assertion(on_eks())
+    template = on_eks()
+    mutate(template)
+    with pytest.raises(AssertionError, match=said):
+        assertion(template)
+
+
+def test_an_endpoint_for_a_few_is_no_public_access() -> None:
+    template = on_eks()
+    few = {"EndpointPublicAccess": True, "PublicAccessCidrs": ["203.0.113.0/24"]}
+    put("Resources.Cluster.Properties.ResourcesVpcConfig", few)(template)
+    assert_no_public_access(template)
 
 
 def test_every_fault_is_named_at_once(templates: dict[str, dict[str, Any]]) -> None:

@@ -117,13 +117,13 @@ def assert_fleet_size(account: EmulatedAccount, nodes: int, *, fleet: str | None
     Args:
         account: The emulated account, its clock where the test wants it.
         nodes: Number of nodes.
-        fleet: Name of the Auto Scaling group; may be left out if there is one.
+        fleet: Name of the Auto Scaling group, or of the node group of EKS; may be left out if there is one.
 
     Raises:
         AssertionError: If it has another number, or there is no such fleet.
     """
     groups = account.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
-    found = [group for group in groups if fleet in (None, group["AutoScalingGroupName"])]
+    found = [group for group in groups if fleet is None or fleet in _names_of(group)]
     names = ", ".join(group["AutoScalingGroupName"] for group in groups) or "none"
     if len(found) != 1:
         raise AssertionError(f"one fleet was expected at {account.now}; Auto Scaling groups: {names}")
@@ -131,6 +131,12 @@ def assert_fleet_size(account: EmulatedAccount, nodes: int, *, fleet: str | None
     if size != nodes:
         desired = found[0]["DesiredCapacity"]
         raise AssertionError(f"{names} has {size} nodes at {account.now}, not {nodes}; it wants {desired}")
+
+
+def _names_of(group: Mapping[str, Any]) -> set[str]:
+    """Its own name, and that of the node group of EKS that it stands behind."""
+    tags = {tag["Key"]: tag["Value"] for tag in group["Tags"]}
+    return {group["AutoScalingGroupName"], tags.get("eks:nodegroup-name", "")}
 
 
 def _fail(promise: str, faults: Iterable[str]) -> None:
@@ -209,6 +215,15 @@ def _block_faults(resources: Mapping[str, Json], launched: Mapping[str, Json]) -
                 yield f"{name}: DesiredCapacity is written back at every deployment, also during the block"
             if len(group.get("VPCZoneIdentifier", ())) > 1:
                 yield f"{name}: a block is in one zone, and the group has several subnets"
+    for name, group in _of_type(resources, "AWS::EKS::Nodegroup"):
+        template = group.get("LaunchTemplate", {}).get("Id", {})
+        if isinstance(template, Mapping) and template.get("Ref") in launched:
+            if group.get("CapacityType") != "CAPACITY_BLOCK":
+                yield f"{name}: the capacity type of its node group is not CAPACITY_BLOCK"
+            if "DesiredSize" in group.get("ScalingConfig", {}):
+                yield f"{name}: DesiredSize is written back at every deployment, also during the block"
+            if len(group.get("Subnets", ())) > 1:
+                yield f"{name}: a block is in one zone, and the node group has several subnets"
 
 
 def _public_faults(resources: Mapping[str, Json]) -> Iterator[str]:
@@ -225,6 +240,15 @@ def _lets_in(rule: Json) -> bool:
 def _has_public_nodes(template: Json) -> bool:
     interfaces = template["LaunchTemplateData"].get("NetworkInterfaces", ())
     return any(one.get("AssociatePublicIpAddress") for one in interfaces)
+
+
+def _has_open_endpoint(cluster: Json) -> bool:
+    """Whether anybody may call the public endpoint; that is what EKS makes where nothing is said."""
+    network = cluster.get("ResourcesVpcConfig", {})
+    ranges = network.get("PublicAccessCidrs") or _EVERYWHERE
+    return network.get("EndpointPublicAccess", True) is not False and any(
+        one in _EVERYWHERE for one in ranges
+    )
 
 
 def _is_public_bucket(bucket: Json) -> bool:
@@ -245,6 +269,7 @@ _OPEN: dict[str, tuple[Callable[[Json], bool], str]] = {
         lambda subnet: bool(subnet.get("MapPublicIpOnLaunch")),
         "the subnet gives public addresses",
     ),
+    "AWS::EKS::Cluster": (_has_open_endpoint, "the API server of the cluster is open to the internet"),
     "AWS::ElasticLoadBalancingV2::LoadBalancer": (
         lambda balancer: balancer.get("Scheme", "internet-facing") == "internet-facing",
         "the load balancer faces the internet",

@@ -16,6 +16,7 @@ from .engine_corrections import by_schema, with_functions, with_public_parameter
 from .engine_groups import EngineGroups
 from .engine_types import put_right
 from .faults import Refused
+from .kubectl import APPLIED, kubectl_handler
 from .lazy_handlers import Handler, LazyHandlers
 from .models import change_faults, creation_faults, deletion_faults
 from .schemas import resource_schema
@@ -87,6 +88,8 @@ class Engine:
 
     def handler(self, type_name: str) -> Handler | None:
         """The handler of a resource type; None for what has no schema and no handler."""
+        if type_name in APPLIED:
+            return kubectl_handler(type_name, self._here)
         own = self._own.get(type_name)
         own = own and put_right(type_name, own)
         if own is not None and resource_schema(type_name) is None:
@@ -184,14 +187,18 @@ class Engine:
 
         return remembered
 
+    def _here(self) -> World:
+        """The world, with the account and Region of the request that the engine serves."""
+        self.world.account, self.world.region = self._responses.get_account_id(), self._responses.get_region()
+        return self.world
+
     def _accepted(self, type_name: str, logical_id: str, given: Json, policy: Json | None = None) -> Json:
         """The properties as the schema types them.
 
         Raises:
             Refused: If the schema or a model refuses them.
         """
-        self.world.account, self.world.region = self._responses.get_account_id(), self._responses.get_region()
-        schema = resource_schema(type_name, self.world.region)
+        schema = resource_schema(type_name, self._here().region)
         properties = schema.coerce(given) if schema is not None else given
         faults = creation_faults(type_name, properties, self.world, update_policy=policy or {})
         if faults:

@@ -69,7 +69,7 @@ def obstacles(data: Json, cluster: Resource, world: World) -> Iterator[str]:
     """What keeps nodes from registering with their cluster, as far as the account shows it."""
     groups = set(_primary_groups(data))
     own = cluster.attributes["ClusterSecurityGroupId"]
-    if own not in groups and not _may_enter(groups, cluster, world):
+    if not reaches(groups, cluster, world):
         yield f"their security groups ({', '.join(sorted(groups))}) do not reach the control plane, which is in {own}"
     if not _has_network_plugin(cluster, world):
         yield "the cluster was made without its networking add-ons, and vpc-cni is not there yet"
@@ -98,9 +98,11 @@ def _has_dns(vpc: Json) -> bool:
     return bool(vpc.get("EnableDnsHostnames")) and vpc.get("EnableDnsSupport") is not False
 
 
-def _may_enter(groups: set[str], cluster: Resource, world: World) -> bool:
-    """Whether a rule lets these groups call the control plane; a range of addresses is taken as theirs."""
+def reaches(groups: set[str], cluster: Resource, world: World) -> bool:
+    """Whether security groups let their members call the control plane; a range of addresses is taken as theirs."""
     doors = {cluster.attributes["ClusterSecurityGroupId"]}
+    if doors & groups:
+        return True
     doors |= set(cluster.properties["ResourcesVpcConfig"].get("SecurityGroupIds", []))
     rules = [
         one.properties
