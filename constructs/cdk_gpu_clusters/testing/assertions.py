@@ -6,7 +6,7 @@ They read the template alone, whatever made it, and need no extra. Each lists ev
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from cdk_gpu_clusters.testing.account import EmulatedAccount, Json
@@ -209,21 +209,26 @@ def _block_faults(resources: Mapping[str, Json], launched: Mapping[str, Json]) -
         if data.get("Placement", {}).get("GroupName"):
             yield f"{name}: it names a placement group, which a launch into a block may not"
     for name, group in _of_type(resources, "AWS::AutoScaling::AutoScalingGroup"):
-        template = group.get("LaunchTemplate", {}).get("LaunchTemplateId", {})
-        if isinstance(template, Mapping) and template.get("Ref") in launched:
-            if "DesiredCapacity" in group:
-                yield f"{name}: DesiredCapacity is written back at every deployment, also during the block"
-            if len(group.get("VPCZoneIdentifier", ())) > 1:
-                yield f"{name}: a block is in one zone, and the group has several subnets"
+        if _launches(group, "LaunchTemplateId", launched):
+            yield from _size_faults(name, group, "DesiredCapacity", group.get("VPCZoneIdentifier", ()))
     for name, group in _of_type(resources, "AWS::EKS::Nodegroup"):
-        template = group.get("LaunchTemplate", {}).get("Id", {})
-        if isinstance(template, Mapping) and template.get("Ref") in launched:
+        if _launches(group, "Id", launched):
+            sizes = group.get("ScalingConfig", {})
+            yield from _size_faults(name, sizes, "DesiredSize", group.get("Subnets", ()))
             if group.get("CapacityType") != "CAPACITY_BLOCK":
                 yield f"{name}: the capacity type of its node group is not CAPACITY_BLOCK"
-            if "DesiredSize" in group.get("ScalingConfig", {}):
-                yield f"{name}: DesiredSize is written back at every deployment, also during the block"
-            if len(group.get("Subnets", ())) > 1:
-                yield f"{name}: a block is in one zone, and the node group has several subnets"
+
+
+def _launches(group: Json, key: str, launched: Mapping[str, Json]) -> bool:
+    template = group.get("LaunchTemplate", {}).get(key, {})
+    return isinstance(template, Mapping) and template.get("Ref") in launched
+
+
+def _size_faults(name: str, sizes: Json, desired: str, subnets: Sequence[Any]) -> Iterator[str]:
+    if desired in sizes:
+        yield f"{name}: {desired} is written back at every deployment, also during the block"
+    if len(subnets) > 1:
+        yield f"{name}: a block is in one zone, and the group has several subnets"
 
 
 def _public_faults(resources: Mapping[str, Json]) -> Iterator[str]:
