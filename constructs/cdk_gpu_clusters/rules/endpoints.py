@@ -40,6 +40,7 @@ class Feature(StrEnum):
     CLOUDFORMATION = "cloudformation"
     EKS = "eks"
     PCS = "pcs"
+    KUBECTL = "kubectl"
 
 
 # SSM Agent 3.3.40.0 and later use ssmmessages where ec2messages was needed before (AWS Systems Manager user
@@ -73,6 +74,11 @@ _NEEDS: Mapping[Feature, Mapping[str, str]] = MappingProxyType(
             "eks": "describes the cluster",
             "eks-auth": "gives pods their credentials",
             "sts": "gives credentials for assumed roles",
+        },
+        Feature.KUBECTL: {
+            "eks": "describes the cluster",
+            "lambda": "starts the function that runs kubectl and Helm",
+            "sts": "gives kubectl its token",
         },
         Feature.PCS: {"pcs": "registers the node with its compute node group"},
     }

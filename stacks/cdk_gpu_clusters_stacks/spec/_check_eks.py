@@ -9,11 +9,11 @@ from ._base import SpecModel
 from ._fault import Fault, faults_at
 from ._fleet_view import FleetView
 from ._parts import FleetPart, SpecParts
-from ._rules import EKS_EXISTING, EKS_IMAGE, EKS_NEURON, EKS_SECTION, EKS_SUBNETS, EKS_UNUSED
+from ._rules import EKS_EXISTING, EKS_IMAGE, EKS_MIRROR, EKS_NEURON, EKS_SECTION, EKS_SUBNETS, EKS_UNUSED
 from .eks import EksSpec
 from .image import ImageByOs
 from .inference import InferenceFleetSpec
-from .network import ExistingNetwork
+from .network import ExistingNetwork, NewNetwork
 
 _CONTROL_PLANE_ZONES = 2
 #: What an existing cluster has of its own.
@@ -32,6 +32,7 @@ def check_eks(parts: SpecParts) -> list[Fault]:
         return [] if parts.eks is None else faults_at(("eks",), [_NOT_ON_EKS], at_key=True)
     faults = [fault for part in parts.fleets for fault in _check_fleet(part)]
     spec = parts.eks or EksSpec()
+    faults += _check_mirror(spec, parts)
     if spec.existing is not None:
         return faults + _check_existing(spec)
     return faults + _check_control_plane(parts)
@@ -43,6 +44,24 @@ _NOT_ON_EKS = EKS_SECTION.finding(
     fix="write orchestrator: eks, or remove the section",
     severity=Severity.WARNING,
 )
+
+
+def _check_mirror(spec: EksSpec, parts: SpecParts) -> list[Fault]:
+    """Find a closed network whose nodes reach none of the images; an error where the deployment needs them."""
+    network, mirror = parts.network, spec.software.mirror
+    is_closed = isinstance(network, NewNetwork) and network.egress == "closed"
+    if not is_closed or parts.region is None:
+        return []
+    if mirror is not None and f".dkr.ecr.{parts.region}." in mirror:
+        return []
+    finding = EKS_MIRROR.finding(
+        cause="a closed network reaches no registry but ECR in its Region",
+        got=mirror or "no mirror",
+        allowed=f"<account>.dkr.ecr.{parts.region}.amazonaws.com/<path>",
+        fix="copy charts and images into ECR (docs: software of a cluster on Amazon EKS), or write egress: nat",
+        severity=Severity.ERROR if spec.software.apply else Severity.WARNING,
+    )
+    return faults_at(("network", "egress") if mirror is None else ("eks", "software", "mirror"), [finding])
 
 
 def _check_existing(spec: EksSpec) -> list[Fault]:

@@ -128,3 +128,8 @@ EKS_NEURON = define_rule(
     "Neuron devices are shown to pods on EKS by AWS's Neuron device plugin, which is installed by hand",
     source="AWS Neuron documentation, Kubernetes: its device plugin shows aws.amazon.com/neuron; no chart was read",
 )
+EKS_MIRROR = define_rule(
+    "GPU-SPEC-039",
+    "in a closed network made here charts and images of a cluster of EKS come from ECR in its Region",
+    source="Amazon ECR user guide, interface VPC endpoints: a Region's endpoint serves its own registries",
+)

@@ -83,4 +83,4 @@ class ClusterSpec(SpecModel):
     @property
     def features(self) -> tuple[Feature, ...]:
         """What fleets do that calls AWS from inside the network."""
-        return fleet_features(self.orchestrator)
+        return fleet_features(self.orchestrator, applies_software=self.eks.software.apply)

@@ -37,9 +37,16 @@ _ANY_ZONES = ("Zone1", "Zone2")
 NETWORK_FORMS = _NEW, _EXISTING = ("<new network>", "<existing network>")
 
 
-def fleet_features(orchestrator: str) -> tuple[Feature, ...]:
-    """What fleets of any kind do from inside the network, whichever there are."""
-    return (*FLEET_FEATURES, *(_EKS_FEATURES if orchestrator == "eks" else ()))
+def fleet_features(orchestrator: str, *, applies_software: bool = False) -> tuple[Feature, ...]:
+    """What fleets of any kind do from inside the network, whichever there are.
+
+    Args:
+        orchestrator: What runs jobs on them.
+        applies_software: Whether a deployment installs software in the cluster of EKS.
+    """
+    if orchestrator != "eks":
+        return FLEET_FEATURES
+    return (*FLEET_FEATURES, *_EKS_FEATURES, *([Feature.KUBECTL] if applies_software else []))
 
 
 def ipv4_range(text: str) -> str:

@@ -25,6 +25,7 @@ FEATURES = st.sets(st.sampled_from(Feature))
         ([Feature.AUTO_SCALING, Feature.EC2], ("autoscaling", "ec2")),
         ([Feature.CONTAINER_IMAGES], ("ecr.api", "ecr.dkr")),
         ([Feature.EKS], ("ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "sts")),
+        ([Feature.KUBECTL], ("eks", "lambda", "sts")),
         ([Feature.PCS, Feature.FSX], ("fsx", "pcs")),
     ],
 )

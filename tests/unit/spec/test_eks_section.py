@@ -14,6 +14,7 @@ OLD = "network: { vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789a
 TWO_ZONES = (
     ", service_subnets: { us-east-1a: subnet-0123456789abcdef1, us-east-1b: subnet-0123456789abcdef2 }"
 )
+OF_P5 = ["6 GPU-CAP-009 warning"]
 ONE = "training: { fleets: { a: { instance_type: p5.48xlarge, nodes: 2 } } }\n"
 EXISTING = (
     "existing: { cluster_name: c, cluster_security_group_id: sg-0123456789abcdef0, kubernetes_version: '1.34'"
@@ -90,6 +91,16 @@ def test_a_fleet_of_model_servers_needs_no_load_balancer_and_is_told_what_takes_
     assert found(tmp_path, HEAD + NEW + SERVING + " } } }\n") == []
     told = found(tmp_path, HEAD + NEW + SERVING + ", load_balancer: { plain_http: true } } } }\n")
     assert told == ["6 GPU-SPEC-037 info"]
+
+
+def test_a_closed_network_takes_images_and_charts_from_ecr_of_its_region(tmp_path: Path) -> None:
+    closed = HEAD + "network: { availability_zone: us-east-1a, egress: closed }\n" + ONE
+    mirror = "eks: { software: { mirror: 111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror } }\n"
+
+    assert found(tmp_path, closed) == ["5 GPU-SPEC-039 warning", *OF_P5]
+    assert found(tmp_path, closed + mirror) == OF_P5
+    assert "7 GPU-SPEC-039 warning" in found(tmp_path, closed + mirror.replace("us-east-1", "eu-west-1"))
+    assert "5 GPU-SPEC-039 error" in found(tmp_path, closed + "eks: { software: { apply: true } }\n")
 
 
 def test_neuron_devices_need_a_plugin_that_is_not_installed(tmp_path: Path) -> None:
