@@ -155,7 +155,7 @@ class Nodes:
             for group in interface.entry.get("Groups", ())
         ]
         made = self.cloud.of_type("AWS::EC2::SecurityGroup")
-        return list(dict.fromkeys(place for place in found if place in made))
+        return list(dict.fromkeys(place for place in found if place is not None and place in made))
 
     def rules(self, group: Place | str, direction: str) -> Iterator[tuple[str, Properties]]:
         """The rules of a security group, inline ones and resources of their own, each with its stack.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from matrix.cloud import Json, Place
 from matrix.hardware import Hardware
@@ -147,7 +147,7 @@ def pods_have_addresses(nodes: Nodes) -> Iterator[str]:
         yield f"maxPods {sorted(told) or 'not said'}, not {wanted}"
 
 
-def most_pods(hardware: Hardware, interfaces: list[Interface] | tuple[Interface, ...]) -> int:
+def most_pods(hardware: Hardware, interfaces: Sequence[Interface]) -> int:
     """The pods of a node, counted interface by interface.
 
     The VPC CNI gives pods every address of an interface but the first, and fills the places of card 0 that are free;
