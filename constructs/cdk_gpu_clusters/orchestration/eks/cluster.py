@@ -55,7 +55,7 @@ class EksGpuCluster(EksGpuClusterBase):
     Example:
         >>> from cdk_gpu_clusters import EksGpuCluster
         >>> cluster = EksGpuCluster(
-        ...     stack, "Cluster", vpc=vpc,
+        ...     stack, "Cluster", vpc=two_zone_vpc,
         ...     admin_principal_arns=["arn:aws:iam::111122223333:role/platform"],
         ... )
         >>> entry = cluster.grant_view("arn:aws:iam::111122223333:role/research", namespaces=["research"])

@@ -45,7 +45,7 @@ class KubernetesSoftware(ClusterConstruct):
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
         >>> from cdk_gpu_clusters.kubernetes.software import cluster_software
         >>> pool = node_pool("train", instance_type="p5.48xlarge", node_count=2)
-        >>> cluster = EksGpuCluster(stack, "ClusterWithSoftware", vpc=vpc)
+        >>> cluster = EksGpuCluster(stack, "ClusterWithSoftware", vpc=two_zone_vpc)
         >>> software = KubernetesSoftware(stack, "Software", cluster=cluster, releases=cluster_software([pool]))
         >>> namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "research"}}
         >>> manifest = software.apply("Research", [namespace])
