@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters import MigLayout, NodeConfig, Orchestrator
+from cdk_gpu_clusters import MigLayout, NodeConfig, Orchestrator, UserPart
 from nodebox.disks import local_disks
 from nodebox.eks import NAME, eks_cluster, eks_node, joined, managed, order, stays_out, told
 from nodebox.groups import group, seen_by
@@ -133,7 +133,12 @@ def test_node_with_efa_joins_with_all_of_its_devices_and_no_more_pods_than_addre
     lab: Lab, cluster: Kubernetes
 ) -> None:
     """EKS itself would say 100 pods: an EFA-only interface on card 0 has no addresses for half of them."""
-    with eks_node(lab, cluster, managed("p5.48xlarge"), eks_first=False, efa_count=32) as node:
+    own = UserPart(
+        content_type="text/cloud-config",
+        body="#cloud-config\nwrite_files:\n- path: /etc/own\n  content: own\n",
+    )
+    build = managed("p5.48xlarge", user_data_parts=[own])
+    with eks_node(lab, cluster, build, eks_first=False, efa_count=32) as node:
         node.power_on()
         node.ready()
         found = joined(node, cluster)
@@ -141,6 +146,9 @@ def test_node_with_efa_joins_with_all_of_its_devices_and_no_more_pods_than_addre
         assert found["metadata"]["labels"]["gpu-cluster/efa-count"] == "32"
         assert ("efa", "ok", "32 of 32 EFA devices") in node.events("gpu-node-boot")
         assert order(node, "gpu-node-boot", "kubelet") == ["gpu-node-boot", "kubelet"]
+        assert node.read("/etc/own") == "own", (
+            "the user's own cloud-config is merged with ours, and replaces nothing"
+        )
 
 
 def test_node_whose_capacity_block_ends_is_cordoned_and_its_pods_end(

@@ -50,6 +50,9 @@ _TOKEN = re.compile(r"\$\{Token\[[^]]*]}")
 #: Taken for the value of a token: room for the ARN of a secret, the longest that is at hand.
 _TOKEN_BYTES = 128
 _BOUNDARY = "gpu-cluster-node"
+#: By default a later cloud-config replaces the lists of an earlier one, and ours would be gone (seen with cloud-init
+#: 22.4.2).
+_MERGE = "list(append)+dict(no_replace,recurse_list)+str()"
 
 
 def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
@@ -87,11 +90,18 @@ def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
     for part in settings.user_parts:
         lines += [f"--{boundary}", f"Content-Type: {part.content_type}"]
         if part.content_type == "text/cloud-config":
-            # By default a later cloud-config replaces the lists of an earlier one, and ours would be gone
-            # (seen with cloud-init 22.4.2).
-            lines.append("X-Merge-Type: list(append)+dict(no_replace,recurse_list)+str()")
-        lines += ["", _ending_in_one_newline(part.body)]
+            lines += [f"X-Merge-Type: {_MERGE}", "", _ending_in_one_newline(_merging(part.body))]
+        else:
+            lines += ["", _ending_in_one_newline(part.body)]
     return "\n".join([*lines, f"--{boundary}--", ""])
+
+
+def _merging(body: str) -> str:
+    """The user's cloud-config with its way to be merged inside: EKS merges parts anew, and may drop a header."""
+    comments = re.match(r"(?:[ \t]*(?:#.*)?\n)*(?=[\w-]+:)", body)
+    if comments is None or re.search(r"^merge_(how|type):", body, re.MULTILINE):
+        return body
+    return f'{comments[0]}merge_how: "{_MERGE}"\n{body[comments.end() :]}'
 
 
 def _ending_in_one_newline(body: str) -> str:

@@ -78,7 +78,10 @@ def test_document_is_plain_cloud_config_then_script_then_the_users_parts_in_orde
     document = rendered(settings(user_parts=user))
     kinds = [part.get_content_type() for part in parts(document)]
     assert kinds == ["text/cloud-config", "text/x-shellscript", "text/x-shellscript", "text/cloud-config"]
-    assert [part.get_payload() for part in parts(document)[2:]] == [part.body for part in user]
+    said = [str(part.get_payload()) for part in parts(document)[2:]]
+    assert [text[-len(part.body) :] for text, part in zip(said, user, strict=True)] == [
+        part.body for part in user
+    ]
     assert "base64" not in [part.get("Content-Transfer-Encoding") for part in parts(document)]
     assert document.isascii()
 
@@ -88,6 +91,25 @@ def test_cloud_config_of_the_user_adds_to_ours_and_does_not_replace_it() -> None
     ours, _, theirs = parts(rendered(settings(user_parts=(user,))))
     assert theirs["X-Merge-Type"].startswith("list(append)")
     assert ours["X-Merge-Type"] is None
+
+
+@pytest.mark.parametrize(
+    ("body", "added"),
+    [
+        (
+            "#cloud-config\n\n# mine\nwrite_files: []\n",
+            "#cloud-config\n\n# mine\nmerge_how: {}\nwrite_files: []\n",
+        ),
+        ("write_files: []\n", "merge_how: {}\nwrite_files: []\n"),
+        ("#cloud-config\n{write_files: []}\n", "#cloud-config\n{{write_files: []}}\n"),
+        ("#cloud-config\nmerge_how: x\na: []\n", "#cloud-config\nmerge_how: x\na: []\n"),
+    ],
+)
+def test_cloud_config_of_the_user_says_itself_how_it_is_merged(body: str, added: str) -> None:
+    """EKS makes new parts out of ours, and does not say whether it keeps their headers."""
+    user = UserPart(content_type="text/cloud-config", body=body)
+    *_, theirs = parts(rendered(settings(user_parts=(user,))))
+    assert theirs.get_payload() == added.format('"list(append)+dict(no_replace,recurse_list)+str()"')
 
 
 def test_boundary_is_never_inside_a_users_part() -> None:
