@@ -27,15 +27,21 @@ def cluster_rows(cluster: KubernetesPlan) -> Iterator[tuple[str, str]]:
 
 
 def node_group_rows(plan: ClusterPlan) -> Iterator[tuple[str, ...]]:
-    """What stands in the table of node groups: fleet, how it is bought, pods, resources, taints, size, updates."""
+    """What stands in the table of node groups: fleet, purchase, pods, resources and taints, size and updates."""
     for fleet in plan.fleets:
         group = fleet.node_group
         if group is not None:
-            resources = ", ".join(f"{name}: {number(many)}" for name, many in group.resources.items())
+            devices = [f"{name}: {number(many)}" for name, many in group.resources.items()]
+            shown = ", ".join(devices) or "no devices"
+            taints = f"; taints: {', '.join(group.taints)}" if group.taints else ""
             bought = f"{group.capacity_type}, {group.ami_type}"
-            taints = ", ".join(group.taints) or "none"
-            pods = number(group.max_pods)
-            yield fleet.name, bought, pods, resources or "none", taints, group.grown_by, group.update
+            yield (
+                fleet.name,
+                bought,
+                number(group.max_pods),
+                shown + taints,
+                f"{group.grown_by}; {group.update}",
+            )
 
 
 def cluster_box(cluster: KubernetesPlan) -> Box:

@@ -105,7 +105,7 @@ def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
         return
     cluster = [(escape(name), escape(words)) for name, words in cluster_rows(plan.kubernetes)]
     groups = [tuple(map(escape, row)) for row in node_group_rows(plan)]
-    heads = ("node group", "bought as, image", "pods a node", "resources a node", "taints", "size", "updates")
+    heads = ("node group", "bought as, image", "pods a node", "resources a node, taints", "size, updates")
     table = _table(heads, groups, numbers=(2,))
     yield _card("Kubernetes", f"{_table(('Amazon EKS', ''), cluster)}<h3>Node groups</h3>{table}")
 
