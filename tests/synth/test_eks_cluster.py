@@ -334,6 +334,12 @@ def test_an_existing_cluster_is_used(site: Site) -> None:
     assert (rule["GroupId"], rule["FromPort"]) == ("sg-0123456789abcdef0", 443)
 
 
+def test_what_no_cluster_has_is_refused_of_an_existing_one(site: Site) -> None:
+    with pytest.raises(ConfigError) as caught:
+        existing(site, kubernetes_version="latest", cluster_name="-", service_ipv4_cidr="8.8.8.0/24")
+    assert [finding.id for finding in caught.value.findings] == ["GPU-EKS-020", "GPU-EKS-023", "GPU-EKS-025"]
+
+
 def test_a_shell_line_finds_the_cluster(site: Site) -> None:
     line = site.stack.resolve(existing(site).kubeconfig_command)
     assert line["Fn::Join"][1] == [
@@ -375,7 +381,7 @@ def test_every_fault_is_told_at_once_with_its_place(site: Site) -> None:
         )
     findings = caught.value.findings
     assert [finding.id for finding in findings] == [
-        f"GPU-EKS-0{number}" for number in (20, 23, 22, 25, 21, 24, 26)
+        f"GPU-EKS-0{number}" for number in (20, 23, 25, 22, 21, 24, 26)
     ]
     assert {finding.path.partition(".")[0] for finding in findings} == {"Site/Kube"}
 

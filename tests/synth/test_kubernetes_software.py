@@ -6,6 +6,7 @@ import json
 from itertools import pairwise
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_lambda as lambda_
@@ -201,6 +202,12 @@ def test_the_installed_kubectl_is_taken(site: Site) -> None:
         for one in of_type(site.resources(), "AWS::Lambda::LayerVersion").values()
     ]
     assert any("kubectl 1.35." in description for description in descriptions)
+
+
+def test_a_version_that_only_a_deployment_knows_takes_the_kubectl_of_the_default_one(site: Site) -> None:
+    version = cdk.Fn.import_value("version")
+    KubernetesSoftware(site.stack, "Software", cluster=existing(site, kubernetes_version=version))
+    assert len(of_type(site.resources(), FUNCTION)) == 2
 
 
 def test_without_a_fitting_kubectl_the_packages_are_named(site: Site) -> None:

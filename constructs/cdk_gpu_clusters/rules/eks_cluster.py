@@ -98,14 +98,32 @@ def check_cluster(facts: ClusterFacts) -> list[Finding]:
     present = [name for name in every if name not in facts.without_add_ons]
     vpc_cidrs = [] if facts.vpc_cidr is None else [facts.vpc_cidr]
     return [
-        *([] if facts.version is None else check_version(facts.version)),
-        *([] if facts.name is None else check_cluster_name(facts.name)),
+        *check_existing_cluster(
+            version=facts.version, name=facts.name, service_cidr=facts.service_cidr, vpc_cidrs=vpc_cidrs
+        ),
         *([] if facts.subnet_count is None else check_control_plane_subnets(facts.subnet_count, facts.zones)),
-        *([] if facts.service_cidr is None else check_service_cidr(facts.service_cidr, vpc_cidrs)),
         *check_public_cidrs(facts.public_cidrs),
         *check_system_nodes(facts.system_type, facts.system_nodes),
         *check_add_on_names(facts.add_on_versions, present, path="add_on_versions"),
         *check_add_on_names(facts.without_add_ons, every, path="without_add_ons"),
+    ]
+
+
+def check_existing_cluster(
+    *, version: str | None, name: str | None, service_cidr: str | None, vpc_cidrs: Sequence[str] = ()
+) -> list[Finding]:
+    """Find what no cluster has; None is not known.
+
+    Args:
+        version: Version of Kubernetes.
+        name: Its name.
+        service_cidr: Addresses of services.
+        vpc_cidrs: Addresses of the VPC, as far as they are known.
+    """
+    return [
+        *([] if version is None else check_version(version)),
+        *([] if name is None else check_cluster_name(name)),
+        *([] if service_cidr is None else check_service_cidr(service_cidr, vpc_cidrs)),
     ]
 
 

