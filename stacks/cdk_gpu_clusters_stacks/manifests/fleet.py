@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cdk_gpu_clusters.catalogue import AcceleratorKind
+from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture
 from cdk_gpu_clusters.kubernetes.mig_fan_out import mig_fan_out, mig_workflow
 from cdk_gpu_clusters.kubernetes.mig_slices import profile_label, profiles_of
 from cdk_gpu_clusters.kubernetes.model_autoscaler import ServerScaling
@@ -26,6 +27,15 @@ _SCRIPT = (
 )
 _NAME_OF_SLICE = "import torch; print(torch.cuda.get_device_name())"
 _CHANGE = "CHANGE the image and the script to yours: as it stands, all processes add up their numbers once."
+_OF_X86 = "CHANGE the image: this one is of x86_64, and the nodes are arm64."
+#: What its chart makes for workflows: the account `default` may not report to Argo.
+_ARGO_ACCOUNT = "argo-workflow"
+_ARGO = (
+    "Needs Argo Workflows, which install.sh does not bring, and a service account that may report to it: "
+    f"{_ARGO_ACCOUNT} is what its chart makes with workflow.serviceAccount.create."
+)
+#: What of a name controllers leave room for behind it: pods of a JobSet, and of a Job for each profile of MIG.
+_LONGEST_JOB, _LONGEST_FAN_OUT = 46, 34
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,15 +81,15 @@ def training_jobs(
     if trainer:
         jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True)
     if pool.node_count > 1:
-        jobs["nccl-test"] = Manifest(
-            objects=nccl_test(pool, name=f"{name}-nccl-test", node_count=2, image=image)
-        )
+        objects = nccl_test(pool, name=_short(f"{name}-nccl-test", _LONGEST_JOB), node_count=2, image=image)
+        jobs["nccl-test"] = _told_of_image(objects, pool)
     return jobs
 
 
 def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, trainer: bool) -> Manifest:
     objects = torchrun_job(
-        f"{name}-job",
+        # Trainer makes a JobSet of its job's name, which must not be that of the other job.
+        _short(f"{name}-train-job" if trainer else f"{name}-job", _LONGEST_JOB),
         pool,
         node_count=pool.node_count,
         image=image,
@@ -87,8 +97,16 @@ def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, traine
         environment=fleet.environment,
         trainer=trainer,
     )
+    return _told_of_image(objects, pool, _CHANGE)
+
+
+def _told_of_image(objects: list[KubernetesObject], pool: NodePool, *told: str) -> Manifest:
+    """Objects with a word at the first, also where the image is one that the nodes cannot run."""
+    arm = pool.instance_type.architecture is not Architecture.X86_64
+    lines = [*told, *([_OF_X86] if arm else [])]
     first = objects[0]
-    return Manifest(objects=objects, comments={f"{first['kind']}/{first['metadata']['name']}": _CHANGE})
+    key = f"{first['kind']}/{first['metadata']['name']}"
+    return Manifest(objects=objects, comments={key: "\n".join(lines)} if lines else {})
 
 
 def model_services(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, Manifest]:
@@ -124,10 +142,12 @@ def _deployment(
     scaling = None
     if fleet.scales and places is not None and _is_vllm(fleet.server.image):  # others have no such metric
         per_node = places.count // pool.node_count
-        scaling = ServerScaling(min_servers=max(1, fleet.minimum_nodes) * per_node)
+        fewest = max(1, fleet.minimum_nodes) * per_node
+        # Nodes between 0 and 1 leave servers no room to change.
+        scaling = ServerScaling(min_servers=fewest) if fewest < places.count else None
     objects = model_deployment(name, pool, server, devices_per_server=size, profile=profile, scaling=scaling)
     told = [
-        f"Secret {one.name} is not made here: its key {one.key} holds what {fleet.server.secrets[variable].arn} has."
+        f"Secret {one.name} is not made here: its key {one.key} holds what {_source(fleet, variable)} has."
         for variable, one in server.secrets.items()
     ]
     if server.image_pull_secret is not None and fleet.server.registry_login is not None:
@@ -136,6 +156,11 @@ def _deployment(
             f"{fleet.server.registry_login.arn}."
         )
     return Manifest(objects=objects, comments={f"Deployment/{name}": "\n".join(told)})
+
+
+def _source(fleet: InferenceFleetSpec, variable: str) -> str:
+    secret = fleet.server.secrets[variable]
+    return secret.arn if secret.json_field is None else f"field {secret.json_field} of {secret.arn}"
 
 
 def _server(name: str, fleet: InferenceFleetSpec) -> ServerPod:
@@ -147,10 +172,8 @@ def _server(name: str, fleet: InferenceFleetSpec) -> ServerPod:
         port=spec.port,
         health_path=spec.health_path,
         environment=spec.environment,
-        secrets={
-            variable: SecretKey(name=f"{name}-server", key=one.json_field or variable)
-            for variable, one in spec.secrets.items()
-        },
+        # Not the field's name: two secrets may have fields of one name.
+        secrets={variable: SecretKey(name=f"{name}-server", key=variable) for variable in spec.secrets},
         image_pull_secret=None if spec.registry_login is None else f"{name}-registry",
         weights_path=None if weights is None else weights.path or _MODEL,
         weights_uri=None if weights is None else weights.s3_uri,
@@ -166,14 +189,25 @@ _MODEL, _START_SECONDS, _DRAIN_SECONDS = "/opt/gpu-cluster/model", 1800, 300
 
 def _fan_out(name: str, pool: NodePool, of: str, command: Sequence[str]) -> dict[str, Manifest]:
     """A Job and an Argo Workflow that run a process on every slice."""
+    called = _short(f"{name}-all", _LONGEST_FAN_OUT)
+    flow = mig_workflow(called, pool, image=of, command=command, service_account=_ARGO_ACCOUNT)
     return {
-        "mig-job": Manifest(objects=mig_fan_out(f"{name}-all", pool, image=of, command=command)),
-        "mig-workflow": Manifest(objects=mig_workflow(f"{name}-all", pool, image=of, command=command)),
+        "mig-job": Manifest(objects=mig_fan_out(called, pool, image=of, command=command)),
+        "mig-workflow": Manifest(objects=flow, comments={f"Workflow/{called}": _ARGO}),
     }
 
 
+def _short(name: str, longest: int) -> str:
+    """The name, or its beginning with a digest of all of it."""
+    if len(name) <= longest:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{name[: longest - 7]}-{digest}"
+
+
 def _is_vllm(reference: str) -> bool:
-    return "vllm" in reference.rpartition(":")[0]
+    registry, _, last = reference.rpartition("/")
+    return "vllm" in f"{registry}/{last.partition('@')[0].partition(':')[0]}"
 
 
 def _has_gpus(pool: NodePool) -> bool:

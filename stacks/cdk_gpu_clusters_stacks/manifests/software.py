@@ -75,15 +75,23 @@ def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: M
     ]
     for index, one in enumerate(charts, start=1):
         lines += _install(index, one)
+    known = _variables(spec)
     lines += ["", *_lookups(spec, objects)]
-    lines += [_apply(path, text) for path, text in objects.items()]
+    lines += [_apply(path, text, known) for path, text in objects.items()]
     return "\n".join(lines) + "\n"
 
 
-def _apply(path: str, text: str) -> str:
-    if "${" in text:
-        return f"envsubst <{shlex.quote(path)} | kubectl apply -f -"
-    return f"kubectl apply -f {shlex.quote(path)}"
+def _apply(path: str, text: str, known: Iterable[str]) -> str:
+    named = [f"${{{name}}}" for name in known if f"${{{name}}}" in text]
+    if not named:
+        return f"kubectl apply -f {shlex.quote(path)}"
+    # Only these: what looks like a variable in somebody's command stays.
+    escaped = " ".join(f"\\{one}" for one in named)
+    return f'envsubst "{escaped}" <{shlex.quote(path)} | kubectl apply -f -'
+
+
+def _variables(spec: ClusterSpec) -> list[str]:
+    return [variable(store, name) for store in store_stacks(spec) for name in OUTPUTS]
 
 
 def _install(index: int, one: ChartRelease) -> list[str]:
