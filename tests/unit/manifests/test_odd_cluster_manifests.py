@@ -144,7 +144,7 @@ def test_the_script_puts_in_what_stacks_tell_and_nothing_else(tmp_path: Path) ->
         check=True,
     )
     text = applied.read_text()
-    assert "volumeHandle: \"told\"" in text
+    assert 'volumeHandle: "told"' in text
     assert "${MODEL}" in text
     assert "CORPUS_" not in text
 
