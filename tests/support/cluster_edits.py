@@ -127,8 +127,32 @@ ON_EKS = {
     for name, text in {"block": BLOCK, "training": TRAINING, "small": SMALL}.items()
 }
 
+
+def _on_ec2(text: str) -> str:
+    """The text of an example that says its orchestrator, and may lie anywhere."""
+    said = text if _EC2 in text else text.replace("\nregion:", f"\n{_EC2}region:", 1)
+    return said.replace(_SCRIPT.name, str(_SCRIPT))
+
+
+#: Examples that EKS refuses, and why.
+REFUSED_BY_EKS = {
+    "p5en-spot": "GPU-EKS-041",  # a limit of the spot price
+    "p6-b300-existing-reservation": "GPU-SPEC-035",  # an existing network of one zone, and an image of one's own
+    "p6e-gb200-ultraserver": "GPU-EKS-040",  # an UltraServer block
+}
+#: The others with their orchestrator said.
+EXAMPLES_ON_EC2 = {
+    path.stem: _on_ec2(path.read_text("utf-8"))
+    for path in sorted(_SCRIPT.parent.glob("*.yaml"))
+    if not path.stem.startswith("eks-") and path.stem not in REFUSED_BY_EKS
+}
+
 #: Name -> text of the file, text before, text after: another orchestrator, and edits of node groups.
 _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
+    **{
+        f"{name} from EC2 to EKS": (text, _EC2, "orchestrator: eks\n")
+        for name, text in EXAMPLES_ON_EC2.items()
+    },
     "a block from EC2 to EKS": (_on(_EC2, BLOCK), _EC2, _EXISTING_EKS),
     "a block from EKS to EC2": (ON_EKS["block"], _EXISTING_EKS, _EC2),
     "EFA and Lustre from EC2 to EKS": (_on(_EC2, TRAINING), _EC2, _EXISTING_EKS),

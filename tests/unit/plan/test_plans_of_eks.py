@@ -13,6 +13,7 @@ from cdk_gpu_clusters_stacks.plan.text import plan_text
 from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.report_page import report_html
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
+from cluster_edits import EXAMPLES_ON_EC2, REFUSED_BY_EKS
 
 Load = Callable[[str], ClusterSpec]
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -203,6 +204,19 @@ def test_from_ec2_to_eks_is_told_in_words(load: Load) -> None:
     ):
         assert one in words
     assert all(one.keys == ("orchestrator",) for one in comparison.changes if one.resource)
+
+
+@pytest.mark.parametrize(("name", "rule"), REFUSED_BY_EKS.items())
+def test_what_eks_does_not_take_is_refused_and_said(load: Load, name: str, rule: str) -> None:
+    text = (EXAMPLES / f"{name}.yaml").read_text("utf-8")
+    with pytest.raises(ConfigError, match=rule):
+        load(text.replace("\nregion:", "\norchestrator: eks\nregion:", 1))
+
+
+def test_every_other_example_is_asked_of_eks() -> None:
+    examples = {path.stem for path in EXAMPLES.glob("*.yaml") if not path.stem.startswith("eks-")}
+    assert EXAMPLES_ON_EC2.keys() == examples - REFUSED_BY_EKS.keys()
+    assert len(EXAMPLES_ON_EC2) >= 14
 
 
 def test_the_page_shows_the_cluster_and_its_node_groups() -> None:
