@@ -122,7 +122,9 @@ def _may_go(assembly: Assembly, held: tuple[str, str, str]) -> bool:
 
 
 def _kept(account: EmulatedAccount, assembly: Assembly) -> Iterator[str]:
-    left = [one for one in account.resources() if one["stack"] != "CDKToolkit"]
+    left = [
+        one for one in account.resources() if one["stack"] != "CDKToolkit" and one["answered_by"] != "seed"
+    ]
     for stack, members in groupby(sorted(left, key=lambda one: one["stack"]), key=lambda one: one["stack"]):
         found = list(members)
         if stack in assembly.protected | assembly.needed:
