@@ -51,6 +51,7 @@ class SpecParts:
         names_fleets: Whether the file has fleets, or keys that are meant to hold some.
         on_eks: Whether the fleets are node groups of EKS.
         eks: The cluster of EKS, as far as the file says anything about it.
+        eks_is_broken: Whether what it says has a fault.
     """
 
     region: str | None = None
@@ -61,11 +62,12 @@ class SpecParts:
     names_fleets: bool = True
     on_eks: bool = False
     eks: EksSpec | None = None
+    eks_is_broken: bool = False
 
     @property
     def makes_eks(self) -> bool:
-        """Whether a cluster of EKS is made."""
-        return self.on_eks and (self.eks is None or self.eks.existing is None)
+        """Whether a cluster of EKS is made, as far as its section is sound."""
+        return self.on_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
 
 
 def parts_of(spec: ClusterSpec) -> SpecParts:
@@ -99,6 +101,7 @@ def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecPar
         any(_may_hold_fleets(key, value) for key, value in data.items()),
         on_eks=data.get("orchestrator") == "eks",
         eks=_eks_if_sound(data.get("eks")),
+        eks_is_broken="eks" in data and _eks_if_sound(data["eks"]) is None,
     )
 
 

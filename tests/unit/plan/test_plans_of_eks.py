@@ -101,6 +101,17 @@ def test_a_subnet_without_room_for_pods_is_refused(plan: Callable[..., ClusterPl
     assert plan(fleet, network=small, eks=EXISTING).fleets[0].maximum_nodes == 16
 
 
+def test_pods_hide_no_other_fault_of_the_section(load: Load) -> None:
+    small = (
+        "network: { vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0], cidr: 10.0.0.0/24, "
+        "availability_zone: us-east-1a }\n"
+    )
+    fleet = FLEET.format("instance_type: p5.48xlarge, nodes: 16, capacity: spot")
+    with pytest.raises(ConfigError) as told:
+        load(HEAD.format(region="us-east-1") + small + EXISTING.replace("sg-", "group-") + fleet)
+    assert "GPU-IP-003" not in {finding.id for finding in told.value.findings}
+
+
 def test_software_that_is_installed_has_a_stack_after_all_others(plan: Callable[..., ClusterPlan]) -> None:
     made = plan(
         "instance_type: g6.xlarge, nodes: 1", eks="eks: { software: { apply: true, trainer: true } }\n"
