@@ -97,13 +97,12 @@ def _template_lines(account: EmulatedAccount, data: Json) -> Iterator[str]:
     interfaces = data.get("NetworkInterfaces", [])
     if interfaces:
         yield f"  interfaces [model]: {len(interfaces)}: {interface_summary(interfaces)}"
-    groups = sorted(
-        {group for one in interfaces for group in one.get("Groups", [])}
-        | set(data.get("SecurityGroupIds", []))
-    )
-    for group in (
-        account.client("ec2").describe_security_groups(GroupIds=groups)["SecurityGroups"] if groups else []
-    ):
+    groups = {group for one in interfaces for group in one.get("Groups", [])}
+    groups |= set(data.get("SecurityGroupIds", []))
+    known = account.client("ec2").describe_security_groups()["SecurityGroups"]
+    for group in sorted(known, key=lambda one: str(one["GroupId"])):
+        if group["GroupId"] not in groups:  # one that was seeded is in no answer of EC2
+            continue
         yield f"  security group [emulator]: {group['GroupId']} {group.get('Description', '')}"
         for side, arrow in (("IpPermissions", "from"), ("IpPermissionsEgress", "to")):
             for rule in group[side]:
