@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.catalogue import AcceleratorKind
-from cdk_gpu_clusters.errors import Severity
+from dataclasses import replace
+
+from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+from cdk_gpu_clusters.rules.eks_cluster import check_public_cidrs, check_system_nodes, check_version
 
 from ._base import SpecModel
+from ._check_eks_names import check_names, check_weights
 from ._fault import Fault, faults_at
 from ._fleet_view import FleetView
 from ._parts import FleetPart, SpecParts
@@ -32,10 +37,10 @@ def check_eks(parts: SpecParts) -> list[Fault]:
         return [] if parts.eks is None else faults_at(("eks",), [_NOT_ON_EKS], at_key=True)
     faults = [fault for part in parts.fleets for fault in _check_fleet(part)]
     spec = parts.eks or EksSpec()
-    faults += _check_mirror(spec, parts)
+    faults += [*check_names(parts), *_check_mirror(spec, parts)]
     if spec.existing is not None:
         return faults + _check_existing(spec)
-    return faults + _check_control_plane(parts)
+    return faults + _check_control_plane(parts) + _check_new(spec)
 
 
 _NOT_ON_EKS = EKS_SECTION.finding(
@@ -97,6 +102,26 @@ def _check_control_plane(parts: SpecParts) -> list[Fault]:
     return faults_at(("network",), [finding])
 
 
+def _check_new(spec: EksSpec) -> list[Fault]:
+    """Find what the construct would refuse, with its place in the file."""
+    nodes, version = spec.system_nodes, spec.kubernetes_version
+    in_words = f'write kubernetes_version: "{DEFAULT_KUBERNETES_VERSION}"'
+    versions = [] if version is None else [replace(one, fix=in_words) for one in check_version(version)]
+    return [
+        *faults_at(("eks", "kubernetes_version"), versions),
+        *faults_at(("eks", "public_access_cidrs"), check_public_cidrs(spec.public_access_cidrs)),
+        *faults_at(("eks", "system_nodes", "instance_type"), _about_system_type(nodes.instance_type)),
+    ]
+
+
+def _about_system_type(name: str) -> list[Finding]:
+    try:
+        found = check_system_nodes(instance_type(name), 2)
+    except ConfigError as unknown:
+        return list(unknown.findings)
+    return [replace(one, fix="write a type such as m7i.large; fleets hold the GPU nodes") for one in found]
+
+
 def check_devices(view: FleetView) -> list[Fault]:
     """Find nodes whose devices no pod sees with what is installed."""
     accelerator = view.type.accelerator
@@ -123,7 +148,7 @@ def _check_fleet(part: FleetPart) -> list[Fault]:
         )
         faults += faults_at((*part.key, "image"), [finding])
     if isinstance(spec, InferenceFleetSpec):
-        faults += _check_unused(part, spec)
+        faults += [*_check_unused(part, spec), *check_weights(part)]
     return faults
 
 

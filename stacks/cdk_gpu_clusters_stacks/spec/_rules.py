@@ -133,3 +133,13 @@ EKS_MIRROR = define_rule(
     "in a closed network made here charts and images of a cluster of EKS come from ECR in its Region",
     source="Amazon ECR user guide, interface VPC endpoints: a Region's endpoint serves its own registries",
 )
+EKS_NAMES = define_rule(
+    "GPU-SPEC-040",
+    "a fleet of model servers on EKS has a name that no job or server of another fleet gets",
+    source="gpu-clusters manifests: <fleet>-job, -train-job, -nccl-test, -all, and -mig-<profile>",
+)
+EKS_WEIGHTS = define_rule(
+    "GPU-SPEC-041",
+    "weights on EKS lie on a file system that the fleet mounts, or come from S3",
+    source="a pod sees no folder of its node",
+)

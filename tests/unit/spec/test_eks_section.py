@@ -109,6 +109,64 @@ def test_neuron_devices_need_a_plugin_that_is_not_installed(tmp_path: Path) -> N
     assert not [one for one in found(tmp_path, text.replace("eks", "ec2")) if "SPEC-038" in one]
 
 
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("kubernetes_version: '1.29'", "6 GPU-EKS-020 error"),
+        ("kubernetes_version: '1.99'", "6 GPU-EKS-020 warning"),
+        ("public_access_cidrs: [0.0.0.0/0]", "6 GPU-EKS-021 error"),
+        ("public_access_cidrs: [10.0.0.0/8]", "6 GPU-EKS-021 error"),
+        ("system_nodes: { instance_type: g5.xlarge }", "6 GPU-EKS-024 error"),
+        ("system_nodes: { instance_type: m99.large }", "6 GPU-INST-001 error"),
+    ],
+)
+def test_what_the_cluster_itself_would_refuse_is_said_with_its_line(
+    said: str, expected: str, tmp_path: Path
+) -> None:
+    assert expected in found(tmp_path, HEAD + NEW + f"eks: {{ {said} }}\n" + ONE)
+
+
+@pytest.mark.parametrize(
+    ("weights", "fleet", "is_fault"),
+    [
+        ("path: /opt/models", "", True),
+        ("path: /fsx-2/llama", "mounts: { /fsx: corpus }, ", True),
+        ("path: /fsx/llama", "mounts: { /fsx: corpus }, ", False),
+        ("path: /opt/models, s3_uri: 's3://my-models/llama'", "", False),
+    ],
+)
+def test_weights_lie_where_pods_see_them(weights: str, fleet: str, is_fault: bool, tmp_path: Path) -> None:
+    store = "data: { corpus: { lustre: { storage_capacity_gib: 1200, throughput_mb_per_s_per_tib: 250 } } }\n"
+    server = f"server: {{ image: 'a/b:1', weights: {{ {weights} }} }}"
+    text = f"inference: {{ fleets: {{ a: {{ instance_type: g6e.12xlarge, nodes: 2, {fleet}{server} }} }} }}\n"
+    assert ("7 GPU-SPEC-041 error" in found(tmp_path, HEAD + NEW + store + text)) is is_fault
+    assert "041" not in " ".join(found(tmp_path, HEAD.replace("eks", "ec2") + NEW + store + text))
+
+
+@pytest.mark.parametrize(
+    ("other", "name", "is_fault"),
+    [
+        ("training: { fleets: { a: { instance_type: g5.xlarge, nodes: 1 } } }", "a-job", True),
+        ("training: { fleets: { a: { instance_type: g5.xlarge, nodes: 1 } } }", "a-all", False),
+        (
+            "training: { fleets: { a: { instance_type: p4d.24xlarge, efa: false, mig: 1g.5gb, nodes: 1 } } }",
+            "a-all",
+            True,
+        ),
+        (
+            "training: { fleets: { a: { instance_type: p4d.24xlarge, efa: false, mig: 1g.5gb, nodes: 1 } } }",
+            "a-mig-1g-5gb",
+            True,
+        ),
+    ],
+)
+def test_no_service_finds_the_pods_of_another_fleet(
+    other: str, name: str, is_fault: bool, tmp_path: Path
+) -> None:
+    serving = SERVING.replace(" a: ", f" {name}: ") + " } } }\n"
+    assert ("7 GPU-SPEC-040 error" in found(tmp_path, HEAD + NEW + other + "\n" + serving)) is is_fault
+
+
 def test_a_section_survives_a_round_trip(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(
