@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from cdk_gpu_clusters._accepted import accept_bucket_grant
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+from cdk_gpu_clusters.rules.eks_add_ons import S3_DRIVER
 from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.eks import EksSpec, ExistingEksSpec
@@ -56,6 +60,26 @@ class EksStack(cdk.Stack):
             self.cluster.kubeconfig_command,
             description="Lets kubectl reach the cluster, for those whom an access entry names",
         )
+        publish(
+            self,
+            "BucketDriverRoleName",
+            self.cluster.add_on_roles[S3_DRIVER].role_name,
+            description="Role with which pods read buckets as volumes",
+        )
+
+    def let_read_weights(self, reader: cdk.Stack, s3_uri: str) -> None:
+        """Let volumes of S3 read a model's weights; the permission stands with the fleet that serves them.
+
+        Args:
+            reader: Stack of the fleet.
+            s3_uri: `s3://bucket/prefix`.
+        """
+        name, _, prefix = s3_uri.removeprefix("s3://").partition("/")
+        role = iam.Role.from_role_name(reader, "BucketDriver", read(reader, self, "BucketDriverRoleName"))
+        bucket = s3.Bucket.from_bucket_name(reader, "Weights", name)
+        keys = f"{prefix.strip('/')}/*" if prefix.strip("/") else "*"
+        bucket.grant_read(role, keys)
+        accept_bucket_grant(role, bucket, keys=keys)
 
     def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> EksGpuClusterBase:
         """The cluster, imported into a stack of node groups."""
@@ -76,6 +100,9 @@ class ExistingEks:
     def __init__(self, spec: ExistingEksSpec) -> None:
         """Know it by its attributes."""
         self._spec = spec
+
+    def let_read_weights(self, _reader: cdk.Stack, _s3_uri: str) -> None:
+        """Nothing: which role its driver of S3 volumes has is its owner's affair."""
 
     def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> EksGpuClusterBase:
         """The cluster, imported into a stack of node groups."""

@@ -103,6 +103,9 @@ class NodeGroupStack(cdk.Stack):
             )
         if buckets is not None:
             buckets.grant_read_write(self, self.node_group.role)
+        weights = fleet.server.weights if isinstance(fleet, InferenceFleetSpec) else None
+        if weights is not None and weights.s3_uri is not None:
+            cluster.let_read_weights(self, weights.s3_uri)
         tell_people(self, self.node_group.alarms, fleet)
         add_tags(self.node_group, fleet)
         publish(self, "NodeGroupName", self.node_group.node_group_name, description="Node group of the fleet")

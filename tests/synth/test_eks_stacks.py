@@ -183,3 +183,34 @@ def test_model_servers_are_among_what_the_deployment_applies(synthesize: Synthes
         )
         == 1
     )
+
+
+WEIGHTS = """
+version: 1
+name: chat
+region: us-east-1
+orchestrator: eks
+network: { availability_zone: use1-az4, control_availability_zones: [use1-az4, use1-az6] }
+inference:
+  fleets:
+    a:
+      instance_type: g6e.xlarge
+      nodes: 1
+      server: { image: "a/b:1", weights: { s3_uri: "s3://my-models/llama" } }
+"""
+
+
+def test_the_driver_of_volumes_reads_the_weights_that_servers_mount(synthesize: Synthesize) -> None:
+    with_weights = synthesize(WEIGHTS)
+    without = synthesize(WEIGHTS.replace(', weights: { s3_uri: "s3://my-models/llama" }', ""))
+    policies = of_type(resources(with_weights["chat-inference-a"]), "AWS::IAM::Policy").values()
+    (allowed,) = (one["Properties"] for one in policies if "my-models" in json.dumps(one))
+
+    # A folder of the bucket, read only, by a policy in the stack of the fleet.
+    text = json.dumps(allowed["PolicyDocument"])
+    assert "my-models/llama/*" in text
+    assert "Put" not in text
+    assert "Delete" not in text
+    assert "BucketDriverRoleName" in json.dumps(allowed["Roles"])
+    assert "my-models" not in with_weights["chat-eks"]
+    assert with_weights["chat-eks"] == without["chat-eks"]
