@@ -13,7 +13,8 @@ WRITERS = $(wildcard tools/write_*.py)
 # From the cheapest to the dearest, so that a wrong rule is known within seconds.
 TESTS = $(wildcard $(addprefix tests/,unit synth snapshots policy matrix deploy packaging typing))
 
-# A process for each core: a test waits for Node half of its time. A file stays in one process, which keeps what it made.
+# A process for each core: a test waits for Node half of its time. A file stays in one process, which keeps what it made;
+# tests/conftest.py names the folder that does.
 PARALLEL = --numprocesses auto --maxprocesses 4 --dist loadfile
 
 # A caller's virtual environment or Node must not leak in.

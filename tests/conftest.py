@@ -14,6 +14,8 @@ from syrupy.extensions.json import JSONSnapshotExtension
 if TYPE_CHECKING:
     import aws_cdk as cdk
     from syrupy.assertion import SnapshotAssertion
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
@@ -35,6 +37,22 @@ os.environ.setdefault("CDK_DISABLE_CLI_TELEMETRY", "true")
 os.environ["AWS_EC2_METADATA_DISABLED"] = "true"
 for _name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN"):
     os.environ.pop(_name, None)
+
+
+# Its files share apps that a process needs a minute to make.
+_SHARING = "tests/policy/"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """A file stays in one process, and so does the folder whose files share what takes long to make."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByFileOrFolder(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return _SHARING if nodeid.startswith(_SHARING) else super()._split_scope(nodeid)
+
+    return ByFileOrFolder(config, log) if config.option.dist == "loadfile" else None
 
 
 class AppFactory(Protocol):
