@@ -11,11 +11,18 @@ server run as Deployments that tolerate no taint of nodes with accelerators, so 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.rules.kubernetes_labels import TAINTS
+
+ADD_ON_NAME = define_rule(
+    "GPU-EKS-026",
+    "A setting of an add-on names one that the cluster has",
+    source="this library: catalogue/data/kubernetes.json, add_ons",
+)
 
 S3_DRIVER = "aws-mountpoint-s3-csi-driver"
 #: Before the first node: without the CNI no node becomes ready, and the CNI takes its permissions by Pod Identity.
@@ -63,3 +70,24 @@ def add_on_configuration(name: str) -> Mapping[str, Any] | None:
         {'env': {'MINIMUM_IP_TARGET': '20', 'WARM_IP_TARGET': '4'}}
     """
     return _CONFIGURATIONS.get(name)
+
+
+def check_add_on_names(names: Iterable[str], known: Sequence[str], *, path: str) -> list[Finding]:
+    """Find settings of add-ons that the cluster does not have.
+
+    Args:
+        names: Names that were given.
+        known: Names of its add-ons.
+        path: The setting.
+    """
+    return [
+        ADD_ON_NAME.finding(
+            cause="the cluster has no such add-on of its own",
+            got=name,
+            allowed=", ".join(known),
+            fix="correct the name; others are defined by add_add_on(...)",
+            path=path,
+        )
+        for name in names
+        if name not in known
+    ]

@@ -10,7 +10,7 @@ from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
-from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES
+from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES, check_add_on_names
 
 #: Addresses of Kubernetes services: what EKS takes where the VPC is outside of 172.16.0.0/12.
 SERVICE_IPV4_CIDR = "172.20.0.0/16"
@@ -53,11 +53,6 @@ SERVICE_CIDR = define_rule(
     "GPU-EKS-025",
     "Services have a private block of /12 to /24 beside the VPC's",
     source="Amazon EKS API reference, KubernetesNetworkConfigRequest, serviceIpv4Cidr",
-)
-ADD_ON_NAME = define_rule(
-    "GPU-EKS-026",
-    "A setting of an add-on names one that the cluster has",
-    source="this library: catalogue/data/kubernetes.json, add_ons",
 )
 
 
@@ -278,27 +273,6 @@ def check_system_nodes(instance_type: InstanceType, node_count: int) -> list[Fin
             )
         )
     return findings
-
-
-def check_add_on_names(names: Iterable[str], known: Sequence[str], *, path: str) -> list[Finding]:
-    """Find settings of add-ons that the cluster does not have.
-
-    Args:
-        names: Names that were given.
-        known: Names of its add-ons.
-        path: The setting.
-    """
-    return [
-        ADD_ON_NAME.finding(
-            cause="the cluster has no such add-on of its own",
-            got=name,
-            allowed=", ".join(known),
-            fix="correct the name; others are defined by add_add_on(...)",
-            path=path,
-        )
-        for name in names
-        if name not in known
-    ]
 
 
 def _block(cidr: str) -> IPv4Network | None:
