@@ -48,9 +48,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
     """A file stays in one process, and so does the folder whose files share what takes long to make."""
     from xdist.scheduler import LoadFileScheduling
 
-    class ByFileOrFolder(LoadFileScheduling):
+    class ByFileOrFolder(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
-            return _SHARING if nodeid.startswith(_SHARING) else super()._split_scope(nodeid)
+            return _SHARING if nodeid.startswith(_SHARING) else str(super()._split_scope(nodeid))
 
     return ByFileOrFolder(config, log) if config.option.dist == "loadfile" else None
 
