@@ -184,6 +184,14 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "software: { apply: true",
         "software: { apply: false",
     ),
+    "EKS: software in a closed network": (
+        _on(_EXISTING_EKS + _APPLIED, SMALL)
+        .replace("us-east-1a }", "us-east-1a, egress: closed }")
+        .replace("trainer: false", "mirror: 111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror")
+        .replace("trn1.32xlarge, nodes: 2", "g6.xlarge, nodes: 2"),
+        "software: { apply: true",
+        "software: { apply: false",
+    ),
     "EKS: software that follows its fleets": (
         _on(_EXISTING_EKS + _APPLIED, TRAINING),
         "nodes: 4, capacity: spot",

@@ -130,16 +130,17 @@ def _egress(stack: str, old: NewNetwork, new: NewNetwork) -> Iterator[Change]:
 
 
 def _endpoints(stack: str, before: ClusterSpec, after: ClusterSpec) -> Iterator[Change]:
-    """Endpoints that one orchestrator needs and the other does not, in a network that stays closed."""
+    """Endpoints that one orchestrator or its software needs and the other does not, in a network that stays closed."""
     old, new = before.network, after.network
     if not all(isinstance(one, NewNetwork) and one.egress == "closed" for one in (old, new)):
         return
     services = [set(endpoints_for(one.features)) for one in (before, after)]
+    key = "eks.software" if before.orchestrator == after.orchestrator else "orchestrator"
     for service in sorted(services[0] ^ services[1]):
         yield from compare(
             stack,
             "AWS::EC2::VPCEndpoint",
-            ({"orchestrator": True} if service in side else None for side in services),
+            ({key: True} if service in side else None for side in services),
             Words(added=f"endpoint of {service}", removed=f"the endpoint of {service} goes"),
         )
 
