@@ -20,6 +20,7 @@ from cdk_gpu_clusters.rules.kubectl import kubectl_versions, no_kubectl
 
 if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_lambda as lambda_
+
 _FUNCTIONS = AcceptedFinding(
     cause="`KubernetesSoftware`: the two functions of CDK that run kubectl and Helm",
     reason="CDK makes them and chooses their runtimes; CloudFormation calls them one at a time, and sees each failure.",
