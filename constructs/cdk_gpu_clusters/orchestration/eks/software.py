@@ -118,7 +118,11 @@ class KubernetesSoftware(ClusterConstruct):
         return made
 
     def apply(self, construct_id: str, objects: Sequence[Mapping[str, Any]]) -> eks.KubernetesManifest:
-        """Apply objects; one that goes from the list, or all with this line, is deleted.
+        """Apply objects; all are deleted with this line.
+
+        Of objects that go from the list only those of kinds that kubectl prunes by itself are deleted (core kinds,
+        Deployments and Jobs among them; no autoscalers, disruption budgets or custom kinds). Delete others by hand, or
+        apply them by a line of their own.
 
         Args:
             construct_id: Id below this construct.
