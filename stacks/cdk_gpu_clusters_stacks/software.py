@@ -19,6 +19,9 @@ from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.spec.data import LustreSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 
+#: kubectl does not prune it: one that stayed would go on to change the number of servers.
+_SCALER = "HorizontalPodAutoscaler"
+
 
 class SoftwareStack(cdk.Stack):
     """Charts, queues, volumes and model servers of a cluster on EKS: it follows the fleets, and none waits for it."""
@@ -56,7 +59,11 @@ class SoftwareStack(cdk.Stack):
             vpc_subnets=ec2.SubnetSelection(subnets=place.service_subnets(self) or here.subnets),
         )
         for path, manifest in applied(spec, pools).items():
-            software.apply(path.replace("/", "-"), manifest.objects)
+            name = path.replace("/", "-")
+            scalers = [one for one in manifest.objects if one["kind"] == _SCALER]
+            software.apply(name, [one for one in manifest.objects if one["kind"] != _SCALER])
+            if scalers:
+                software.apply(f"{name}-autoscaler", scalers)
 
 
 def _volumes(reader: cdk.Stack, spec: ClusterSpec, stores: Mapping[str, Store]) -> dict[str, LustreVolume]:

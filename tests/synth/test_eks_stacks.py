@@ -214,3 +214,18 @@ def test_the_driver_of_volumes_reads_the_weights_that_servers_mount(synthesize: 
     assert "BucketDriverRoleName" in json.dumps(allowed["Roles"])
     assert "my-models" not in with_weights["chat-eks"]
     assert with_weights["chat-eks"] == without["chat-eks"]
+
+
+def test_an_autoscaler_goes_when_the_fleet_no_longer_scales(synthesize: Synthesize) -> None:
+    scaling = WEIGHTS.replace("nodes: 1", "min_nodes: 1\n      max_nodes: 3").replace("a/b:1", "a/vllm:1")
+    text = scaling + "eks: { software: { apply: true } }\n"
+    manifests = [
+        json.dumps(one["Properties"]["Manifest"])
+        for one in resources(synthesize(text)["chat-software"]).values()
+        if "Manifest" in one.get("Properties", {})
+    ]
+
+    # In a resource of its own, which is deleted as a whole: kubectl prunes no autoscalers.
+    (scaler,) = (one for one in manifests if "HorizontalPodAutoscaler" in one)
+    assert "PodDisruptionBudget" not in scaler
+    assert [one for one in manifests if "PodDisruptionBudget" in one]
