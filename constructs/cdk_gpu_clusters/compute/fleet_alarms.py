@@ -81,7 +81,7 @@ class FleetAlarms(NodeAlarms):
             accepted = STOPPING.with_details("Resource::*", named_resource(scope, group_arn))
         alarms = node_alarms(fleet, settings, has_gpus=has_gpus)
         self._define(scope, construct_id, alarms, stop.resources(), accepted)
-        self.names = (*alarms, ALARM)
+        self.names: tuple[str, ...] = (*alarms, ALARM)
 
 
 def _launch_loop(settings: AlarmSettings, window_minutes: int, group_name: str) -> str:

@@ -17,7 +17,7 @@ def mirror_commands(mirror: ImageMirror) -> tuple[str, ...]:
 
     Example:
         >>> mirror_commands(ImageMirror.in_registry("registry.example"))[-1]
-        'helm push kubeflow-trainer-2.3.0.tgz oci://registry.example/charts'
+        'helm push argo-workflows-1.0.18.tgz oci://registry.example/charts'
     """
     lines = [_copy(one, mirror) for one in images()]
     for one in charts():
