@@ -120,8 +120,21 @@ def accept_bucket_grant(
         keys: The keys of the objects.
     """
     holder = grantee.grant_principal
-    if not isinstance(holder, cdk.Resource):  # a service or an account holds no policy of its own
-        return
+    if isinstance(holder, cdk.Resource):  # a service or an account holds no policy of its own
+        accept_bucket_policy(holder, bucket, write=write, keys=keys)
+
+
+def accept_bucket_policy(
+    holder: IConstruct, bucket: s3.IBucket, *, write: bool = False, keys: str = "*"
+) -> None:
+    """Accept the same of a construct that holds the policy, such as a role that was made elsewhere.
+
+    Args:
+        holder: Whose policy is meant.
+        bucket: The bucket.
+        write: Whether it may be written, too.
+        keys: The keys of the objects.
+    """
     actions = (*_READ, *_WRITE) if write else _READ
     GRANTS_ON_BUCKETS.at(
         holder,

@@ -8,7 +8,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import accept_bucket_grant
+from cdk_gpu_clusters._accepted import accept_bucket_policy
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
 from cdk_gpu_clusters.rules.eks_add_ons import S3_DRIVER
@@ -79,7 +79,7 @@ class EksStack(cdk.Stack):
         bucket = s3.Bucket.from_bucket_name(reader, "Weights", name)
         keys = f"{prefix.strip('/')}/*" if prefix.strip("/") else "*"
         bucket.grant_read(role, keys)
-        accept_bucket_grant(role, bucket, keys=keys)
+        accept_bucket_policy(role, bucket, keys=keys)
 
     def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> EksGpuClusterBase:
         """The cluster, imported into a stack of node groups."""
