@@ -125,4 +125,11 @@ def _lookups(spec: ClusterSpec, objects: Mapping[str, str]) -> list[str]:
         if any(f"${{{variable(store, name)}}}" in text for text in objects.values())
     ]
     names = [line.partition("=")[0] for line in told]
-    return [*told, *([f"export {' '.join(names)}", ""] if names else [])]
+    return [*told, *_check_lookups(names), ""] if names else []
+
+
+def _check_lookups(names: Sequence[str]) -> list[str]:
+    """Lines that stop where a stack has no such output, for which the AWS CLI prints `None`."""
+    values = " ".join(f"${name}" for name in names)
+    told = "echo 'a stack of a file system has no such output: deploy it first' >&2; exit 1"
+    return [f'case " {values} " in *" None "*) {told} ;; esac', f"export {' '.join(names)}"]

@@ -130,3 +130,18 @@ def test_the_script_is_sound_shell(name: str, tmp_path: Path) -> None:
     script.write_text(files_of(name, tmp_path)["install.sh"])
     done = subprocess.run(["shellcheck", str(script)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_script_stops_where_a_stack_lacks_an_output(tmp_path: Path) -> None:
+    (tmp_path / "install.sh").write_text(files_of("eks-p5-capacity-block", tmp_path)["install.sh"])
+    for tool, body in {"helm": "", "aws": "echo None\n", "kubectl": "exit 9\n"}.items():
+        (tmp_path / tool).write_text(f"#!/bin/sh\n{body}")
+        (tmp_path / tool).chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(tmp_path / "install.sh")],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "deploy it first" in done.stderr) == (1, True)

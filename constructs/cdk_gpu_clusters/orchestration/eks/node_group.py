@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import path_of
+from cdk_gpu_clusters._cdk import known, path_of, region_of, stack_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
@@ -224,7 +224,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             ),
             further=lambda decided: check_node_group(decided, wish),
         )
-        group = plan_node_group(plan, wish, mounts or {})
+        group = plan_node_group(plan, wish, mounts or {}, known(region_of(stack_of(self))))
         self.plan: FleetPlan = plan
         self.node_pool: NodePool = group.pool
         self.labels: Mapping[str, str] = group.pool.labels

@@ -11,6 +11,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import known, path_of
+from cdk_gpu_clusters.catalogue.network_topology import has_topology
 from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.compute.node_plan import (
@@ -100,7 +101,7 @@ def check_node_group(plan: FleetPlan, wish: NodeGroupWish) -> list[Finding]:
 
 
 def plan_node_group(
-    plan: FleetPlan, wish: NodeGroupWish, mounts: Mapping[str, LustreStoreLike]
+    plan: FleetPlan, wish: NodeGroupWish, mounts: Mapping[str, LustreStoreLike], region: str | None
 ) -> NodeGroupPlan:
     """Decide what a node group is made of, of which `check_node_group` found nothing wrong.
 
@@ -108,6 +109,7 @@ def plan_node_group(
         plan: What was decided about it as about every fleet.
         wish: What the user says.
         mounts: File systems by mount point.
+        region: Its Region; None where only the deployment knows it.
     """
     row, _ = choose_ami_type(plan.instance_type)
     pods = max_pods(plan.instance_type, plan.interfaces, prefix_delegation=wish.prefix_delegation)
@@ -124,6 +126,7 @@ def plan_node_group(
             labels=wish.labels,
             taints=wish.taints,
             mounts=_volumes(mounts),
+            network_topology=region is None or has_topology(region),
         ),
         kubelet_config={"maxPods": pods, **wish.kubelet_config},
         hardware=_hardware(plan),
@@ -179,14 +182,14 @@ def _hardware(plan: FleetPlan) -> str:
 
 
 def _volumes(mounts: Mapping[str, LustreStoreLike]) -> dict[str, LustreVolume]:
-    """File systems as pods mount them, as far as they know their own id."""
-    return {
-        point: LustreVolume(
-            name=point.strip("/").replace("/", "-"),
-            file_system_id=store.file_system_id,
-            dns_name=store.dns_name,
-            mount_name=store.mount_name,
-        )
-        for point, store in mounts.items()
-        if hasattr(store, "file_system_id")
-    }
+    """File systems as pods mount them, as far as they know their own id; each is one volume, at however many points."""
+    volumes: dict[LustreStoreLike, LustreVolume] = {}
+    for point, store in mounts.items():
+        if hasattr(store, "file_system_id") and store not in volumes:
+            volumes[store] = LustreVolume(
+                name=point.strip("/").replace("/", "-"),
+                file_system_id=store.file_system_id,
+                dns_name=store.dns_name,
+                mount_name=store.mount_name,
+            )
+    return {point: volumes[store] for point, store in mounts.items() if store in volumes}

@@ -129,7 +129,11 @@ class KubernetesSoftware(ClusterConstruct):
             objects: Kubernetes objects, as their JSON has them.
         """
         made = eks.KubernetesManifest(
-            self, construct_id, cluster=self.kubectl.handle, manifest=[dict(one) for one in objects]
+            self,
+            construct_id,
+            cluster=self.kubectl.handle,
+            manifest=[dict(one) for one in objects],
+            overwrite=True,  # what `install.sh` made before is taken over
         )
         self._after_what_was_before(made)
         return made
