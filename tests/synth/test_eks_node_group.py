@@ -494,6 +494,15 @@ def test_no_other_partition_is_written_down(make_site: SiteFactory, partition: t
     assert f"arn:{name}:" in text or "AWS::Partition" in text
 
 
+@pytest.mark.parametrize(("region", "told"), [("us-east-1", True), ("cn-north-1", False)])
+def test_manifests_ask_for_the_network_only_where_ec2_tells_of_it(
+    make_site: SiteFactory, region: str, told: bool
+) -> None:
+    site = make_site(env=cdk.Environment(account="111122223333", region=region))
+    group = node_group(site, instance_type="p4d.24xlarge")
+    assert group.node_pool.network_topology is told
+
+
 def test_a_group_is_as_recorded(site: Site, snapshot_json: Any) -> None:
     from sites import readable
 
