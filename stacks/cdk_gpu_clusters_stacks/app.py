@@ -118,6 +118,7 @@ def _on_eks(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mappin
             capacity=_training_capacity(app, spec, name, fleet),
             mounts=_mounts(stores, fleet),
             checkpoints=_checkpoints(stores, fleet),
+            kubectl=spec.eks.kubectl,
             env=env,
         )
         fabrics.link(fleet, made)
@@ -133,6 +134,7 @@ def _on_eks(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mappin
             capacity=_capacity_stack(app, spec, name, serving, placed=False),
             mounts=_mounts(stores, serving),
             checkpoints=None,
+            kubectl=spec.eks.kubectl,
             env=env,
         )
     if spec.eks.software.apply:

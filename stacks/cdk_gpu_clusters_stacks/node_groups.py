@@ -7,7 +7,9 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
+from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.node.settings import UserPart
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
@@ -25,6 +27,7 @@ from cdk_gpu_clusters_stacks.nodes import (
     user_parts,
 )
 from cdk_gpu_clusters_stacks.references import publish
+from cdk_gpu_clusters_stacks.spec.eks import KubectlSpec, ProgramSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 
@@ -45,6 +48,7 @@ class NodeGroupStack(cdk.Stack):
         capacity: CapacityStack | None,
         mounts: FileSystems,
         checkpoints: CheckpointStack | ExistingCheckpoints | None,
+        kubectl: KubectlSpec,
         env: cdk.Environment,
     ) -> None:
         """Define the stack.
@@ -60,6 +64,7 @@ class NodeGroupStack(cdk.Stack):
             capacity: Reservation made for the fleet, None for other capacity.
             mounts: File systems by mount point.
             checkpoints: Buckets that the nodes may read and write, if any.
+            kubectl: kubectl for the nodes.
             env: Account and Region.
         """
         super().__init__(scope, construct_id, env=env, description="Node group of a GPU cluster")
@@ -88,7 +93,10 @@ class NodeGroupStack(cdk.Stack):
             mounts=file_systems.mounts,
             scratch=fleet.scratch is not False,
             environment=_environment(fleet, buckets.node_environment if buckets else {}),
-            user_data_parts=user_parts(fleet) if isinstance(fleet, FleetSpec) else (),
+            user_data_parts=[
+                *_kubectl(kubectl.of(fleet.instance_type)),
+                *(user_parts(fleet) if isinstance(fleet, FleetSpec) else ()),
+            ],
             watch=fleet.watch.settings,
             evidence_bucket=evidence_bucket(self, fleet),
             labels={FLEET_LABEL: name},
@@ -119,3 +127,8 @@ class NodeGroupStack(cdk.Stack):
 
 def _environment(fleet: FleetSpec | InferenceFleetSpec, of_buckets: dict[str, str]) -> dict[str, str]:
     return {**of_buckets, **(fleet.environment if isinstance(fleet, FleetSpec) else {})}
+
+
+def _kubectl(program: ProgramSpec | None) -> list[UserPart]:
+    """The part that brings kubectl to the nodes, if the file names one for their processors."""
+    return [] if program is None else [kubectl_part(url=program.url, sha256=program.sha256)]

@@ -105,6 +105,7 @@ eks:
     kubectl_role_arn: "arn:aws:iam::111122223333:role/installer"
 """
 _APPLIED = "  software: { apply: true, trainer: false }\n"
+_KUBECTL = "  kubectl: { x86_64: { url: s3://my-tools/kubectl, sha256: " + "ab" * 32 + " } }\n"
 _MADE_EKS = """\
 orchestrator: eks
 eks:
@@ -201,6 +202,11 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         _on(_EXISTING_EKS + _APPLIED, TRAINING),
         "apply: true, trainer: false",
         "apply: true, trainer: true",
+    ),
+    "EKS: kubectl for its nodes": (
+        _on(_EXISTING_EKS + _KUBECTL, TRAINING),
+        "my-tools/kubectl",
+        "my-tools/newer",
     ),
     "EKS: software that stays": (
         _on(_EXISTING_EKS + _APPLIED, TRAINING),

@@ -229,3 +229,11 @@ def test_an_autoscaler_goes_when_the_fleet_no_longer_scales(synthesize: Synthesi
     (scaler,) = (one for one in manifests if "HorizontalPodAutoscaler" in one)
     assert "PodDisruptionBudget" not in scaler
     assert [one for one in manifests if "PodDisruptionBudget" in one]
+
+
+def test_nodes_bring_kubectl_for_their_processors(synthesize: Synthesize) -> None:
+    program = "{ url: s3://my-tools/kubectl, sha256: " + "ab" * 32 + " }"
+    text = example("eks-g5-dev").replace("eks:\n", f"eks:\n  kubectl: {{ x86_64: {program} }}\n")
+    for wanted, file in ((True, text), (False, text.replace("x86_64", "arm64"))):
+        data = json.dumps(data_of(resources(synthesize(file)["sandbox-fleet-dev"]))["UserData"])
+        assert ("s3://my-tools/kubectl" in data) is wanted

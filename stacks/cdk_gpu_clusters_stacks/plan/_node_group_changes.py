@@ -152,6 +152,7 @@ def _template(side: Side) -> Made:
     return {
         **{f"{key}.{name}": value for name, value in made.items()},
         "eks.existing": None if existing is None else existing.cluster_security_group_id,
+        "eks.kubectl": side.cluster.eks.kubectl.of(spec.instance_type),
         **tags_of(side),
     }
 

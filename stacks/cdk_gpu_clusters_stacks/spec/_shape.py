@@ -117,6 +117,8 @@ PATTERNS = {
         "",
     ),
     _pattern_of(eks.RoleArn): ("the ARN of an IAM role", "arn:aws:iam::111122223333:role/platform", ""),
+    _pattern_of(eks.ProgramUrl): ("an address", "s3://my-tools/kubectl", ""),
+    _pattern_of(eks.Sha256): ("a sha256 of 64 hexadecimal digits", "0123456789abcdef" * 4, ""),
     _pattern_of(eks.Mirror): (
         "a registry, and a path in it",
         "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror",

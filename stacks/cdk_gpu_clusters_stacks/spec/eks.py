@@ -6,6 +6,8 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from cdk_gpu_clusters.catalogue import instance_type as look_up
+
 from ._base import AsTuple, SpecModel, Text
 from .data import SecurityGroupId
 from .network import Cidr
@@ -17,6 +19,32 @@ RoleArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{
 Mirror = Annotated[
     str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]+)?(/[a-z0-9._-]+)*$")
 ]
+
+
+ProgramUrl = Annotated[str, StringConstraints(pattern=r"^(https|s3)://\S+$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class ProgramSpec(SpecModel):
+    """A program that nodes fetch at their first boot."""
+
+    url: ProgramUrl = Field(
+        description="Where it lies. Nodes read `s3://` with their role, which must be allowed to.",
+        examples=["https://dl.k8s.io/release/v1.35.0/bin/linux/amd64/kubectl"],
+    )
+    sha256: Sha256 = Field(description="Its digest, as the file beside it says.")
+
+
+class KubectlSpec(SpecModel):
+    """kubectl for the nodes, by their processors."""
+
+    x86_64: ProgramSpec | None = Field(default=None, description="For nodes with x86_64 processors.")
+    arm64: ProgramSpec | None = Field(default=None, description="For nodes with Arm processors.")
+
+    def of(self, instance_type: str) -> ProgramSpec | None:
+        """The one for nodes of a type; None where the file names none."""
+        found: ProgramSpec | None = getattr(self, look_up(instance_type).architecture.value)
+        return found
 
 
 class SystemNodesSpec(SpecModel):
@@ -88,3 +116,8 @@ class EksSpec(SpecModel):
         default=SystemNodesSpec(), description="Nodes without accelerators for the cluster's own pods."
     )
     software: SoftwareSpec = Field(default=SoftwareSpec(), description="What is installed in the cluster.")
+    kubectl: KubectlSpec = Field(
+        default=KubectlSpec(),
+        description="kubectl for the nodes, with which their watchdog cordons a faulty node and ends its pods before a "
+        "block ends; EKS's images have none. Default: the watchdog tells, and nobody cordons.",
+    )
