@@ -23,6 +23,21 @@ from inference_clusters import EVERYTHING
 from store_edits import CLUSTER
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+#: Model servers on EKS whose weights pods read from a bucket, with what a deployment installs for them.
+WEIGHTS = """\
+version: 1
+name: pods
+region: us-east-1
+orchestrator: eks
+network: { availability_zone: us-east-1a }
+eks: { software: { apply: true } }
+inference:
+  fleets:
+    chat:
+      instance_type: g6e.12xlarge
+      nodes: 1
+      server: { image: "vllm/vllm-openai:v0.21.0", weights: { s3_uri: "s3://my-models/llama" } }
+"""
 Define = Callable[[cdk.App], object]
 
 
@@ -38,7 +53,8 @@ def assemblies(
 ) -> dict[str, Assembly]:
     """Every app by name."""
     written = {}
-    for name, text in {"every store": CLUSTER, "every key of inference": EVERYTHING}.items():
+    texts = {"every store": CLUSTER, "every key of inference": EVERYTHING, "weights for pods": WEIGHTS}
+    for name, text in texts.items():
         file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
         file.write_text(text, encoding="utf-8")
         written[name] = cluster(file)
