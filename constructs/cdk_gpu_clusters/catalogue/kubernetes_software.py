@@ -143,8 +143,8 @@ def image(name: str) -> ContainerImage:
         KeyError: The catalogue does not have it.
 
     Example:
-        >>> image("nccl-tests").repository
-        'public.ecr.aws/hpc-cloud/nccl-tests'
+        >>> image("pytorch").repository
+        'public.ecr.aws/deep-learning-containers/pytorch'
     """
     return _images()[name]
 
