@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.node_role import NodeRole
     from cdk_gpu_clusters.compute.node_user_data import NodeUserData
     from cdk_gpu_clusters.compute.root_volume import RootVolume
-    from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
+    from cdk_gpu_clusters.errors import ConfigError
     from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
     from cdk_gpu_clusters.inference.load_balancer import InferenceLoadBalancer
     from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret
     from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
-    from cdk_gpu_clusters.network.egress import Egress
+    from cdk_gpu_clusters.network.egress import NetworkEgress
     from cdk_gpu_clusters.node.kubernetes_node import kubectl_part, node_health_rights
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
     from cdk_gpu_clusters.node.node_config import EksCluster, NodeConfig
     from cdk_gpu_clusters.node.node_file import NodeFile
     from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
-    from cdk_gpu_clusters.node.settings import UserPart
+    from cdk_gpu_clusters.node.settings import UserDataPart
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
     from cdk_gpu_clusters.policy.plugin import GpuClusterRules
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
-    from cdk_gpu_clusters.rules.endpoints import Feature
+    from cdk_gpu_clusters.rules.endpoints import NetworkFeature
     from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
-    from cdk_gpu_clusters.rules.kubernetes_labels import Taint
+    from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
     from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
     from cdk_gpu_clusters.rules.mig_layout import MigLayout
     from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
@@ -83,7 +83,7 @@ else:
         "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
-        "Egress": "network.egress",
+        "NetworkEgress": "network.egress",
         "EksBlockLifecycle": "orchestration.eks.block_lifecycle",
         "EksCluster": "node.node_config",
         "EksGpuCluster": "orchestration.eks.cluster",
@@ -92,8 +92,7 @@ else:
         "EksNodeRole": "orchestration.eks.node_role",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.node_watch",
-        "Feature": "rules.endpoints",
-        "Finding": "errors",
+        "NetworkFeature": "rules.endpoints",
         "FleetAlarms": "compute.fleet_alarms",
         "GpuClusterRules": "policy.plugin",
         "GpuFleet": "compute.fleet",
@@ -131,10 +130,9 @@ else:
         "RootVolume": "compute.root_volume",
         "ServerSecret": "inference.model_server",
         "ServerSlots": "rules.model_servers",
-        "Severity": "errors",
-        "Taint": "rules.kubernetes_labels",
+        "NodeTaint": "rules.kubernetes_labels",
         "UpdatePolicy": "compute.auto_scaling_group",
-        "UserPart": "node.settings",
+        "UserDataPart": "node.settings",
         "WatchMode": "node.node_watch",
         "checkpoint_environment": "node.storage",
         "kubectl_part": "node.kubernetes_node",
@@ -164,7 +162,6 @@ __all__ = [
     "DataRepositoryEvent",
     "EfaSecurityGroup",
     "EfaSelfRules",
-    "Egress",
     "EksBlockLifecycle",
     "EksCluster",
     "EksGpuCluster",
@@ -173,8 +170,6 @@ __all__ = [
     "EksNodeRole",
     "FabricManagerOrder",
     "FaultSeverity",
-    "Feature",
-    "Finding",
     "FleetAlarms",
     "GpuClusterRules",
     "GpuFleet",
@@ -196,12 +191,15 @@ __all__ = [
     "MigStrategy",
     "ModelServer",
     "ModelWeights",
+    "NetworkEgress",
+    "NetworkFeature",
     "NodeAlarms",
     "NodeConfig",
     "NodeFile",
     "NodeImage",
     "NodeRepair",
     "NodeRole",
+    "NodeTaint",
     "NodeUserData",
     "NodeWatch",
     "Orchestrator",
@@ -212,10 +210,8 @@ __all__ = [
     "RootVolume",
     "ServerSecret",
     "ServerSlots",
-    "Severity",
-    "Taint",
     "UpdatePolicy",
-    "UserPart",
+    "UserDataPart",
     "WatchMode",
     "__version__",
     "checkpoint_environment",

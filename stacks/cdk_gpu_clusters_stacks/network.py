@@ -11,8 +11,8 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
-from cdk_gpu_clusters.network.egress import Egress
-from cdk_gpu_clusters.rules.endpoints import Feature
+from cdk_gpu_clusters.network.egress import NetworkEgress
+from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
@@ -36,7 +36,7 @@ class NetworkStack(cdk.Stack):
         construct_id: str,
         *,
         spec: NewNetwork,
-        features: Sequence[Feature],
+        features: Sequence[NetworkFeature],
         env: cdk.Environment,
     ) -> None:
         """Define the stack.
@@ -56,7 +56,7 @@ class NetworkStack(cdk.Stack):
             cidr=spec.cidr,
             fleet_subnet_prefix=spec.fleet_subnet_prefix,
             control_availability_zones=spec.control_availability_zones,
-            egress=Egress(spec.egress),
+            egress=NetworkEgress(spec.egress),
             features=features,
             flow_logs=spec.flow_logs,
         )

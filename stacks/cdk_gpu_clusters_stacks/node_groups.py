@@ -9,7 +9,7 @@ from constructs import Construct
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
@@ -129,6 +129,6 @@ def _environment(fleet: FleetSpec | InferenceFleetSpec, of_buckets: dict[str, st
     return {**of_buckets, **(fleet.environment if isinstance(fleet, FleetSpec) else {})}
 
 
-def _kubectl(program: ProgramSpec | None) -> list[UserPart]:
+def _kubectl(program: ProgramSpec | None) -> list[UserDataPart]:
     """The part that brings kubectl to the nodes, if the file names one for their processors."""
     return [] if program is None else [kubectl_part(url=program.url, sha256=program.sha256)]

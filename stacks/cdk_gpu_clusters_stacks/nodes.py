@@ -14,7 +14,7 @@ from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
-from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, ReachedLustre
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -50,12 +50,12 @@ class FileSystemsOfFleet:
         self.let_in(scope, group, before=fleet.cfn_auto_scaling_group)
 
 
-def user_parts(fleet: FleetSpec) -> list[UserPart]:
+def user_parts(fleet: FleetSpec) -> list[UserDataPart]:
     """The user's own script, to run at first boot."""
     if fleet.user_data is None:
         return []
     text = fleet.user_data.read_text(encoding="utf-8")
-    return [UserPart(content_type="text/x-shellscript", body=text)]
+    return [UserDataPart(content_type="text/x-shellscript", body=text)]
 
 
 def node_image(image: ImageSpec | None) -> NodeImage | None:

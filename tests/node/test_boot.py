@@ -8,7 +8,7 @@ import time
 import pytest
 from aws_cdk import aws_s3 as s3
 
-from cdk_gpu_clusters import NodeFile, UserPart
+from cdk_gpu_clusters import NodeFile, UserDataPart
 from nodebox.lab import Lab, fleet
 from sites import Site
 
@@ -38,7 +38,7 @@ def test_a_healthy_node_goes_into_service_and_stays_there_over_a_reboot(lab: Lab
 
 def test_a_cloud_config_of_the_users_own_is_merged_into_ours(lab: Lab) -> None:
     own = "#cloud-config\nwrite_files:\n- path: /etc/own\n  content: own\nruncmd:\n- cp /etc/own /etc/nccl.conf /root/\n"
-    part = UserPart(content_type="text/cloud-config", body=own)
+    part = UserDataPart(content_type="text/cloud-config", body=own)
     with lab.node(fleet("g6.xlarge", user_data_parts=[part]), **L4) as node:
         node.power_on()
         node.ready()
@@ -115,7 +115,7 @@ def test_too_few_efa_devices_end_the_launch(lab: Lab) -> None:
 
 
 def test_a_user_script_that_fails_ends_the_launch(lab: Lab) -> None:
-    script = UserPart(content_type="text/x-shellscript", body="#!/bin/sh\nls /nowhere\n")
+    script = UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\nls /nowhere\n")
     with lab.node(fleet("g6.xlarge", user_data_parts=[script]), **L4) as node:
         node.power_on()
         reason = node.failure()

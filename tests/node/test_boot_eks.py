@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters import MigLayout, NodeConfig, Orchestrator, UserPart
+from cdk_gpu_clusters import MigLayout, NodeConfig, Orchestrator, UserDataPart
 from nodebox.disks import local_disks
 from nodebox.eks import NAME, eks_cluster, eks_node, joined, managed, order, stays_out, told
 from nodebox.groups import group, seen_by
@@ -133,7 +133,7 @@ def test_node_with_efa_joins_with_all_of_its_devices_and_no_more_pods_than_addre
     lab: Lab, cluster: Kubernetes
 ) -> None:
     """EKS itself would say 100 pods: an EFA-only interface on card 0 has no addresses for half of them."""
-    own = UserPart(
+    own = UserDataPart(
         content_type="text/cloud-config",
         body="#cloud-config\nwrite_files:\n- path: /etc/own\n  content: own\n",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdk_gpu_clusters import MigLayout, Orchestrator, UserPart
+from cdk_gpu_clusters import MigLayout, Orchestrator, UserDataPart
 from nodebox.groups import group, make_pcs, seen_by
 from nodebox.lab import Lab
 
@@ -12,7 +12,7 @@ HALVES = MigLayout(["3g.40gb", "3g.40gb"])
 H100 = {"gpu": "H100-80GB", "gpu_count": 1}
 # What AWS PCS merges into the document: it registers the node in bootcmd, and starts slurmd in runcmd, after all scripts
 # (aws-samples/aws-hpc-recipes, recipes/pcs/build_amis: its scripts in their order).
-PCS = UserPart(
+PCS = UserDataPart(
     content_type="text/cloud-config",
     body="bootcmd:\n- cat /proc/sys/kernel/random/boot_id >>/var/lib/registered\n"
     "runcmd:\n- systemctl enable slurmd\n- systemctl start slurmd\n",

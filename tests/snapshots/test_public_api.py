@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from enum import Enum
 from functools import cached_property
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,9 @@ PACKAGES = (
     "cdk_gpu_clusters.testing",
     "cdk_gpu_clusters_stacks.spec",
 )
+# They have no list of exports: public is what the reference documents.
+DOCUMENTED_PACKAGES = ("cdk_gpu_clusters.kubernetes", "cdk_gpu_clusters.rules")
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 WIDTH = 100
 
 
@@ -123,4 +128,22 @@ def block(name: str, value: Any) -> str:
 def test_the_public_api_is_as_recorded(package: str, snapshot: SnapshotAssertion) -> None:
     module = import_module(package)
     listing = "\n\n".join(block(name, getattr(module, name)) for name in sorted(module.__all__))
+    assert f"{listing}\n" == snapshot.use_extension(TextFile)
+
+
+def documented_in(package: str) -> dict[str, Any]:
+    """The objects of a package that the reference has, by name."""
+    paths = [
+        path
+        for page in REFERENCE.rglob("*.md")
+        for path in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
+    ]
+    found = [path.rpartition(".") for path in paths if path.startswith(f"{package}.")]
+    return {name: getattr(import_module(module), name) for module, _, name in found}
+
+
+@pytest.mark.parametrize("package", DOCUMENTED_PACKAGES)
+def test_the_documented_api_of_a_package_is_as_recorded(package: str, snapshot: SnapshotAssertion) -> None:
+    objects = documented_in(package)
+    listing = "\n\n".join(block(name, objects[name]) for name in sorted(objects))
     assert f"{listing}\n" == snapshot.use_extension(TextFile)

@@ -23,7 +23,7 @@ import yaml
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, EfaSoftware, ImageMirror, cluster_software
-from cdk_gpu_clusters.rules.kubernetes_labels import Taint
+from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
 
@@ -58,7 +58,10 @@ def pools() -> tuple[NodePool, ...]:
             mig=slices,
             efa=False,
             mig_strategy=MigStrategy.SINGLE,
-            taints=[Taint(key="nvidia.com/gpu"), Taint(key="team", value="vision", effect="NoExecute")],
+            taints=[
+                NodeTaint(key="nvidia.com/gpu"),
+                NodeTaint(key="team", value="vision", effect="NoExecute"),
+            ],
         ),
         node_pool("notebooks", instance_type="g5.xlarge", node_count=1),
         node_pool("neuron", instance_type="trn1.32xlarge", node_count=1),

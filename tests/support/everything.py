@@ -15,16 +15,16 @@ from cdk_gpu_clusters import (
     ClusterNetwork,
     ClusterPlacementGroup,
     EfaSecurityGroup,
-    Egress,
-    Feature,
     GpuFleet,
     InterfacePolicy,
+    NetworkEgress,
+    NetworkFeature,
     NodeImage,
     NodeWatch,
     PlacementStrategy,
     RootVolume,
     UpdatePolicy,
-    UserPart,
+    UserDataPart,
     WatchMode,
 )
 
@@ -41,7 +41,7 @@ def define_training(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
     """Network, fabric, reservations and fleets, with every option, in one stack."""
     stack = cdk.Stack(app, "Everything", env=env)
     network = ClusterNetwork(
-        stack, "Network", availability_zone=zone, egress=Egress.CLOSED, features=list(Feature)
+        stack, "Network", availability_zone=zone, egress=NetworkEgress.CLOSED, features=list(NetworkFeature)
     )
     place: dict[str, Any] = {
         "vpc": network.vpc,
@@ -70,7 +70,7 @@ def define_training(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
         image=NodeImage.latest("ubuntu-24.04"),
         root_volume=RootVolume(size_gib=500, iops=6000, throughput_mib_per_s=1000),
         environment={"NCCL_DEBUG": "WARN", "TEAM": "vision"},
-        user_data_parts=[UserPart(content_type="text/x-shellscript", body="#!/bin/sh\nexit 0\n")],
+        user_data_parts=[UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\nexit 0\n")],
         update_policy=UpdatePolicy.ROLLING,
         watch=NodeWatch(mode=WatchMode.DRY_RUN, drain_on_rebalance=True, job_units=("training.service",)),
         evidence_bucket=s3.Bucket.from_bucket_name(stack, "Records", "my-node-records"),

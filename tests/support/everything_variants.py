@@ -8,13 +8,13 @@ from aws_cdk import aws_ec2 as ec2
 from cdk_gpu_clusters import (
     ClusterNetwork,
     EfaSecurityGroup,
-    Egress,
     EksCluster,
-    Feature,
     GpuFleet,
     GpuLaunchTemplate,
     InferenceFleet,
     ModelServer,
+    NetworkEgress,
+    NetworkFeature,
     NodeConfig,
     NodeImage,
     NodeRole,
@@ -36,8 +36,8 @@ def define_variants(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
         "Token",
         availability_zone=zone,
         cidr=block,
-        egress=Egress.CLOSED,
-        features=[Feature.SESSION_MANAGER],
+        egress=NetworkEgress.CLOSED,
+        features=[NetworkFeature.SESSION_MANAGER],
     )
     fabric = EfaSecurityGroup(stack, "Fabric", vpc=open_network.vpc)
     role = NodeRole(stack, "Role")

@@ -20,8 +20,8 @@ from syrupy.extensions.json import JSONSnapshotExtension
 
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
-from cdk_gpu_clusters.network.egress import Egress
-from cdk_gpu_clusters.rules.endpoints import Feature, endpoints_for
+from cdk_gpu_clusters.network.egress import NetworkEgress
+from cdk_gpu_clusters.rules.endpoints import NetworkFeature, endpoints_for
 from cdk_gpu_clusters.rules.zones import LOCAL_ZONE_OPT_IN, ZONE_FORM, ZONE_IN_REGION
 
 Resources = Mapping[str, Mapping[str, Any]]
@@ -104,7 +104,10 @@ def minimal() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def closed() -> dict[str, Any]:
-    return synth_network(egress=Egress.CLOSED, features=[Feature.SESSION_MANAGER, Feature.CONTAINER_IMAGES])
+    return synth_network(
+        egress=NetworkEgress.CLOSED,
+        features=[NetworkFeature.SESSION_MANAGER, NetworkFeature.CONTAINER_IMAGES],
+    )
 
 
 # --- subnets
@@ -250,11 +253,18 @@ def test_a_closed_network_has_no_way_to_the_internet(closed: dict[str, Any]) -> 
 
 @pytest.mark.parametrize(
     "features",
-    [(), (Feature.LOGS,), (Feature.EKS, Feature.LOGS, Feature.FSX), tuple(Feature)],
+    [
+        (),
+        (NetworkFeature.LOGS,),
+        (NetworkFeature.EKS, NetworkFeature.LOGS, NetworkFeature.FSX),
+        tuple(NetworkFeature),
+    ],
     ids=["none", "one", "some", "all"],
 )
-def test_the_endpoints_of_a_closed_network_follow_from_its_features(features: tuple[Feature, ...]) -> None:
-    template = synth_network(egress=Egress.CLOSED, features=features)
+def test_the_endpoints_of_a_closed_network_follow_from_its_features(
+    features: tuple[NetworkFeature, ...],
+) -> None:
+    template = synth_network(egress=NetworkEgress.CLOSED, features=features)
     assert interface_services(template) == set(endpoints_for(features))
     assert len(of_type(template, "EC2::SecurityGroup")) == (1 if features else 0)
 
@@ -287,24 +297,26 @@ def test_interface_endpoints_take_https_from_the_vpc_in_the_control_subnets(clos
 
 
 def test_a_feature_added_later_changes_no_other_endpoint() -> None:
-    def resources(features: Iterable[Feature], later: Iterable[Feature]) -> dict[str, Any]:
+    def resources(features: Iterable[NetworkFeature], later: Iterable[NetworkFeature]) -> dict[str, Any]:
         stack = new_stack()
         network = ClusterNetwork(
-            stack, "Network", availability_zone=ZONE, egress=Egress.CLOSED, features=features
+            stack, "Network", availability_zone=ZONE, egress=NetworkEgress.CLOSED, features=features
         )
         for feature in later:
             network.add_feature(feature)
         return dict(synth(stack)["Resources"])
 
-    few = resources([Feature.LOGS], [])
-    more = resources([Feature.LOGS], [Feature.STS, Feature.EKS])
+    few = resources([NetworkFeature.LOGS], [])
+    more = resources([NetworkFeature.LOGS], [NetworkFeature.STS, NetworkFeature.EKS])
     assert {logical_id: more[logical_id] for logical_id in few} == few
-    assert more == resources([Feature.EKS, Feature.STS, Feature.LOGS], [Feature.LOGS])
+    assert more == resources(
+        [NetworkFeature.EKS, NetworkFeature.STS, NetworkFeature.LOGS], [NetworkFeature.LOGS]
+    )
 
 
 def test_with_a_nat_gateway_features_make_no_endpoints_but_one_can_be_added() -> None:
     stack = new_stack()
-    network = ClusterNetwork(stack, "Network", availability_zone=ZONE, features=list(Feature))
+    network = ClusterNetwork(stack, "Network", availability_zone=ZONE, features=list(NetworkFeature))
     assert not network.interface_endpoints
     network.endpoints.add_interface("ssm")
     assert set(network.interface_endpoints) == {"ssm"}
@@ -356,19 +368,21 @@ def test_flow_logs_can_be_kept_longer_under_a_key_or_left_out() -> None:
 
 
 @pytest.mark.parametrize(("region", "zone"), REGIONS)
-@pytest.mark.parametrize("egress", list(Egress))
-def test_every_partition_synthesizes_without_credentials(region: str, zone: str, egress: Egress) -> None:
-    named = synth_network(region, availability_zone=zone, egress=egress, features=list(Feature))
-    agnostic = synth_network(availability_zone=zone, egress=egress, features=list(Feature))
+@pytest.mark.parametrize("egress", list(NetworkEgress))
+def test_every_partition_synthesizes_without_credentials(
+    region: str, zone: str, egress: NetworkEgress
+) -> None:
+    named = synth_network(region, availability_zone=zone, egress=egress, features=list(NetworkFeature))
+    agnostic = synth_network(availability_zone=zone, egress=egress, features=list(NetworkFeature))
     assert "arn:aws:" not in json.dumps(named)
     assert "arn:aws:" not in json.dumps(agnostic)
     assert list(named["Resources"]) == list(agnostic["Resources"])
 
 
 def test_in_china_services_keep_their_own_prefix() -> None:
-    features = [Feature.CONTAINER_IMAGES, Feature.LOGS]
+    features = [NetworkFeature.CONTAINER_IMAGES, NetworkFeature.LOGS]
     template = synth_network(
-        "cn-north-1", availability_zone="cn-north-1a", egress=Egress.CLOSED, features=features
+        "cn-north-1", availability_zone="cn-north-1a", egress=NetworkEgress.CLOSED, features=features
     )
     names = [
         endpoint["ServiceName"]
@@ -385,8 +399,10 @@ def test_in_china_services_keep_their_own_prefix() -> None:
 def test_a_block_known_at_deploy_time_is_divided_by_cloudformation() -> None:
     stack = new_stack()
     block = cdk.CfnParameter(stack, "Block").value_as_string
-    network = ClusterNetwork(stack, "Network", availability_zone=ZONE, cidr=block, egress=Egress.CLOSED)
-    network.add_feature(Feature.LOGS)
+    network = ClusterNetwork(
+        stack, "Network", availability_zone=ZONE, cidr=block, egress=NetworkEgress.CLOSED
+    )
+    network.add_feature(NetworkFeature.LOGS)
     assert network.free_fleet_addresses is None
     assert network.check_nodes(1_000_000) == []
     template = synth(stack)
@@ -429,13 +445,13 @@ def test_other_constructs_take_the_vpc_and_the_fleet_subnet() -> None:
     assert nat_routes | set(of_type(template, "EC2::VPCEndpoint")) <= set(node["DependsOn"])
 
 
-@pytest.mark.parametrize(("egress", "isolated"), [(Egress.NAT, 0), (Egress.CLOSED, 4)])
-def test_the_vpcs_subnets_are_of_the_right_kind(egress: Egress, isolated: int) -> None:
+@pytest.mark.parametrize(("egress", "isolated"), [(NetworkEgress.NAT, 0), (NetworkEgress.CLOSED, 4)])
+def test_the_vpcs_subnets_are_of_the_right_kind(egress: NetworkEgress, isolated: int) -> None:
     network = ClusterNetwork(new_stack(), "Network", availability_zone=ZONE, egress=egress)
     assert len(network.vpc.isolated_subnets) == isolated
     assert len(network.vpc.private_subnets) == 4 - isolated
     assert network.vpc.public_subnets == []
-    assert (network.public_subnet is None) == (egress is Egress.CLOSED)
+    assert (network.public_subnet is None) == (egress is NetworkEgress.CLOSED)
 
 
 def test_node_counts_are_held_against_the_fleet_subnet() -> None:
@@ -467,7 +483,7 @@ def test_node_counts_are_held_against_the_fleet_subnet() -> None:
         ),
         ({"nat_availability_zone": "us-east-1-dfw-2a"}, {("GPU-NET-145", "nat_availability_zone")}),
         (
-            {"nat_availability_zone": "us-east-1b", "egress": Egress.CLOSED},
+            {"nat_availability_zone": "us-east-1b", "egress": NetworkEgress.CLOSED},
             {("GPU-NET-145", "nat_availability_zone")},
         ),
         ({"cidr": "10.0.0.0/29"}, {("GPU-NET-141", "cidr")}),
@@ -514,8 +530,8 @@ def test_everything_on_template(snapshot: SnapshotAssertion) -> None:
         cidr="10.64.0.0/16",
         fleet_subnet_prefix=17,
         control_availability_zones=["use1-az1", "use1-az2", "use1-az4"],
-        egress=Egress.CLOSED,
-        features=list(Feature),
+        egress=NetworkEgress.CLOSED,
+        features=list(NetworkFeature),
         flow_log_retention=logs.RetentionDays.ONE_YEAR,
         flow_log_encryption_key=kms.Key(stack, "Key", enable_key_rotation=True),
     )

@@ -21,11 +21,11 @@ from cdk_gpu_clusters import (
     MigLayout,
     MigStrategy,
     NodeRepair,
+    NodeTaint,
     PlacementStrategy,
     RepairAction,
     RepairOverride,
     RootVolume,
-    Taint,
     UpdatePolicy,
 )
 from cdk_gpu_clusters.catalogue import instance_types
@@ -101,7 +101,7 @@ def test_everything_that_a_user_can_say_is_said(site: Site) -> None:
     made = node_group(
         site,
         labels={"team": "speech"},
-        taints=[Taint(key="dedicated", value="speech", effect="NoExecute")],
+        taints=[NodeTaint(key="dedicated", value="speech", effect="NoExecute")],
         release_version="1.34.1-20260709",
         update_policy=UpdatePolicy.ROLLING,
         max_unavailable=4,
@@ -420,7 +420,7 @@ FAULTS: dict[str, tuple[dict[str, Any], set[str]]] = {
             "node_count": 0,
             "mig_strategy": MigStrategy.SINGLE,
             "labels": {"gpu-cluster/gpu": "none", "kubernetes.io/role": "x"},
-            "taints": [Taint(key="a"), Taint(key="a"), Taint(key="-")],
+            "taints": [NodeTaint(key="a"), NodeTaint(key="a"), NodeTaint(key="-")],
             "kubelet_config": {"maxPods": float("nan")},
             "release_version": "1.33.1-20260101",
             "max_unavailable": 0,

@@ -21,9 +21,9 @@ from cdk_gpu_clusters import (
     InterfacePolicy,
     NodeFile,
     NodeRepair,
+    NodeTaint,
     PlacementStrategy,
     RootVolume,
-    Taint,
     UpdatePolicy,
 )
 from cdk_gpu_clusters.testing.emulator.schemas import resource_schema
@@ -58,7 +58,7 @@ NOTHING: dict[str, tuple[Edit, Edit]] = {
         {"capacity": Capacity.capacity_block("cr-0123456789abcdef0", ends_at=LATER)},
     ),
     "a label": ({}, {"labels": {"team": "speech"}}),
-    "a taint": ({}, {"taints": [Taint(key="dedicated")]}),
+    "a taint": ({}, {"taints": [NodeTaint(key="dedicated")]}),
     "a larger disk": ({}, {"root_volume": RootVolume(size_gib=500)}),
     "an environment": ({}, {"environment": {"NCCL_DEBUG": "INFO"}}),
     "kubelet": ({}, {"kubelet_config": {"podPidsLimit": 4096}}),

@@ -27,7 +27,7 @@ from cdk_gpu_clusters import (
     PlacementStrategy,
     RootVolume,
     UpdatePolicy,
-    UserPart,
+    UserDataPart,
 )
 from sites import Site, SiteFactory, node_roles, of_type, only
 
@@ -236,7 +236,7 @@ def test_users_parts_and_variables_reach_the_node(site: Site) -> None:
     fleet(
         site,
         environment={"NCCL_DEBUG": "INFO", "DATA": "/data"},
-        user_data_parts=[UserPart(content_type="text/x-shellscript", body="#!/bin/sh\ntouch /done\n")],
+        user_data_parts=[UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\ntouch /done\n")],
     )
     text = user_data(site.resources())
     assert "NCCL_DEBUG=INFO" in text

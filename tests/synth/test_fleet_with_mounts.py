@@ -15,7 +15,6 @@ from constructs import Construct
 from cdk_gpu_clusters import (
     ConfigError,
     EfaSecurityGroup,
-    Finding,
     GpuFleet,
     LustreStore,
     LustreStoreLike,
@@ -24,7 +23,7 @@ from cdk_gpu_clusters import (
     checkpoint_environment,
 )
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.errors import Rule
+from cdk_gpu_clusters.errors import Finding, Rule
 from sites import Site, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"

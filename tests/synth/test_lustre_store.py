@@ -23,9 +23,9 @@ from cdk_gpu_clusters import (
     LustreStore,
     LustreVersion,
     ReadCacheMode,
-    Severity,
 )
 from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.errors import Severity
 from sites import Resources, Site, SiteFactory, of_type, only
 
 FILE_SYSTEM = "AWS::FSx::FileSystem"

@@ -26,7 +26,7 @@ from cdk_gpu_clusters import (
     NodeRole,
     NodeUserData,
     Orchestrator,
-    UserPart,
+    UserDataPart,
 )
 from cdk_gpu_clusters.catalogue import instance_type
 from sites import Resources, Site, of_type, only
@@ -270,11 +270,11 @@ def found(site: Site, orchestrator: Orchestrator, **options: Any) -> list[str]:
         (EKS, {"node_config": NodeConfig(kubelet_config={"maxPods": object()})}, ["GPU-EKS-004"]),
         (PCS, {"node_config": NodeConfig()}, ["GPU-EKS-005"]),
         (PCS, {"slurm_version": "slurm-25.11"}, ["GPU-PCS-001"]),
-        (PCS, {"user_data_parts": [UserPart(content_type="text/x-include-url", body="https://x")]}, ["GPU-PCS-002"]),
+        (PCS, {"user_data_parts": [UserDataPart(content_type="text/x-include-url", body="https://x")]}, ["GPU-PCS-002"]),
         (EKS, {"environment": {"A B": "1"}}, ["GPU-UD-003"]),
         (EKS, {"mig": MigLayout(["1g.10gb"]), "efa": True}, ["GPU-MIG-006"]),
         (EKS, {"kind": "p9.48xlarge"}, ["GPU-INST-001"]),
-        (EKS, {"user_data_parts": [UserPart(content_type="text/x-shellscript", body="#!/bin/sh\n" + "#" * 16_000)]},
+        (EKS, {"user_data_parts": [UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\n" + "#" * 16_000)]},
          ["GPU-UD-001"]),
     ],
 )  # fmt: skip
@@ -286,13 +286,13 @@ def test_faults_are_named(
 
 def test_a_certificate_is_given_room_that_its_token_does_not_show(site: Site) -> None:
     body = "#!/bin/sh\n" + "#" * 9_000
-    parts = [UserPart(content_type="text/x-shellscript", body=body)]
+    parts = [UserDataPart(content_type="text/x-shellscript", body=body)]
     made = NodeUserData(
         site.stack, "Plain", instance_type="g6.xlarge", orchestrator=EKS, role=NodeRole(site.stack, "R"),
         user_data_parts=parts,
     )  # fmt: skip
     room = 16_384 - len(made.text)
-    longer = [UserPart(content_type="text/x-shellscript", body=body + "#" * (room - 1_000))]
+    longer = [UserDataPart(content_type="text/x-shellscript", body=body + "#" * (room - 1_000))]
     assert found(site, SELF, kind="g6.xlarge", user_data_parts=longer) == ["GPU-UD-001"]
 
 

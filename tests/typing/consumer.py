@@ -19,7 +19,6 @@ from cdk_gpu_clusters import (
     ClusterPlacementGroup,
     ConfigError,
     EfaSecurityGroup,
-    Finding,
     GpuFleet,
     InferenceFleet,
     InterfacePolicy,
@@ -29,6 +28,7 @@ from cdk_gpu_clusters import (
     ServerSlots,
 )
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type
+from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, plan_interfaces
 from cdk_gpu_clusters.testing import assert_efa_ready, assert_no_public_access
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters import FabricManagerOrder, MigLayout, UserPart
+from cdk_gpu_clusters import FabricManagerOrder, MigLayout, UserDataPart
 from nodebox.lab import Lab, fleet
 from nodebox.virtual import VirtualNode
 
@@ -65,7 +65,7 @@ def node(lab: Lab) -> Iterator[VirtualNode]:
         mig=MIG,
         fabric_manager_order=FabricManagerOrder.BEFORE,
         scratch=True,
-        user_data_parts=[UserPart(content_type="text/cloud-config", body=HUGE_PAGES)],
+        user_data_parts=[UserDataPart(content_type="text/cloud-config", body=HUGE_PAGES)],
     )
     machine: dict[str, Any] = {"instance_type": INSTANCE_TYPE, "disk_count": 2}
     # Where cloud-init's last stage waits for no other unit, as on Amazon Linux, more is done at the same time.

@@ -34,7 +34,7 @@ from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.node_watch import NodeWatch
-from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
@@ -109,7 +109,7 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
         mounts: Mapping[str, LustreStoreLike] | None = None,
         scratch: bool = True,
         environment: Mapping[str, str] | None = None,
-        user_data_parts: Sequence[UserPart] = (),
+        user_data_parts: Sequence[UserDataPart] = (),
         node_files: Sequence[NodeFile] = (),
         watch: NodeWatch | None = None,
         evidence_bucket: s3.IBucket | None = None,

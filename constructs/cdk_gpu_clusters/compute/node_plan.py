@@ -12,7 +12,7 @@ from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_config import NodeConfig
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.node_watch import NodeWatch
-from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.mig import MigPlan
@@ -81,7 +81,7 @@ class NodeWish:
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
-    user_parts: tuple[UserPart, ...] = ()
+    user_parts: tuple[UserDataPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
     fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER
     mounts: Mapping[str, LustreStoreLike] = field(default_factory=dict)

@@ -34,7 +34,7 @@ from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_config import CERTIFICATE_BYTES, NOT_EKS, NodeConfig, check_node_config
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.node_watch import NodeWatch
-from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
@@ -125,7 +125,7 @@ class NodeUserData(ClusterConstruct):
         mounts: Mapping[str, LustreStoreLike] | None = None,
         scratch: bool = True,
         environment: Mapping[str, str] | None = None,
-        user_data_parts: Sequence[UserPart] = (),
+        user_data_parts: Sequence[UserDataPart] = (),
         node_files: Sequence[NodeFile] = (),
         watch: NodeWatch | None = None,
         evidence_bucket: s3.IBucket | None = None,
@@ -273,7 +273,7 @@ def _check_orchestrator(
     return findings
 
 
-def _check_pcs_parts(parts: Sequence[UserPart]) -> list[Finding]:
+def _check_pcs_parts(parts: Sequence[UserDataPart]) -> list[Finding]:
     return [
         PCS_PART.finding(
             cause="AWS PCS does not say what it does with this part",

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.rules.efa_choice import uses_efa
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator, plan_interfaces
-from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, Taint, node_labels, node_taints
+from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint, node_labels, node_taints
 from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, plan_mig
 from cdk_gpu_clusters.rules.mig_strategy import MigStrategy, choose_strategy, node_resources
 
@@ -58,7 +58,7 @@ class NodePool:
     mig: MigPlan | None
     mig_strategy: MigStrategy
     labels: Mapping[str, str]
-    taints: tuple[Taint, ...]
+    taints: tuple[NodeTaint, ...]
     mounts: Mapping[str, LustreVolume] = field(default_factory=dict)
     network_topology: bool = True
 
@@ -83,7 +83,7 @@ def node_pool(
     mig: MigPlan | MigLayout | Sequence[MigLayout] | None = None,
     mig_strategy: MigStrategy | None = None,
     labels: Mapping[str, str] | None = None,
-    taints: Sequence[Taint] | None = None,
+    taints: Sequence[NodeTaint] | None = None,
     mounts: Mapping[str, LustreVolume] | None = None,
     network_topology: bool = True,
 ) -> NodePool:

@@ -14,11 +14,11 @@ from constructs import Construct, DependencyGroup, IDependable
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import known, report
 from cdk_gpu_clusters.errors import Finding
-from cdk_gpu_clusters.rules.endpoints import Feature, endpoints_for
+from cdk_gpu_clusters.rules.endpoints import NetworkFeature, endpoints_for
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget, usable_addresses
 
 from .cluster_subnets import ClusterSubnets, cidr_of
-from .egress import Egress, NatEgress
+from .egress import NatEgress, NetworkEgress
 from .endpoints import VpcEndpoints
 from .flow_logs import VpcFlowLogs
 from .network_zones import NetworkZones, check_network_zones
@@ -49,8 +49,8 @@ class ClusterNetwork(Construct):
     - one private **fleet subnet**, large, in the one zone where the accelerators are;
     - private **control** and **load-balancer** subnets in two or more zones of the Region;
     - an S3 gateway endpoint on all private route tables, so that datasets and checkpoints cost no NAT fee;
-    - with `Egress.NAT` an internet gateway, and one NAT gateway in a public subnet in the fleet's zone;
-    - with `Egress.CLOSED` interface endpoints of the AWS services that the features in use need, in the
+    - with `NetworkEgress.NAT` an internet gateway, and one NAT gateway in a public subnet in the fleet's zone;
+    - with `NetworkEgress.CLOSED` interface endpoints of the AWS services that the features in use need, in the
       control subnets, behind one security group that takes HTTPS from the VPC;
     - flow logs in CloudWatch Logs.
 
@@ -98,9 +98,9 @@ class ClusterNetwork(Construct):
         cidr: str = "10.0.0.0/16",
         fleet_subnet_prefix: int | None = None,
         control_availability_zones: Sequence[str] | None = None,
-        egress: Egress = Egress.NAT,
+        egress: NetworkEgress = NetworkEgress.NAT,
         nat_availability_zone: str | None = None,
-        features: Iterable[Feature] = (),
+        features: Iterable[NetworkFeature] = (),
         flow_logs: bool = True,
         flow_log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         flow_log_encryption_key: kms.IKey | None = None,
@@ -134,7 +134,7 @@ class ClusterNetwork(Construct):
         """
         super().__init__(scope, construct_id)
         self.availability_zone: str = availability_zone
-        self.egress: Egress = Egress(egress)
+        self.egress: NetworkEgress = NetworkEgress(egress)
         zones = NetworkZones.of(availability_zone, control_availability_zones, nat_availability_zone)
         size = known(cidr) or _STAND_IN
         keys = [key for key, _ in zones.control]
@@ -158,7 +158,7 @@ class ClusterNetwork(Construct):
         self.fleet_subnet: ec2.ISubnet = self.subnets.fleet.subnet
         self.fleet_subnet_cidr: str = self.subnets.fleet.cidr_block
         self.nat: NatEgress | None = None
-        if self.egress is Egress.NAT:
+        if self.egress is NetworkEgress.NAT:
             self.nat = NatEgress(
                 self,
                 "Egress",
@@ -238,14 +238,14 @@ class ClusterNetwork(Construct):
         """How many addresses of the fleet subnet instances can use; None if the VPC's block is a token."""
         return usable_addresses(self.fleet_subnet_cidr) if known(self._cidr) else None
 
-    def add_feature(self, feature: Feature) -> None:
+    def add_feature(self, feature: NetworkFeature) -> None:
         """Say that the cluster uses a feature, so that a closed network gets the endpoints for it.
 
         The ids of other endpoints stay as they are. With a NAT gateway nothing is made: its route leads to
         every service; `network.endpoints.add_interface("ssm")` makes an endpoint all the same.
         """
-        if self.egress is Egress.CLOSED:
-            for service in endpoints_for([Feature(feature)]):
+        if self.egress is NetworkEgress.CLOSED:
+            for service in endpoints_for([NetworkFeature(feature)]):
                 self.endpoints.add_interface(service)
 
     def check_nodes(self, nodes: int, addresses_per_node: int = 1) -> list[Finding]:

@@ -22,7 +22,7 @@ _PUBLIC_ROUTE = AcceptedFinding(
 )
 
 
-class Egress(StrEnum):
+class NetworkEgress(StrEnum):
     """How a cluster network reaches what is outside it."""
 
     NAT = "nat"

@@ -11,7 +11,7 @@ from cdk_gpu_clusters._cdk import known
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.rules.zones import Zone, check_zone, read_zone
 
-from .egress import Egress
+from .egress import NetworkEgress
 
 _DEFAULT_CONTROL_ZONES = 2
 
@@ -56,7 +56,7 @@ class NetworkZones:
 
 
 def check_network_zones(
-    region: str | None, *, fleet: str, control: Sequence[str] | None, nat: str | None, egress: Egress
+    region: str | None, *, fleet: str, control: Sequence[str] | None, nat: str | None, egress: NetworkEgress
 ) -> list[Finding]:
     """Faults of the zones that the user named; tokens are not looked at.
 
@@ -77,8 +77,8 @@ def check_network_zones(
         if (literal := known(zone)) is not None
         for finding in check_zone(region, literal)
     ]
-    if nat is not None and (egress is Egress.CLOSED or is_local_zone(nat)):
-        closed = egress is Egress.CLOSED
+    if nat is not None and (egress is NetworkEgress.CLOSED or is_local_zone(nat)):
+        closed = egress is NetworkEgress.CLOSED
         cause = "a closed network has no NAT gateway" if closed else "a NAT gateway may not stand here"
         findings.append(
             NAT_ZONE.finding(

@@ -5,7 +5,7 @@ from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import (
     COMMUNICATION_VARIABLES,
     NodeSettings,
-    UserPart,
+    UserDataPart,
     check_settings,
     default_nccl_environment,
     nccl_environment,
@@ -36,7 +36,7 @@ __all__ = [
     "NodeSettings",
     "ScratchSettings",
     "SoftwareObject",
-    "UserPart",
+    "UserDataPart",
     "check_secrets",
     "check_settings",
     "check_storage",

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cdk_gpu_clusters.node._archive import inline_archive
 from cdk_gpu_clusters.node.mig import default_mig_file, mig_files_command
 from cdk_gpu_clusters.node.node_environment import node_environment
-from cdk_gpu_clusters.node.settings import NodeSettings, UserPart, nccl_environment
+from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, nccl_environment
 from cdk_gpu_clusters.node.software import SoftwareObject, user_data_files
 
 _SOFTWARE, _BOOT, _DRAIN = "gpu-software", "gpu-node-boot", "gpu-node-drain"
@@ -20,7 +20,7 @@ _DONE = "/var/lib/cloud/instance/gpu-cluster"
 _END = "gpu-cluster-end"
 
 
-def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserPart]:
+def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserDataPart]:
     """The parts before those of the user.
 
     Args:
@@ -29,12 +29,12 @@ def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserPart
     """
     files = _setting_files(settings, software)
     early = (
-        UserPart(content_type="text/cloud-boothook", body=_boothook(settings, files))
+        UserDataPart(content_type="text/cloud-boothook", body=_boothook(settings, files))
         if settings.orchestrator == "pcs"
-        else UserPart(content_type="text/cloud-config", body=_cloud_config(settings, files))
+        else UserDataPart(content_type="text/cloud-config", body=_cloud_config(settings, files))
     )
-    start = UserPart(content_type="text/x-shellscript", body=_start_script(settings))
-    node_config = [UserPart(content_type="application/node.eks.aws", body=settings.node_config)]
+    start = UserDataPart(content_type="text/x-shellscript", body=_start_script(settings))
+    node_config = [UserDataPart(content_type="application/node.eks.aws", body=settings.node_config)]
     return [early, start, *(node_config if settings.node_config else [])]
 
 

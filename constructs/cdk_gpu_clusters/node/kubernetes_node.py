@@ -12,7 +12,7 @@ import shlex
 from typing import Any
 
 from cdk_gpu_clusters.errors import ConfigError, define_rule
-from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.settings import UserDataPart
 
 KUBELETS = "system:nodes"
 _NAME = "gpu-cluster-node-health"
@@ -25,7 +25,7 @@ PINNED = define_rule(
 )
 
 
-def kubectl_part(*, url: str, sha256: str) -> UserPart:
+def kubectl_part(*, url: str, sha256: str) -> UserDataPart:
     """A user-data part that brings kubectl to a node of EKS, whose images have none.
 
     Where it does not come, or is another one, the script fails, and with it the boot: the node takes no work.
@@ -74,7 +74,7 @@ def kubectl_part(*, url: str, sha256: str) -> UserPart:
         f"chmod 755 {place}.new",
         f"mv {place}.new {place}",
     ]
-    return UserPart(content_type="text/x-shellscript", body="\n".join(lines) + "\n")
+    return UserDataPart(content_type="text/x-shellscript", body="\n".join(lines) + "\n")
 
 
 def node_health_rights(group: str = KUBELETS) -> list[dict[str, Any]]:

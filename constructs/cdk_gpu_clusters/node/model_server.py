@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from cdk_gpu_clusters.node._archive import installed_text
 from cdk_gpu_clusters.node.haproxy import Balancer, render_haproxy
 from cdk_gpu_clusters.node.node_file import NodeFile
-from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerPlan
 
 #: Where weights from S3 are copied to where the user names no folder: on the root volume.
@@ -87,7 +87,7 @@ def model_server_files(settings: ServerSettings) -> tuple[NodeFile, ...]:
     return tuple(NodeFile(path=path, text=text, mode=mode, early=False) for path, text, mode in files)
 
 
-def model_server_part(settings: ServerSettings) -> UserPart:
+def model_server_part(settings: ServerSettings) -> UserDataPart:
     """The script that writes the settings, which may hold CDK tokens, and starts the model servers.
 
     No secret is in it: the node fetches secrets when a server starts.
@@ -102,7 +102,7 @@ def model_server_part(settings: ServerSettings) -> UserPart:
         # --no-block: they wait for drivers and MIG, which must not wait for this script.
         "systemctl enable gpu-model-servers && systemctl start --no-block gpu-model-servers",
     ]
-    return UserPart(content_type="text/x-shellscript", body="\n".join([*lines, ""]))
+    return UserDataPart(content_type="text/x-shellscript", body="\n".join([*lines, ""]))
 
 
 def balancer_of(settings: ServerSettings) -> Balancer:

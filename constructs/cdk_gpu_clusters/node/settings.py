@@ -50,7 +50,7 @@ USER_PART = define_rule(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UserPart:
+class UserDataPart:
     r"""A part that the user adds to the user data.
 
     Attributes:
@@ -58,7 +58,7 @@ class UserPart:
         body: The text of the part: ASCII; a script begins with `#!`.
 
     Example:
-        >>> UserPart(content_type="text/x-shellscript", body="#!/bin/sh\ndnf install -y htop\n").content_type
+        >>> UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\ndnf install -y htop\n").content_type
         'text/x-shellscript'
     """
 
@@ -148,7 +148,7 @@ class NodeSettings:
     checkpoint_environment: Mapping[str, str] = field(default_factory=dict)
     watch: NodeWatch = field(default_factory=NodeWatch)
     watch_drain: bool = True
-    user_parts: tuple[UserPart, ...] = ()
+    user_parts: tuple[UserDataPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
 
     def __post_init__(self) -> None:

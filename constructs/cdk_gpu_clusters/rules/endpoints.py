@@ -23,7 +23,7 @@ GATEWAY_ENDPOINTS = ("s3",)
 the endpoint costs nothing and takes no address (AWS VPC user guide, "Gateway endpoints")."""
 
 
-class Feature(StrEnum):
+class NetworkFeature(StrEnum):
     """Something that nodes or their users do, and that calls AWS APIs from inside the network."""
 
     SESSION_MANAGER = "session-manager"
@@ -47,27 +47,29 @@ class Feature(StrEnum):
 # guide, "Improve the security of EC2 instances by using VPC endpoints"). EKS: "Deploy private clusters with
 # limited internet access". PCS: "Access AWS Parallel Computing Service using an interface endpoint", for
 # RegisterComputeNodeGroupInstance.
-_NEEDS: Mapping[Feature, Mapping[str, str]] = MappingProxyType(
+_NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
     {
-        Feature.SESSION_MANAGER: {
+        NetworkFeature.SESSION_MANAGER: {
             "ssm": "registers the node with Systems Manager",
             "ssmmessages": "carries sessions and commands",
         },
-        Feature.LOGS: {"logs": "receives the node's logs"},
-        Feature.METRICS: {"monitoring": "receives the node's metrics"},
-        Feature.AUTO_SCALING: {"autoscaling": "completes the node's lifecycle actions and reads its group"},
-        Feature.EC2: {"ec2": "finds the node's peers, tags and interfaces"},
-        Feature.CONTAINER_IMAGES: {
+        NetworkFeature.LOGS: {"logs": "receives the node's logs"},
+        NetworkFeature.METRICS: {"monitoring": "receives the node's metrics"},
+        NetworkFeature.AUTO_SCALING: {
+            "autoscaling": "completes the node's lifecycle actions and reads its group"
+        },
+        NetworkFeature.EC2: {"ec2": "finds the node's peers, tags and interfaces"},
+        NetworkFeature.CONTAINER_IMAGES: {
             "ecr.api": "authorizes image pulls",
             "ecr.dkr": "serves image manifests; the layers come through the S3 gateway",
         },
-        Feature.FSX: {"fsx": "describes the file systems that the node mounts"},
-        Feature.STS: {"sts": "gives credentials for assumed roles"},
-        Feature.SECRETS: {"secretsmanager": "reads secrets"},
-        Feature.PARAMETERS: {"ssm": "reads parameters"},
-        Feature.KMS: {"kms": "decrypts data under customer managed keys"},
-        Feature.CLOUDFORMATION: {"cloudformation": "signals the stack"},
-        Feature.EKS: {
+        NetworkFeature.FSX: {"fsx": "describes the file systems that the node mounts"},
+        NetworkFeature.STS: {"sts": "gives credentials for assumed roles"},
+        NetworkFeature.SECRETS: {"secretsmanager": "reads secrets"},
+        NetworkFeature.PARAMETERS: {"ssm": "reads parameters"},
+        NetworkFeature.KMS: {"kms": "decrypts data under customer managed keys"},
+        NetworkFeature.CLOUDFORMATION: {"cloudformation": "signals the stack"},
+        NetworkFeature.EKS: {
             "ec2": "gives the node's interfaces and addresses to the VPC CNI",
             "ecr.api": "authorizes image pulls",
             "ecr.dkr": "serves image manifests; the layers come through the S3 gateway",
@@ -75,17 +77,17 @@ _NEEDS: Mapping[Feature, Mapping[str, str]] = MappingProxyType(
             "eks-auth": "gives pods their credentials",
             "sts": "gives credentials for assumed roles",
         },
-        Feature.KUBECTL: {
+        NetworkFeature.KUBECTL: {
             "eks": "describes the cluster",
             "lambda": "starts the function that runs kubectl and Helm",
             "sts": "gives kubectl its token",
         },
-        Feature.PCS: {"pcs": "registers the node with its compute node group"},
+        NetworkFeature.PCS: {"pcs": "registers the node with its compute node group"},
     }
 )
 
 
-def endpoints_for(features: Iterable[Feature]) -> tuple[str, ...]:
+def endpoints_for(features: Iterable[NetworkFeature]) -> tuple[str, ...]:
     """The interface endpoints that a closed network needs, as short service names, sorted.
 
     The gateway endpoints in `GATEWAY_ENDPOINTS` come on top of these, always.
@@ -94,20 +96,20 @@ def endpoints_for(features: Iterable[Feature]) -> tuple[str, ...]:
         features: What the nodes do.
 
     Example:
-        >>> endpoints_for([Feature.SESSION_MANAGER, Feature.LOGS])
+        >>> endpoints_for([NetworkFeature.SESSION_MANAGER, NetworkFeature.LOGS])
         ('logs', 'ssm', 'ssmmessages')
     """
     return tuple(reasons_for(features))
 
 
-def reasons_for(features: Iterable[Feature]) -> Mapping[str, tuple[str, ...]]:
+def reasons_for(features: Iterable[NetworkFeature]) -> Mapping[str, tuple[str, ...]]:
     """Why each interface endpoint is needed: short service name to reasons, sorted by name.
 
     Args:
         features: What the nodes do.
 
     Example:
-        >>> reasons_for([Feature.LOGS])["logs"]
+        >>> reasons_for([NetworkFeature.LOGS])["logs"]
         ("logs: receives the node's logs",)
     """
     reasons: dict[str, list[str]] = {}
@@ -117,7 +119,7 @@ def reasons_for(features: Iterable[Feature]) -> Mapping[str, tuple[str, ...]]:
     return MappingProxyType({service: tuple(reasons[service]) for service in sorted(reasons)})
 
 
-def check_endpoints(features: Iterable[Feature], present: Collection[str]) -> list[Finding]:
+def check_endpoints(features: Iterable[NetworkFeature], present: Collection[str]) -> list[Finding]:
     """Find endpoints that a network without internet access lacks.
 
     Args:

@@ -37,7 +37,7 @@ TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taint:
+class NodeTaint:
     """A taint of a node.
 
     Attributes:
@@ -100,7 +100,7 @@ def node_labels(
     return MappingProxyType(labels)
 
 
-def node_taints(record: InstanceType) -> tuple[Taint, ...]:
+def node_taints(record: InstanceType) -> tuple[NodeTaint, ...]:
     """The taints of nodes of a type: none without accelerators."""
     accelerator = record.accelerator
-    return () if accelerator is None else (Taint(key=TAINTS[accelerator.kind]),)
+    return () if accelerator is None else (NodeTaint(key=TAINTS[accelerator.kind]),)

@@ -8,7 +8,7 @@ from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.catalogue.kubernetes import AmiType, ami_type
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
-from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, PREFIX, Taint
+from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, PREFIX, NodeTaint
 from cdk_gpu_clusters.rules.node_group import NodeRepair
 
 _BLOCKS = (
@@ -137,7 +137,7 @@ def check_group_labels(labels: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def check_group_taints(taints: Sequence[Taint]) -> list[Finding]:
+def check_group_taints(taints: Sequence[NodeTaint]) -> list[Finding]:
     """Find taints that EKS or Kubernetes would refuse.
 
     Args:

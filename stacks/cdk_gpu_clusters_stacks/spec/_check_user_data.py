@@ -9,7 +9,7 @@ from pathlib import Path
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.mig import mig_settings
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
-from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserPart, check_settings
+from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserDataPart, check_settings
 from cdk_gpu_clusters.node.software import SoftwareObject
 from cdk_gpu_clusters.node.storage import LustreMount
 from cdk_gpu_clusters.node.user_data import (
@@ -145,8 +145,8 @@ def _node(view: FleetView) -> NodeSettings:
     )
 
 
-def _part(text: str) -> UserPart:
-    return UserPart(content_type="text/x-shellscript", body=text)
+def _part(text: str) -> UserDataPart:
+    return UserDataPart(content_type="text/x-shellscript", body=text)
 
 
 def _read(path: Path) -> str | Finding:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
-from cdk_gpu_clusters.rules.endpoints import Feature
+from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
 from .data import StoreSpec
@@ -81,6 +81,6 @@ class ClusterSpec(SpecModel):
     )
 
     @property
-    def features(self) -> tuple[Feature, ...]:
+    def features(self) -> tuple[NetworkFeature, ...]:
         """What fleets do that calls AWS from inside the network."""
         return fleet_features(self.orchestrator, applies_software=self.eks.software.apply)

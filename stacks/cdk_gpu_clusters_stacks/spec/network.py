@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 from pydantic_core import PydanticCustomError
 
-from cdk_gpu_clusters.rules.endpoints import Feature
+from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import AsTuple, SpecModel, Text
 
@@ -17,18 +17,18 @@ SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a
 
 #: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
 FLEET_FEATURES = (
-    Feature.SESSION_MANAGER,
-    Feature.LOGS,
-    Feature.METRICS,
-    Feature.AUTO_SCALING,
-    Feature.EC2,
-    Feature.CONTAINER_IMAGES,
-    Feature.SECRETS,
-    Feature.PARAMETERS,
+    NetworkFeature.SESSION_MANAGER,
+    NetworkFeature.LOGS,
+    NetworkFeature.METRICS,
+    NetworkFeature.AUTO_SCALING,
+    NetworkFeature.EC2,
+    NetworkFeature.CONTAINER_IMAGES,
+    NetworkFeature.SECRETS,
+    NetworkFeature.PARAMETERS,
 )
 
 #: What nodes of EKS do beside it.
-_EKS_FEATURES = (Feature.EKS, Feature.STS)
+_EKS_FEATURES = (NetworkFeature.EKS, NetworkFeature.STS)
 
 #: Stand for the zones of the account, whose names synthesis cannot know; any two divide the VPC the same way.
 _ANY_ZONES = ("Zone1", "Zone2")
@@ -37,7 +37,7 @@ _ANY_ZONES = ("Zone1", "Zone2")
 NETWORK_FORMS = _NEW, _EXISTING = ("<new network>", "<existing network>")
 
 
-def fleet_features(orchestrator: str, *, applies_software: bool = False) -> tuple[Feature, ...]:
+def fleet_features(orchestrator: str, *, applies_software: bool = False) -> tuple[NetworkFeature, ...]:
     """What fleets of any kind do from inside the network, whichever there are.
 
     Args:
@@ -46,7 +46,7 @@ def fleet_features(orchestrator: str, *, applies_software: bool = False) -> tupl
     """
     if orchestrator != "eks":
         return FLEET_FEATURES
-    return (*FLEET_FEATURES, *_EKS_FEATURES, *([Feature.KUBECTL] if applies_software else []))
+    return (*FLEET_FEATURES, *_EKS_FEATURES, *([NetworkFeature.KUBECTL] if applies_software else []))
 
 
 def ipv4_range(text: str) -> str:

@@ -21,7 +21,7 @@ from cdk_gpu_clusters.node import (
     LustreMount,
     NodeSettings,
     ScratchSettings,
-    UserPart,
+    UserDataPart,
     check_user_data,
     mig_settings,
     user_data_size_bytes,
@@ -100,7 +100,7 @@ def test_each_orchestrator_gets_the_parts_that_it_reads(
     orchestrator: str | None, expected: list[str]
 ) -> None:
     assert types(orchestrator) == expected
-    part = UserPart(content_type="text/x-shellscript", body="#!/bin/sh\nexit 0\n")
+    part = UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\nexit 0\n")
     assert types(orchestrator, user_parts=(part,)) == [*expected, "text/x-shellscript"]
 
 

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.node import (
     LustreMount,
     NodeFile,
     NodeSettings,
-    UserPart,
+    UserDataPart,
     check_user_data,
     mig_settings,
     render_user_data,
@@ -67,7 +67,9 @@ def members(content: bytes) -> dict[str, tarfile.TarInfo]:
 
 def test_what_counts_is_the_size_at_deployment_not_that_of_tokens() -> None:
     document = rendered(settings(log_group_name="/gpu/trainers"))
-    part = UserPart(content_type="text/x-shellscript", body="#!/bin/sh\n#" + "x" * (16_100 - len(document)))
+    part = UserDataPart(
+        content_type="text/x-shellscript", body="#!/bin/sh\n#" + "x" * (16_100 - len(document))
+    )
     close = settings(log_group_name="/gpu/trainers", user_parts=(part,))
     assert check_user_data(rendered(close)) == []
     for token in ("${Token[TOKEN.7]}", "${Token[TOKEN.12345]}", "${Token[Servers.Logs.Name.7]}"):

@@ -15,7 +15,7 @@ import cdk_gpu_clusters.node
 from cdk_gpu_clusters.node import (
     USER_DATA_LIMIT_BYTES,
     NodeSettings,
-    UserPart,
+    UserDataPart,
     check_settings,
     check_user_data,
     nccl_environment,
@@ -72,8 +72,8 @@ def install_archive(document: str, root: Path) -> None:
 
 def test_document_is_plain_cloud_config_then_script_then_the_users_parts_in_order() -> None:
     user = (
-        UserPart(content_type="text/x-shellscript", body="#!/bin/sh\necho one\n"),
-        UserPart(content_type="text/cloud-config", body="packages: [htop]\n"),
+        UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\necho one\n"),
+        UserDataPart(content_type="text/cloud-config", body="packages: [htop]\n"),
     )
     document = rendered(settings(user_parts=user))
     kinds = [part.get_content_type() for part in parts(document)]
@@ -87,7 +87,7 @@ def test_document_is_plain_cloud_config_then_script_then_the_users_parts_in_orde
 
 
 def test_cloud_config_of_the_user_adds_to_ours_and_does_not_replace_it() -> None:
-    user = UserPart(content_type="text/cloud-config", body="write_files: []\n")
+    user = UserDataPart(content_type="text/cloud-config", body="write_files: []\n")
     ours, _, theirs = parts(rendered(settings(user_parts=(user,))))
     assert theirs["X-Merge-Type"].startswith("list(append)")
     assert ours["X-Merge-Type"] is None
@@ -107,14 +107,14 @@ def test_cloud_config_of_the_user_adds_to_ours_and_does_not_replace_it() -> None
 )
 def test_cloud_config_of_the_user_says_itself_how_it_is_merged(body: str, added: str) -> None:
     """EKS makes new parts out of ours, and does not say whether it keeps their headers."""
-    user = UserPart(content_type="text/cloud-config", body=body)
+    user = UserDataPart(content_type="text/cloud-config", body=body)
     *_, theirs = parts(rendered(settings(user_parts=(user,))))
     assert theirs.get_payload() == added.format('"list(append)+dict(no_replace,recurse_list)+str()"')
 
 
 def test_boundary_is_never_inside_a_users_part() -> None:
     body = "#!/bin/sh\ncat <<END\n--gpu-cluster-node\n--gpu-cluster-node-\nEND\n"
-    document = rendered(settings(user_parts=(UserPart(content_type="text/x-shellscript", body=body),)))
+    document = rendered(settings(user_parts=(UserDataPart(content_type="text/x-shellscript", body=body),)))
     assert len(parts(document)) == 3
     assert parts(document)[2].get_payload() == body
 
@@ -252,7 +252,7 @@ def test_accelerators_that_contradict_themselves_are_refused(wrong: dict[str, An
 
 
 def test_too_long_document_names_the_biggest_part_and_the_way_out() -> None:
-    part = UserPart(content_type="text/x-shellscript", body="#!/bin/sh\n" + "# padding\n" * 1500)
+    part = UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\n" + "# padding\n" * 1500)
     [finding] = check_user_data(rendered(settings(user_parts=(part,))))
     assert finding.id == "GPU-UD-001"
     assert "part 3 (text/x-shellscript) 15,0" in finding.cause
@@ -279,7 +279,7 @@ def test_limit_is_exact(over: int, ids: list[str]) -> None:
     ],
 )
 def test_secrets_are_found_with_their_line_and_never_repeated(line: str, severity: str) -> None:
-    part = UserPart(content_type="text/x-shellscript", body=f"#!/bin/sh\n{line}\n")
+    part = UserDataPart(content_type="text/x-shellscript", body=f"#!/bin/sh\n{line}\n")
     document = rendered(settings(user_parts=(part,)))
     [finding] = check_user_data(document)
     assert (finding.id, finding.severity.value) == ("GPU-UD-002", severity)
@@ -320,13 +320,13 @@ def test_own_document_is_clean() -> None:
         ({"fleet_name": "trainers\u2014a"}, "GPU-UD-003", "error", "fleet_name"),
         ({"nccl_environment": {"NCCL_PROTO": "simple"}}, "GPU-UD-004", "warning", "nccl_environment.NCCL_PROTO"),
         ({"extra_environment": {"RDMAV_FORK_SAFE": "1"}}, "GPU-UD-004", "warning", "extra_environment.RDMAV_FORK_SAFE"),
-        ({"user_parts": (UserPart(content_type="text/plain", body="x"),)}, "GPU-UD-005", "error", "user_parts[0]"),
+        ({"user_parts": (UserDataPart(content_type="text/plain", body="x"),)}, "GPU-UD-005", "error", "user_parts[0]"),
         (
-            {"user_parts": (UserPart(content_type="text/x-shellscript", body="echo x"),)},
+            {"user_parts": (UserDataPart(content_type="text/x-shellscript", body="echo x"),)},
             "GPU-UD-005", "error", "user_parts[0]",
         ),
         (
-            {"user_parts": (UserPart(content_type="text/cloud-config", body="# caf\u00e9"),)},
+            {"user_parts": (UserDataPart(content_type="text/cloud-config", body="# caf\u00e9"),)},
             "GPU-UD-005", "error", "user_parts[0]",
         ),
     ],

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type, instance_
 from cdk_gpu_clusters.catalogue.xids import XidClass, xids
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms, decide_capacity
-from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, Taint
+from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint
 from cdk_gpu_clusters.rules.node_group import (
     CAPACITY_TYPES,
     NodeRepair,
@@ -123,9 +123,9 @@ def test_labels_of_others_are_theirs() -> None:
 
 
 def test_taints_stand_once_and_are_not_too_many() -> None:
-    twice = [Taint(key="a"), Taint(key="a", value="b"), Taint(key="a", effect="NoExecute")]
+    twice = [NodeTaint(key="a"), NodeTaint(key="a", value="b"), NodeTaint(key="a", effect="NoExecute")]
     assert [(one.id, one.path) for one in check_group_taints(twice)] == [("GPU-EKS-044", "taints[1]")]
-    many = [Taint(key=f"key-{index}") for index in range(51)]
+    many = [NodeTaint(key=f"key-{index}") for index in range(51)]
     assert ids(check_group_taints(many)) == ["GPU-EKS-044"]
     assert not check_group_taints(many[:50])
 

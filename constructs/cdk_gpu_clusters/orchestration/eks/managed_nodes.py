@@ -13,7 +13,7 @@ from constructs import Construct, IDependable
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.orchestration.eks.node_group_plan import NodeGroupPlan, NodeGroupWish
-from cdk_gpu_clusters.rules.kubernetes_labels import Taint
+from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, RepairOverride, desired_size, update_strategy
 
 _EFFECTS = {
@@ -122,5 +122,5 @@ def _override(one: RepairOverride) -> dict[str, Any]:
     }
 
 
-def _taint(taint: Taint) -> dict[str, str]:
+def _taint(taint: NodeTaint) -> dict[str, str]:
     return {"key": taint.key, "value": taint.value, "effect": _EFFECTS[taint.effect]}

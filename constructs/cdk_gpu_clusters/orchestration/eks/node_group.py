@@ -30,7 +30,7 @@ from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.node_watch import NodeWatch
-from cdk_gpu_clusters.node.settings import UserPart
+from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle, follow_block
 from cdk_gpu_clusters.orchestration.eks.managed_nodes import ManagedNodes, managed_nodes
 from cdk_gpu_clusters.orchestration.eks.node_group_access import NodeGroupAccess
@@ -43,7 +43,7 @@ from cdk_gpu_clusters.orchestration.eks.node_group_plan import (
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_nodes
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
-from cdk_gpu_clusters.rules.kubernetes_labels import Taint
+from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig_layout import MigLayout
 from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
 from cdk_gpu_clusters.rules.node_group import NodeRepair
@@ -123,13 +123,13 @@ class EksGpuNodeGroup(NodeGroupAccess):
         mounts: Mapping[str, LustreStoreLike] | None = None,
         scratch: bool = True,
         environment: Mapping[str, str] | None = None,
-        user_data_parts: Sequence[UserPart] = (),
+        user_data_parts: Sequence[UserDataPart] = (),
         node_files: Sequence[NodeFile] = (),
         watch: NodeWatch | None = None,
         evidence_bucket: s3.IBucket | None = None,
         evidence_prefix: str = "node-evidence",
         labels: Mapping[str, str] | None = None,
-        taints: Sequence[Taint] | None = None,
+        taints: Sequence[NodeTaint] | None = None,
         kubelet_config: Mapping[str, Any] | None = None,
         prefix_delegation: bool = False,
         release_version: str | None = None,
@@ -228,7 +228,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
         self.plan: FleetPlan = plan
         self.node_pool: NodePool = group.pool
         self.labels: Mapping[str, str] = group.pool.labels
-        self.taints: tuple[Taint, ...] = group.pool.taints
+        self.taints: tuple[NodeTaint, ...] = group.pool.taints
         self.fabric: ec2.ISecurityGroup | None = join_fabric(self, plan, vpc=cluster.vpc, fabric=fabric)
         self.placement_group: ec2.IPlacementGroup | None = plan.placement_group
         if plan.new_placement:

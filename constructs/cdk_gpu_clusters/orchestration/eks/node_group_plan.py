@@ -27,7 +27,7 @@ from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_p
 from cdk_gpu_clusters.node.node_config import NodeConfig, check_kubelet, check_labels
 from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
-from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, Taint
+from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint
 from cdk_gpu_clusters.rules.max_pods import max_pods
 from cdk_gpu_clusters.rules.mig_strategy import MigStrategy, check_strategy
 from cdk_gpu_clusters.rules.node_group import NodeRepair
@@ -50,7 +50,7 @@ class NodeGroupWish:
     kubernetes_version: str
     mig_strategy: MigStrategy | None
     labels: Mapping[str, str]
-    taints: Sequence[Taint] | None
+    taints: Sequence[NodeTaint] | None
     kubelet_config: Mapping[str, Any]
     prefix_delegation: bool
     release_version: str | None
