@@ -124,7 +124,7 @@ lock: env ## resolve the lock files again (UPGRADE=--upgrade for newer versions)
 
 clean: ## remove what builds and tests leave behind
 	@rm -rf build dist cdk.out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage
-	@find benchmarks constructs stacks tests tools -name __pycache__ -prune -exec rm -rf {} +
+	@find benchmarks constructs emulator stacks tests tools -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove the environment
 	@rm -rf .venv .tools

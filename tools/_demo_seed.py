@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from cdk_gpu_clusters.testing.emulator.clock import format_time, parse_time
 from cdk_gpu_clusters_stacks.spec.capacity import (
     CapacityBlock,
     NewReservation,
@@ -18,6 +17,7 @@ from cdk_gpu_clusters_stacks.spec.inference import LoadBalancerSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
+from gpu_clusters_emulator.clock import format_time, parse_time
 
 Json = dict[str, Any]
 _BEFORE = timedelta(days=1)

@@ -16,9 +16,9 @@ from _demo_diff import changes
 from _demo_seed import block_times, seeds_of
 from _demo_view import brief_lines, lines
 from cdk_gpu_clusters.testing import Emulator
-from cdk_gpu_clusters.testing.emulator.clock import parse_time
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from gpu_clusters_emulator.clock import parse_time
 
 DRAIN = timedelta(minutes=34)  # EC2 warns 40 minutes before a block ends; nodes have five minutes to drain
 Edit = tuple[str, str]

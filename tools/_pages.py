@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE_ROOTS = ("constructs", "stacks")
+SOURCE_ROOTS = ("constructs", "emulator", "stacks")
 
 
 @dataclass(frozen=True, slots=True)

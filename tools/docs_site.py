@@ -28,7 +28,7 @@ SETTINGS = ROOT / "docs" / "site" / "zensical.toml"
 #: What stands beside the pages, and is copied as it is.
 BESIDE = ("docs/drawings/*.svg", "docs/site/*.css")
 #: What the settings refer to.
-SOURCES = ("constructs", "stacks", "tools")
+SOURCES = ("constructs", "emulator", "stacks", "tools")
 ALL_WELL = "No issues found"
 TERMINAL_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.testing.emulator.asl import run
-from cdk_gpu_clusters.testing.emulator.asl.choices import holds
-from cdk_gpu_clusters.testing.emulator.asl.templates import Scope, intrinsic
-from cdk_gpu_clusters.testing.emulator.groups import Group
-from cdk_gpu_clusters.testing.emulator.world import World
+from gpu_clusters_emulator.asl import run
+from gpu_clusters_emulator.asl.choices import holds
+from gpu_clusters_emulator.asl.templates import Scope, intrinsic
+from gpu_clusters_emulator.groups import Group
+from gpu_clusters_emulator.world import World
 
 Json = dict[str, Any]
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
-from cdk_gpu_clusters.testing.emulator import provisioning
-from cdk_gpu_clusters.testing.emulator.models import creation_faults
-from cdk_gpu_clusters.testing.emulator.world import World
+from gpu_clusters_emulator import provisioning
+from gpu_clusters_emulator.models import creation_faults
+from gpu_clusters_emulator.world import World
 
 Json = dict[str, Any]
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.testing.emulator import node_groups, provisioning
-from cdk_gpu_clusters.testing.emulator.faults import ApiError
-from cdk_gpu_clusters.testing.emulator.models import change_faults, creation_faults, deletion_faults
-from cdk_gpu_clusters.testing.emulator.seeds import plant
-from cdk_gpu_clusters.testing.emulator.world import Resource, World
+from gpu_clusters_emulator import node_groups, provisioning
+from gpu_clusters_emulator.faults import ApiError
+from gpu_clusters_emulator.models import change_faults, creation_faults, deletion_faults
+from gpu_clusters_emulator.seeds import plant
+from gpu_clusters_emulator.world import Resource, World
 from mutations import drop, put
 
 Json = dict[str, Any]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.testing.emulator import provisioning
-from cdk_gpu_clusters.testing.emulator.event_patterns import matches
-from cdk_gpu_clusters.testing.emulator.events import emit, target_input
-from cdk_gpu_clusters.testing.emulator.schedules import firings
-from cdk_gpu_clusters.testing.emulator.world import World
+from gpu_clusters_emulator import provisioning
+from gpu_clusters_emulator.event_patterns import matches
+from gpu_clusters_emulator.events import emit, target_input
+from gpu_clusters_emulator.schedules import firings
+from gpu_clusters_emulator.world import World
 
 Json = dict[str, Any]
 EVENT: Json = {

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.testing.emulator import provisioning
-from cdk_gpu_clusters.testing.emulator.documented_attributes import documented_attributes
-from cdk_gpu_clusters.testing.emulator.models import creation_faults, deletion_faults
-from cdk_gpu_clusters.testing.emulator.seeds import plant
-from cdk_gpu_clusters.testing.emulator.world import World
-from cdk_gpu_clusters.testing.emulator.zones import zone_name
+from gpu_clusters_emulator import provisioning
+from gpu_clusters_emulator.documented_attributes import documented_attributes
+from gpu_clusters_emulator.models import creation_faults, deletion_faults
+from gpu_clusters_emulator.seeds import plant
+from gpu_clusters_emulator.world import World
+from gpu_clusters_emulator.zones import zone_name
 from mutations import Mutation, drop, put
 
 Json = dict[str, Any]

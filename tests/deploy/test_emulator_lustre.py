@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
-from cdk_gpu_clusters.testing.emulator import provisioning
-from cdk_gpu_clusters.testing.emulator.models import change_faults, creation_faults
-from cdk_gpu_clusters.testing.emulator.seeds import plant
-from cdk_gpu_clusters.testing.emulator.world import World
+from gpu_clusters_emulator import provisioning
+from gpu_clusters_emulator.models import change_faults, creation_faults
+from gpu_clusters_emulator.seeds import plant
+from gpu_clusters_emulator.world import World
 from mutations import drop, put
 
 Json = dict[str, Any]

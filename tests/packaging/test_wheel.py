@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-ROOTS = {"constructs": "cdk_gpu_clusters", "stacks": "cdk_gpu_clusters_stacks"}
+ROOTS = {
+    "constructs": "cdk_gpu_clusters",
+    "emulator": "gpu_clusters_emulator",
+    "stacks": "cdk_gpu_clusters_stacks",
+}
 
 
 def example(language: str) -> str:
@@ -29,7 +33,7 @@ def types_in(assembly: Path) -> set[str]:
     return {resource["Type"] for template in templates for resource in template["Resources"].values()}
 
 
-def test_wheel_holds_two_packages_and_nothing_else(wheel: Path) -> None:
+def test_wheel_holds_three_packages_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == set(ROOTS.values())

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.testing.emulator.schemas import resource_schema
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
+from gpu_clusters_emulator.schemas import resource_schema
 from sites import node_roles, of_type, only
 from store_edits import CLUSTER, HARMFUL, HARMLESS, edited
 

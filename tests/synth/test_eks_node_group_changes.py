@@ -26,7 +26,7 @@ from cdk_gpu_clusters import (
     RootVolume,
     UpdatePolicy,
 )
-from cdk_gpu_clusters.testing.emulator.schemas import resource_schema
+from gpu_clusters_emulator.schemas import resource_schema
 from node_groups import existing_cluster, node_group
 from sites import Resources, Site, SiteFactory, of_type
 

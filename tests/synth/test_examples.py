@@ -107,7 +107,9 @@ def assembly(tmp_path_factory: pytest.TempPathFactory, recommended_context: dict
             "CDK_VALIDATION": "true",
             "CDK_OUTDIR": str(folder),
             "CDK_CONTEXT_JSON": json.dumps(recommended_context),
-            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / root) for root in ("constructs", "stacks")),
+            "PYTHONPATH": os.pathsep.join(
+                str(REPOSITORY / root) for root in ("constructs", "emulator", "stacks")
+            ),
         },
         capture_output=True,
         text=True,

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.testing.emulator.provisioning import replaces
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan.against import compare_clusters
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cluster_edits import EDITS, sides
+from gpu_clusters_emulator.provisioning import replaces
 
 #: Types of which a statement is made whenever one changes. Roles, alarms, rules and the like follow from these.
 TOLD = {

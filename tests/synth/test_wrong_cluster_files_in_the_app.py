@@ -23,7 +23,7 @@ def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
             **os.environ,
             "CDK_OUTDIR": str(folder / "cdk.out"),
             "CDK_CONTEXT_JSON": json.dumps({"cluster": str(path)}),
-            "PYTHONPATH": os.pathsep.join(str(ROOT / root) for root in ("constructs", "stacks")),
+            "PYTHONPATH": os.pathsep.join(str(ROOT / root) for root in ("constructs", "emulator", "stacks")),
             "PYTHONDONTWRITEBYTECODE": "1",
         },
         capture_output=True,

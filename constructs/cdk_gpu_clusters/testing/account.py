@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from ._extra import optional_module
+from gpu_clusters_emulator.extra import optional_module
 
 Json = dict[str, Any]
 
@@ -52,7 +52,7 @@ class EmulatedAccount(ABC):
         """Put in place what no stack makes, such as Capacity Blocks.
 
         Args:
-            document: See `cdk_gpu_clusters.testing.emulator.seeds`.
+            document: See `gpu_clusters_emulator.seeds`.
         """
         self._control("POST", "seed", document)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from cdk_gpu_clusters.testing.account import EmulatedAccount, Json
-from cdk_gpu_clusters.testing.emulator.models.interfaces import interface_faults
+from gpu_clusters_emulator.models.interfaces import interface_faults
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
 _ALL_TRAFFIC = "-1"

@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 
-from ._extra import optional_module
+from gpu_clusters_emulator.extra import optional_module
+
 from .account import DEFAULT_ACCOUNT, NO_SECRET, EmulatedAccount
 
 if TYPE_CHECKING:
-    from .emulator.world import World
+    from gpu_clusters_emulator.world import World
 
 _NOWHERE = "http://emulator.invalid"  # RFC 2606: never resolves, and is never dialled
 
@@ -27,7 +28,7 @@ class InProcessEmulator(EmulatedAccount):
     Args:
         account: The account's number, twelve digits; the engine takes it as the access key.
         region: The Region of its clients.
-        seed: What exists before the first deploy; see `cdk_gpu_clusters.testing.emulator.seeds`.
+        seed: What exists before the first deploy; see `gpu_clusters_emulator.seeds`.
 
     Raises:
         ImportError: If the extra `testing` is not installed.
@@ -45,8 +46,8 @@ class InProcessEmulator(EmulatedAccount):
         region: str = "us-east-1",
         seed: Mapping[str, Any] | None = None,
     ) -> None:
-        from .emulator.engine import engine
-        from .emulator.front import Front
+        from gpu_clusters_emulator.engine import engine
+        from gpu_clusters_emulator.front import Front
 
         self.account, self.region = account, region
         self._seed = seed

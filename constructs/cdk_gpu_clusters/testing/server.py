@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from http.client import HTTPConnection
 from typing import IO, Any, Self
 
-from ._extra import optional_module, package_folder
+from gpu_clusters_emulator.extra import optional_module, package_folder
+
 from .account import DEFAULT_ACCOUNT, NO_SECRET, EmulatedAccount
 
 _STOP_SECONDS = 10
@@ -23,7 +24,7 @@ class Emulator(EmulatedAccount):
     Args:
         account: The account's number, twelve digits; the engine takes it as the access key.
         region: The Region that clients and `environment` use.
-        seed: What exists before the first deploy; see `cdk_gpu_clusters.testing.emulator.seeds`.
+        seed: What exists before the first deploy; see `gpu_clusters_emulator.seeds`.
         port: Port on 127.0.0.1; a free one by default.
         log: Where the emulator's error output goes; nowhere by default.
 
@@ -68,7 +69,7 @@ class Emulator(EmulatedAccount):
         Raises:
             RuntimeError: If it ends at once.
         """
-        command = [sys.executable, "-m", "cdk_gpu_clusters.testing.emulator", "--port", str(self._port)]
+        command = [sys.executable, "-m", "gpu_clusters_emulator", "--port", str(self._port)]
         self._process = subprocess.Popen(
             [*command, "--stop-with-stdin"],
             stdin=subprocess.PIPE,

@@ -13,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ....catalogue.lustre import LustreDeploymentType
-from ....errors import Finding, errors_in
-from ....rules.lustre import check_lustre
-from ....rules.lustre_backups import check_backups, check_encryption_key
-from ....rules.lustre_change import check_lustre_change
-from ....rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
+from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType
+from cdk_gpu_clusters.errors import Finding, errors_in
+from cdk_gpu_clusters.rules.lustre import check_lustre
+from cdk_gpu_clusters.rules.lustre_backups import check_backups, check_encryption_key
+from cdk_gpu_clusters.rules.lustre_change import check_lustre_change
+from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
+
 from ..faults import Fault
 from ..world import DATA_REPOSITORY
 from .network_interfaces import group_faults, subnet_faults

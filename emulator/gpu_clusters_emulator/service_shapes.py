@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from .._extra import optional_module
+from .extra import optional_module
 from .faults import Fault
 from .schemas import readable_expression
 

@@ -16,7 +16,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ....catalogue.kubernetes import add_ons
+from cdk_gpu_clusters.catalogue.kubernetes import add_ons
+
 from ..faults import Fault
 from ..node_groups import group_behind
 from .eks_clusters import missing_cluster_faults

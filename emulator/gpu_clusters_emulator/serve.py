@@ -11,14 +11,14 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from .._extra import optional_module
+from .extra import optional_module
 
 HOST = "127.0.0.1"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until the process is told to stop; the first line on stdout is JSON with the endpoint."""
-    parser = argparse.ArgumentParser(prog="python -m cdk_gpu_clusters.testing.emulator", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m gpu_clusters_emulator", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--stop-with-stdin", action="store_true", help="end when standard input closes")
     options = parser.parse_args(arguments)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ....catalogue.kubernetes import kubernetes_versions
+from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
+
 from ..faults import Fault
 
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ....errors import errors_in
-from ....rules.checkpoints import check_directory_bucket, directory_bucket_name
-from ....rules.zones import check_zone
+from cdk_gpu_clusters.errors import errors_in
+from cdk_gpu_clusters.rules.checkpoints import check_directory_bucket, directory_bucket_name
+from cdk_gpu_clusters.rules.zones import check_zone
+
 from ..faults import Fault
 from ..world import DIRECTORY_BUCKET
 

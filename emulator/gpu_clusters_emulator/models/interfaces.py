@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ....catalogue import instance_types
-from ....errors import errors_in
-from ....rules.interface_checks import check_addresses, check_interfaces, check_public_ip
-from ....rules.interfaces import NetworkInterface
+from cdk_gpu_clusters.catalogue import instance_types
+from cdk_gpu_clusters.errors import errors_in
+from cdk_gpu_clusters.rules.interface_checks import check_addresses, check_interfaces, check_public_ip
+from cdk_gpu_clusters.rules.interfaces import NetworkInterface
+
 from ..faults import Fault
 
 _PATH = "LaunchTemplateData/NetworkInterfaces"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ...rules.zones import read_zone
+from cdk_gpu_clusters.rules.zones import read_zone
 
 _ID = re.compile(r"[a-z]+\d+(?:-(?P<place>[a-z]+)(?P<number>\d+))?-az(?P<zone>\d+)")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from .._extra import optional_module
+from .extra import optional_module
 
 Json = dict[str, Any]
 

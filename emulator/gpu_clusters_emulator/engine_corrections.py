@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from .._extra import optional_module
+from .extra import optional_module
 from .provisioning import may_replace
 from .schemas import resource_schema
 from .world import Json

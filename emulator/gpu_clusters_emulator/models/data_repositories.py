@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ....errors import ConfigError, Finding, errors_in
-from ....rules.data_repository import (
+from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
+from cdk_gpu_clusters.rules.data_repository import (
     DataRepository,
     DataRepositoryEvent,
     check_data_repositories,
     read_s3_uri,
 )
+
 from ..faults import Fault
 from ..world import DATA_REPOSITORY, FILE_SYSTEM
 from .file_systems import configuration, deployment_type, is_lustre, sizing_of

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
-from .._extra import optional_module
 from . import events, provisioning
 from .engine_corrections import by_schema, with_functions, with_public_parameters, without_docker
 from .engine_groups import EngineGroups
 from .engine_types import put_right
+from .extra import optional_module
 from .faults import Refused
 from .kubectl import APPLIED, kubectl_handler
 from .lazy_handlers import Handler, LazyHandlers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._extra import optional_module
+from .extra import optional_module
 from .faults import Fault, Refused
 from .lazy_handlers import Handler
 from .world import ALARM, BUCKET, Json

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...catalogue import instance_types
+from cdk_gpu_clusters.catalogue import instance_types
+
 from .schemas import known_instance_types
 
 

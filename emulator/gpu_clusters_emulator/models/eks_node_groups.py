@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ....catalogue import instance_types
+from cdk_gpu_clusters.catalogue import instance_types
+
 from ..faults import Fault
 from ..node_groups import group_behind, size_messages, version_of
 from ..node_templates import launch_data, obstacles, own_data

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .._extra import package_folder
+from .extra import package_folder
 from .faults import Fault
 from .schema_keywords import validator_class
 
