@@ -21,7 +21,7 @@ from subjects import ROOT, Subject, check_same, empty, imports, javascript, node
 SIZES = (1, 10, 50, 200)
 LAYERS = {
     "catalogue": ["cdk_gpu_clusters.catalogue"],
-    "rules": ["cdk_gpu_clusters.rules.capacity_checks", "cdk_gpu_clusters.rules.interface_checks"],
+    "rules": ["cdk_gpu_clusters.rules.capacity_checks", "cdk_gpu_clusters.rules.interfaces"],
     "`cdk_gpu_clusters`, before a name is used": ["cdk_gpu_clusters"],
     "`GpuFleet` and all it needs": ["cdk_gpu_clusters.compute.fleet"],
     "cluster file (`spec`)": ["cdk_gpu_clusters_stacks.spec.load"],

@@ -57,8 +57,8 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
-    from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
-    from cdk_gpu_clusters.rules.mig_layout import MigLayout
+    from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
+    from cdk_gpu_clusters.rules.mig import MigLayout
     from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
     from cdk_gpu_clusters.rules.model_servers import ServerSlots
     from cdk_gpu_clusters.rules.node_group import NodeRepair, RepairAction, RepairOverride
@@ -103,14 +103,14 @@ else:
         "InterfacePolicy": "rules.interfaces",
         "KubernetesSoftware": "orchestration.eks.software",
         "LustreDeploymentType": "catalogue.lustre",
-        "LustreSizing": "rules.lustre_sizing",
+        "LustreSizing": "rules.lustre",
         "LustreStorageType": "catalogue.lustre",
         "LustreStore": "storage.lustre_store",
         "LustreStoreBase": "storage.lustre_store_base",
         "LustreStoreLike": "compute.fleet_mounts",
         "LustreVersion": "catalogue.lustre",
-        "MetadataMode": "rules.lustre_sizing",
-        "MigLayout": "rules.mig_layout",
+        "MetadataMode": "rules.lustre",
+        "MigLayout": "rules.mig",
         "MigStrategy": "rules.mig_strategy",
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
@@ -124,7 +124,7 @@ else:
         "NodeWatch": "node.node_watch",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
-        "ReadCacheMode": "rules.lustre_sizing",
+        "ReadCacheMode": "rules.lustre",
         "RepairAction": "rules.node_group",
         "RepairOverride": "rules.node_group",
         "RootVolume": "compute.root_volume",

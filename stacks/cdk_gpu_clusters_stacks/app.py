@@ -15,8 +15,8 @@ import aws_cdk as cdk
 
 from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.efa_choice import uses_efa
-from cdk_gpu_clusters.rules.placement_choice import reservation_is_placed
+from cdk_gpu_clusters.rules.interfaces import uses_efa
+from cdk_gpu_clusters.rules.placement import reservation_is_placed
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
 from cdk_gpu_clusters_stacks.data import (

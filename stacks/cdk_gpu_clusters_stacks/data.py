@@ -9,7 +9,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
-from cdk_gpu_clusters.rules.lustre_sizing import ReadCacheMode
+from cdk_gpu_clusters.rules.lustre import ReadCacheMode
 from cdk_gpu_clusters.storage.lustre_store import LustreStore
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
 from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints

@@ -11,7 +11,7 @@ from constructs import Construct
 from cdk_gpu_clusters._accepted import accept_bucket_policy
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
-from cdk_gpu_clusters.rules.eks_add_ons import S3_DRIVER
+from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
 from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.eks import EksSpec, ExistingEksSpec

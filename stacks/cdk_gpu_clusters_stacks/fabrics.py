@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import aws_cdk as cdk
 
-from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.interfaces import uses_efa
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LinkStack, LustreStack, Store
 from cdk_gpu_clusters_stacks.fabric import FabricStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace

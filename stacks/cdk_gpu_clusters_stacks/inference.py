@@ -13,7 +13,7 @@ from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
 from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret, grant_pull
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.rules.server_image import read_ecr_image
+from cdk_gpu_clusters.rules.model_servers import read_ecr_image
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
 from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.nodes import (

@@ -10,7 +10,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.quotas import quotas
-from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES
+from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from fake_aws import FakeAws, Refusal
 

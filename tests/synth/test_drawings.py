@@ -11,8 +11,7 @@ import aws_cdk as cdk
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.rules.capacity import DRAIN_BEFORE_END, CapacityKind
 from cdk_gpu_clusters.rules.interfaces import plan_interfaces
-from cdk_gpu_clusters.rules.mig import plan_mig
-from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster

@@ -22,8 +22,7 @@ from cdk_gpu_clusters import (
 )
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.compute.launch_template_data import launch_template_data
-from cdk_gpu_clusters.rules.interface_checks import check_interfaces
-from cdk_gpu_clusters.rules.interfaces import NetworkInterface
+from cdk_gpu_clusters.rules.interfaces import NetworkInterface, check_interfaces
 from sites import Site, SiteFactory, of_type, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
@@ -299,8 +298,7 @@ def test_ubuntu_has_its_own_root_device(site: Site, fabric: ec2.ISecurityGroup) 
 
 
 def test_a_pinned_image_comes_from_the_context(make_site: SiteFactory) -> None:
-    from cdk_gpu_clusters.rules.image_pin import image_context_key
-    from cdk_gpu_clusters.rules.images import choose_image
+    from cdk_gpu_clusters.rules.images import choose_image, image_context_key
 
     key = image_context_key("us-east-1", choose_image("g6.xlarge").parameter)
     env = cdk.Environment(region="us-east-1")

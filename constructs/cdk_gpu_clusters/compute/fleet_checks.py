@@ -11,7 +11,7 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.compute.fleet_subnets import ipv4_block_of, zones_of
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.rules.fabric import check_efa_group
-from cdk_gpu_clusters.rules.fleet_zones import RESERVATION_ZONE, RESERVED_ONE_ZONE
+from cdk_gpu_clusters.rules.fleet import RESERVATION_ZONE, RESERVED_ONE_ZONE
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.zones import read_zone
 

@@ -25,20 +25,27 @@ from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.fleet import check_drain_of_block, check_public_subnet, check_size, check_timeout
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
+from cdk_gpu_clusters.rules.interfaces import (
+    InterfacePlan,
+    InterfacePolicy,
+    Orchestrator,
+    check_efa_wish,
+    plan_interfaces,
+    uses_efa,
+)
 from cdk_gpu_clusters.rules.ip_budget import IpDemand
-from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, plan_mig
-from cdk_gpu_clusters.rules.mig_driver import check_mig_driver
+from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_driver, check_mig_with_efa, plan_mig
 from cdk_gpu_clusters.rules.placement import (
     ONE_PLACEMENT,
+    GroupOrigin,
+    PlacementChoice,
     PlacementStrategy,
     check_efa_together,
     check_group_of_reservation,
     check_placement,
+    choose_placement,
 )
-from cdk_gpu_clusters.rules.placement_choice import GroupOrigin, PlacementChoice, choose_placement
 from cdk_gpu_clusters.rules.reservations import check_reserved_use
 
 

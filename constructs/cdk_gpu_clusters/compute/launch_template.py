@@ -39,9 +39,16 @@ from cdk_gpu_clusters.node.node_config import ADDED_BY_EKS_BYTES
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, block_window, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.efa_choice import check_efa_unused, check_efa_wish, uses_efa
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
-from cdk_gpu_clusters.rules.launch_template import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE
+from cdk_gpu_clusters.rules.fleet import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE
+from cdk_gpu_clusters.rules.interfaces import (
+    InterfacePlan,
+    InterfacePolicy,
+    Orchestrator,
+    check_efa_unused,
+    check_efa_wish,
+    plan_interfaces,
+    uses_efa,
+)
 from cdk_gpu_clusters.rules.placement import check_group_of_reservation
 
 NO_IMAGE = define_rule(

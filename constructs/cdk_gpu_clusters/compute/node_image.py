@@ -13,8 +13,7 @@ from cdk_gpu_clusters._cdk import known, region_of, stack_of
 from cdk_gpu_clusters.catalogue.images import ImageParameter, OperatingSystem, root_device_name
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.image_pin import image_context_key, not_pinned
-from cdk_gpu_clusters.rules.images import choose_image
+from cdk_gpu_clusters.rules.images import choose_image, image_context_key, not_pinned
 
 # Values of the parameters of each stack by name: its fleets share them.
 _PARAMETERS: WeakKeyDictionary[cdk.Stack, dict[str, str]] = WeakKeyDictionary()

@@ -37,9 +37,15 @@ from cdk_gpu_clusters.node.node_watch import NodeWatch
 from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import block_window
-from cdk_gpu_clusters.rules.efa_choice import check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.fleet import check_timeout
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
+from cdk_gpu_clusters.rules.interfaces import (
+    InterfacePlan,
+    InterfacePolicy,
+    Orchestrator,
+    check_efa_wish,
+    plan_interfaces,
+    uses_efa,
+)
 from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, plan_mig
 
 if TYPE_CHECKING:  # takes long to load

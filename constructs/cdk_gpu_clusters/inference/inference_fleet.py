@@ -40,7 +40,7 @@ from cdk_gpu_clusters.node.model_server import model_server_files, model_server_
 from cdk_gpu_clusters.node.node_watch import NodeWatch
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.inference import DRAIN_MARGIN_SECONDS, check_counts
-from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 

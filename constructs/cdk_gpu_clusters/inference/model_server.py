@@ -16,7 +16,7 @@ from cdk_gpu_clusters._cdk import known
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
 from cdk_gpu_clusters.rules.inference import check_counts
-from cdk_gpu_clusters.rules.server_image import (
+from cdk_gpu_clusters.rules.model_servers import (
     check_command,
     check_container_image,
     check_container_port,

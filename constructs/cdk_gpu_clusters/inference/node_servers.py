@@ -16,17 +16,15 @@ from cdk_gpu_clusters.inference.model_server import ModelServer
 from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
 from cdk_gpu_clusters.rules.inference import check_servers_required, servers_required
-from cdk_gpu_clusters.rules.mig import plan_mig
-from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import (
     ServerPlan,
     ServerSlots,
     check_mig_slots,
+    plan_scratch,
     plan_servers,
 )
-from cdk_gpu_clusters.rules.placement import PlacementStrategy
-from cdk_gpu_clusters.rules.placement_choice import spread_of_servers
-from cdk_gpu_clusters.rules.server_weights import plan_scratch
+from cdk_gpu_clusters.rules.placement import PlacementStrategy, spread_of_servers
 
 # /dev/shm of a server of several accelerators, whose processes exchange data through it: this library's choice.
 _GROUP_SHARED_MEMORY_GIB = 8

@@ -30,7 +30,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
 )
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
 from cdk_gpu_clusters.rules.mig import MigPlan
-from cdk_gpu_clusters.rules.server_image import check_command, check_container_image, check_variables
+from cdk_gpu_clusters.rules.model_servers import check_command, check_container_image, check_variables
 
 #: The process's number, from 0 over all slices of the group.
 _NUMBER = "SLICE_INDEX"

@@ -13,7 +13,7 @@ from cdk_gpu_clusters.kubernetes.lustre_volume import claimed, store_of, volume_
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_SERVICE_ACCOUNT, check_name
 from cdk_gpu_clusters.rules.inference import check_counts
-from cdk_gpu_clusters.rules.server_image import (
+from cdk_gpu_clusters.rules.model_servers import (
     check_command,
     check_container_image,
     check_container_port,

@@ -17,7 +17,7 @@ from cdk_gpu_clusters.kubernetes.gang_job import GangJob, job_set
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, metadata
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
-from cdk_gpu_clusters.rules.server_image import check_container_image
+from cdk_gpu_clusters.rules.model_servers import check_container_image
 
 _PROGRAM = "all_reduce.py"
 _FOLDER = "/opt/gpu-cluster"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
-from cdk_gpu_clusters.rules.server_image import check_weights
+from cdk_gpu_clusters.rules.model_servers import check_weights
 
 _DRIVER = "s3.csi.aws.com"
 #: The driver ignores it, and Kubernetes demands it.

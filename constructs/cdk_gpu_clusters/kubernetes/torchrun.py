@@ -30,7 +30,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
 )
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
-from cdk_gpu_clusters.rules.server_image import check_container_image, check_variables
+from cdk_gpu_clusters.rules.model_servers import check_container_image, check_variables
 
 _TRAINER_API = "trainer.kubeflow.org/v1alpha1"
 #: What the variable of the place for checkpoints is called, as on nodes without Kubernetes.

@@ -13,7 +13,7 @@ from decimal import Decimal
 from cdk_gpu_clusters.catalogue import InstanceType, UltraServer
 from cdk_gpu_clusters.catalogue.prices import Market, Price, PriceStatus, newest_price, prices_of
 from cdk_gpu_clusters.rules.capacity import CapacityKind
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
+from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters.rules.zones import read_zone
 
 #: Hours of a month in AWS's price lists (AWS Pricing Calculator: 730 hours in a month).

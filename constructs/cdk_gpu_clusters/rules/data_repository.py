@@ -10,7 +10,7 @@ from itertools import combinations
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_fact, lustre_version_allows
 from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
+from cdk_gpu_clusters.rules.lustre import LustreSizing
 
 _PAGE = 'FSx for Lustre user guide, "Linking your file system to an Amazon S3 bucket" (stored copy of 2026)'
 _SCHEMA = "CloudFormation schema of AWS::FSx::DataRepositoryAssociation (cfn-lint 1.58.0)"

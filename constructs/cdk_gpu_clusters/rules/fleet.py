@@ -1,4 +1,4 @@
-"""The size, the hooks and the subnets of a fleet, as far as plain values tell."""
+"""A fleet's size, hooks, subnets and launch template, as far as plain values show."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from datetime import timedelta
 
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityDecision
+
+# The size, the hooks and the subnets of a fleet, as far as plain values tell.
 
 _CARDS_PAGE = (
     'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
@@ -114,3 +116,32 @@ def check_public_subnet(*, interface_count: int, public: bool) -> list[Finding]:
 
 def _or_nothing(value: int | None) -> str:
     return "nothing" if value is None else str(value)
+
+
+# Zones that reserved capacity asks of a fleet.
+
+RESERVATION_ZONE = define_rule(
+    "GPU-FLT-004",
+    "a fleet stands in the zone of its reservation",
+    source='AWS EC2 user guide, "On-Demand Capacity Reservations"',
+)
+RESERVED_ONE_ZONE = define_rule(
+    "GPU-FLT-006", "a reserved fleet stands in one zone", source="EC2 Auto Scaling guide, Capacity Blocks"
+)
+
+
+# What a launch template asks of its security groups and its orchestrator.
+
+EFA_WITHOUT_GROUP = define_rule(
+    "GPU-LT-004",
+    "EFA interfaces carry a security group that allows all traffic with itself",
+    source='AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"',
+)
+NO_SECURITY_GROUP = define_rule(
+    "GPU-LT-005", "every interface names its security groups", source="default groups admit what nobody chose"
+)
+SUBNET_IN_TEMPLATE = define_rule(
+    "GPU-LT-006",
+    "the orchestrator, not the launch template, names the subnet",
+    source="Amazon EKS CreateNodegroup reference; EC2 Auto Scaling VPCZoneIdentifier",
+)

@@ -1,8 +1,4 @@
-"""Which machine image an instance type can start from.
-
-An image fits by purpose, accelerator, architecture and operating system, and by the instance families that
-its documentation lists. An image that lists the family beats the usual one, whose list may not be known.
-"""
+"""Which machine image an instance type can start from, and how images are pinned and compared."""
 
 from __future__ import annotations
 
@@ -20,7 +16,11 @@ from cdk_gpu_clusters.catalogue.images import (
     minimum_software,
 )
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
-from cdk_gpu_clusters.rules.software_version import version_of
+
+# Which machine image an instance type can start from.
+#
+# An image fits by purpose, accelerator, architecture and operating system, and by the instance families that
+# its documentation lists. An image that lists the family beats the usual one, whose list may not be known.
 
 _NOTES = "AWS Deep Learning AMI release notes, EKS user guide and Neuron documentation (2026)"
 
@@ -279,3 +279,47 @@ def _list_not_read(kind: InstanceType, row: ImageParameter) -> Finding:
         fix="try one node first, or use an image whose documentation lists the family",
         severity=Severity.INFO,
     )
+
+
+# Pinned images: the key under which an image id stands in `cdk.context.json`.
+
+PINNED_IMAGE = define_rule(
+    "GPU-AMI-101",
+    "a pinned image has been looked up once",
+    source="design: synthesis reads no account; the image id stands in cdk.context.json",
+)
+
+
+def image_context_key(region: str, parameter: str) -> str:
+    """The key in `cdk.context.json` under which the image id of a parameter stands."""
+    return f"cdk-gpu-clusters:image:region={region}:parameter={parameter}"
+
+
+def not_pinned(region: str | None, parameter: str) -> Finding:
+    """The finding for a pinned image that was never looked up.
+
+    Args:
+        region: Region of the stack, None if it has none.
+        parameter: Name of the image's parameter.
+    """
+    where = region or "REGION"
+    also = "" if region else "; and give the stack that Region in its env"
+    return PINNED_IMAGE.finding(
+        cause="the image is to be pinned, but its id stands nowhere in the context",
+        got=f"no {image_context_key(where, parameter)!r}",
+        allowed="an image id in cdk.context.json",
+        fix=f"run: gpu-clusters pin-image --region {where} {parameter}{also}",
+    )
+
+
+# How versions of drivers, kernels and libraries compare.
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """The numbers of a version; `12.8 to 13.2` counts as its newest one.
+
+    Example:
+        >>> version_of("595.64") < version_of("595.64.1") < version_of("595.71.05")
+        True
+    """
+    return max(tuple(map(int, found.split("."))) for found in re.findall(r"\d+(?:\.\d+)*", text))

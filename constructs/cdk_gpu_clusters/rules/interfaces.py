@@ -1,24 +1,170 @@
-"""Which network interfaces an instance gets: a pure function of instance type, policy and orchestrator.
-
-The default is AWS's present recommendation: one plain interface with the node's only IP address, and an
-`efa-only` interface on every EFA card. AWS PCS gets the older form, the only one that its guide documents.
-
-Source of the layouts: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple
-network cards" (stored copy, mid-2026); for PCS the AWS PCS guide, "Multiple network interfaces", and
-awslabs/awsome-distributed-ai @ 95b939c, `add-cng-p6-b200.yaml` and `add-cng-p6-b300.yaml`.
-"""
+"""The network interfaces of an instance: EFA or not, the layout for each orchestrator, checks of any list."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from cdk_gpu_clusters.catalogue import InstanceType, NetworkCard
 from cdk_gpu_clusters.catalogue import instance_type as look_up
-from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
-from cdk_gpu_clusters.rules.interface_bandwidth import efa_gbps_of, ena_gbps_of
-from cdk_gpu_clusters.rules.pcs_interfaces import PCS_PAGE, check_pcs_interfaces
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
+
+# Whether nodes of a type get EFA interfaces where the user leaves it open.
+
+NO_EFA = define_rule(
+    "GPU-EFA-025",
+    "EFA is asked for only where the instance type has it",
+    source="EC2 DescribeInstanceTypes, NetworkInfo.EfaSupported",
+)
+
+EFA_USED = define_rule(
+    "GPU-EFA-034",
+    "accelerated nodes in a cluster placement group use EFA, where their type has it",
+    source="aws/aws-parallelcluster, EfaValidator; modelplaneai/modelplane 197 (a type with EFA, and no interfaces)",
+)
+
+
+def uses_efa(instance_type: InstanceType | str, wish: bool | None) -> bool:
+    """Whether a node has EFA interfaces.
+
+    By default accelerated types that have EFA use it, and CPU types do not: a head or preprocessing node exchanges no
+    collective traffic, and EFA would tie it to one zone and one type.
+
+    Args:
+        instance_type: The type of the nodes.
+        wish: The user's word, None if he leaves it open.
+
+    Example:
+        >>> uses_efa("p5.48xlarge", None), uses_efa("m8g.48xlarge", None), uses_efa("g6.xlarge", True)
+        (True, False, False)
+    """
+    record = look_up(instance_type) if isinstance(instance_type, str) else instance_type
+    if record.network.efa is None:
+        return False
+    return record.accelerator is not None if wish is None else wish
+
+
+def check_efa_wish(instance_type: InstanceType, wish: bool | None) -> list[Finding]:
+    """Find EFA that is asked for and not to be had: the traffic would go over TCP, and nobody would know.
+
+    Args:
+        instance_type: The type of the nodes.
+        wish: The user's word, None if he leaves it open.
+    """
+    if not wish or instance_type.network.efa is not None:
+        return []
+    return [
+        NO_EFA.finding(
+            cause=f"{instance_type.name} has no EFA",
+            got="efa: true",
+            allowed="efa: false, or a type with EFA",
+            fix="remove efa, or choose a larger size of the family",
+        )
+    ]
+
+
+def check_efa_unused(
+    instance_type: InstanceType, *, efa: bool, placement: PlacementStrategy | None
+) -> list[Finding]:
+    """Find nodes that stand close together, and exchange their data over TCP all the same.
+
+    Args:
+        instance_type: The type of the nodes.
+        efa: Whether they have EFA interfaces.
+        placement: Strategy of their placement group, None if they stand in none.
+    """
+    has_it = instance_type.network.efa is not None and instance_type.accelerator is not None
+    if efa or not has_it or placement is not PlacementStrategy.CLUSTER:
+        return []
+    return [
+        EFA_USED.finding(
+            cause="nodes that stand close together, to exchange data fast, exchange it over TCP; no message says so",
+            got=f"no EFA on {instance_type.name}",
+            allowed="EFA, or no cluster placement group",
+            fix="leave efa out; or acknowledge this",
+            severity=Severity.WARNING,
+        )
+    ]
+
+
+# What bandwidth a set of network cards gives together.
+
+# p6e-gb200: cards (1,2), (3,4) ... share one 400 Gbps port; odd cards (1,3), (5,7) ... one GPU of 400 Gbps.
+# Four cards in a row thus give 400 Gbps at most. Source: AWS EC2 user guide, "Maximize network bandwidth on
+# Amazon EC2 instances with multiple network cards" (stored copy, mid-2026); that the even cards count against
+# the same GPU is the cautious reading.
+_SHARED_GBPS = {"p6e-gb200": (400.0, tuple(frozenset(range(first, first + 4)) for first in (1, 5, 9, 13)))}
+
+
+def efa_gbps_of(instance_type: InstanceType, cards: Collection[int]) -> float | None:
+    """The EFA bandwidth in Gbps of a node that has an EFA interface on each of `cards`.
+
+    Args:
+        instance_type: The instance type.
+        cards: Indexes of the network cards that carry EFA; repeated ones count once.
+
+    Returns:
+        The sum over the cards, at most the type's ceiling; 0 without cards; None where no source gives it.
+    """
+    used = frozenset(cards)
+    efa = instance_type.network.efa
+    if not used or efa is None:
+        return 0.0
+    if used >= frozenset(efa.recommended_cards):
+        return efa.ceiling_gbps
+    per_card = {card.index: card.efa_gbps for card in instance_type.network.cards if card.index in used}
+    total = _sum_with_shares(instance_type.family, per_card)
+    if total is None or efa.ceiling_gbps is None:
+        return total
+    return min(total, efa.ceiling_gbps)
+
+
+def ena_gbps_of(instance_type: InstanceType, cards: Sequence[int]) -> float | None:
+    """The IP bandwidth in Gbps of a node that has an ENA interface on each of `cards`.
+
+    Args:
+        instance_type: The instance type.
+        cards: Indexes of the network cards that carry an IP address.
+
+    Returns:
+        The primary card's bandwidth, or the type's maximum where every card documented for it is used; None
+        for sets in between and where no source gives a number.
+    """
+    network = instance_type.network
+    used = frozenset(cards)
+    if used <= {0}:
+        return network.primary_ena_gbps
+    if network.extra_ena_cards and used >= {0, *network.extra_ena_cards}:
+        return network.maximum_ena_gbps
+    return None
+
+
+def _sum_with_shares(family: str, per_card: dict[int, float | None]) -> float | None:
+    limit, groups = _SHARED_GBPS.get(family, (0.0, ()))
+    total = 0.0
+    alone = dict(per_card)
+    for group in groups:
+        members = [alone.pop(card) for card in sorted(group & alone.keys())]
+        known = [gbps for gbps in members if gbps is not None]
+        if len(known) < len(members):
+            return None
+        total += min(limit, sum(known))
+    known = [gbps for gbps in alone.values() if gbps is not None]
+    return total + sum(known) if len(known) == len(alone) else None
+
+
+# Which network interfaces an instance gets: a pure function of instance type, policy and orchestrator.
+#
+# The default is AWS's present recommendation: one plain interface with the node's only IP address, and an
+# `efa-only` interface on every EFA card. AWS PCS gets the older form, the only one that its guide documents.
+#
+# Source of the layouts: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple
+# network cards" (stored copy, mid-2026); for PCS the AWS PCS guide, "Multiple network interfaces", and
+# awslabs/awsome-distributed-ai @ 95b939c, `add-cng-p6-b200.yaml` and `add-cng-p6-b300.yaml`.
 
 _CARDS_PAGE = (
     'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
@@ -254,3 +400,317 @@ def _no_ena_layout(kind: InstanceType) -> Finding:
         fix=f"use policy {InterfacePolicy.MINIMUM_IP.value}: full EFA bandwidth, one IP address per node",
         path="policy",
     )
+
+
+# Faults in any list of network interfaces: ours, a user's own, or one read from a template.
+#
+# Sources: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"
+# and "Elastic network interfaces" (stored copies, mid-2026); EC2 DescribeInstanceTypes for each type's limits.
+
+_TYPES = "EC2 DescribeInstanceTypes, NetworkInfo"
+
+ONE_PRIMARY = define_rule(
+    "GPU-EFA-001", "exactly one primary interface, at network card 0 and device 0", source=_CARDS_PAGE
+)
+PRIMARY_HAS_IP = define_rule("GPU-EFA-002", "the primary interface is not efa-only", source=_CARDS_PAGE)
+ONE_EFA_PER_CARD = define_rule(
+    "GPU-EFA-003", "at most one EFA interface per network card", source=_CARDS_PAGE
+)
+EFA_TOTAL = define_rule(
+    "GPU-EFA-004",
+    "no more EFA interfaces than the type supports",
+    source=f"{_TYPES}.EfaInfo.MaximumEfaInterfaces",
+)
+TYPE_ON_CARD = define_rule(
+    "GPU-EFA-005",
+    "each network card accepts the type of the interfaces on it",
+    source=f"{_TYPES}.NetworkCards",
+)
+CARD_EXISTS = define_rule(
+    "GPU-EFA-006", "the instance type has the network card", source=f"{_TYPES}.MaximumNetworkCards"
+)
+CARD_TOTAL = define_rule(
+    "GPU-EFA-007",
+    "no more interfaces on a card than it holds, efa-only included",
+    source=f"{_TYPES}.NetworkCards.MaximumNetworkInterfaces",
+)
+INSTANCE_TOTAL = define_rule(
+    "GPU-EFA-008",
+    "no more interfaces than the instance type holds, efa-only included",
+    source=f"{_TYPES}.MaximumNetworkInterfaces",
+)
+UNIQUE_DEVICE = define_rule(
+    "GPU-EFA-009", "device indexes are unique per network card", source='AWS EC2 user guide, "Network cards"'
+)
+DEVICE_IN_RANGE = define_rule(
+    "GPU-EFA-010",
+    "a device index is below the number of interfaces that its card holds",
+    source="eksctl-io/eksctl 7520 (the API refused a higher index); EC2 DescribeInstanceTypes",
+)
+ONE_INTERFACE_FOR_PUBLIC_IP = define_rule(
+    "GPU-EFA-011", "EC2 assigns no public address to a launch with several interfaces", source=_CARDS_PAGE
+)
+NO_ADDRESS_ON_EFA_ONLY = define_rule(
+    "GPU-EFA-012",
+    "an efa-only interface takes no IP address",
+    source=f"{_CARDS_PAGE}; aws/karpenter-provider-aws, designs/efa-for-static-capacity.md",
+)
+
+EVERY_TYPE = ("interface", "efa", "efa-only")
+
+
+def check_interfaces(
+    instance_type: InstanceType | str, interfaces: Sequence[NetworkInterface]
+) -> list[Finding]:
+    """Find every fault in a list of network interfaces.
+
+    Args:
+        instance_type: The type that is launched with them, or its name.
+        interfaces: The interfaces, in any order.
+
+    Returns:
+        The findings, empty when EC2 would accept the list.
+
+    Raises:
+        ConfigError: If the instance type is not known.
+
+    Example:
+        >>> [finding.id for finding in check_interfaces("p6-b300.48xlarge", [NetworkInterface(0, 0, "efa")])]
+        ['GPU-EFA-005']
+    """
+    kind = look_up(instance_type) if isinstance(instance_type, str) else instance_type
+    return [
+        *_check_primary(interfaces),
+        *_check_cards(kind, interfaces),
+        *_check_totals(kind, interfaces),
+    ]
+
+
+def check_public_ip(interfaces: Sequence[NetworkInterface], *, public_ip: bool) -> list[Finding]:
+    """Find a public address asked for at a launch with several interfaces.
+
+    Args:
+        interfaces: The interfaces of one launch.
+        public_ip: Whether any of them asks for a public address, or the subnet assigns one by itself.
+    """
+    if not public_ip or len(interfaces) < 2:
+        return []
+    return [
+        ONE_INTERFACE_FOR_PUBLIC_IP.finding(
+            cause="a node with several network interfaces cannot be given a public address at launch",
+            got=f"{len(interfaces)} interfaces and a public address",
+            allowed="one interface, or no public address",
+            fix="use a private subnet with NAT or endpoints, or attach an Elastic IP address after launch",
+        )
+    ]
+
+
+def check_addresses(addressed: Iterable[NetworkInterface]) -> list[Finding]:
+    """Find addresses, address counts or prefixes that are asked for on `efa-only` interfaces.
+
+    Args:
+        addressed: The interfaces that carry any IPv4 or IPv6 address, count or prefix setting.
+    """
+    return [
+        NO_ADDRESS_ON_EFA_ONLY.finding(
+            cause="an efa-only interface has no IP device, so the launch fails when it is given an address",
+            got=str(interface),
+            allowed="addresses on interface and efa only",
+            fix="remove the address settings from this interface",
+        )
+        for interface in addressed
+        if not interface.has_ip
+    ]
+
+
+def _check_primary(interfaces: Sequence[NetworkInterface]) -> list[Finding]:
+    primaries = [interface for interface in interfaces if interface.is_primary]
+    findings = []
+    if len(primaries) != 1:
+        findings.append(
+            ONE_PRIMARY.finding(
+                cause="a launch needs exactly one primary interface",
+                got=f"{len(primaries)} at card 0 device 0",
+                allowed="1 at card 0 device 0",
+                fix="put one interface at network card 0, device 0",
+            )
+        )
+    if any(not primary.has_ip for primary in primaries):
+        findings.append(
+            PRIMARY_HAS_IP.finding(
+                cause="the primary interface needs an IP address",
+                got="efa-only at card 0 device 0",
+                allowed="interface, or efa where card 0 supports EFA",
+                fix="make it interface, and put efa-only at card 0 device 1 where card 0 supports EFA",
+            )
+        )
+    return findings
+
+
+def _check_cards(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
+    cards = {card.index: card for card in kind.network.cards}
+    findings = []
+    by_card: dict[int, list[NetworkInterface]] = defaultdict(list)
+    for interface in interfaces:
+        by_card[interface.network_card_index].append(interface)
+    for index, on_card in sorted(by_card.items()):
+        if index in cards:
+            findings += _check_card(kind, cards[index], on_card)
+        else:
+            findings.append(
+                CARD_EXISTS.finding(
+                    cause=f"{kind.name} has no network card {index}",
+                    got=f"network card {index}",
+                    allowed=_span(cards),
+                    fix="move the interface to a card that exists, or remove it",
+                )
+            )
+    return findings
+
+
+def _check_card(kind: InstanceType, card: NetworkCard, on_card: Sequence[NetworkInterface]) -> list[Finding]:
+    where = f"network card {card.index} of {kind.name}"
+    findings = [
+        TYPE_ON_CARD.finding(
+            cause=f"{where} does not accept {interface.interface_type}",
+            got=str(interface),
+            allowed=", ".join(name for name in EVERY_TYPE if name in card.interface_types),
+            fix="change the type, or move the interface to another card",
+        )
+        for interface in on_card
+        if interface.interface_type not in card.interface_types
+    ]
+    efa = sum(interface.is_efa for interface in on_card)
+    if efa > 1:
+        findings.append(
+            ONE_EFA_PER_CARD.finding(
+                cause=f"{where} carries more than one EFA interface",
+                got=str(efa),
+                allowed="1",
+                fix="keep one; a plain interface may stand beside it",
+            )
+        )
+    if len(on_card) > card.max_interfaces:
+        findings.append(
+            CARD_TOTAL.finding(
+                cause=f"{where} holds fewer interfaces than that",
+                got=str(len(on_card)),
+                allowed=f"at most {card.max_interfaces}",
+                fix="spread the interfaces over more cards, or remove some",
+            )
+        )
+    return findings + _check_devices(where, card, on_card)
+
+
+def _check_devices(where: str, card: NetworkCard, on_card: Sequence[NetworkInterface]) -> list[Finding]:
+    counts = Counter(interface.device_index for interface in on_card)
+    findings = [
+        UNIQUE_DEVICE.finding(
+            cause=f"{where} has a device index twice",
+            got=f"device {device} {count} times",
+            allowed="each device index once",
+            fix="give each interface on the card its own device index",
+        )
+        for device, count in sorted(counts.items())
+        if count > 1
+    ]
+    findings += [
+        DEVICE_IN_RANGE.finding(
+            cause=f"{where} has no such device index",
+            got=f"device {device}",
+            allowed=_span(range(card.max_interfaces)),
+            fix="use a lower device index",
+        )
+        for device in sorted(counts)
+        if not 0 <= device < card.max_interfaces
+    ]
+    return findings
+
+
+def _check_totals(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
+    findings = []
+    most_efa = kind.network.efa.max_interfaces if kind.network.efa else 0
+    efa = sum(interface.is_efa for interface in interfaces)
+    if efa > most_efa:
+        findings.append(
+            EFA_TOTAL.finding(
+                cause=f"{kind.name} supports {most_efa or 'no'} EFA interface{'' if most_efa == 1 else 's'}",
+                got=str(efa),
+                allowed=f"at most {most_efa}",
+                fix="remove EFA interfaces, or use a type with more",
+            )
+        )
+    if len(interfaces) > kind.network.max_interfaces:
+        findings.append(
+            INSTANCE_TOTAL.finding(
+                cause=f"{kind.name} holds fewer interfaces than that",
+                got=str(len(interfaces)),
+                allowed=f"at most {kind.network.max_interfaces}",
+                fix="remove interfaces; efa-only ones count too",
+            )
+        )
+    return findings
+
+
+def _span(indexes: Collection[int]) -> str:
+    """`0`, or `0 to 31`."""
+    return f"{min(indexes)} to {max(indexes)}" if len(indexes) > 1 else str(min(indexes))
+
+
+# What departs from the layout of interfaces that AWS PCS documents.
+
+#: Where AWS documents its form.
+PCS_PAGE = (
+    'AWS PCS guide, "Multiple network interfaces"; awslabs/awsome-distributed-ai @ 95b939c, PCS templates'
+)
+
+PCS_EFA_ONLY = define_rule(
+    "GPU-EFA-022", "efa-only under AWS PCS is not documented and not verified", source=PCS_PAGE
+)
+PCS_SHARED_CARD = define_rule(
+    "GPU-EFA-023", "AWS PCS documents one interface per network card", source=PCS_PAGE
+)
+PCS_DEVICE_INDEX = define_rule(
+    "GPU-EFA-024", "AWS PCS documents device index 1 on every interface but the primary", source=PCS_PAGE
+)
+
+
+def check_pcs_interfaces(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
+    """Find what departs from the form that the PCS guide documents; warnings, since no page forbids it.
+
+    Args:
+        kind: The instance type.
+        interfaces: Its interfaces.
+    """
+    fix = "use policy efa-per-card, or try one node and count its EFA devices"
+    cards = [i.network_card_index for i in interfaces]
+    efa_only = [i for i in interfaces if i.interface_type == "efa-only"]
+    shared = sorted({card for card in cards if cards.count(card) > 1})
+    at_0 = [i.network_card_index for i in interfaces if i.device_index == 0 and not i.is_primary]
+    departures = (
+        (
+            PCS_EFA_ONLY,
+            "AWS samples say that PCS does not carry efa-only over; no page confirms that it does",
+            f"{len(efa_only)} efa-only interfaces" if efa_only else "",
+            "efa, interface",
+        ),
+        (
+            PCS_SHARED_CARD,
+            "the PCS guide gives every interface its own network card",
+            f"two interfaces on card {', '.join(map(str, shared))}" if shared else "",
+            "one interface per card",
+        ),
+        (
+            PCS_DEVICE_INDEX,
+            "the PCS guide gives device index 0 to the primary interface alone",
+            f"device index 0 on card {', '.join(map(str, at_0))}" if at_0 else "",
+            "device index 1 beyond card 0",
+        ),
+    )
+    return [
+        rule.finding(
+            cause=f"{kind.name}: {cause}", got=got, allowed=allowed, fix=fix, severity=Severity.WARNING
+        )
+        for rule, cause, got, allowed in departures
+        if got
+    ]

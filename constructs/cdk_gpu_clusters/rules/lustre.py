@@ -1,19 +1,24 @@
-"""Whether an FSx for Lustre file system of a class, size and speed can be made."""
+"""An FSx for Lustre file system: which class, size, throughput, metadata, cache and backup settings go together."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
 
 from cdk_gpu_clusters.catalogue.lustre import (
     LustreDeploymentType,
     LustreStorageType,
+    LustreTier,
+    LustreVersion,
     lustre_fact,
+    lustre_tier,
     lustre_tiers,
     lustre_version_allows,
     lustre_versions_of,
 )
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
-from cdk_gpu_clusters.rules.lustre_metadata import check_metadata
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, capacities_near
-from cdk_gpu_clusters.rules.lustre_tiering import check_tiering
+
+# Whether an FSx for Lustre file system of a class, size and speed can be made.
 
 _API = "botocore 1.44.5, fsx service model: CreateFileSystem"
 _START = (
@@ -230,3 +235,440 @@ def _name(value: object) -> str:
 
 def _or(values: tuple[int, ...]) -> str:
     return " or ".join(map(str, values))
+
+
+# The size of an FSx for Lustre file system, and the numbers that follow from it.
+
+_NOMINAL_GIB_PER_TIB = 1000
+"""The guide counts 1200 GiB as 1.2 TiB ("a 2.4-TiB file system with 50 MB/s/TiB yields 120 MB/s")."""
+
+
+class MetadataMode(str, Enum):
+    """How metadata operations are provisioned; the values are CloudFormation's, but for NONE."""
+
+    AUTOMATIC = "AUTOMATIC"
+    USER_PROVISIONED = "USER_PROVISIONED"
+    NONE = "NONE"
+    """No metadata configuration: SCRATCH_2, and PERSISTENT_2 as it was before 2024."""
+
+
+class ReadCacheMode(str, Enum):
+    """SSD read cache of an Intelligent-Tiering file system; the values are CloudFormation's."""
+
+    NO_CACHE = "NO_CACHE"
+    USER_PROVISIONED = "USER_PROVISIONED"
+    PROPORTIONAL = "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LustreSizing:
+    """Class, size and speed of a file system, as the user said it.
+
+    The numbers below are worked out for a sizing that `check_lustre` finds nothing wrong with.
+
+    Attributes:
+        storage_capacity_gib: SSD storage in GiB; None with Intelligent-Tiering, which is elastic.
+        throughput_mb_per_s_per_tib: 125, 250, 500 or 1000 with PERSISTENT_2 SSD; None otherwise.
+        deployment_type: PERSISTENT_2 or SCRATCH_2.
+        storage_type: SSD, or Intelligent-Tiering with PERSISTENT_2.
+        throughput_capacity_mb_per_s: Of Intelligent-Tiering: multiples of 4000.
+        read_cache: Of Intelligent-Tiering.
+        read_cache_gib: Of Intelligent-Tiering with a USER_PROVISIONED cache, in GiB.
+        metadata_iops: Metadata operations to provision; None is automatic where the class has that.
+        metadata_mode: None follows from the class and from `metadata_iops`.
+        efa: Whether clients mount over EFA; settled at creation for ever.
+        version: Lustre version of the servers.
+
+    Example:
+        >>> sizing = LustreSizing(storage_capacity_gib=38_400, throughput_mb_per_s_per_tib=250, efa=True)
+        >>> sizing.throughput_mb_per_s, sizing.effective_metadata_iops, sizing.ip_addresses
+        (9600, 12000, 3)
+    """
+
+    storage_capacity_gib: int | None = None
+    throughput_mb_per_s_per_tib: int | None = None
+    deployment_type: LustreDeploymentType | str = LustreDeploymentType.PERSISTENT_2
+    storage_type: LustreStorageType | str = LustreStorageType.SSD
+    throughput_capacity_mb_per_s: int | None = None
+    read_cache: ReadCacheMode | None = None
+    read_cache_gib: int | None = None
+    metadata_iops: int | None = None
+    metadata_mode: MetadataMode | None = None
+    efa: bool = False
+    version: LustreVersion | str = LustreVersion.V2_15
+
+    @property
+    def is_tiering(self) -> bool:
+        """Whether the storage class is Intelligent-Tiering."""
+        return self.storage_type == LustreStorageType.INTELLIGENT_TIERING
+
+    @property
+    def is_scratch(self) -> bool:
+        """Whether the file system keeps its data on single servers only."""
+        return self.deployment_type == LustreDeploymentType.SCRATCH_2
+
+    @property
+    def tier(self) -> LustreTier | None:
+        """The SSD tier, None for Intelligent-Tiering and for a tier that does not exist."""
+        return (
+            None if self.is_tiering else lustre_tier(self.deployment_type, self.throughput_mb_per_s_per_tib)
+        )
+
+    @property
+    def effective_metadata_mode(self) -> MetadataMode:
+        """The metadata mode that goes into the template."""
+        if self.metadata_mode is not None:
+            return self.metadata_mode
+        if self.is_scratch:
+            return MetadataMode.NONE
+        if self.is_tiering or self.metadata_iops is not None:
+            return MetadataMode.USER_PROVISIONED
+        return MetadataMode.AUTOMATIC
+
+    @property
+    def effective_metadata_iops(self) -> int | None:
+        """Metadata operations that are provisioned; None without a metadata configuration."""
+        mode = self.effective_metadata_mode
+        if mode is MetadataMode.AUTOMATIC and self.storage_capacity_gib is not None:
+            return automatic_metadata_iops(self.storage_capacity_gib)
+        return self.metadata_iops if mode is MetadataMode.USER_PROVISIONED else None
+
+    @property
+    def throughput_mb_per_s(self) -> int:
+        """What the whole file system delivers, in MB/s; 0 where the tier or the size is unknown."""
+        if self.is_tiering:
+            return self.throughput_capacity_mb_per_s or 0
+        if self.tier is None or self.storage_capacity_gib is None:
+            return 0
+        return self.storage_capacity_gib * self.tier.baseline_mb_per_s_per_tib // _NOMINAL_GIB_PER_TIB
+
+    @property
+    def capacity_step_gib(self) -> int | None:
+        """Capacity comes in multiples of this; None for Intelligent-Tiering or where no tier fits."""
+        if self.is_tiering or self.tier is None:
+            return None
+        return self.tier.efa_step_gib if self.efa else int(lustre_fact("ssd_capacity", "step_gib"))
+
+    @property
+    def object_servers(self) -> int:
+        """Servers that hold the files' contents; 0 where the tier or the size is unknown."""
+        if self.is_tiering:
+            return _steps(self.throughput_capacity_mb_per_s, _tiering("throughput_step_mb_per_s"))
+        if self.tier is None:
+            return 0
+        step = self.tier.efa_step_gib if self.efa else self.tier.object_server_gib
+        return _steps(self.storage_capacity_gib, step)
+
+    @property
+    def metadata_servers(self) -> int:
+        """Servers that hold names and directories: one for each 12,000 metadata operations, at least one."""
+        return max(1, _steps(self.effective_metadata_iops, lustre_fact("metadata", "server_iops")))
+
+    @property
+    def ip_addresses(self) -> int:
+        """Addresses that the file system takes from its subnet: one for each server."""
+        return self.object_servers + self.metadata_servers
+
+
+def automatic_metadata_iops(storage_capacity_gib: int) -> int:
+    """Metadata operations of an SSD file system in AUTOMATIC mode.
+
+    Source: FSx for Lustre user guide, "Lustre metadata performance configuration".
+
+    Example:
+        >>> [automatic_metadata_iops(gib) for gib in (1200, 2400, 9600, 45_600, 48_000, 100_800)]
+        [1500, 3000, 6000, 12000, 24000, 60000]
+    """
+    for largest, iops in lustre_fact("metadata", "automatic"):
+        if storage_capacity_gib <= largest:
+            return int(iops)
+    beyond = lustre_fact("metadata", "automatic_beyond")
+    return _steps(storage_capacity_gib, beyond["gib"]) * int(beyond["iops"])
+
+
+def capacities_near(capacity_gib: int, step_gib: int, *, smallest_gib: int | None = None) -> tuple[int, ...]:
+    """The valid capacities next to one that is not valid, smaller first.
+
+    Args:
+        capacity_gib: What was asked for.
+        step_gib: Valid capacities are multiples of this.
+        smallest_gib: One more valid capacity below the first multiple.
+
+    Example:
+        >>> capacities_near(20_000, 19_200), capacities_near(1300, 2400, smallest_gib=1200)
+        ((19200, 38400), (1200, 2400))
+    """
+    below = capacity_gib // step_gib * step_gib
+    if below == 0 and smallest_gib is not None and capacity_gib >= smallest_gib:
+        below = smallest_gib
+    above = (capacity_gib // step_gib + 1) * step_gib
+    if smallest_gib is not None and capacity_gib < smallest_gib:
+        above = smallest_gib
+    return tuple(value for value in (below, above) if value > 0)
+
+
+def _steps(amount: int | None, step: int | None) -> int:
+    """How many steps hold the amount."""
+    return -(-amount // step) if amount and step else 0
+
+
+def _tiering(name: str) -> int:
+    return int(lustre_fact("intelligent_tiering", name))
+
+
+# Metadata operations of an FSx for Lustre file system.
+
+_PAGE = 'FSx for Lustre user guide, "Lustre metadata performance configuration" (stored copy of 2026)'
+
+METADATA = define_rule(
+    "GPU-LUS-007",
+    "metadata IOPS are 1500, 3000, 6000 or multiples of 12000 up to 192000; 6000 or 12000 with Intelligent-Tiering",
+    source=_PAGE,
+)
+METADATA_MODE = define_rule(
+    "GPU-LUS-008", "the metadata mode is one of the class, and EFA has a metadata configuration", source=_PAGE
+)
+
+
+def check_metadata(sizing: LustreSizing) -> list[Finding]:
+    """Find what is wrong with the metadata mode, or with the operations to provision.
+
+    Example:
+        >>> check_metadata(LustreSizing(metadata_iops=13_000, storage_capacity_gib=1200))[0].allowed
+        '1500, 3000, 6000, or multiples of 12000 up to 192000'
+    """
+    mode = sizing.effective_metadata_mode
+    findings = []
+    if mode not in _modes(sizing):
+        findings.append(
+            METADATA_MODE.finding(
+                cause=f"a file system {_describe(sizing)} does not take this metadata mode",
+                got=mode.value,
+                allowed=", ".join(one.value for one in _modes(sizing)),
+                fix="leave metadata_mode out, or use an allowed one",
+            )
+        )
+    if mode is MetadataMode.USER_PROVISIONED:
+        return findings + _check_iops(sizing)
+    if sizing.metadata_iops is not None:
+        findings.append(
+            METADATA_MODE.finding(
+                cause="metadata_iops are given in a mode that takes none",
+                got=f"{sizing.metadata_iops} with {mode.value}",
+                allowed="metadata_iops with USER_PROVISIONED only",
+                fix="leave metadata_iops out"
+                if sizing.is_scratch
+                else "use USER_PROVISIONED, or leave them out",
+            )
+        )
+    return findings
+
+
+def valid_metadata_iops(iops: int, *, tiering: bool) -> bool:
+    """Whether so many metadata operations can be provisioned.
+
+    Example:
+        >>> [iops for iops in (1500, 6000, 24_000, 204_000) if valid_metadata_iops(iops, tiering=False)]
+        [1500, 6000, 24000]
+    """
+    if tiering:
+        return iops in lustre_fact("metadata", "intelligent_tiering")
+    server, largest = lustre_fact("metadata", "server_iops"), lustre_fact("metadata", "ssd_largest")
+    return iops in lustre_fact("metadata", "ssd_small") or (0 < iops <= largest and iops % server == 0)
+
+
+def _modes(sizing: LustreSizing) -> tuple[MetadataMode, ...]:
+    if sizing.is_scratch:
+        return (MetadataMode.NONE,)
+    if sizing.is_tiering:
+        return (MetadataMode.USER_PROVISIONED,)
+    with_configuration = (MetadataMode.AUTOMATIC, MetadataMode.USER_PROVISIONED)
+    return with_configuration if sizing.efa else (*with_configuration, MetadataMode.NONE)
+
+
+def _describe(sizing: LustreSizing) -> str:
+    if sizing.is_scratch:
+        return "of SCRATCH_2"
+    if sizing.is_tiering:
+        return "with Intelligent-Tiering"
+    return "with EFA" if sizing.efa else "of PERSISTENT_2"
+
+
+def _check_iops(sizing: LustreSizing) -> list[Finding]:
+    iops = sizing.metadata_iops
+    if iops is not None and valid_metadata_iops(iops, tiering=sizing.is_tiering):
+        return []
+    allowed = "6000, 12000" if sizing.is_tiering else "1500, 3000, 6000, or multiples of 12000 up to 192000"
+    near = "6000 or 12000" if sizing.is_tiering else " or ".join(map(str, _nearest(iops or 0)))
+    return [
+        METADATA.finding(
+            cause="so many metadata operations cannot be provisioned"
+            if iops is not None
+            else "this metadata mode needs metadata_iops",
+            got="none" if iops is None else str(iops),
+            allowed=allowed,
+            fix=f"use {near}",
+        )
+    ]
+
+
+def _nearest(iops: int) -> list[int]:
+    server, largest = lustre_fact("metadata", "server_iops"), lustre_fact("metadata", "ssd_largest")
+    valid = [*lustre_fact("metadata", "ssd_small"), *range(server, largest + 1, server)]
+    below = [value for value in valid if value < iops][-1:]
+    return below + [value for value in valid if value > iops][:1]
+
+
+# Throughput and read cache of an Intelligent-Tiering file system.
+
+_TIERING_PAGE = (
+    'FSx for Lustre user guide, "Performance characteristics of Intelligent-Tiering" (stored copy of 2026)'
+)
+
+TIERING_THROUGHPUT = define_rule(
+    "GPU-LUS-012",
+    "Intelligent-Tiering has a throughput capacity in steps of 4000 MB/s, and no size",
+    source=_TIERING_PAGE,
+)
+READ_CACHE = define_rule(
+    "GPU-LUS-013",
+    "the read cache is given, and holds 32 to 131072 GiB for each 4000 MB/s",
+    source=_TIERING_PAGE,
+)
+TIERING_QUOTA = define_rule(
+    "GPU-LUS-014",
+    "Intelligent-Tiering stays within the account's default throughput quota, or the quota was raised",
+    source='FSx for Lustre user guide, "Quotas" (stored copy of 2026)',
+)
+
+
+def check_tiering(sizing: LustreSizing) -> list[Finding]:
+    """Find what is wrong with the throughput or the read cache of an Intelligent-Tiering file system.
+
+    Example:
+        >>> sizing = LustreSizing(
+        ...     storage_type="INTELLIGENT_TIERING",
+        ...     throughput_capacity_mb_per_s=6000,
+        ...     read_cache=ReadCacheMode.NO_CACHE,
+        ...     metadata_iops=6000,
+        ... )
+        >>> [finding.fix for finding in check_tiering(sizing)]
+        ['use 4000 or 8000 MB/s']
+    """
+    findings = []
+    if sizing.storage_capacity_gib is not None or sizing.throughput_mb_per_s_per_tib is not None:
+        findings.append(
+            TIERING_THROUGHPUT.finding(
+                cause="Intelligent-Tiering storage is elastic: it has no capacity, and no rate for each TiB",
+                got=f"{sizing.storage_capacity_gib} GiB, {sizing.throughput_mb_per_s_per_tib} MB/s/TiB",
+                allowed="throughput_capacity_mb_per_s",
+                fix="leave storage_capacity_gib and throughput_mb_per_s_per_tib out, or use SSD",
+            )
+        )
+    return findings + _check_throughput(sizing) + _check_cache(sizing)
+
+
+def _check_throughput(sizing: LustreSizing) -> list[Finding]:
+    step, largest = _fact("throughput_step_mb_per_s"), _fact("largest_throughput_mb_per_s")
+    quota = int(lustre_fact("limits", "tiering_throughput_quota_mb_per_s"))
+    given = sizing.throughput_capacity_mb_per_s
+    if given is None or given <= 0 or given > largest or given % step:
+        near = (step,) if given is None else capacities_near(min(max(given, 1), largest - 1), step)
+        return [
+            TIERING_THROUGHPUT.finding(
+                cause="Intelligent-Tiering cannot have this throughput capacity",
+                got="none" if given is None else f"{given} MB/s",
+                allowed=f"multiples of {step} up to {largest} MB/s",
+                fix=f"use {' or '.join(map(str, near))} MB/s",
+            )
+        ]
+    if given <= quota:
+        return []
+    return [
+        TIERING_QUOTA.finding(
+            cause="the throughput is above an account's default quota",
+            got=f"{given} MB/s",
+            allowed=f"{quota} MB/s by default",
+            fix="raise the quota in Service Quotas before deploying",
+            severity=Severity.WARNING,
+        )
+    ]
+
+
+def _check_cache(sizing: LustreSizing) -> list[Finding]:
+    smallest = _fact("smallest_cache_gib")
+    steps = max(1, sizing.object_servers)
+    largest = _fact("cache_gib_per_step") * steps
+    wanted = sizing.read_cache is ReadCacheMode.USER_PROVISIONED
+    given = sizing.read_cache_gib
+    if sizing.read_cache is None:
+        return [
+            READ_CACHE.finding(
+                cause="Intelligent-Tiering needs a read cache, or the word that there is none",
+                got="none",
+                allowed=", ".join(mode.name for mode in ReadCacheMode),
+                fix="give read_cache=ReadCacheMode.PROPORTIONAL, 5 GiB for each MB/s",
+            )
+        ]
+    if not wanted and given is None:
+        return []
+    if wanted and given is not None and smallest * steps <= given <= largest:
+        return []
+    return [
+        READ_CACHE.finding(
+            cause="the read cache cannot have this size"
+            if wanted
+            else "this read cache has no size of its own",
+            got="none" if given is None else f"{given} GiB",
+            allowed=f"{smallest * steps} to {largest} GiB"
+            if wanted
+            else "read_cache_gib with USER_PROVISIONED only",
+            fix="choose a size in the range" if wanted else "leave read_cache_gib out",
+        )
+    ]
+
+
+def _fact(name: str) -> int:
+    return int(lustre_fact("intelligent_tiering", name))
+
+
+# Backups and keys of an FSx for Lustre file system.
+
+RETENTION = define_rule("GPU-LUS-015", "backups are kept 0 to 90 days, and SCRATCH_2 has none", source=_API)
+KEY = define_rule("GPU-LUS-016", "SCRATCH_2 takes no key: FSx encrypts it with its own", source=_API)
+
+
+def check_backups(sizing: LustreSizing, retention_days: int) -> list[Finding]:
+    """Find what is wrong with the days for which automatic backups are kept.
+
+    Example:
+        >>> [check_backups(LustreSizing(), days) == [] for days in (0, 90, 91)]
+        [True, True, False]
+    """
+    largest = 0 if sizing.is_scratch else int(lustre_fact("limits", "largest_backup_retention_days"))
+    if 0 <= retention_days <= largest:
+        return []
+    return [
+        RETENTION.finding(
+            cause="SCRATCH_2 has no backups" if sizing.is_scratch else "backups cannot be kept so long",
+            got=f"{retention_days} days",
+            allowed="0" if sizing.is_scratch else f"0 to {largest} days",
+            fix="set backup_retention_days=0, or use PERSISTENT_2"
+            if sizing.is_scratch
+            else "choose a number in the range",
+        )
+    ]
+
+
+def check_encryption_key(sizing: LustreSizing, *, given: bool) -> list[Finding]:
+    """Find a key that the class cannot use."""
+    if not (given and sizing.is_scratch):
+        return []
+    return [
+        KEY.finding(
+            cause="a SCRATCH_2 file system cannot use a key of yours",
+            got="encryption_key",
+            allowed="none",
+            fix="leave it out, or use PERSISTENT_2",
+        )
+    ]

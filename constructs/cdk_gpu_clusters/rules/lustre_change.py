@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdk_gpu_clusters.errors import Finding, define_rule
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode
+from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode
 
 _CREATE_ONLY = (
     "CloudFormation schema of AWS::FSx::FileSystem (cfn-lint 1.58.0); FSx for Lustre user guide,"

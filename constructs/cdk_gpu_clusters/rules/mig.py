@@ -1,23 +1,420 @@
-"""The MIG plan of a node: which instances each GPU gets, and what follows from them.
-
-Source: NVIDIA MIG User Guide, editions 580 to 620; NVIDIA/mig-parted v0.15.0.
-"""
+"""MIG on one node: the layouts a user gives, where their instances fit on a GPU, and what the plan requires."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
 from types import MappingProxyType
 
-from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue import InstanceType, instance_types
 from cdk_gpu_clusters.catalogue import instance_type as look_up
+from cdk_gpu_clusters.catalogue.images import ImageParameter
 from cdk_gpu_clusters.catalogue.mig import MigEvidence, MigGpu, MigProfile, mig_gpu_of
-from cdk_gpu_clusters.errors import Finding, raise_for
-from cdk_gpu_clusters.rules.mig_checks import check_mig, check_mig_with_efa
-from cdk_gpu_clusters.rules.mig_driver import minimum_driver
-from cdk_gpu_clusters.rules.mig_layout import OFF, MigLayout
-from cdk_gpu_clusters.rules.mig_placement import creation_order, place
+from cdk_gpu_clusters.errors import Finding, Severity, define_rule, raise_for
+from cdk_gpu_clusters.rules.images import version_of
+
+# What the user asks of one GPU: the profiles of its instances, by name or id.
+
+#: The word for a GPU that is not split, in a layout and in MIG_PARTITION.
+OFF = "off"
+
+
+@dataclass(frozen=True, slots=True)
+class MigLayout:
+    """The GPU instances of one GPU.
+
+    Attributes:
+        profiles: Profile names or ids, in any order: a sequence, or the text of `MIG_PARTITION` for one GPU. The word
+            `off` alone leaves the GPU whole.
+
+    Example:
+        >>> MigLayout(["3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb"])
+        MigLayout(profiles=('3g.40gb', '2g.20gb', '1g.10gb', '1g.10gb'))
+        >>> MigLayout("9,14,19,19").profiles
+        ('9', '14', '19', '19')
+        >>> MigLayout.whole_gpu().is_whole_gpu
+        True
+    """
+
+    profiles: Sequence[str | int]
+
+    def __post_init__(self) -> None:
+        given = self.profiles.split(",") if isinstance(self.profiles, str) else self.profiles
+        object.__setattr__(self, "profiles", tuple(str(profile).strip() for profile in given))
+
+    @classmethod
+    def whole_gpu(cls) -> MigLayout:
+        """The layout of a GPU that is not split, beside others that are."""
+        return cls([OFF])
+
+    @property
+    def is_whole_gpu(self) -> bool:
+        """Whether the GPU is left whole."""
+        return self.profiles == (OFF,)
+
+    def __str__(self) -> str:
+        return " + ".join(str(profile) for profile in self.profiles)
+
+
+# Where the GPU instances of a layout can lie on a GPU: proven by search, not by sums.
+#
+# Source: NVIDIA MIG User Guide, partitioning; the catalogue's placements. 3g + 3g + 1g needs no more compute slices
+# than
+# a GPU has, and still does not fit; sums over one axis are not enough.
+
+ALL_MEDIA = "+me.all"
+MEDIA_EXTENSIONS = "+me"
+NO_MEDIA = "-me"
+
+
+def creation_order(profiles: Sequence[MigProfile]) -> tuple[MigProfile, ...]:
+    """The order to create instances in: by descending compute slices, then memory slices, then id.
+
+    A small instance that is created first can block every start of a larger one (NVIDIA MIG User Guide, which names
+    3-2-1-1 as such a case).
+    """
+    return tuple(sorted(profiles, key=lambda p: (-p.compute_slices, -p.memory_slices, -p.id)))
+
+
+def place(gpu: MigGpu, profiles: Sequence[MigProfile]) -> tuple[int, ...] | None:
+    """Starts at which the instances lie side by side, in the order of `profiles`; None if there are none.
+
+    Media engines are another matter: see `media_conflict`.
+
+    Args:
+        gpu: The GPU.
+        profiles: One per instance, in `creation_order`, so that the search fails early.
+    """
+    if sum(profile.compute_slices for profile in profiles) > gpu.compute_slices:
+        return None
+    return _search(tuple((profile.starts, profile.memory_slices) for profile in profiles), 0)
+
+
+def media_conflict(profiles: Sequence[MigProfile]) -> str | None:
+    """Why the profiles cannot share the media engines of a GPU, None if they can."""
+    extended = [profile.name for profile in profiles if MEDIA_EXTENSIONS in profile.attributes]
+    if len(extended) > 1:
+        return f"only one instance of a GPU can have the media extensions, not {len(extended)}"
+    greedy = [profile.name for profile in profiles if ALL_MEDIA in profile.attributes]
+    bearing = [profile.name for profile in profiles if NO_MEDIA not in profile.attributes]
+    if greedy and len(bearing) > 1:
+        bearing.remove(greedy[0])
+        return f"{greedy[0]} takes every media engine, so that {bearing[0]} beside it gets none"
+    return None
+
+
+def fits(gpu: MigGpu, profiles: Sequence[MigProfile]) -> bool:
+    """Whether the profiles can stand on one GPU together."""
+    return media_conflict(profiles) is None and place(gpu, creation_order(profiles)) is not None
+
+
+def nearest_fit(
+    gpu: MigGpu, profiles: Sequence[MigProfile]
+) -> tuple[tuple[MigProfile, ...], Counter[MigProfile]]:
+    """A layout that fits and is near to one that does not, and what was dropped for it.
+
+    As much of the wish as possible is kept, then the room that is left is filled with the largest plain profiles.
+    """
+    kept = max(_fitting_parts(gpu, Counter(profiles)), key=lambda part: (len(part), _fill_of(gpu, part)))
+    return _filled(gpu, kept), Counter(profiles) - Counter(kept)
+
+
+def _fill_of(gpu: MigGpu, part: Sequence[MigProfile]) -> tuple[int, int]:
+    filled = _filled(gpu, part)
+    return sum(p.compute_slices for p in filled), sum(p.memory_slices for p in filled)
+
+
+def _filled(gpu: MigGpu, part: Sequence[MigProfile]) -> tuple[MigProfile, ...]:
+    filled = tuple(part)
+    plain = creation_order([profile for profile in gpu.profiles.values() if not profile.attributes])
+    # Of two plain profiles with the same compute slices, the one with less memory leaves less of the GPU idle.
+    frugal = {profile.compute_slices: profile for profile in plain}
+    for profile in frugal.values():
+        while fits(gpu, (*filled, profile)):
+            filled = (*filled, profile)
+    return creation_order(filled)
+
+
+def _fitting_parts(gpu: MigGpu, wish: Counter[MigProfile]) -> Iterator[tuple[MigProfile, ...]]:
+    """Every part of the wish, the empty one too, that fits."""
+    kinds = creation_order(list(wish))
+
+    def extend(part: tuple[MigProfile, ...], index: int) -> Iterator[tuple[MigProfile, ...]]:
+        if index == len(kinds):
+            yield part
+            return
+        for _ in range(wish[kinds[index]] + 1):
+            if not fits(gpu, part):  # nor would anything larger
+                return
+            yield from extend(part, index + 1)
+            part = (*part, kinds[index])
+
+    return extend((), 0)
+
+
+@cache
+def _search(shapes: tuple[tuple[tuple[int, ...], int], ...], taken: int) -> tuple[int, ...] | None:
+    """Backtracking over the starts of each shape; `taken` has a bit for each slice in use."""
+    if not shapes:
+        return ()
+    (starts, size), *rest = shapes
+    for start in starts:
+        mask = ((1 << size) - 1) << start
+        if taken & mask:
+            continue
+        found = _search(tuple(rest), taken | mask)
+        if found is not None:
+            return (start, *found)
+    return None
+
+
+# What can be wrong with splitting the GPUs of a node.
+
+_GUIDE = "NVIDIA MIG User Guide, editions 580 to 620 (2026-10)"
+
+NOT_CAPABLE = define_rule(
+    "GPU-MIG-001", "the GPU of the type supports MIG", source=f"{_GUIDE}, supported GPUs"
+)
+UNKNOWN_PROFILE = define_rule(
+    "GPU-MIG-002", "the GPU has the profile", source=f"{_GUIDE}, supported MIG profiles"
+)
+DOES_NOT_FIT = define_rule(
+    "GPU-MIG-003", "the profiles of a layout fit side by side", source=f"{_GUIDE}, partitioning"
+)
+LAYOUT_COUNT = define_rule(
+    "GPU-MIG-004", "there is one layout for all GPUs of a node, or one for each", source="design"
+)
+MEDIA_ENGINES = define_rule(
+    "GPU-MIG-005",
+    "one instance of a GPU has the media extensions, or every media engine",
+    source=f"{_GUIDE}, profiles with the attributes +me and +me.all",
+)
+WITH_EFA = define_rule(
+    "GPU-MIG-006",
+    "a fleet whose GPUs are split has no EFA",
+    source=f"{_GUIDE}; NVIDIA Fabric Manager user guide, interoperability with MIG",
+)
+INFERRED = define_rule(
+    "GPU-MIG-007",
+    "names, ids and placements of the profiles have been seen on the GPU",
+    source="the catalogue's MIG profiles",
+)
+NOTHING_SPLIT = define_rule(
+    "GPU-MIG-008", "a layout names profiles, and at least one GPU is split", source="design"
+)
+
+
+def check_mig(instance_type: InstanceType | str, layouts: MigLayout | Sequence[MigLayout]) -> list[Finding]:
+    """Find what is wrong with splitting the GPUs of a type.
+
+    Args:
+        instance_type: The type of the node.
+        layouts: One layout for all GPUs, or one for each in the order of `nvidia-smi -L`.
+
+    Returns:
+        GPU-MIG-001 to -005 and -008; GPU-MIG-007 as advice where facts about the GPU are inferred.
+
+    Raises:
+        ConfigError: If the name of the type is not known.
+
+    Example:
+        >>> [finding.id for finding in check_mig("p4d.24xlarge", MigLayout(["3g.20gb"] * 3))]
+        ['GPU-MIG-003']
+    """
+    record = look_up(instance_type) if isinstance(instance_type, str) else instance_type
+    gpu = mig_gpu_of(record)
+    if gpu is None or not gpu.profiles:
+        return [_not_capable(record, gpu)]
+    given = [layouts] if isinstance(layouts, MigLayout) else list(layouts)
+    findings = _check_count(record, given)
+    if given and all(layout.is_whole_gpu for layout in given):
+        findings.append(_nothing_split(f"{OFF} for every GPU"))
+    one_for_all = isinstance(layouts, MigLayout)
+    for index, layout in enumerate(given):
+        path = "mig" if one_for_all else f"mig[{index}]"
+        findings += [finding.at(path) for finding in check_layout(gpu, layout)]
+    return findings or _advice(gpu)
+
+
+def check_layout(gpu: MigGpu, layout: MigLayout) -> list[Finding]:
+    """Find what is wrong with the layout of one GPU.
+
+    Args:
+        gpu: The GPU.
+        layout: Its wished instances.
+    """
+    if layout.is_whole_gpu:
+        return []
+    names = [str(name) for name in layout.profiles]
+    if not any(names) or OFF in names:
+        return [_nothing_split(repr(",".join(names)))]
+    found = [gpu.profile(name) for name in names]
+    unknown = dict.fromkeys(name for name, profile in zip(names, found, strict=True) if profile is None)
+    if unknown:
+        return [_unknown(gpu, name) for name in unknown]
+    profiles = [profile for profile in found if profile is not None]
+    conflict = media_conflict(profiles)
+    if conflict is not None:
+        return [_media(gpu, profiles, conflict)]
+    if place(gpu, creation_order(profiles)) is None:
+        return [_does_not_fit(gpu, profiles)]
+    return []
+
+
+def check_mig_with_efa(
+    instance_type: InstanceType | str, layouts: MigLayout | Sequence[MigLayout] | None, *, efa: bool
+) -> list[Finding]:
+    """Find a fleet that is split with MIG and yet set up for training over EFA.
+
+    Args:
+        instance_type: The type of the nodes.
+        layouts: The layouts, None without MIG.
+        efa: Whether the nodes have EFA interfaces.
+    """
+    if layouts is None or not efa:
+        return []
+    name = instance_type if isinstance(instance_type, str) else instance_type.name
+    return [
+        WITH_EFA.finding(
+            cause="MIG and EFA do not go together: a process can use one MIG instance only, and a split GPU has no "
+            "NVLink peer-to-peer, so that collectives over a fabric would have nothing to run between",
+            got=f"{name} with mig and EFA",
+            allowed="mig with efa=False, or EFA with whole GPUs",
+            fix="pass efa=False if the nodes serve or share GPUs; leave mig out if they train together",
+            path="mig",
+        )
+    ]
+
+
+def _check_count(record: InstanceType, given: list[MigLayout]) -> list[Finding]:
+    count = record.accelerator.count if record.accelerator else 0
+    if len(given) in (1, count):
+        return []
+    kind = "too many" if len(given) > count else "too few"
+    return [
+        LAYOUT_COUNT.finding(
+            cause=f"{kind} layouts for the {count} GPUs of a {record.name}",
+            got=f"{len(given)} layouts",
+            allowed="1" if count == 1 else f"1 for all GPUs, or {count}",
+            fix="give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU whole",
+            path="mig",
+        )
+    ]
+
+
+def _not_capable(record: InstanceType, gpu: MigGpu | None) -> Finding:
+    if gpu is not None:
+        cause = f"{gpu.model} supports MIG, but its profiles are not known yet"
+    elif record.accelerator is None:
+        cause = f"{record.name} has no GPU"
+    else:
+        cause = f"{record.accelerator.manufacturer} {record.accelerator.name} cannot be split with MIG"
+    families = dict.fromkeys(
+        other.family
+        for other in instance_types().values()
+        if (capable := mig_gpu_of(other)) is not None and capable.profiles
+    )
+    return NOT_CAPABLE.finding(
+        cause=cause,
+        got=record.name,
+        allowed=f"types of {', '.join(families)}",
+        fix="choose such a type, or leave mig out",
+        path="mig",
+    )
+
+
+def _unknown(gpu: MigGpu, name: str) -> Finding:
+    near = get_close_matches(name.lower(), list(gpu.profiles), n=3)
+    listed = ", ".join(f"{profile.name} ({profile.id})" for profile in gpu.profiles.values())
+    return UNKNOWN_PROFILE.finding(
+        cause=f"{article(gpu.key)} has no such profile",
+        got=repr(name),
+        allowed=listed,
+        fix=f"use {' or '.join(near)}"
+        if near
+        else "use a name or an id of this GPU; they differ between GPUs",
+    )
+
+
+def _does_not_fit(gpu: MigGpu, profiles: list[MigProfile]) -> Finding:
+    wish = layout_text(creation_order(profiles))
+    reason = _why_not(gpu, profiles)
+    instead, dropped = nearest_fit(gpu, profiles)
+    drops = " and ".join(
+        f"{'one' if count == 1 else f'{count} of the'} {profile.name}" for profile, count in dropped.items()
+    )
+    return DOES_NOT_FIT.finding(
+        cause=f"{wish} does not fit {article(gpu.key)}: {reason}",
+        fix=f"use {layout_text(instead)}, or drop {drops}",
+    )
+
+
+def _why_not(gpu: MigGpu, profiles: list[MigProfile]) -> str:
+    memory = sum(profile.memory_slices for profile in profiles)
+    compute = sum(profile.compute_slices for profile in profiles)
+    if memory > gpu.memory_slices:
+        return f"it needs {memory} memory slices of {gpu.memory_slices}"
+    if compute > gpu.compute_slices:
+        return f"it needs {compute} compute slices of {gpu.compute_slices}"
+    for profile, count in Counter(profiles).items():
+        if count > profile.max_instances:
+            return f"at most {profile.max_instances} of {profile.name} fit"
+    return "the starts that the profiles may have leave no room side by side"
+
+
+def _media(gpu: MigGpu, profiles: list[MigProfile], conflict: str) -> Finding:
+    instead, _ = nearest_fit(gpu, profiles)
+    return MEDIA_ENGINES.finding(
+        cause=conflict,
+        got=layout_text(creation_order(profiles)),
+        allowed="one +me instance per GPU; beside +me.all only instances with -me",
+        fix=f"use {layout_text(instead)}",
+    )
+
+
+def _nothing_split(got: str) -> Finding:
+    return NOTHING_SPLIT.finding(
+        cause="the layout splits nothing",
+        got=got,
+        allowed=f"profiles of the GPU; or {OFF}, alone, for some of the GPUs",
+        fix="name the profiles, or leave mig out",
+    )
+
+
+def _advice(gpu: MigGpu) -> list[Finding]:
+    doubts = {"names": gpu.names, "ids": gpu.ids, "placements": gpu.placements}
+    if set(doubts.values()) == {MigEvidence.VERIFIED}:
+        return []
+    told = ", ".join(f"{what} {evidence.value}" for what, evidence in doubts.items())
+    return [
+        INFERRED.finding(
+            cause=f"profiles of {gpu.key}: {told}. {' '.join(gpu.notes).rstrip('.')}",
+            fix="try the layout on one node; nodes read it back and fail their boot if it differs",
+            path="mig",
+            severity=Severity.INFO if gpu.names is MigEvidence.VERIFIED else Severity.WARNING,
+        )
+    ]
+
+
+def layout_text(profiles: Sequence[MigProfile]) -> str:
+    """The profiles as people write them, such as `3g.20gb + 1g.5gb` and `7 x 1g.5gb`."""
+    return " + ".join(
+        " + ".join([profile.name] * count) if count <= 3 else f"{count} x {profile.name}"
+        for profile, count in Counter(profiles).items()
+    )
+
+
+def article(key: str) -> str:
+    """The GPU with its article, such as `an A100-40GB` and `a B200`."""
+    return f"{'an' if key[0] in 'AHR' else 'a'} {key}"
+
+
+# The MIG plan of a node: which instances each GPU gets, and what follows from them.
+#
+# Source: NVIDIA MIG User Guide, editions 580 to 620; NVIDIA/mig-parted v0.15.0.
 
 __all__ = [
     "MigGpuPlan",
@@ -162,3 +559,69 @@ def _plan_gpu(gpu: MigGpu, index: int, layout: MigLayout) -> MigGpuPlan:
             profile.name if gpu.names is MigEvidence.VERIFIED else str(profile.id) for profile in profiles
         ),
     )
+
+
+# Which driver a MIG layout needs, and whether an image has it.
+
+DRIVER = define_rule(
+    "GPU-MIG-009",
+    "the image's driver is at least the first release that makes the layout on the GPU",
+    source="NVIDIA MIG User Guide, editions 580 to 620 (2026-10), supported GPUs; AWS Deep Learning AMI release notes",
+)
+
+
+def minimum_driver(gpu: MigGpu, layouts: Iterable[Iterable[str]]) -> str:
+    """The first driver release that makes layouts on a GPU.
+
+    Args:
+        gpu: The GPU.
+        layouts: Names of the profiles of each layout.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue.mig import mig_gpus
+        >>> minimum_driver(mig_gpus()["A100-40GB"], [["4g.20gb", "3g.20gb"]])
+        '510'
+    """
+    wishes = [set(layout) for layout in layouts]
+    needs = [one.minimum_driver for one in gpu.combinations if any(one.profiles <= wish for wish in wishes)]
+    return max([gpu.minimum_driver, *needs], key=version_of)
+
+
+def check_mig_driver(model: str, needed: str, image: ImageParameter | None) -> list[Finding]:
+    """Find an image whose driver is too old for a layout, or is not known.
+
+    A release note is a day's state, and images move on: an older driver is pointed out. The node itself refuses it.
+
+    Args:
+        model: The GPU, for people.
+        needed: The first driver release that makes the layout.
+        image: The image's row of the catalogue, None for an image of the user's own.
+    """
+    driver = None if image is None else image.versions.get("nvidia_driver")
+    if driver is not None and version_of(driver) >= version_of(needed):
+        return []
+    if image is None:
+        cause = "it is not known which driver your own image has; nodes check it at boot"
+        got, fix = "an image of your own", "look at nvidia-smi on a node of that image"
+    elif driver is None:
+        cause = "no release note with the driver of this image was read; nodes check it at boot"
+        got, fix = (
+            image.parameter,
+            "try one node first, or use an image whose driver is known, such as al2023",
+        )
+    else:
+        cause = f"the image's release note of {image.as_of} names a driver that is too old for this layout"
+        got, fix = (
+            driver,
+            "choose another operating system, or check the image that the parameter gives today",
+        )
+    return [
+        DRIVER.finding(
+            cause=cause,
+            got=got,
+            allowed=f"driver {needed} or newer on {model}",
+            fix=fix,
+            path="mig",
+            severity=Severity.INFO if driver is None else Severity.WARNING,
+        )
+    ]

@@ -11,7 +11,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import known
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode
+from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode
 
 # A size at which every tier is valid, with and without EFA; it stands in for one that only a deployment knows.
 _ANY_CAPACITY = 38_400

@@ -14,9 +14,14 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import known, report
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
-from cdk_gpu_clusters.rules.lustre import check_lustre
-from cdk_gpu_clusters.rules.lustre_backups import check_backups, check_encryption_key
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
+from cdk_gpu_clusters.rules.lustre import (
+    LustreSizing,
+    MetadataMode,
+    ReadCacheMode,
+    check_backups,
+    check_encryption_key,
+    check_lustre,
+)
 from cdk_gpu_clusters.storage.lustre_properties import log_group, lustre_configuration, sizing_to_check
 from cdk_gpu_clusters.storage.lustre_store_base import LustreIdentity, LustreStoreBase, cidr_of
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic

@@ -24,8 +24,8 @@ from cdk_gpu_clusters.rules.data_repository import (
     check_data_repositories,
     normal_path,
 )
+from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters.rules.lustre_clients import check_lustre_client
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
 from cdk_gpu_clusters.storage.data_repository import DataRepositoryAssociation, read_target
 from cdk_gpu_clusters.storage.lustre_metrics import LustreMetrics
 from cdk_gpu_clusters.storage.lustre_tasks import LustreTasks

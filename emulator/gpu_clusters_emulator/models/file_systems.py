@@ -15,10 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType
 from cdk_gpu_clusters.errors import Finding, errors_in
-from cdk_gpu_clusters.rules.lustre import check_lustre
-from cdk_gpu_clusters.rules.lustre_backups import check_backups, check_encryption_key
+from cdk_gpu_clusters.rules.lustre import (
+    LustreSizing,
+    MetadataMode,
+    ReadCacheMode,
+    check_backups,
+    check_encryption_key,
+    check_lustre,
+)
 from cdk_gpu_clusters.rules.lustre_change import check_lustre_change
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
 
 from ..faults import Fault
 from ..world import DATA_REPOSITORY

@@ -11,8 +11,12 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.errors import errors_in
-from cdk_gpu_clusters.rules.interface_checks import check_addresses, check_interfaces, check_public_ip
-from cdk_gpu_clusters.rules.interfaces import NetworkInterface
+from cdk_gpu_clusters.rules.interfaces import (
+    NetworkInterface,
+    check_addresses,
+    check_interfaces,
+    check_public_ip,
+)
 
 from ..faults import Fault
 

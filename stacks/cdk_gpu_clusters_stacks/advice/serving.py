@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.rules.model_memory import Precision
-from cdk_gpu_clusters.rules.model_serving import ServingJob, ServingPlan, plan_serving
+from cdk_gpu_clusters.rules.model_sizing import Precision, ServingJob, ServingPlan, plan_serving
 from cdk_gpu_clusters_stacks.advice.choices import ESTIMATE, cheapest, choose_shape, choose_types, price_row
 from cdk_gpu_clusters_stacks.advice.model import Advice, AdviceRow
 from cdk_gpu_clusters_stacks.advice.numbers import gb_text, parameters_text

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.rules.model_memory import (
+from cdk_gpu_clusters.rules.model_sizing import (
     GRADIENT_BYTES,
     OPTIMIZER_BYTES,
     WEIGHT_BYTES,
+    TrainingJob,
+    TrainingPlan,
     adapter_parameters,
+    plan_training,
     training_state,
 )
-from cdk_gpu_clusters.rules.model_training import TrainingJob, TrainingPlan, plan_training
 from cdk_gpu_clusters_stacks.advice.choices import ESTIMATE, cheapest, choose_shape, choose_types, price_row
 from cdk_gpu_clusters_stacks.advice.model import Advice, AdviceRow
 from cdk_gpu_clusters_stacks.advice.numbers import gb_text, parameters_text

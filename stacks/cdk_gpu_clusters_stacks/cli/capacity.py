@@ -13,7 +13,7 @@ import typer
 
 from cdk_gpu_clusters.catalogue.lookup import instance_type
 from cdk_gpu_clusters.errors import raise_for
-from cdk_gpu_clusters.rules.block_request import check_block_request, hours_of
+from cdk_gpu_clusters.rules.reservations import check_block_request, hours_of
 from cdk_gpu_clusters_stacks.offers.model import PRICE_CURRENCY, BlockOffer, Market, Wish
 
 from . import output

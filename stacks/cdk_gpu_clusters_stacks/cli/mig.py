@@ -11,7 +11,7 @@ import typer
 from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.mig import MigEvidence, MigGpu, mig_gpu_of, mig_gpus
 from cdk_gpu_clusters.rules.mig import MigPlan
-from cdk_gpu_clusters.rules.mig_pack import MigPacking, pack_mig
+from cdk_gpu_clusters.rules.mig_packing import MigPacking, pack_mig
 from cdk_gpu_clusters_stacks.counting import count
 
 from . import output

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from cdk_gpu_clusters.rules.image_pin import image_context_key
+from cdk_gpu_clusters.rules.images import image_context_key
 
 from . import output
 from .group import new_app

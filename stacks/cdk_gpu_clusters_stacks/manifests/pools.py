@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cdk_gpu_clusters.catalogue.network_topology import has_topology
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_pool
-from cdk_gpu_clusters.rules.efa_choice import uses_efa
+from cdk_gpu_clusters.rules.interfaces import uses_efa
 from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec

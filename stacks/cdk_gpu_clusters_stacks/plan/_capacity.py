@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityTerms, block_window, decide_capacity
-from cdk_gpu_clusters.rules.placement_choice import (
+from cdk_gpu_clusters.rules.placement import (
     GroupOrigin,
     choose_placement,
     reservation_is_placed,

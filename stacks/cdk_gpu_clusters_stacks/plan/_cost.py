@@ -9,7 +9,7 @@ from decimal import Decimal
 from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month, node_hour
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
+from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
 from cdk_gpu_clusters_stacks.spec.views import FleetView
 

@@ -7,7 +7,7 @@ from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
 from cdk_gpu_clusters.rules.capacity import decide_capacity
 from cdk_gpu_clusters.rules.inference import servers_required
-from cdk_gpu_clusters.rules.lustre_reading import node_reading_rate
+from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 from cdk_gpu_clusters_stacks.spec.capacity import capacity_terms
 from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec

@@ -12,8 +12,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import (
 )
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour, node_hour
-from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES
-from cdk_gpu_clusters.rules.eks_cluster import SERVICE_IPV4_CIDR
+from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
 from cdk_gpu_clusters_stacks.manifests.pools import pool_of
 from cdk_gpu_clusters_stacks.manifests.software import kubernetes_version, releases
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec

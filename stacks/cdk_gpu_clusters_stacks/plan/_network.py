@@ -7,7 +7,7 @@ from ipaddress import IPv4Network
 from math import ceil
 
 from cdk_gpu_clusters.network.subnets import SubnetBlock, plan_subnets
-from cdk_gpu_clusters.rules.eks_add_ons import MINIMUM_IP_TARGET
+from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.endpoints import GATEWAY_ENDPOINTS, endpoints_for
 from cdk_gpu_clusters.rules.inference import LOAD_BALANCER_ADDRESSES
 from cdk_gpu_clusters.rules.ip_budget import usable_addresses

@@ -5,9 +5,14 @@ from __future__ import annotations
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, decide_capacity
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan
-from cdk_gpu_clusters.rules.max_pods import max_pods
-from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, UpdateStrategy, desired_size, update_strategy
-from cdk_gpu_clusters.rules.node_group_checks import choose_ami_type
+from cdk_gpu_clusters.rules.node_group import (
+    CAPACITY_TYPES,
+    UpdateStrategy,
+    choose_ami_type,
+    desired_size,
+    max_pods,
+    update_strategy,
+)
 from cdk_gpu_clusters_stacks.manifests.pools import pool_of
 from cdk_gpu_clusters_stacks.spec.capacity import capacity_terms
 from cdk_gpu_clusters_stacks.spec.views import FleetView

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdk_gpu_clusters.rules.lustre_reading import node_reading_rate
+from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 from cdk_gpu_clusters_stacks.spec.data import (
     CheckpointsSpec,
     ExistingCheckpointsSpec,

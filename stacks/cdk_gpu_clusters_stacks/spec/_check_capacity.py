@@ -13,8 +13,8 @@ from cdk_gpu_clusters.rules.capacity_checks import (
     ULTRASERVER_NODES,
     check_capacity,
 )
-from cdk_gpu_clusters.rules.efa_choice import check_efa_unused
-from cdk_gpu_clusters.rules.node_group_checks import check_block_of_group
+from cdk_gpu_clusters.rules.interfaces import check_efa_unused
+from cdk_gpu_clusters.rules.node_group import check_block_of_group
 from cdk_gpu_clusters.rules.placement import (
     SPREAD_SIZE,
     PlacementStrategy,

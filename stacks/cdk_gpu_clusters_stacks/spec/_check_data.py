@@ -29,15 +29,21 @@ from cdk_gpu_clusters.rules.lustre import (
     EFA_CAPACITY,
     EFA_CLASS,
     EFA_POSSIBLE,
+    KEY,
+    METADATA,
+    METADATA_MODE,
+    READ_CACHE,
+    RETENTION,
     STORAGE_QUOTA,
     STORAGE_TYPE,
     THROUGHPUT,
+    TIERING_QUOTA,
+    TIERING_THROUGHPUT,
     VERSION,
+    check_backups,
+    check_encryption_key,
     check_lustre,
 )
-from cdk_gpu_clusters.rules.lustre_backups import KEY, RETENTION, check_backups, check_encryption_key
-from cdk_gpu_clusters.rules.lustre_metadata import METADATA, METADATA_MODE
-from cdk_gpu_clusters.rules.lustre_tiering import READ_CACHE, TIERING_QUOTA, TIERING_THROUGHPUT
 from cdk_gpu_clusters.rules.zones import check_zone, is_zone_id
 
 from ._document import Key

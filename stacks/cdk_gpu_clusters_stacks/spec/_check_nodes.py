@@ -8,9 +8,8 @@ from dataclasses import replace
 
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.images import check_image, choose_image
-from cdk_gpu_clusters.rules.mig_checks import LAYOUT_COUNT, WITH_EFA, check_mig_with_efa
-from cdk_gpu_clusters.rules.mig_driver import check_mig_driver
-from cdk_gpu_clusters.rules.node_group_checks import choose_ami_type
+from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA, check_mig_driver, check_mig_with_efa
+from cdk_gpu_clusters.rules.node_group import choose_ami_type
 
 from ._document import Key
 from ._fault import Fault, faults_at

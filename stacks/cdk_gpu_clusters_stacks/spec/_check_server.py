@@ -8,7 +8,7 @@ from dataclasses import replace
 from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters.node.user_data import check_secrets
 from cdk_gpu_clusters.rules.inference import check_counts
-from cdk_gpu_clusters.rules.server_image import (
+from cdk_gpu_clusters.rules.model_servers import (
     check_container_image,
     check_container_port,
     check_health_path,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.rules.efa_choice import check_efa_wish
+from cdk_gpu_clusters.rules.interfaces import check_efa_wish
 
 from ._check_user_data import check_environment, check_script
 from ._document import Key

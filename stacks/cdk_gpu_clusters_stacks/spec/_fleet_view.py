@@ -8,12 +8,11 @@ from cdk_gpu_clusters.catalogue import InstanceType, instance_type
 from cdk_gpu_clusters.catalogue.images import ImageParameter
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, ScratchSettings
-from cdk_gpu_clusters.rules.efa_choice import uses_efa
-from cdk_gpu_clusters.rules.eks_add_ons import MINIMUM_IP_TARGET
+from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.images import choose_image
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan, Orchestrator, plan_interfaces
+from cdk_gpu_clusters.rules.interfaces import InterfacePlan, Orchestrator, plan_interfaces, uses_efa
 from cdk_gpu_clusters.rules.mig import MigPlan, plan_mig
-from cdk_gpu_clusters.rules.server_weights import plan_scratch
+from cdk_gpu_clusters.rules.model_servers import plan_scratch
 
 from ._document import Key
 from ._parts import FleetPart, SpecParts

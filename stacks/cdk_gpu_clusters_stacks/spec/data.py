@@ -9,7 +9,7 @@ from pydantic import Discriminator, Field, StringConstraints, Tag
 
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType
 from cdk_gpu_clusters.rules.data_repository import DataRepository, DataRepositoryEvent
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, ReadCacheMode
+from cdk_gpu_clusters.rules.lustre import LustreSizing, ReadCacheMode
 
 from ._base import AsTuple, SpecModel, Text, form_of
 from .network import SubnetId

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.mig import MigLayout
 
 from ._base import Text
 

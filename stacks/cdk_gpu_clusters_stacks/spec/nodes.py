@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
-from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 from ._base import Name, SpecModel, Tags, Text

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.mig import mig_gpu_of
-from cdk_gpu_clusters.rules.mig_placement import fits
+from cdk_gpu_clusters.rules.mig import fits
 from matrix.axes import PLACEMENT_GROUP, RESERVATION, RESERVATION_GROUP
 from matrix.hardware import CARDS_FOR_IP_BANDWIDTH, ULTRASERVERS, Hardware, hardware_types
 from matrix.published import images_that_list

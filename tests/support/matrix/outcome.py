@@ -10,10 +10,17 @@ from cdk_gpu_clusters.catalogue.images import ImageParameter
 from cdk_gpu_clusters.errors import ConfigError, Finding, errors_in
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.efa_choice import check_efa_unused, check_efa_wish, uses_efa
 from cdk_gpu_clusters.rules.images import check_image, choose_image
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator, plan_interfaces
-from cdk_gpu_clusters.rules.node_group_checks import check_block_of_group, choose_ami_type
+from cdk_gpu_clusters.rules.interfaces import (
+    InterfacePlan,
+    InterfacePolicy,
+    Orchestrator,
+    check_efa_unused,
+    check_efa_wish,
+    plan_interfaces,
+    uses_efa,
+)
+from cdk_gpu_clusters.rules.node_group import check_block_of_group, choose_ami_type
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_group_of_reservation, check_placement
 from matrix.axes import PURCHASES, Makes
 from matrix.combinations import Combination

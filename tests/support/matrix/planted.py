@@ -22,7 +22,7 @@ from cdk_gpu_clusters.compute.node_role import allow_fleet
 from cdk_gpu_clusters.network import efa_security_group
 from cdk_gpu_clusters.orchestration.eks import node_group, node_group_plan
 from cdk_gpu_clusters.orchestration.eks.managed_nodes import managed_nodes
-from cdk_gpu_clusters.rules import capacity, interfaces, mig, mig_checks
+from cdk_gpu_clusters.rules import capacity, interfaces, mig
 from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse
 from cdk_gpu_clusters.rules.images import choose_image
 from cdk_gpu_clusters.rules.interfaces import NetworkInterface
@@ -386,7 +386,7 @@ FAULTS = (
     Fault(
         "mig-fits",
         {**SPLIT, "mig": "4g.20gb,4g.20gb"},
-        both(with_value(mig_checks, "place", lambda *_: (0, 4)), with_value(mig, "place", lambda *_: (0, 4))),
+        both(with_value(mig, "place", lambda *_: (0, 4)), with_value(mig, "place", lambda *_: (0, 4))),
     ),
     on_eks(
         "types-in-one-place", lambda group: group.add_property_override("InstanceTypes", ["p4d.24xlarge"])

@@ -11,7 +11,7 @@ from typing import Any
 from cdk_gpu_clusters import EksCluster, EksGpuCluster
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
-from cdk_gpu_clusters.rules.max_pods import recommended_limit
+from cdk_gpu_clusters.rules.node_group import recommended_limit
 from eks_user_data import ManagedGroup
 from fakes.nodeadm import most_pods
 from nodeadm import check_documents

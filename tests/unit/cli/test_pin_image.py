@@ -10,7 +10,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from cdk_gpu_clusters.rules.image_pin import image_context_key
+from cdk_gpu_clusters.rules.images import image_context_key
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.cli.pin_image import pin_image
 

@@ -19,8 +19,7 @@ from cdk_gpu_clusters.node import (
     user_data_size_bytes,
 )
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
-from cdk_gpu_clusters.rules.mig import plan_mig
-from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
 from rendered import rendered
 

@@ -17,7 +17,7 @@ from cdk_gpu_clusters.rules.capacity import (
     parse_instant,
 )
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
-from cdk_gpu_clusters.rules.efa_choice import check_efa_unused
+from cdk_gpu_clusters.rules.interfaces import check_efa_unused
 from cdk_gpu_clusters.rules.placement import (
     PlacementStrategy,
     check_efa_together,

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.catalogue import instance_type, instance_types
 from cdk_gpu_clusters.catalogue.prices import prices_of
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.cost import lustre_month, node_hour, ultraserver_of
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
+from cdk_gpu_clusters.rules.lustre import LustreSizing
 
 P5, P5EN, GB200 = map(instance_type, ("p5.48xlarge", "p5en.48xlarge", "p6e-gb200.36xlarge"))
 

@@ -19,7 +19,7 @@ from cdk_gpu_clusters.rules.data_repository import (
     read_prefix,
     read_s3_uri,
 )
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode
+from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode
 
 NEW = (DataRepositoryEvent.NEW,)
 

@@ -18,19 +18,23 @@ from cdk_gpu_clusters.catalogue.kubernetes import (
     kubernetes_versions,
 )
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES, add_on_configuration
 from cdk_gpu_clusters.rules.eks_cluster import (
+    AFTER_NODES,
+    BEFORE_NODES,
     SERVICE_IPV4_CIDR,
     SYSTEM_INSTANCE_TYPE,
     SYSTEM_NODE_COUNT,
     ClusterFacts,
+    add_on_configuration,
     check_cluster,
     check_control_plane_subnets,
     check_public_cidrs,
     check_service_cidr,
     check_version,
+    kubectl_versions,
+    layer_package,
+    no_kubectl,
 )
-from cdk_gpu_clusters.rules.kubectl import kubectl_versions, layer_package, no_kubectl
 from cdk_gpu_clusters.rules.kubernetes_labels import TAINTS
 
 GOOD = ClusterFacts(

@@ -3,7 +3,7 @@
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
-from cdk_gpu_clusters.rules.interface_bandwidth import efa_gbps_of, ena_gbps_of
+from cdk_gpu_clusters.rules.interfaces import efa_gbps_of, ena_gbps_of
 
 
 @pytest.mark.parametrize(

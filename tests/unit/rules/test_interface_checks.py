@@ -8,8 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type, instance_types
-from cdk_gpu_clusters.rules.interface_checks import check_addresses, check_interfaces, check_public_ip
-from cdk_gpu_clusters.rules.interfaces import NetworkInterface, plan_interfaces
+from cdk_gpu_clusters.rules.interfaces import (
+    NetworkInterface,
+    check_addresses,
+    check_interfaces,
+    check_public_ip,
+    plan_interfaces,
+)
 
 Interfaces = list[NetworkInterface]
 N = NetworkInterface

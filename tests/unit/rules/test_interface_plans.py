@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from cdk_gpu_clusters.catalogue import InstanceType, instance_type, instance_types
 from cdk_gpu_clusters.errors import ConfigError, Severity
-from cdk_gpu_clusters.rules.interface_checks import check_interfaces
 from cdk_gpu_clusters.rules.interfaces import (
     InterfacePlan,
     InterfacePolicy,
     NetworkInterface,
     Orchestrator,
+    check_interfaces,
     default_policy,
     plan_interfaces,
 )

@@ -9,11 +9,16 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.rules.lustre import check_lustre
-from cdk_gpu_clusters.rules.lustre_backups import check_backups, check_encryption_key
+from cdk_gpu_clusters.rules.lustre import (
+    LustreSizing,
+    MetadataMode,
+    ReadCacheMode,
+    check_backups,
+    check_encryption_key,
+    check_lustre,
+)
 from cdk_gpu_clusters.rules.lustre_change import check_lustre_change
 from cdk_gpu_clusters.rules.lustre_clients import check_lustre_client, lustre_efa_interfaces
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
 
 ERROR, WARNING = Severity.ERROR, Severity.WARNING
 

@@ -9,12 +9,12 @@ from itertools import product
 import pytest
 
 from cdk_gpu_clusters.errors import Severity, errors_in
-from cdk_gpu_clusters.rules.lustre import check_lustre
-from cdk_gpu_clusters.rules.lustre_sizing import (
+from cdk_gpu_clusters.rules.lustre import (
     LustreSizing,
     MetadataMode,
     ReadCacheMode,
     automatic_metadata_iops,
+    check_lustre,
 )
 
 # (deployment type, MB/s/TiB, EFA): valid capacities are multiples of the first number, and the others.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
-from cdk_gpu_clusters.rules.lustre_reading import node_reading_rate
+from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 
 
 @pytest.mark.parametrize(

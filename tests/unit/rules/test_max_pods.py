@@ -6,7 +6,7 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type, instance_types
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator, plan_interfaces
-from cdk_gpu_clusters.rules.max_pods import max_pods, recommended_limit
+from cdk_gpu_clusters.rules.node_group import max_pods, recommended_limit
 
 EKS = Orchestrator.EKS_MANAGED
 

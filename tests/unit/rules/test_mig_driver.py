@@ -9,10 +9,8 @@ import pytest
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.catalogue.mig import mig_gpu_of, mig_gpus
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.rules.images import choose_image
-from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
-from cdk_gpu_clusters.rules.mig_driver import check_mig_driver
-from cdk_gpu_clusters.rules.software_version import version_of
+from cdk_gpu_clusters.rules.images import choose_image, version_of
+from cdk_gpu_clusters.rules.mig import MigLayout, check_mig_driver, plan_mig
 
 IMAGE = choose_image("p4d.24xlarge", operating_system="al2023")
 

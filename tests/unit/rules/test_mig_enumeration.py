@@ -20,9 +20,7 @@ import cdk_gpu_clusters.catalogue
 import cdk_gpu_clusters.node
 from cdk_gpu_clusters.catalogue.mig import MigGpu, MigProfile, mig_gpus
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
-from cdk_gpu_clusters.rules.mig_checks import check_layout
-from cdk_gpu_clusters.rules.mig_placement import creation_order, fits, place
+from cdk_gpu_clusters.rules.mig import MigLayout, check_layout, creation_order, fits, place, plan_mig
 
 DATA = json.loads(
     (Path(cdk_gpu_clusters.catalogue.__file__).parent / "data" / "mig_profiles.json").read_text()

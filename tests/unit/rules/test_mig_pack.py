@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from cdk_gpu_clusters.catalogue.lookup import instance_types
 from cdk_gpu_clusters.catalogue.mig import MigGpu, mig_gpu_of, mig_gpus
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.mig import plan_mig
-from cdk_gpu_clusters.rules.mig_pack import MOST_INSTANCES, pack_mig
-from cdk_gpu_clusters.rules.mig_placement import fits
-from cdk_gpu_clusters.rules.mig_wish import MigWish, read_wishes
+from cdk_gpu_clusters.rules.mig import fits, plan_mig
+from cdk_gpu_clusters.rules.mig_packing import MOST_INSTANCES, MigWish, pack_mig, read_wishes
 
 #: One type for each GPU that can be split.
 TYPES = {

@@ -8,17 +8,22 @@ from hypothesis import strategies as st
 
 from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_types
 from cdk_gpu_clusters.catalogue.models import ModelShape, model_shapes, nearest_shape
-from cdk_gpu_clusters.rules.model_memory import (
+from cdk_gpu_clusters.rules.model_sizing import (
     Precision,
+    ServingJob,
+    ServingPlan,
+    Strategy,
+    TrainingJob,
+    TrainingPlan,
     activation_bytes,
     adapter_parameters,
     cache_bytes,
     layer_activation_bytes,
+    plan_serving,
+    plan_training,
     serving_weight_bytes,
     training_state,
 )
-from cdk_gpu_clusters.rules.model_serving import ServingJob, ServingPlan, plan_serving
-from cdk_gpu_clusters.rules.model_training import Strategy, TrainingJob, TrainingPlan, plan_training
 
 GB = 10**9
 SHAPES = {shape.name: shape for shape in model_shapes()}

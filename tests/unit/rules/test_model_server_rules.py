@@ -8,13 +8,15 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_types
 from cdk_gpu_clusters.errors import ConfigError, Finding
-from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerSlots, plan_servers
-from cdk_gpu_clusters.rules.server_image import (
+from cdk_gpu_clusters.rules.model_servers import (
+    DeviceKind,
+    ServerSlots,
     check_container_image,
     check_health_path,
     check_secret_arn,
     check_variables,
     check_weights,
+    plan_servers,
 )
 
 DIGEST = "@sha256:" + "0123456789abcdef" * 4

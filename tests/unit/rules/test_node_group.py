@@ -18,10 +18,6 @@ from cdk_gpu_clusters.rules.node_group import (
     RepairOverride,
     UpdateStrategy,
     application_xids,
-    desired_size,
-    update_strategy,
-)
-from cdk_gpu_clusters.rules.node_group_checks import (
     check_block_of_group,
     check_group_labels,
     check_group_taints,
@@ -29,6 +25,8 @@ from cdk_gpu_clusters.rules.node_group_checks import (
     check_repair,
     check_updates,
     choose_ami_type,
+    desired_size,
+    update_strategy,
 )
 
 END = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)
@@ -106,7 +104,7 @@ def test_spot_has_no_price_on_eks() -> None:
 
 
 def test_neuron_on_arm_has_no_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cdk_gpu_clusters.rules.node_group_checks.ami_type", lambda **_: None)
+    monkeypatch.setattr("cdk_gpu_clusters.rules.node_group.ami_type", lambda **_: None)
     row, findings = choose_ami_type(instance_type("trn2.48xlarge"))
     assert row is None
     assert ids(findings) == ["GPU-EKS-042"]

@@ -6,13 +6,13 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms, decide_capacity
-from cdk_gpu_clusters.rules.placement import PlacementStrategy as Wish
-from cdk_gpu_clusters.rules.placement_choice import (
+from cdk_gpu_clusters.rules.placement import (
     GroupOrigin,
     choose_placement,
     reservation_is_placed,
     spread_of_servers,
 )
+from cdk_gpu_clusters.rules.placement import PlacementStrategy as Wish
 
 NONE, NEW, GIVEN, RESERVED = GroupOrigin
 

@@ -13,7 +13,7 @@ from cdk_gpu_clusters.catalogue.images import OperatingSystem
 from cdk_gpu_clusters.errors import defined_rules
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
-from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters_stacks.spec import (
     CapacityBlock,

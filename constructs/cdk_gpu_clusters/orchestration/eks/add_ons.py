@@ -11,7 +11,7 @@ from constructs import IDependable
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters.catalogue.kubernetes import EksAddOn, add_on
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
-from cdk_gpu_clusters.rules.eks_add_ons import add_on_configuration
+from cdk_gpu_clusters.rules.eks_cluster import add_on_configuration
 
 _POD_POLICIES = AcceptedFinding(
     cause="`EksGpuCluster`: roles of the add-ons `vpc-cni` and `aws-ebs-csi-driver`",

@@ -22,8 +22,10 @@ from cdk_gpu_clusters.orchestration.eks.add_ons import ClusterAddOns
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase, EksIdentity
 from cdk_gpu_clusters.orchestration.eks.control_plane import ControlPlaneWish, control_plane
 from cdk_gpu_clusters.orchestration.eks.system_nodes import SystemNodes, system_nodes
-from cdk_gpu_clusters.rules.eks_add_ons import AFTER_NODES, BEFORE_NODES, S3_DRIVER
 from cdk_gpu_clusters.rules.eks_cluster import (
+    AFTER_NODES,
+    BEFORE_NODES,
+    S3_DRIVER,
     SERVICE_IPV4_CIDR,
     SYSTEM_INSTANCE_TYPE,
     SYSTEM_NODE_COUNT,

@@ -16,7 +16,7 @@ from cdk_gpu_clusters._cdk import known, path_of
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
-from cdk_gpu_clusters.rules.kubectl import kubectl_versions, no_kubectl
+from cdk_gpu_clusters.rules.eks_cluster import kubectl_versions, no_kubectl
 
 if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_lambda as lambda_

@@ -44,7 +44,7 @@ from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_node
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
-from cdk_gpu_clusters.rules.mig_layout import MigLayout
+from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
 from cdk_gpu_clusters.rules.node_group import NodeRepair
 from cdk_gpu_clusters.rules.placement import PlacementStrategy

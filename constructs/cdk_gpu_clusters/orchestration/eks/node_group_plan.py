@@ -28,10 +28,9 @@ from cdk_gpu_clusters.node.node_config import NodeConfig, check_kubelet, check_l
 from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint
-from cdk_gpu_clusters.rules.max_pods import max_pods
 from cdk_gpu_clusters.rules.mig_strategy import MigStrategy, check_strategy
-from cdk_gpu_clusters.rules.node_group import NodeRepair
-from cdk_gpu_clusters.rules.node_group_checks import (
+from cdk_gpu_clusters.rules.node_group import (
+    NodeRepair,
     check_block_of_group,
     check_group_labels,
     check_group_taints,
@@ -39,6 +38,7 @@ from cdk_gpu_clusters.rules.node_group_checks import (
     check_repair,
     check_updates,
     choose_ami_type,
+    max_pods,
 )
 
 

@@ -6,7 +6,7 @@ from cdk_gpu_clusters.policy.case import Resource, targets_in
 from cdk_gpu_clusters.policy.lookups.launches import Launch
 from cdk_gpu_clusters.policy.lookups.user_data import user_data_of
 from cdk_gpu_clusters.policy.rule import NotApplicable
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing, MetadataMode, ReadCacheMode
+from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
 
 FILE_SYSTEM = "AWS::FSx::FileSystem"
 # Deployment types that `catalogue.lustre` has rows for; the older ones are another rule's.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 
 from cdk_gpu_clusters.errors import define_rule
-from cdk_gpu_clusters.rules.server_image import EcrImage, read_ecr_image
+from cdk_gpu_clusters.rules.model_servers import EcrImage, read_ecr_image
 
 from ..answer import Absent, NoAnswer
 from ..call import CERTIFICATE, CONTAINER_IMAGE, PARAMETERS, SECRET

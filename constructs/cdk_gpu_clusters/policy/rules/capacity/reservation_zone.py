@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
 from cdk_gpu_clusters.policy.lookups.reservations import reservation_of
 from cdk_gpu_clusters.policy.lookups.subnets import is_same_zone, known_zone_of, subnets_by_user, zone_in
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
-from cdk_gpu_clusters.rules.fleet_zones import RESERVATION_ZONE
+from cdk_gpu_clusters.rules.fleet import RESERVATION_ZONE
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
 from cdk_gpu_clusters.policy.lookups.reservations import reservation_target
 from cdk_gpu_clusters.policy.lookups.subnets import leave_the_zone
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
-from cdk_gpu_clusters.rules.fleet_zones import RESERVED_ONE_ZONE
+from cdk_gpu_clusters.rules.fleet import RESERVED_ONE_ZONE
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.interfaces import layout_of
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
 from cdk_gpu_clusters.policy.rule import Check, Fault, NotApplicable, faults_of
 from cdk_gpu_clusters.policy.value import Value
-from cdk_gpu_clusters.rules.interface_checks import check_interfaces
+from cdk_gpu_clusters.rules.interfaces import check_interfaces
 
 ON = LAUNCHES
 LOOKS_AT = (

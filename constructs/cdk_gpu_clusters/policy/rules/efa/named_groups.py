@@ -9,7 +9,7 @@ from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, efa_launch
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
 from cdk_gpu_clusters.policy.rules.efa._groups import LOOKS_AT, URL
-from cdk_gpu_clusters.rules.launch_template import NO_SECURITY_GROUP
+from cdk_gpu_clusters.rules.fleet import NO_SECURITY_GROUP
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

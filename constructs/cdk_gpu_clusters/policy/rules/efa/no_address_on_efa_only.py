@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.interfaces import layout_of
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, efa_launch
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule, faults_of
 from cdk_gpu_clusters.policy.rules.efa._interfaces import URL
-from cdk_gpu_clusters.rules.interface_checks import NO_ADDRESS_ON_EFA_ONLY, check_addresses
+from cdk_gpu_clusters.rules.interfaces import NO_ADDRESS_ON_EFA_ONLY, check_addresses
 
 _ADDRESSES = (
     "Ipv4PrefixCount",

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.policy.lookups.interfaces import layout_of
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule, faults_of
 from cdk_gpu_clusters.policy.rules.efa._interfaces import URL
-from cdk_gpu_clusters.rules.interface_checks import ONE_INTERFACE_FOR_PUBLIC_IP, check_public_ip
+from cdk_gpu_clusters.rules.interfaces import ONE_INTERFACE_FOR_PUBLIC_IP, check_public_ip
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

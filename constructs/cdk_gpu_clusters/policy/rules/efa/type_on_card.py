@@ -5,7 +5,7 @@ from __future__ import annotations
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.rule import TemplateRule
 from cdk_gpu_clusters.policy.rules.efa._interfaces import LOOKS_AT, ON, URL, checks_interfaces
-from cdk_gpu_clusters.rules.interface_checks import TYPE_ON_CARD
+from cdk_gpu_clusters.rules.interfaces import TYPE_ON_CARD
 
 RULE = TemplateRule(
     rule=TYPE_ON_CARD,

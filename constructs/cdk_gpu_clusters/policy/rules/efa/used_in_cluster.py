@@ -9,7 +9,7 @@ from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, accelerated_launch
 from cdk_gpu_clusters.policy.lookups.placement_groups import strategies_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
-from cdk_gpu_clusters.rules.efa_choice import EFA_USED
+from cdk_gpu_clusters.rules.interfaces import EFA_USED
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 

@@ -9,7 +9,7 @@ from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES, launch_of
 from cdk_gpu_clusters.policy.lookups.mig import splits_of
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
-from cdk_gpu_clusters.rules.mig_checks import WITH_EFA, check_mig_with_efa
+from cdk_gpu_clusters.rules.mig import WITH_EFA, check_mig_with_efa
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

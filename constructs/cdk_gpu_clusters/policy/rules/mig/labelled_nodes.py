@@ -12,8 +12,7 @@ from cdk_gpu_clusters.policy.lookups.hyperpod import HYPERPOD, hyperpod_record_o
 from cdk_gpu_clusters.policy.lookups.node_groups import EKS_NODE_GROUP, records_of
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
 from cdk_gpu_clusters.policy.value import Value
-from cdk_gpu_clusters.rules.mig import MigLayout, check_mig
-from cdk_gpu_clusters.rules.mig_checks import NOT_CAPABLE, UNKNOWN_PROFILE
+from cdk_gpu_clusters.rules.mig import NOT_CAPABLE, UNKNOWN_PROFILE, MigLayout, check_mig
 
 LABELLED = define_rule(
     "GPU-MIG-011",

@@ -6,7 +6,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.lookups.launches import LAUNCHES
 from cdk_gpu_clusters.policy.rule import TemplateRule
 from cdk_gpu_clusters.policy.rules.mig._layouts import LOOKS_AT, URL, checks_layouts
-from cdk_gpu_clusters.rules.mig_checks import LAYOUT_COUNT
+from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT
 
 RULE = TemplateRule(
     rule=LAYOUT_COUNT,

@@ -9,7 +9,7 @@ from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.interfaces import layout_of
 from cdk_gpu_clusters.policy.lookups.node_groups import launch_of_node_group, records_of
 from cdk_gpu_clusters.policy.rule import Check, Fault, NotApplicable
-from cdk_gpu_clusters.rules.pcs_interfaces import check_pcs_interfaces
+from cdk_gpu_clusters.rules.interfaces import check_pcs_interfaces
 
 LOOKS_AT = ("AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces", "InstanceConfigs/*/InstanceType")
 URL = "https://docs.aws.amazon.com/pcs/latest/userguide/working-with_networking_multi-nic.html"

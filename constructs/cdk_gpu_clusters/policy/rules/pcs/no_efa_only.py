@@ -6,7 +6,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.lookups.node_groups import PCS_NODE_GROUP
 from cdk_gpu_clusters.policy.rule import TemplateRule
 from cdk_gpu_clusters.policy.rules.pcs._form import LOOKS_AT, URL, checks_form
-from cdk_gpu_clusters.rules.pcs_interfaces import PCS_EFA_ONLY
+from cdk_gpu_clusters.rules.interfaces import PCS_EFA_ONLY
 
 RULE = TemplateRule(
     rule=PCS_EFA_ONLY,

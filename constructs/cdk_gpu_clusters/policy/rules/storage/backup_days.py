@@ -8,7 +8,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.file_systems import FILE_SYSTEM, lustre_sizing
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
-from cdk_gpu_clusters.rules.lustre_backups import RETENTION, check_backups
+from cdk_gpu_clusters.rules.lustre import RETENTION, check_backups
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

@@ -6,7 +6,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.lookups.file_systems import FILE_SYSTEM
 from cdk_gpu_clusters.policy.rule import TemplateRule
 from cdk_gpu_clusters.policy.rules.storage._sizing import LOOKS_AT, checks_sizing
-from cdk_gpu_clusters.rules.lustre_metadata import METADATA
+from cdk_gpu_clusters.rules.lustre import METADATA
 
 RULE = TemplateRule(
     rule=METADATA,

@@ -8,8 +8,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Case, Resource
 from cdk_gpu_clusters.policy.lookups.file_systems import FILE_SYSTEM, lustre_only
 from cdk_gpu_clusters.policy.rule import Fault, NotApplicable, TemplateRule
-from cdk_gpu_clusters.rules.lustre import DEPLOYMENT, check_lustre
-from cdk_gpu_clusters.rules.lustre_sizing import LustreSizing
+from cdk_gpu_clusters.rules.lustre import DEPLOYMENT, LustreSizing, check_lustre
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

@@ -8,7 +8,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.policy.case import Resource
 from cdk_gpu_clusters.policy.lookups.file_systems import FILE_SYSTEM, lustre_sizing
 from cdk_gpu_clusters.policy.rule import Fault, TemplateRule
-from cdk_gpu_clusters.rules.lustre_backups import KEY, check_encryption_key
+from cdk_gpu_clusters.rules.lustre import KEY, check_encryption_key
 
 
 def _check(resource: Resource) -> Iterator[Fault]:

@@ -1,12 +1,8 @@
-"""The fewest GPUs that hold wished MIG instances: an exact search, each GPU proven by the placement rules.
-
-On every GPU of the catalogue the smallest profile that serves a wish lies wherever a larger one would, so that the
-smallest of each wish give the fewest GPUs; a test holds it against brute force. Compute slices that would stay idle are
-then used: a wish gets a profile with more of them, and the same memory, if it costs no GPU.
-"""
+"""The fewest GPUs that hold the requested MIG instances: an exact search, each GPU proven by the placement rules."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +13,109 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.catalogue.mig import MigGpu, MigProfile, mig_gpu_of
 from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule, raise_for
-from cdk_gpu_clusters.rules.mig import MigPlan, plan_mig
-from cdk_gpu_clusters.rules.mig_checks import check_mig
-from cdk_gpu_clusters.rules.mig_layout import MigLayout
-from cdk_gpu_clusters.rules.mig_placement import creation_order, fits
-from cdk_gpu_clusters.rules.mig_wish import MigWish, read_wishes
+from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig, creation_order, fits, plan_mig
+
+# What a user wants of MIG without naming a layout: so many instances of at least so much memory, or of a profile.
+
+WISH_TEXT = define_rule(
+    "GPU-MIG-012",
+    "a wish for MIG instances is a number and a least memory, or a number and a profile",
+    source="the form of `gpu-clusters mig pack`; the catalogue's profiles",
+)
+_WISH = re.compile(
+    r"(?P<count>[0-9]{1,9})\s*x\s*(?:>=\s*(?P<memory>[0-9]{1,9})\s*gb|(?P<profile>\S+))", re.IGNORECASE
+)
+_FORM = "NUMBERx>=MEMORYGB or NUMBERxPROFILE, with commas between, such as 12x>=20GB, 3x3g.40gb"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigWish:
+    """So many equal instances.
+
+    Attributes:
+        count: How many.
+        candidates: The profiles that serve it, the smallest first.
+        text: As it was written.
+    """
+
+    count: int
+    candidates: tuple[MigProfile, ...]
+    text: str
+
+
+def read_wishes(gpu: MigGpu, text: str) -> tuple[tuple[MigWish, ...], list[Finding]]:
+    """Read wishes for the instances of a GPU model, and find what is wrong with them.
+
+    `>=20GB` is compared with the nominal memory in the profile's name; what the driver gives is less. Profiles with
+    media or graphics attributes are taken only where they are named.
+
+    Args:
+        gpu: The GPU.
+        text: Such as `12x>=20GB, 3x>=40GB`.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue.mig import mig_gpus
+        >>> wishes, findings = read_wishes(mig_gpus()["A100-40GB"], "12x>=20GB, 3x1g.5gb")
+        >>> [(wish.count, wish.candidates[0].name) for wish in wishes]
+        [(12, '3g.20gb'), (3, '1g.5gb')]
+    """
+    read = [_read(gpu, part.strip()) for part in text.split(",")]
+    return (
+        tuple(wish for wish in read if isinstance(wish, MigWish)),
+        [finding for finding in read if isinstance(finding, Finding)],
+    )
+
+
+def _read(gpu: MigGpu, text: str) -> MigWish | Finding:
+    match = _WISH.fullmatch(text)
+    if match is None or int(match["count"]) == 0:
+        return WISH_TEXT.finding(
+            cause="this is no wish for MIG instances",
+            got=repr(text),
+            allowed=_FORM,
+            fix="write it in this form",
+        )
+    count = int(match["count"])
+    if match["profile"]:
+        named = gpu.profile(match["profile"])
+        return (
+            MigWish(count=count, candidates=(named,), text=text)
+            if named
+            else _no_profile(gpu, match["profile"])
+        )
+    plain = [profile for profile in gpu.profiles.values() if not profile.attributes]
+    enough = [profile for profile in plain if profile.memory_gb >= int(match["memory"])]
+    if not enough:
+        return _too_large(gpu, match["memory"])
+    return MigWish(count=count, candidates=tuple(reversed(creation_order(enough))), text=text)
+
+
+def _no_profile(gpu: MigGpu, name: str) -> Finding:
+    return WISH_TEXT.finding(
+        cause=f"{gpu.key} has no such profile",
+        got=repr(name),
+        allowed=", ".join(gpu.profiles),
+        fix="name one of them, or a least memory such as 2x>=20GB",
+    )
+
+
+def _too_large(gpu: MigGpu, memory_gb: str) -> Finding:
+    most = max(profile.memory_gb for profile in gpu.profiles.values())
+    return WISH_TEXT.finding(
+        cause=f"no MIG instance of {gpu.key} has so much memory",
+        got=f"{memory_gb} GB",
+        allowed=f"at most {most} GB",
+        fix="ask for less, or choose a type whose GPUs have more memory: gpu-clusters catalogue list --mig",
+    )
+
+
+# The fewest GPUs that hold wished MIG instances: an exact search, each GPU proven by the placement rules.
+#
+# On every GPU of the catalogue the smallest profile that serves a wish lies wherever a larger one would, so that
+# the
+# smallest of each wish give the fewest GPUs; a test holds it against brute force. Compute slices that would stay
+# idle are
+# then used: a wish gets a profile with more of them, and the same memory, if it costs no GPU.
 
 #: Most instances and kinds of one wish list; more would take too long to prove.
 MOST_INSTANCES = 250
