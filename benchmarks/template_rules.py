@@ -25,9 +25,9 @@ from typing import Any
 
 import yaml
 
-from cdk_gpu_clusters.policy.engine import judge
-from cdk_gpu_clusters.policy.registry import every_rule
-from cdk_gpu_clusters.policy.template import read_template
+from cdk_gpu_clusters.template_rules.engine import judge
+from cdk_gpu_clusters.template_rules.registry import every_rule
+from cdk_gpu_clusters.template_rules.template import read_template
 from page import PAGE, cores_and_memory, write_block
 from processes import Run
 from recorded_templates import recorded

@@ -19,7 +19,7 @@ finding was looked at in its template, by eye, and judged:
 
 - *true*: the template says what the rule is about. It may be meant so; the sentence beside it tells what was seen.
 - *false positive*: the rule is wrong there. What was found so was mended in the rule, with a test of the distilled case
-  (`tests/unit/policy/test_cases_of_public_templates.py`).
+  (`tests/unit/template_rules/test_cases_of_public_templates.py`).
 
 What a template leaves open is undecidable, and neither. Nothing of the templates is copied here: only paths, lines and
 counts. Names of rules are explained in [Rules](rules.md).

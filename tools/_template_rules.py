@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cdk_gpu_clusters.policy.rule import TemplateRule
+    from cdk_gpu_clusters.template_rules.rule import TemplateRule
 
 #: When each page that a rule links was last seen, and whether it was read then or its address found in other sources.
 LINKS = Path(__file__).with_name("rule_links.csv")
@@ -26,7 +26,7 @@ that is said, and the rule rests on its source.
 
 def template_rules() -> Iterator[str]:
     """The part, line by line."""
-    from cdk_gpu_clusters.policy.registry import every_rule
+    from cdk_gpu_clusters.template_rules.registry import every_rule
 
     yield INTRODUCTION
     for rule in every_rule():

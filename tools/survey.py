@@ -21,11 +21,11 @@ from _pages import ROOT
 from _survey_data import DataError, Key, Surveyed, read_survey
 from _survey_git import GitError, TemplateFile, templates_of
 from _survey_page import Found, Looked, render
-from cdk_gpu_clusters.policy.document import UnusableTemplate, path_text
-from cdk_gpu_clusters.policy.engine import judge
-from cdk_gpu_clusters.policy.registry import every_rule
-from cdk_gpu_clusters.policy.rule import Outcome
-from cdk_gpu_clusters.policy.template import read_template
+from cdk_gpu_clusters.template_rules.document import UnusableTemplate, path_text
+from cdk_gpu_clusters.template_rules.engine import judge
+from cdk_gpu_clusters.template_rules.registry import every_rule
+from cdk_gpu_clusters.template_rules.rule import Outcome
+from cdk_gpu_clusters.template_rules.template import read_template
 
 DATA = ROOT / "docs" / "survey" / "judgements.yml"
 PAGE = ROOT / "docs" / "survey.md"

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
-    from cdk_gpu_clusters.policy.plugin import GpuClusterRules
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import NetworkFeature
     from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
@@ -67,6 +66,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
     from cdk_gpu_clusters.storage.lustre_store import LustreStore
     from cdk_gpu_clusters.storage.lustre_store_base import LustreStoreBase
+    from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
 else:
     _EXPORTS = {
         "AlarmSettings": "rules.fleet_alarms",

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from cdk_gpu_clusters.policy.registry import every_rule
+from cdk_gpu_clusters.template_rules.registry import every_rule
 from matrix.batches import Result, refusals, synthesize
 from matrix.coverage import Coverage, class_of, cover
 from matrix.invariant import invariants

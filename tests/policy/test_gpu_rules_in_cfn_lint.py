@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from cdk_gpu_clusters.policy.registry import every_rule
+from cdk_gpu_clusters.template_rules.registry import every_rule
 
 
 def cfn_lint(*arguments: str) -> subprocess.CompletedProcess[str]:
-    package = ["--append-rules", "cdk_gpu_clusters.policy.cfnlint_rules"]
+    package = ["--append-rules", "cdk_gpu_clusters.template_rules.cfnlint_rules"]
     return subprocess.run(
         ["cfn-lint", *package, *arguments], capture_output=True, text=True, check=False, timeout=120
     )

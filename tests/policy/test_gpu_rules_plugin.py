@@ -12,8 +12,8 @@ from aws_cdk import aws_ec2 as ec2
 
 from assemblies import REPORT_ONLY
 from cdk_gpu_clusters import GpuClusterRules
-from cdk_gpu_clusters.policy.lint import lint
-from cdk_gpu_clusters.policy.registry import choose_rules
+from cdk_gpu_clusters.template_rules.lint import lint
+from cdk_gpu_clusters.template_rules.registry import choose_rules
 
 WRONG_TYPE = {"instanceType": "p5.49xlarge", "metadataOptions": {"httpTokens": "required"}}
 NO_TOKENS = {"instanceType": "p5.48xlarge", "metadataOptions": {"httpTokens": "optional"}}

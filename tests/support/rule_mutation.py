@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cdk_gpu_clusters.policy.registry import every_rule
-from cdk_gpu_clusters.policy.template import read_text
+from cdk_gpu_clusters.template_rules.registry import every_rule
+from cdk_gpu_clusters.template_rules.template import read_text
 from mutations import Mutation as Change
 from recorded_templates import Json, copy_of
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.policy.engine import judge
-from cdk_gpu_clusters.policy.registry import every_rule
-from cdk_gpu_clusters.policy.rule import Outcome, Verdict
-from cdk_gpu_clusters.policy.template import Template, read_text
+from cdk_gpu_clusters.template_rules.engine import judge
+from cdk_gpu_clusters.template_rules.registry import every_rule
+from cdk_gpu_clusters.template_rules.rule import Outcome, Verdict
+from cdk_gpu_clusters.template_rules.template import Template, read_text
 
 
 def template_of(text: str, *, region: str | None = None) -> Template:

@@ -7,13 +7,13 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from cdk_gpu_clusters.policy.acknowledgements import Acknowledgement, read_acknowledgements
-from cdk_gpu_clusters.policy.document import UnusableTemplate
-from cdk_gpu_clusters.policy.lint import Report, Unusable
-from cdk_gpu_clusters.policy.lint import lint as lint_files
-from cdk_gpu_clusters.policy.registry import choose_rules
-from cdk_gpu_clusters.policy.reports import FORMATS
-from cdk_gpu_clusters.policy.rule import TemplateRule
+from cdk_gpu_clusters.template_rules.acknowledgements import Acknowledgement, read_acknowledgements
+from cdk_gpu_clusters.template_rules.document import UnusableTemplate
+from cdk_gpu_clusters.template_rules.lint import Report, Unusable
+from cdk_gpu_clusters.template_rules.lint import lint as lint_files
+from cdk_gpu_clusters.template_rules.registry import choose_rules
+from cdk_gpu_clusters.template_rules.reports import FORMATS
+from cdk_gpu_clusters.template_rules.rule import TemplateRule
 
 from . import output
 from .group import new_app

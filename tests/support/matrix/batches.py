@@ -25,8 +25,8 @@ from cdk_gpu_clusters import (
     NodeImage,
 )
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.policy.engine import not_compliant
-from cdk_gpu_clusters.policy.rule import Outcome, Verdict
+from cdk_gpu_clusters.template_rules.engine import not_compliant
+from cdk_gpu_clusters.template_rules.rule import Outcome, Verdict
 from matrix.axes import PLACEMENT_GROUP, Makes
 from matrix.cloud import Cloud, Place
 from matrix.combinations import SUBNET, ZONE, Combination

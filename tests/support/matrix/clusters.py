@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, defined_rules
-from cdk_gpu_clusters.policy.engine import not_compliant
+from cdk_gpu_clusters.template_rules.engine import not_compliant
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import read_cluster
 from matrix.asked import Asked, Purchase

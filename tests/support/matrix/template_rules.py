@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from cdk_gpu_clusters.policy.engine import judge_estate
-from cdk_gpu_clusters.policy.links import estates_of
-from cdk_gpu_clusters.policy.registry import every_rule
-from cdk_gpu_clusters.policy.rule import Verdict
-from cdk_gpu_clusters.policy.template import Template
+from cdk_gpu_clusters.template_rules.engine import judge_estate
+from cdk_gpu_clusters.template_rules.links import estates_of
+from cdk_gpu_clusters.template_rules.registry import every_rule
+from cdk_gpu_clusters.template_rules.rule import Verdict
+from cdk_gpu_clusters.template_rules.template import Template
 from matrix.cloud import Place
 
 #: Why rules cannot tell of templates that our own constructs make: all of it is what a user brought along.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.errors import defined_rules
-from cdk_gpu_clusters.policy.registry import every_rule
+from cdk_gpu_clusters.template_rules.registry import every_rule
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "known-traps.md"
 LINES = PAGE.read_text(encoding="utf-8").splitlines()

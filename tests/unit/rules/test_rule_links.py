@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from cdk_gpu_clusters.policy.registry import every_rule
+from cdk_gpu_clusters.template_rules.registry import every_rule
 
 RECORD = Path(__file__).resolve().parents[3] / "tools" / "rule_links.csv"
 HOSTS = {"docs.aws.amazon.com", "docs.nvidia.com", "github.com", "man7.org"}

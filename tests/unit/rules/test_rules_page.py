@@ -14,7 +14,7 @@ import pytest
 
 import cdk_gpu_clusters
 from cdk_gpu_clusters.errors import defined_rules
-from cdk_gpu_clusters.policy.registry import every_rule
+from cdk_gpu_clusters.template_rules.registry import every_rule
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOL = ROOT / "tools" / "write_rules_page.py"

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 import yaml
 
-from cdk_gpu_clusters.policy.registry import every_rule
+from cdk_gpu_clusters.template_rules.registry import every_rule
 
 ROOT = Path(__file__).parents[3]
 NAME = "someone/templates"

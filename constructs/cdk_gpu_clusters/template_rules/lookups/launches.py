@@ -1,0 +1,287 @@
+"""Launches: what EC2 starts instances from, and who uses it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
+from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
+from cdk_gpu_clusters.template_rules.choices import Undecidable, suppose
+from cdk_gpu_clusters.template_rules.rule import NotApplicable
+
+LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
+INSTANCE = "AWS::EC2::Instance"
+#: What a rule about launches is asked about.
+LAUNCHES = (LAUNCH_TEMPLATE, INSTANCE)
+
+_BATCH = "AWS::Batch::ComputeEnvironment"
+#: Where resources name a launch template: paths with `*` for every item of a list, the last key being the
+#: specification; and where they name instance types that take the place of the template's own.
+_USERS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "AWS::AutoScaling::AutoScalingGroup": (
+        (
+            "LaunchTemplate",
+            "MixedInstancesPolicy/LaunchTemplate/LaunchTemplateSpecification",
+            "MixedInstancesPolicy/LaunchTemplate/Overrides/*/LaunchTemplateSpecification",
+        ),
+        ("MixedInstancesPolicy/LaunchTemplate/Overrides/*/InstanceType",),
+    ),
+    "AWS::EC2::EC2Fleet": (
+        ("LaunchTemplateConfigs/*/LaunchTemplateSpecification",),
+        ("LaunchTemplateConfigs/*/Overrides/*/InstanceType",),
+    ),
+    "AWS::EC2::SpotFleet": (
+        ("SpotFleetRequestConfigData/LaunchTemplateConfigs/*/LaunchTemplateSpecification",),
+        ("SpotFleetRequestConfigData/LaunchTemplateConfigs/*/Overrides/*/InstanceType",),
+    ),
+    "AWS::EC2::Instance": (("LaunchTemplate",), ("InstanceType",)),
+    "AWS::EKS::Nodegroup": (("LaunchTemplate",), ("InstanceTypes/*",)),
+    "AWS::PCS::ComputeNodeGroup": (("CustomLaunchTemplate",), ("InstanceConfigs/*/InstanceType",)),
+    _BATCH: (
+        ("ComputeResources/LaunchTemplate",),
+        ("ComputeResources/InstanceTypes/*",),
+    ),
+}
+_ID_KEYS = ("LaunchTemplateId", "Id", "TemplateId")
+_NAME_KEYS = ("LaunchTemplateName", "Name")
+# Families of EC2's accelerated computing, by their letters: p5, g6e, trn2, inf2, dl1 …
+_ACCELERATED = re.compile(r"(p|g|gr|trn|inf|dl)[0-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A resource that launches from a launch template.
+
+    Attributes:
+        resource: Such as an Auto Scaling group.
+        specification: Where it names the template.
+        instance_types: Types that it names itself.
+    """
+
+    resource: Resource
+    specification: Value
+    instance_types: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A network interface of a launch.
+
+    Attributes:
+        value: Where it stands.
+    """
+
+    value: Value
+
+    @property
+    def network_card_index(self) -> int:
+        """0 by default, as in EC2."""
+        return self.value.get("NetworkCardIndex").integer() or 0
+
+    @property
+    def device_index(self) -> int:
+        """Index on its card; 0 by default."""
+        return self.value.get("DeviceIndex").integer() or 0
+
+    @property
+    def interface_type(self) -> str:
+        """`interface` (EC2's default), `efa` or `efa-only`."""
+        return self.value.get("InterfaceType").text() or "interface"
+
+    @property
+    def is_efa(self) -> bool:
+        """Whether EFA traffic goes through it."""
+        return self.interface_type in ("efa", "efa-only")
+
+    @property
+    def groups(self) -> list[Value]:
+        """Its security groups."""
+        return self.value.get("Groups" if self.value.get("Groups").exists else "GroupSet").items()
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What one launch template, or one instance, says.
+
+    Attributes:
+        resource: The launch template or instance.
+        data: `LaunchTemplateData`, or the properties of an instance; they have the same keys.
+    """
+
+    resource: Resource
+    data: Value
+
+    def interfaces(self) -> list[Interface]:
+        """Its network interfaces; none where EC2 makes the one by itself."""
+        return [Interface(value) for value in self.data.get("NetworkInterfaces").items()]
+
+    def has_efa(self) -> bool:
+        """Whether any of its interfaces is an EFA."""
+        return any(interface.is_efa for interface in self.interfaces())
+
+    def uses(self) -> list[Use]:
+        """Who launches from it."""
+        return self.resource.once(_uses)
+
+    def instance_types(self) -> list[Value]:
+        """The types that are launched: those of its users, or its own where a user names none; may be empty."""
+        own = self.data.get("InstanceType")
+        uses = self.uses()
+        named = [value for use in uses for value in use.instance_types]
+        own_counts = own.exists and (not uses or any(not use.instance_types for use in uses))
+        return [own, *named] if own_counts else named
+
+    def records(self) -> list[tuple[Value, InstanceType]]:
+        """The types that are launched, with what the catalogue knows of them.
+
+        Raises:
+            Undecidable: If no type is named, or the catalogue does not know one.
+        """
+        types = self.instance_types()
+        if not types:
+            raise self.data.undecidable("no instance type is named in this template")
+        return [(value, record_of(value)) for value in types]
+
+
+def launch_of(resource: Resource) -> Launch:
+    """The launch that a resource of `LAUNCHES` describes."""
+    data = resource.get("LaunchTemplateData") if resource.type == LAUNCH_TEMPLATE else resource.properties
+    return Launch(resource, data)
+
+
+def launches(case: Case) -> list[Launch]:
+    """Every launch of the template."""
+    return [launch_of(resource) for resource in case.resources(*LAUNCHES)]
+
+
+def is_family(value: Value) -> bool:
+    """Whether a value is a family such as `g6` in a compute environment: Batch then chooses among its sizes."""
+    owner = value.case.resource(str(value.path[1]))
+    return owner is not None and owner.type == _BATCH and "." not in (value.text() or "")
+
+
+def record_of(value: Value) -> InstanceType:
+    """What the catalogue knows of the instance type that a value names.
+
+    Raises:
+        Undecidable: If the type is not known, in the template or in the catalogue, or Batch chooses it.
+    """
+    name = value.text()
+    if is_family(value):
+        raise value.undecidable(f"Batch chooses a type of {name!r}")
+    if name not in instance_type_names():
+        raise value.undecidable(f"the catalogue has no instance type {name!r}")
+    return instance_type(name)
+
+
+def accelerated_launch(resource: Resource) -> Launch:
+    """The launch of a resource, if it is one of GPUs or other accelerators.
+
+    Raises:
+        NotApplicable: If every type that it launches is a plain one.
+        Fork: If no type is named, or one is not known: what is right for every type is not asked about.
+    """
+    launch = launch_of(resource)
+    types = launch.instance_types()
+    if resource.type == INSTANCE and not types:
+        raise NotApplicable  # it takes everything from its launch template
+    try:
+        accelerated = _any_accelerated(launch, types)
+    except Undecidable as unclear:
+        question = resource.case.key(f"{resource.logical_id} launches accelerated nodes")
+        accelerated = suppose(resource.case.choices, question, unclear)
+    if not accelerated:
+        raise NotApplicable
+    return launch
+
+
+def _any_accelerated(launch: Launch, types: list[Value]) -> bool:
+    unclear = None if types else launch.data.undecidable("no instance type is named in this template")
+    for value in types:
+        try:
+            if looks_accelerated(value):
+                return True
+        except Undecidable as found:
+            unclear = unclear or found
+    if unclear is not None:
+        raise unclear
+    return False
+
+
+def looks_accelerated(value: Value) -> bool:
+    """Whether a value names a type, or a family, with GPUs or other accelerators."""
+    name = value.text() or ""
+    if name in instance_type_names():
+        return instance_type(name).accelerator is not None
+    return _ACCELERATED.match(name) is not None
+
+
+def efa_launch(resource: Resource) -> Launch:
+    """The launch of a resource.
+
+    Raises:
+        NotApplicable: If it has no EFA.
+    """
+    launch = launch_of(resource)
+    if not launch.has_efa():
+        raise NotApplicable
+    return launch
+
+
+def template_used_by(specification: Value) -> Resource | None:
+    """The launch template that a specification names, by id or by name; None if it is not in this template."""
+    return next((template for template in _named(specification)), None)
+
+
+def values_at(value: Value, path: str) -> list[Value]:
+    """The values at a path such as `Overrides/*/InstanceType`, `*` being every item of a list, that exist."""
+    values = [value]
+    for key in path.split("/"):
+        if key == "*":
+            values = [item for one in values for item in one.items()]
+        else:
+            values = [child for one in values if (child := one.get(key)).exists]
+    return values
+
+
+def _uses(template: Resource) -> list[Use]:
+    own_name = template.get("LaunchTemplateName")
+    # by its name it may be meant without a reference
+    users = (
+        template.case.resources(*_USERS)
+        if own_name.exists
+        else template.case.resources_naming(template, *_USERS)
+    )
+    found = []
+    for user in users:
+        specifications, types = _USERS[user.type]
+        named = tuple(value for path in types for value in values_at(user.properties, path))
+        for specification in (value for path in specifications for value in values_at(user.properties, path)):
+            if _names(specification, template, own_name):
+                found.append(Use(user, specification, named))  # noqa: PERF401
+    return found
+
+
+def _names(specification: Value, template: Resource, own_name: Value) -> bool:
+    """Whether a specification names a launch template, by its id or by its name."""
+    if any(template.is_target_of(specification.get(key)) for key in _ID_KEYS):
+        return True
+    names = (specification.get(key) for key in _NAME_KEYS)
+    return own_name.exists and any(name.identity() == own_name.identity() for name in names if name.exists)
+
+
+def _named(specification: Value) -> Iterator[Resource]:
+    case = specification.case
+    for key in _ID_KEYS:
+        if target := target_of(specification.get(key)):
+            yield target
+            return
+    names = [specification.get(key) for key in _NAME_KEYS if specification.get(key).exists]
+    for template in case.resources(LAUNCH_TEMPLATE):
+        own = template.get("LaunchTemplateName")
+        if own.exists and any(name.identity() == own.identity() for name in names):
+            yield template
+            return

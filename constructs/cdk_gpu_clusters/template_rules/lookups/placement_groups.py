@@ -1,0 +1,80 @@
+"""Placement groups that launches name, themselves or by the resource that launches."""
+
+from __future__ import annotations
+
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
+from cdk_gpu_clusters.template_rules.case import Resource, Value, resource_of, target_of
+from cdk_gpu_clusters.template_rules.lookups.launches import Launch, values_at
+from cdk_gpu_clusters.template_rules.resolve import Reference
+from cdk_gpu_clusters.template_rules.rule import NotApplicable
+
+PLACEMENT_GROUP = "AWS::EC2::PlacementGroup"
+
+#: Where resources that launch name a placement group, besides the launch template.
+_GROUPS: dict[str, str] = {
+    "AWS::AutoScaling::AutoScalingGroup": "PlacementGroup",
+    "AWS::Batch::ComputeEnvironment": "ComputeResources/PlacementGroup",
+}
+
+
+def placements_of(launch: Launch) -> list[Value]:
+    """Where a launch, or who uses it, names a placement group."""
+    own = [launch.data.get("Placement", key) for key in ("GroupName", "GroupId")]
+    named = [
+        value
+        for use in launch.uses()
+        for path in [_GROUPS.get(use.resource.type)]
+        if path
+        for value in values_at(use.resource.properties, path)
+    ]
+    return [value for value in [*own, *named] if value.exists]
+
+
+def placement_group_of(value: Value) -> Resource | None:
+    """The placement group of the template that a value names; None if it is another one."""
+    target = target_of(value)
+    return target if target is not None and target.type == PLACEMENT_GROUP else None
+
+
+def placement_group_in_arn(arn: Value) -> Resource | None:
+    """The placement group of the template that an ARN is put together with; None if it is another one."""
+    *before, last = arn.parts or ("",)
+    if not isinstance(last, Reference) or last.attribute not in ("", "GroupName"):
+        return None
+    if not str(*before[-1:]).endswith(":placement-group/"):
+        return None
+    target = resource_of(arn.case, last)
+    return target if target is not None and target.type == PLACEMENT_GROUP else None
+
+
+def strategy_of(group: Resource) -> PlacementStrategy:
+    """The strategy of a placement group.
+
+    Raises:
+        Undecidable: If it is not said.
+    """
+    strategy = group.get("Strategy")
+    known = {one.value: one for one in PlacementStrategy if one is not PlacementStrategy.NONE}
+    text = strategy.text()
+    if text not in known:
+        raise strategy.undecidable("the template says no strategy" if text is None else f"{text!r} is none")
+    return known[text]
+
+
+def strategies_of(launch: Launch) -> list[tuple[Value, PlacementStrategy]]:
+    """Where a launch, or who uses it, names a placement group, with its strategy.
+
+    Raises:
+        NotApplicable: If none is named.
+        Undecidable: If one is not in the template, or leaves its strategy open.
+    """
+    named = placements_of(launch)
+    if not named:
+        raise NotApplicable
+    found = []
+    for value in named:
+        group = placement_group_of(value)
+        if group is None:
+            raise value.undecidable("this placement group stands in no part of the template")
+        found.append((value, strategy_of(group)))
+    return found

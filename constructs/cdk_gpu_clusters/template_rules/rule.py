@@ -1,0 +1,171 @@
+"""What a rule over templates is, and what it says.
+
+A rule's check is a generator over one resource. It yields a `Fault` for each thing that is wrong, and nothing if all is
+well. It raises `NotApplicable` where the rule has nothing to say, and leaves alone what a value raises (`Undecidable`,
+`Fork`): the engine turns these into verdicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from cdk_gpu_clusters.errors import Finding, Rule, Severity
+from cdk_gpu_clusters.template_rules.case import Resource, Value
+from cdk_gpu_clusters.template_rules.document import Path, path_text
+from cdk_gpu_clusters.template_rules.template import Template
+
+
+class NotApplicable(Exception):
+    """The rule has nothing to say about the resource."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Something wrong at a value or a resource.
+
+    Attributes:
+        at: Where.
+        got: The value that was found.
+        allowed: The values that would be accepted.
+        cause: What is wrong; the rule's cause by default.
+        fix: The change to make; the rule's fix by default.
+        severity: How bad it is; the rule's severity by default.
+    """
+
+    at: Value | Resource
+    got: str = ""
+    allowed: str = ""
+    cause: str = ""
+    fix: str = ""
+    severity: Severity | None = None
+
+
+Check = Callable[[Resource], Iterator[Fault]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateRule:
+    """A rule over templates: one file of `policy.rules`.
+
+    Attributes:
+        rule: Its id, title and source; the same as a construct's rule where it asks for the same.
+        severity: Errors fail a deployment or break the cluster; warnings cost money, speed or safety; infos are advice.
+        cause: What goes wrong otherwise, in a user's words.
+        fix: The change to make.
+        url: A page that says more.
+        on: Types of resource that it is asked about.
+        looks_at: The properties that it reads, such as `LaunchTemplateData/InstanceType`, or with a type before them.
+        check: The check.
+        bad: A template, as YAML, that it finds a fault in.
+        good: The same without that fault.
+    """
+
+    rule: Rule
+    severity: Severity
+    cause: str
+    fix: str
+    url: str
+    on: tuple[str, ...]
+    looks_at: tuple[str, ...]
+    check: Check
+    bad: str
+    good: str
+
+    @property
+    def id(self) -> str:
+        """Its stable id."""
+        return self.rule.id
+
+    @property
+    def title(self) -> str:
+        """What it asks for."""
+        return self.rule.title
+
+    def finding(self, fault: Fault) -> Finding:
+        """The finding that a fault is."""
+        return self.rule.finding(
+            cause=fault.cause or self.cause,
+            got=fault.got,
+            allowed=fault.allowed,
+            fix=fault.fix or self.fix,
+            path=path_text(fault.at.path),
+            severity=fault.severity or self.severity,
+        )
+
+
+def faults_of(
+    rule: Rule, findings: Iterable[Finding], at: Value | Resource, *, own_fix: bool = False
+) -> Iterator[Fault]:
+    """The findings of one rule among those of a decision function of `cdk_gpu_clusters.rules`, as faults.
+
+    Args:
+        rule: The rule.
+        findings: The findings.
+        at: Where.
+        own_fix: Take the fix of the rule over templates, where that of the finding names parameters of our constructs.
+    """
+    for finding in findings:
+        if finding.id == rule.id:
+            fix = "" if own_fix else finding.fix
+            yield Fault(at=at, got=finding.got, allowed=finding.allowed, cause=finding.cause, fix=fix)
+
+
+class Outcome(StrEnum):
+    """What a rule says of a resource."""
+
+    COMPLIANT = "compliant"
+    NOT_COMPLIANT = "not compliant"
+    NOT_APPLICABLE = "not applicable"
+    UNDECIDABLE = "undecidable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What one rule says of one resource.
+
+    Attributes:
+        rule: The rule.
+        outcome: What it says.
+        resource: Logical id.
+        path: Where, for a fault and for what is undecidable; the resource otherwise.
+        finding: The finding of a fault.
+        reason: Why it is undecidable, or why a fault was acknowledged.
+        when: The case that it is said of, if not of all: `Market = 'spot'`.
+        acknowledged: Whether somebody accepted the fault, with `reason`.
+        template: The template of the path: of several that are linked, it may be another one than the resource's.
+        asked_in: Name of the resource's template, if the path is in another one.
+    """
+
+    rule: TemplateRule
+    outcome: Outcome
+    resource: str
+    path: Path
+    template: Template
+    finding: Finding | None = None
+    reason: str = ""
+    when: str = ""
+    acknowledged: bool = False
+    asked_in: str = ""
+
+    @property
+    def severity(self) -> Severity:
+        """How bad a fault is; of what is undecidable, how bad it would be."""
+        return self.finding.severity if self.finding else self.rule.severity
+
+    @property
+    def message(self) -> str:
+        """One sentence."""
+        if self.finding is None:
+            said = f"cannot be decided: {self.reason} (rule: {self.rule.title})"
+        else:
+            got = f", got {self.finding.got}" if self.finding.got else ""
+            allowed = f"; allowed: {self.finding.allowed}" if self.finding.allowed else ""
+            said = f"{self.finding.cause}{got}{allowed}"
+        said += f" (for {self.resource} of {self.asked_in})" if self.asked_in else ""
+        return f"{said} (when {self.when})" if self.when else said
+
+    def accepted(self, reason: str) -> Verdict:
+        """The same, acknowledged."""
+        return replace(self, acknowledged=True, reason=reason)

@@ -1,0 +1,41 @@
+"""Launch templates and instances: types, images, metadata service, volumes, user data."""
+
+from cdk_gpu_clusters.template_rules.rules.launch import (
+    closed_group,
+    encrypted_volumes,
+    harmful_variable,
+    hop_limit,
+    image_architecture,
+    image_driver,
+    image_family,
+    image_id,
+    image_software,
+    imdsv2,
+    latest_version,
+    type_exists,
+    user_data_secret,
+    user_data_size,
+    volume_iops,
+    volume_size,
+    volume_throughput,
+)
+
+RULES = (
+    closed_group.RULE,
+    encrypted_volumes.RULE,
+    harmful_variable.RULE,
+    hop_limit.RULE,
+    image_architecture.RULE,
+    image_driver.RULE,
+    image_family.RULE,
+    image_id.RULE,
+    image_software.RULE,
+    imdsv2.RULE,
+    latest_version.RULE,
+    type_exists.RULE,
+    user_data_secret.RULE,
+    user_data_size.RULE,
+    volume_iops.RULE,
+    volume_size.RULE,
+    volume_throughput.RULE,
+)
