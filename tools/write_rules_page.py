@@ -108,7 +108,7 @@ def page() -> str:
             "| --- | --- | --- | --- |",
         ]
         parts += [f"| `{row.id}` | {cell(row.title)} | {cell(row.source)} | `{row.file}` |" for row in rows]
-    if (ROOT / "constructs" / "cdk_gpu_clusters" / "policy").exists():
+    if (ROOT / "constructs" / "cdk_gpu_clusters" / "template_rules").exists():
         parts += template_rules()
     return "\n".join(parts).rstrip() + "\n"
 
