@@ -13,10 +13,10 @@ from cdk_gpu_clusters_stacks.spec.capacity import (
     UltraServerBlock,
 )
 from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
 from cdk_gpu_clusters_stacks.spec.inference import LoadBalancerSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
-from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
 from gpu_clusters_emulator.clock import format_time, parse_time
 
 Json = dict[str, Any]

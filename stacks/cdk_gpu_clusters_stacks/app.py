@@ -29,11 +29,9 @@ from cdk_gpu_clusters_stacks.fabrics import Fabrics
 from cdk_gpu_clusters_stacks.inference import InferenceStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
-from cdk_gpu_clusters_stacks.spec.load import read_cluster
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, NodesSpec
+from cdk_gpu_clusters_stacks.spec.load import read_cluster, report
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
-from cdk_gpu_clusters_stacks.spec.report import report
 from cdk_gpu_clusters_stacks.stack_names import (
     capacity_stack,
     inference_stack,

@@ -19,7 +19,7 @@ from cdk_gpu_clusters_stacks.spec.capacity import (
     Spot,
     UltraServerBlock,
 )
-from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
+from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
 
 
 class CapacityStack(cdk.Stack):

@@ -27,8 +27,12 @@ from cdk_gpu_clusters_stacks.nodes import (
     tell_people,
 )
 from cdk_gpu_clusters_stacks.references import publish
-from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec, LoadBalancerSpec
-from cdk_gpu_clusters_stacks.spec.server import ServerSpec, WeightsSpec
+from cdk_gpu_clusters_stacks.spec.inference import (
+    InferenceFleetSpec,
+    LoadBalancerSpec,
+    ServerSpec,
+    WeightsSpec,
+)
 
 
 class InferenceStack(cdk.Stack):

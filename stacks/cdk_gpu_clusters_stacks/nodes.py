@@ -17,9 +17,7 @@ from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, ReachedLustre
 from cdk_gpu_clusters_stacks.references import publish
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
-from cdk_gpu_clusters_stacks.spec.image import ImageById, ImageByParameter, ImageSpec
-from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec, NodesSpec
 
 FileSystems = Mapping[str, LustreStack | ExistingLustre]
 

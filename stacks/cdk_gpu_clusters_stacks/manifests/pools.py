@@ -8,8 +8,8 @@ from cdk_gpu_clusters.catalogue.network_topology import has_topology
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_pool
 from cdk_gpu_clusters.rules.interfaces import uses_efa
 from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
 from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 #: What stands in a text for a value that only the deployed stack knows: a variable of the shell.

@@ -10,8 +10,7 @@ from cdk_gpu_clusters.rules.inference import servers_required
 from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 from cdk_gpu_clusters_stacks.spec.capacity import capacity_terms
 from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
-from cdk_gpu_clusters_stacks.spec.image import ImageById, ImageByOs, ImageByParameter
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByOs, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.views import FleetView, plan_slots

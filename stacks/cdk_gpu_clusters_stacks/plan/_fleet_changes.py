@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
-from cdk_gpu_clusters_stacks.spec.alarms import AlarmsSpec
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
+from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec, FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.stack_names import capacity_stack
 

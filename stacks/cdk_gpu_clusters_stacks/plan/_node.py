@@ -14,7 +14,7 @@ from cdk_gpu_clusters.rules.root_volume import (
     DEFAULT_SIZE_GIB,
     DEFAULT_THROUGHPUT_MIB_PER_S,
 )
-from cdk_gpu_clusters_stacks.spec.nodes import NodesSpec
+from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
 from cdk_gpu_clusters_stacks.spec.views import FleetView
 
 from ._boot import boot_of

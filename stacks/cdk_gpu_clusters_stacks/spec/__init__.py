@@ -24,15 +24,18 @@ from .data import (
     RepositorySpec,
     StoreSpec,
 )
-from .fleet import FleetSpec
-from .image import ImageById, ImageByOs, ImageByParameter, ImageSpec
-from .inference import InferenceFleetSpec, LoadBalancerSpec
-from .load import Reading, load_cluster, read_cluster
+from .fleet import FleetSpec, ImageById, ImageByOs, ImageByParameter, ImageSpec, NodesSpec, RootVolume
+from .inference import (
+    InferenceFleetSpec,
+    LoadBalancerSpec,
+    RegistryLoginSpec,
+    SecretSpec,
+    ServerSpec,
+    WeightsSpec,
+)
+from .load import Reading, format_findings, load_cluster, read_cluster, report
 from .model import ClusterSpec, InferenceSpec, TrainingSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
-from .nodes import NodesSpec, RootVolume
-from .report import format_findings, report
-from .server import RegistryLoginSpec, SecretSpec, ServerSpec, WeightsSpec
 
 __all__ = [
     "CapacityBlock",

@@ -6,8 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from .load import read_cluster
-from .report import report
+from .load import read_cluster, report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -28,9 +28,8 @@ from cdk_gpu_clusters.rules.reservations import (
     check_new_reservation,
 )
 
-from ._arn import foreign_place
-from ._document import Key
-from ._fault import Fault, faults_at, under
+from ._check_values import foreign_place
+from ._document import Fault, Key, faults_at, under
 from ._fleet_view import FleetView
 from ._rules import FIXED_SIZE, FOREIGN_GROUP
 from .capacity import NewReservation, Reservation, ReservationGroup, UltraServerBlock, capacity_terms

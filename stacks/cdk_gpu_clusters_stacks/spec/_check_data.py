@@ -46,8 +46,7 @@ from cdk_gpu_clusters.rules.lustre import (
 )
 from cdk_gpu_clusters.rules.zones import check_zone, is_zone_id
 
-from ._document import Key
-from ._fault import Fault, faults_at
+from ._document import Fault, Key, faults_at
 from ._parts import SpecParts
 from ._rules import EXPRESS_ZONE, STORE_SUBNET
 from .data import (

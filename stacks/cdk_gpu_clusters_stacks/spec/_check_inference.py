@@ -1,22 +1,48 @@
-"""Checks of what only inference fleets have, beside their server and their load balancer."""
+"""Checks of what only inference fleets have: model servers and load balancers."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
-from cdk_gpu_clusters.errors import Finding, Severity
-from cdk_gpu_clusters.rules.capacity import block_window
-from cdk_gpu_clusters.rules.fleet import check_timeout
-from cdk_gpu_clusters.rules.inference import check_counts, check_room_to_scale, check_servers_required
-from cdk_gpu_clusters.rules.model_servers import GROUP_DIVIDES, NO_NVLINK, SLICES_MATCH
+from cdk_gpu_clusters.errors import Finding, Severity, errors_in
+from cdk_gpu_clusters.node.user_data import check_secrets
+from cdk_gpu_clusters.rules.capacity import block_window, decide_capacity
+from cdk_gpu_clusters.rules.checkpoints import check_bucket_name
+from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN, check_drain_of_block, check_timeout
+from cdk_gpu_clusters.rules.inference import (
+    DRAIN_MARGIN_SECONDS,
+    check_counts,
+    check_drain_timeout,
+    check_idle_timeout,
+    check_room_to_scale,
+    check_servers_required,
+    check_tls,
+)
+from cdk_gpu_clusters.rules.model_servers import (
+    GROUP_DIVIDES,
+    NO_NVLINK,
+    SLICES_MATCH,
+    check_container_image,
+    check_container_port,
+    check_health_path,
+    check_secret_arn,
+    check_variables,
+    check_weights,
+    read_ecr_image,
+)
 
-from ._check_size import check_number
-from ._document import Key
-from ._fault import Fault, faults_at
+from ._check_nodes import check_number
+from ._check_user_data import check_plain_values
+from ._check_values import check_arn
+from ._document import Fault, Key, faults_at
 from ._fleet_view import FleetView
-from ._slots import plan_slots
+from ._parts import SpecParts
+from ._rules import CLOSED_REGISTRY, MISSING_KEY
 from .capacity import capacity_terms
-from .inference import InferenceFleetSpec
+from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec, WeightsSpec
+from .network import NewNetwork
+from .views import plan_slots
 
 _NODES = frozenset({"nodes", "min_nodes", "max_nodes", "capacity"})
 
@@ -92,3 +118,163 @@ def _check_scratch(view: FleetView, spec: InferenceFleetSpec) -> list[Fault]:
             told = replace(finding, got=str(getattr(spec.server.weights, "path", "")), fix=fix)
             faults += faults_at((*view.key, "server", "weights", "path"), [told])
     return faults
+
+
+# The model server.
+
+
+def check_server(key: Key, spec: ServerSpec, broken: frozenset[str], parts: SpecParts) -> list[Fault]:
+    """Find what is wrong with a model server, on whatever node.
+
+    Args:
+        key: Where the server stands in the file.
+        spec: The server.
+        broken: Fields of the fleet that have a fault already.
+        parts: The file's sound parts: the Region, and the network, through which images come.
+    """
+    faults = faults_at((*key, "port"), check_container_port(spec.port))
+    faults += faults_at((*key, "health_path"), check_health_path(spec.health_path))
+    if not broken & {"server", "server.image"}:
+        faults += _check_image((*key, "image"), spec.image, parts)
+    for index, argument in enumerate(spec.command):
+        found = [replace(finding, got="this argument") for finding in check_secrets(argument)]
+        faults += faults_at((*key, "command", index), found)
+    for name in ("shared_memory_gib", "max_concurrent_requests"):
+        faults += faults_at((*key, name), check_counts(**{name: getattr(spec, name)}))
+    faults += _check_variables(key, spec)
+    faults += _check_arns(key, spec, parts.region)
+    return faults + ([] if spec.weights is None else _check_weights((*key, "weights"), spec.weights))
+
+
+def _check_image(key: Key, image: str, parts: SpecParts) -> list[Fault]:
+    findings = check_container_image(image)
+    network, repository = parts.network, read_ecr_image(image)
+    is_closed = isinstance(network, NewNetwork) and network.egress == "closed"
+    is_here = repository is not None and parts.region in (None, repository.region)
+    if is_closed and not is_here and not errors_in(findings):
+        region = parts.region or "<region>"
+        findings.append(
+            CLOSED_REGISTRY.finding(
+                cause="a closed network reaches no registry but ECR in its Region",
+                got=image,
+                allowed=f"<account>.dkr.ecr.{region}.amazonaws.com/<repository>:<tag>",
+                fix="copy the image into ECR, such as by a pull-through cache, or write egress: nat",
+            )
+        )
+    return faults_at(key, findings)
+
+
+def _check_variables(key: Key, spec: ServerSpec) -> list[Fault]:
+    faults = check_plain_values((*key, "environment"), spec.environment)
+    for name in spec.environment:
+        found = check_variables({name: ""}, ())
+        faults += faults_at((*key, "environment", name), found, at_key=True)
+    for name in spec.secrets:
+        plain = {name: ""} if name in spec.environment else {}
+        known = check_variables(plain, ())
+        found = [finding for finding in check_variables(plain, [name]) if finding not in known]
+        faults += faults_at((*key, "secrets", name), found, at_key=True)
+    return faults
+
+
+def _check_arns(key: Key, spec: ServerSpec, region: str | None) -> list[Fault]:
+    arns: dict[Key, str] = {("secrets", name, "arn"): one.arn for name, one in spec.secrets.items()}
+    if spec.registry_login is not None:
+        arns["registry_login", "arn"] = spec.registry_login.arn
+    faults: list[Fault] = []
+    for path, arn in arns.items():
+        found = check_secret_arn(arn)
+        faults += faults_at((*key, *path), found)
+        if not found and region is not None:
+            faults += check_arn((*key, *path), arn, region, "secret")
+    return faults
+
+
+def _check_weights(key: Key, weights: WeightsSpec) -> list[Fault]:
+    if weights.path is None and weights.s3_uri is None:
+        finding = MISSING_KEY.finding(
+            cause="the weights lie nowhere",
+            got="neither path nor s3_uri",
+            allowed="path, s3_uri, or both",
+            fix="add path for a folder that is there, or s3_uri for objects to copy",
+        )
+        return faults_at(key, [finding], at_key=True)
+    return [
+        *faults_at((*key, "path"), _about_path(weights.path)),
+        *faults_at((*key, "s3_uri"), _about_uri(weights.s3_uri)),
+    ]
+
+
+def _about_path(path: str | None) -> Iterable[Finding]:
+    return () if path is None else check_weights(path, None)
+
+
+def _about_uri(uri: str | None) -> Iterable[Finding]:
+    return () if uri is None else check_weights("/model", uri)
+
+
+# The load balancer.
+
+_LISTENER = frozenset({"certificate_arn", "plain_http", "internet_facing"})
+
+
+def check_balancer(
+    key: Key, spec: InferenceFleetSpec, broken: frozenset[str], region: str | None
+) -> list[Fault]:
+    """Find what is wrong with a load balancer, wherever it stands.
+
+    Args:
+        key: Where the fleet stands in the file.
+        spec: The fleet.
+        broken: Fields of it that have a fault already.
+        region: Region of the cluster, if it is sound.
+    """
+    balancer, here = spec.load_balancer, (*key, "load_balancer")
+    faults: list[Fault] = []
+    if not broken & {"load_balancer", *(f"load_balancer.{name}" for name in _LISTENER)}:
+        faults += _check_listener(here, balancer)
+    if region is not None and balancer.certificate_arn is not None:
+        faults += check_arn((*here, "certificate_arn"), balancer.certificate_arn, region, "certificate")
+    if balancer.access_log_bucket is not None:
+        faults += faults_at((*here, "access_log_bucket"), check_bucket_name(balancer.access_log_bucket))
+    if balancer.idle_timeout_seconds is not None:
+        found = check_idle_timeout(balancer.idle_timeout_seconds)
+        faults += faults_at((*here, "idle_timeout_seconds"), found)
+    if balancer.drain_timeout_seconds is not None:
+        faults += _check_drain((*here, "drain_timeout_seconds"), spec, balancer.drain_timeout_seconds, broken)
+    return faults
+
+
+def _check_listener(key: Key, balancer: LoadBalancerSpec) -> list[Fault]:
+    has_certificate = balancer.certificate_arn is not None
+    findings = check_tls(
+        has_certificate=has_certificate,
+        plain_http=balancer.plain_http,
+        internet_facing=balancer.internet_facing,
+    )
+    fix = "give certificate_arn" + ("" if balancer.internet_facing else ", or write plain_http: true")
+    if has_certificate:
+        fix = "keep one of certificate_arn and plain_http"
+    told = [
+        replace(
+            finding,
+            got=finding.got.replace("plain_http=True", "plain_http: true"),
+            allowed="certificate_arn, or plain_http: true for an internal one",
+            fix=fix,
+        )
+        for finding in findings
+    ]
+    where = (*key, "plain_http") if balancer.plain_http else key
+    return faults_at(where, told, at_key=not balancer.plain_http)
+
+
+def _check_drain(key: Key, spec: InferenceFleetSpec, seconds: int, broken: frozenset[str]) -> list[Fault]:
+    findings = [replace(one, fix=f"change {key[-1]}") for one in check_drain_timeout(seconds)]
+    if not findings and "capacity" not in broken:
+        decision = decide_capacity(capacity_terms(spec.capacity), efa=False)
+        most = int(BLOCK_DRAIN.total_seconds()) - DRAIN_MARGIN_SECONDS
+        findings = [
+            replace(one, got=f"{seconds} seconds", allowed=f"at most {most} seconds", fix=f"change {key[-1]}")
+            for one in check_drain_of_block(decision, seconds + DRAIN_MARGIN_SECONDS)
+        ]
+    return faults_at(key, findings)

@@ -1,20 +1,81 @@
-"""Checks of the software and the GPUs of a fleet's nodes: machine image and MIG layout."""
+"""Checks of the nodes of a fleet: number, volume, image, MIG, mounts, alarms; then what only training fleets have."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.node.storage import LustreMount, check_storage
+from cdk_gpu_clusters.rules.fleet_alarms import check_alarms, check_emails
 from cdk_gpu_clusters.rules.images import check_image, choose_image
+from cdk_gpu_clusters.rules.interfaces import check_efa_wish
+from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
 from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA, check_mig_driver, check_mig_with_efa
 from cdk_gpu_clusters.rules.node_group import choose_ami_type
+from cdk_gpu_clusters.rules.root_volume import (
+    DEFAULT_IOPS,
+    DEFAULT_SIZE_GIB,
+    DEFAULT_THROUGHPUT_MIB_PER_S,
+    check_root_volume,
+)
+from cdk_gpu_clusters.rules.zones import is_zone_id
 
-from ._document import Key
-from ._fault import Fault, faults_at
+from ._check_user_data import check_environment, check_script
+from ._check_values import check_arn, check_store_name
+from ._document import Fault, Key, faults_at
 from ._fleet_view import FleetView
-from .image import ImageByOs
+from ._parts import SpecParts
+from ._rules import NODE_COUNT, SILENT_ALARMS
+from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec
+from .fleet import FleetSpec, ImageByOs, NodesSpec
+from .inference import InferenceFleetSpec
+
+# Number of nodes, and their root volume.
+
+
+def check_number(key: Key, spec: NodesSpec) -> list[Fault]:
+    """Find a number of nodes that is missing, given twice, or no range."""
+    both = spec.nodes is not None and (spec.min_nodes is not None or spec.max_nodes is not None)
+    if both or (spec.nodes is None and None in (spec.min_nodes, spec.max_nodes)):
+        given = [name for name in ("nodes", "min_nodes", "max_nodes") if getattr(spec, name) is not None]
+        cause = "both a number of nodes and a range" if both else "no number of nodes"
+        finding = NODE_COUNT.finding(
+            cause=cause,
+            got=" and ".join(given) or "none of them",
+            allowed="nodes, or min_nodes and max_nodes",
+            fix="keep one of the two" if both else "add nodes, or both min_nodes and max_nodes",
+        )
+        return faults_at(key, [finding], at_key=True)
+    if spec.minimum_nodes > spec.maximum_nodes:
+        finding = NODE_COUNT.finding(
+            cause="more nodes at least than at most",
+            got=f"{spec.min_nodes} to {spec.max_nodes}",
+            allowed=f"at most {spec.max_nodes}",
+            fix="exchange min_nodes and max_nodes",
+        )
+        return faults_at((*key, "min_nodes"), [finding])
+    return []
+
+
+def check_volume(key: Key, spec: NodesSpec) -> list[Fault]:
+    """Find a root volume that EC2 refuses."""
+    volume = spec.root_volume
+    findings = check_root_volume(
+        size_gib=volume.size_gib or DEFAULT_SIZE_GIB,
+        iops=volume.iops or DEFAULT_IOPS,
+        throughput_mib_per_s=volume.throughput_mib_per_s or DEFAULT_THROUGHPUT_MIB_PER_S,
+    )
+    return [
+        fault
+        for finding in findings
+        for fault in faults_at((*key, "root_volume", finding.path), [replace(finding, path="")])
+    ]
+
+
+# Machine image and MIG layout.
 
 _LIST_FIX = (
     "write one text for all GPUs, its profiles separated by commas, or a list with a text for each GPU; "
@@ -73,3 +134,140 @@ def _in_words_of_the_file(finding: Finding) -> Finding:
     if finding.id == WITH_EFA.id:
         return replace(finding, allowed=_EFA_ALLOWED, fix=_EFA_FIX)
     return finding
+
+
+# Mounts: names of stores, mount points, and clients of file systems.
+
+
+def check_mounted_stores(key: Key, spec: NodesSpec, parts: SpecParts) -> list[Fault]:
+    """Find names of stores that are not there, or are no file systems."""
+    if parts.stores is None:
+        return []
+    return [
+        fault
+        for point, name in spec.mounts.items()
+        for fault in faults_at(
+            (*key, "mounts", point),
+            check_store_name(name, parts.stores, (LustreSpec, ExistingLustreSpec), "lustre"),
+        )
+    ]
+
+
+def check_mounts(view: FleetView, parts: SpecParts) -> list[Fault]:
+    """Find mount points that cannot be, and file systems that the nodes cannot mount."""
+    if not view.spec.mounts:
+        return []
+    key = (*view.key, "mounts")
+    faults: list[Fault] = []
+    mounts = [LustreMount(mount_point=point, dns_name="d", mount_name="m") for point in view.spec.mounts]
+    for finding in check_storage(mounts, view.scratch):
+        point = finding.path.removeprefix("mounts[").removesuffix("]")
+        fix = finding.fix or "write a directory such as /fsx"
+        where = (*key, point) if point in view.spec.mounts else key
+        faults += faults_at(where, [replace(finding, path="", fix=fix)], at_key=True)
+    for point, name in view.spec.mounts.items():
+        faults += faults_at((*key, point), _check_client(view, (parts.stores or {}).get(name), parts))
+    return faults
+
+
+def _check_client(view: FleetView, store: Any, parts: SpecParts) -> list[Finding]:
+    version: str | None
+    zone = parts.network.availability_zone if parts.network else None
+    if isinstance(store, LustreSpec):
+        version, efa = store.lustre.lustre_version, store.lustre.efa
+    elif isinstance(store, ExistingLustreSpec):
+        options = store.existing_lustre
+        version, zone, efa = options.lustre_version, options.availability_zone, options.efa
+    else:
+        return []
+    system, kernel = _system(view)
+    findings = check_lustre_client(
+        operating_system=system,
+        kernel=kernel,
+        version=version,
+        instance_type=view.type,
+        node_count=view.node_count,
+        # A name and an id cannot be compared: which is which differs between accounts.
+        zones=[one for one in view.zones if zone is not None and is_zone_id(one) == is_zone_id(zone)],
+        file_system_zone=zone,
+        efa=efa and view.uses_efa,
+    )
+    fix = "let this fleet mount a store without efa, or choose another type"
+    return [replace(one, fix=fix) if one.id == CLIENT_TYPE.id else one for one in findings]
+
+
+def _system(view: FleetView) -> tuple[str | None, str | None]:
+    """Operating system and kernel of the nodes, as far as they are known."""
+    image = view.spec.image
+    if image is not None and not isinstance(image, ImageByOs):
+        return image.os, None
+    row = view.image_row
+    return (None, None) if row is None else (row.operating_system, row.versions.get("kernel"))
+
+
+# Alarms.
+
+# As `GpuFleet` has it.
+_READY_SECONDS = 30 * 60
+
+
+def check_alarms_of(key: Key, spec: NodesSpec, region: str | None) -> list[Fault]:
+    """Find numbers that AWS refuses, people that nobody reaches, and alarms that are off and tell somebody.
+
+    Args:
+        key: Where the fleet stands in the file.
+        spec: The fleet.
+        region: Region of the cluster, if it is sound.
+    """
+    alarms, here = spec.alarms, (*key, "alarms")
+    faults: list[Fault] = []
+    ready, more = _READY_SECONDS, ""
+    if isinstance(spec, InferenceFleetSpec):
+        ready, more = spec.ready_timeout_seconds or ready, ", or raise ready_timeout_seconds"
+    if alarms.settings is not None:
+        for finding in check_alarms(alarms.settings, ready_timeout_seconds=ready):
+            name = finding.path.rpartition(".")[2]
+            faults += faults_at((*here, name), [replace(finding, fix=f"lower {name}{more}", path="")])
+    elif alarms.tells:
+        finding = SILENT_ALARMS.finding(
+            cause="alarms that are not there tell nobody",
+            got="enabled: false with topic_arn or emails",
+            allowed="one of the two",
+            fix="remove enabled, or topic_arn and emails",
+        )
+        faults += faults_at((*here, "enabled"), [finding])
+    if alarms.topic_arn is not None and region is not None:
+        faults += check_arn((*here, "topic_arn"), alarms.topic_arn, region, "topic")
+    if alarms.emails:
+        for finding in check_emails(alarms.emails):
+            index = int(finding.path.rpartition("[")[2].rstrip("]"))
+            faults += faults_at((*here, "emails", index), [replace(finding, path="")])
+    return faults
+
+
+# What only training fleets have: EFA, interfaces, checkpoints, environment and script.
+
+_BUCKETS = (CheckpointsSpec, ExistingCheckpointsSpec)
+
+
+def check_training_values(key: Key, spec: FleetSpec, broken: frozenset[str], parts: SpecParts) -> list[Fault]:
+    """Find what is wrong with a training fleet of whatever type."""
+    faults: list[Fault] = []
+    if "environment" not in broken:
+        faults += check_environment((*key, "environment"), spec.environment)
+    if "user_data" not in broken:
+        faults += check_script(key, spec)
+    if spec.checkpoints is not None and parts.stores is not None:
+        found = check_store_name(spec.checkpoints, parts.stores, _BUCKETS, "checkpoints")
+        faults += faults_at((*key, "checkpoints"), found)
+    return faults
+
+
+def check_training_nodes(view: FleetView, spec: FleetSpec) -> list[Fault]:
+    """Find what is wrong with a training fleet of its type."""
+    faults: list[Fault] = []
+    if "efa" not in view.broken:
+        faults += faults_at((*view.key, "efa"), check_efa_wish(view.type, spec.efa))
+        if "interface_policy" not in view.broken:
+            faults += faults_at((*view.key, "interface_policy"), view.plan_findings)
+    return faults

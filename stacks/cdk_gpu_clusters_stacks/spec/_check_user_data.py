@@ -18,13 +18,12 @@ from cdk_gpu_clusters.node.user_data import (
     render_user_data,
 )
 
-from ._document import Key
-from ._fault import Fault, faults_at
+from ._document import Fault, Key, faults_at
 from ._fleet_view import FleetView
 from ._rules import USER_DATA_FILE
-from ._slots import plan_slots
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
+from .views import plan_slots
 
 #: Lengths of the names that only the app knows: stack names are two names of at most 40 characters and a word between
 #: them, and CloudFormation adds an id and 12 random characters to the name of the log group.

@@ -16,8 +16,7 @@ from cdk_gpu_clusters.rules.model_servers import plan_scratch
 
 from ._document import Key
 from ._parts import FleetPart, SpecParts
-from .fleet import FleetSpec
-from .image import ImageByOs
+from .fleet import FleetSpec, ImageByOs
 from .inference import InferenceFleetSpec
 from .network import ExistingNetwork, NewNetwork
 

@@ -11,8 +11,7 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.data_repository import normal_path
 from cdk_gpu_clusters.rules.lustre_change import check_lustre_change
 
-from ._document import Key, dotted
-from ._fault import Fault, faults_at
+from ._document import Fault, Key, dotted, faults_at
 from ._rules import STORE_CHANGE
 from .data import CheckpointOptions, CheckpointsSpec, LustreOptions, LustreSpec, RepositorySpec
 from .model import ClusterSpec

@@ -2,24 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias, TypeVar
 
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
+from ._check_capacity import (
+    check_block_size,
+    check_group_region,
+    check_node_group,
+    check_strategy,
+    check_terms,
+)
 from ._check_data import check_stores
-from ._check_eks import check_eks
-from ._check_fleet import check_fleet_nodes, check_fleet_values
-from ._check_network import check_network
-from ._check_service_network import check_service_network
-from ._check_tags import check_tags
-from ._check_zones import check_region, check_zones
-from ._document import dotted
-from ._fault import Fault, faults_at
+from ._check_eks import check_devices, check_eks
+from ._check_inference import check_balancer, check_inference_nodes, check_inference_values, check_server
+from ._check_network import check_network, check_region, check_service_network, check_zones
+from ._check_nodes import (
+    check_alarms_of,
+    check_driver,
+    check_layout,
+    check_layout_with_efa,
+    check_machine_image,
+    check_mounted_stores,
+    check_mounts,
+    check_number,
+    check_training_nodes,
+    check_training_values,
+    check_volume,
+)
+from ._check_user_data import check_size
+from ._check_values import check_tags
+from ._document import Fault, Key, dotted, faults_at
 from ._fleet_view import FleetView
 from ._parts import FleetPart, SpecParts, parts_of
 from ._rules import FLEET_NAME, FLEETS
+from .fleet import FleetSpec, NodesSpec
 from .model import ClusterSpec
 
 
@@ -103,3 +123,62 @@ def _check_fabrics(views: Sequence[FleetView]) -> list[Fault]:
         ]
         faults += faults_at((*members[-1].key, "instance_type"), findings)
     return faults
+
+
+# One fleet: what all fleets have in common, then what only its kind has. Each check names the fields that it reads. It
+# is left out if one of them has a fault already.
+
+_COUNTS = frozenset({"nodes", "min_nodes", "max_nodes"})
+
+CheckT = TypeVar("CheckT")
+ValueCheck: TypeAlias = Callable[[Key, NodesSpec], list[Fault]]
+NodeCheck: TypeAlias = Callable[[FleetView], list[Fault]]
+
+_OF_VALUES: tuple[tuple[frozenset[str], ValueCheck], ...] = (
+    (_COUNTS, check_number),
+    (frozenset({"root_volume"}), check_volume),
+)
+_OF_NODES: tuple[tuple[frozenset[str], NodeCheck], ...] = (
+    (_COUNTS | {"capacity"}, check_block_size),
+    (frozenset({"capacity"}), check_terms),
+    (frozenset({"capacity"}), check_group_region),
+    (frozenset({"capacity"}), check_node_group),
+    (frozenset({"placement", "efa", "capacity"}), check_strategy),
+    (frozenset({"image"}), check_machine_image),
+    (frozenset(), check_devices),
+    (frozenset({"mig"}), check_layout),
+    (frozenset({"mig", "efa"}), check_layout_with_efa),
+    (frozenset({"mig", "image"}), check_driver),
+    (frozenset({"environment", "user_data", "mig", "server"}), check_size),
+)
+
+
+def check_fleet_values(part: FleetPart, parts: SpecParts) -> list[Fault]:
+    """Find what is wrong with a fleet of whatever type."""
+    key, spec = part.key, part.spec
+    faults = check_tags((*key, "tags"), spec.tags, above=parts.tags)
+    faults += [fault for check in _unbroken(_OF_VALUES, part.broken) for fault in check(key, spec)]
+    if not any(name.partition(".")[0] == "alarms" for name in part.broken):
+        faults += check_alarms_of(key, spec, parts.region)
+    faults += check_mounted_stores(key, spec, parts)
+    if isinstance(spec, FleetSpec):
+        return faults + check_training_values(key, spec, part.broken, parts)
+    faults += check_server((*key, "server"), spec.server, part.broken, parts)
+    if not parts.on_eks:  # a Service takes its place there
+        faults += check_balancer(key, spec, part.broken, parts.region)
+    return faults + check_inference_values(key, spec, part.broken)
+
+
+def check_fleet_nodes(view: FleetView, parts: SpecParts) -> list[Fault]:
+    """Find what is wrong with a fleet of its type."""
+    faults = [fault for check in _unbroken(_OF_NODES, view.broken) for fault in check(view)]
+    faults += check_mounts(view, parts)
+    if isinstance(view.spec, FleetSpec):
+        return faults + check_training_nodes(view, view.spec)
+    return faults + check_inference_nodes(view, view.spec)
+
+
+def _unbroken(checks: Iterable[tuple[frozenset[str], CheckT]], broken: frozenset[str]) -> list[CheckT]:
+    """The checks that read no broken field; `server` is one where any key of it is."""
+    names = broken | {name.partition(".")[0] for name in broken}
+    return [check for needs, check in checks if not needs & names]

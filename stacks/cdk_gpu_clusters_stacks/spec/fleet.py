@@ -1,16 +1,378 @@
-"""`training.fleets.<name>`: nodes that train together."""
+"""Fleets of the cluster file: what all fleets have, and training fleets."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, PlainSerializer, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    StringConstraints,
+    Tag,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
 
+from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
+from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
+from cdk_gpu_clusters.rules.mig import MigLayout
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
-from ._base import Environment, Name
-from .nodes import NodesSpec
+from ._base import AsTuple, Environment, Name, SpecModel, Tags, Text, form_of
+from .capacity import CapacitySpec, OnDemand, capacity_terms
+from .data import BucketName
+
+# `image`: the machine image, in one of three forms.
+
+ImageId = Annotated[str, StringConstraints(pattern=r"^ami-([0-9a-f]{8}|[0-9a-f]{17})$")]
+ParameterName = Annotated[str, StringConstraints(pattern=r"^/[A-Za-z0-9_./-]+$", max_length=1011)]
+OperatingSystem = Literal["al2023", "ubuntu-24.04", "ubuntu-22.04"]
+
+
+#: What an image of the user's own runs.
+RunningSystem = Annotated[
+    OperatingSystem,
+    Field(description="Operating system of the image. It decides the name of the root device."),
+]
+
+
+class ImageById(SpecModel):
+    """One image, by id. It never moves."""
+
+    id: ImageId = Field(description="Id of the image.", examples=["ami-0123456789abcdef0"])
+    os: RunningSystem = "al2023"
+
+
+class ImageByParameter(SpecModel):
+    """The image that an SSM parameter names when the stack is deployed."""
+
+    parameter: ParameterName = Field(
+        description="Name of an SSM parameter that holds an image id.", examples=["/images/training/latest"]
+    )
+    os: RunningSystem = "al2023"
+
+
+class ImageByOs(SpecModel):
+    """An AWS Deep Learning AMI for the fleet's accelerator and architecture."""
+
+    os: OperatingSystem = Field(description="Operating system of the image.")
+    pinned: bool = Field(
+        default=False,
+        description="True: the image is looked up once and kept in cdk.context.json. "
+        "False: the newest image is taken at each deploy; running nodes are not replaced.",
+    )
+
+
+#: Leading key of a form -> the tag under which pydantic reports its faults.
+IMAGE_FORMS = {"id": "<image id>", "parameter": "<image parameter>", "os": "<image os>"}
+
+
+def _image_form(value: object) -> str | None:
+    """The form by its leading key; `os` leads only where no other does."""
+    others = {key: tag for key, tag in IMAGE_FORMS.items() if key != "os"}
+    keys = type(value).model_fields if isinstance(value, BaseModel) else value
+    leads = isinstance(keys, Mapping) and any(key in keys for key in others)
+    return form_of(value, others if leads else IMAGE_FORMS)
+
+
+ImageSpec = Annotated[
+    Annotated[ImageById, Tag("<image id>")]
+    | Annotated[ImageByParameter, Tag("<image parameter>")]
+    | Annotated[ImageByOs, Tag("<image os>")],
+    Discriminator(_image_form),
+]
+
+
+# `mig`: how GPUs are split.
+
+
+def _mig_texts(value: object) -> object:
+    """One text, or one for each GPU; a layout of one profile id is a number to YAML."""
+    given = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if any(isinstance(one, bool) or not isinstance(one, str | int) for one in given):
+        raise PydanticCustomError("mig", "not a MIG layout")
+    return tuple(str(one) for one in given)
+
+
+_LAYOUT = {"anyOf": [{"type": "string", "minLength": 1}, {"type": "integer"}]}
+
+MigSpec = Annotated[
+    tuple[Text, ...],
+    BeforeValidator(_mig_texts),
+    Field(min_length=1),
+    WithJsonSchema({"anyOf": [*_LAYOUT["anyOf"], {"type": "array", "items": _LAYOUT, "minItems": 1}]}),
+]
+
+
+def mig_layouts(texts: Sequence[str] | None) -> MigLayout | list[MigLayout] | None:
+    """The layouts as the library takes them: one for all GPUs, or one for each.
+
+    Args:
+        texts: Texts of `MIG_PARTITION` for one GPU each; a single one is for all GPUs. None: the GPUs stay whole.
+
+    Example:
+        >>> mig_layouts(("3g.20gb,4g.20gb",))
+        MigLayout(profiles=('3g.20gb', '4g.20gb'))
+    """
+    if texts is None:
+        return None
+    layouts = [MigLayout(text) for text in texts]
+    return layouts[0] if len(layouts) == 1 else layouts
+
+
+# `watch`: what the watchdog of a node may do.
+
+_USUAL_WATCH = NodeWatch()
+
+
+class WatchSpec(SpecModel):
+    """How the nodes are watched; what is left out is as the library has it."""
+
+    mode: Literal["on", "dry-run", "off"] = Field(
+        default=_USUAL_WATCH.mode.value,
+        description="Whether the watchdog acts, only says what it would do, or is off.",
+    )
+    acts_from: Literal["reset", "reboot", "replace"] = Field(
+        default=_USUAL_WATCH.acts_from.value,
+        description="Least severe fault that takes a node out of service.",
+    )
+    actions_per_hour: int = Field(
+        default=_USUAL_WATCH.actions_per_hour,
+        ge=1,
+        le=1000,
+        description="Nodes of the fleet that may be out of service for their health within an hour.",
+    )
+    interval_seconds: int = Field(
+        default=_USUAL_WATCH.interval_seconds, ge=1, le=30, description="Time from one poll to the next."
+    )
+    drain_on_rebalance: bool = Field(
+        default=_USUAL_WATCH.drain_on_rebalance,
+        description="Whether a rebalance recommendation drains a Spot node, which may stay all the same.",
+    )
+    job_seconds: int = Field(
+        default=_USUAL_WATCH.job_seconds,
+        ge=1,
+        le=120,
+        description="Time that jobs have from SIGTERM to the node's end.",
+    )
+
+    @property
+    def settings(self) -> NodeWatch:
+        """The same as the library takes it."""
+        given = self.model_dump() | {"mode": WatchMode(self.mode), "acts_from": FaultSeverity(self.acts_from)}
+        return NodeWatch(**given)
+
+
+# `alarms`: when alarms are raised, where they are sent, and whether a launch loop is stopped.
+
+_USUAL_ALARMS = AlarmSettings()
+
+TopicArn = Annotated[
+    str,
+    StringConstraints(pattern=r"^arn:aws[a-z-]*:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,256}$"),
+]
+
+
+class AlarmsSpec(SpecModel):
+    """The alarms of a fleet; what is left out is as the library has it."""
+
+    enabled: bool = Field(
+        default=True,
+        description="False: no alarms at all, and nothing stops a launch loop. CloudWatch bills each.",
+    )
+    idle: bool = Field(default=True, description="Whether GPUs that all stand idle raise an alarm.")
+    idle_minutes: int = Field(
+        default=_USUAL_ALARMS.idle_minutes or 60,
+        ge=5,
+        le=1440,
+        description="How long they stand idle before it.",
+    )
+    abandoned_launches_per_node: int = Field(
+        default=_USUAL_ALARMS.abandoned_launches_per_node,
+        ge=1,
+        le=100,
+        description="Launches that may be abandoned for each node that the fleet is short of.",
+    )
+    abandoned_within_minutes: int | None = Field(
+        default=_USUAL_ALARMS.abandoned_within_minutes,
+        ge=10,
+        le=1440,
+        description="Within which time. Default: an hour, or as long as one more boot than that may take.",
+    )
+    suspends_launching: bool = Field(
+        default=_USUAL_ALARMS.suspends_launching,
+        description="Whether launching is suspended then, or only the alarm is raised.",
+    )
+    inspection_minutes: int = Field(
+        default=_USUAL_ALARMS.inspection_minutes,
+        ge=0,
+        le=2880,
+        description="How long a node that fails its boot is kept once launching is suspended. It is paid for.",
+    )
+    topic_arn: TopicArn | None = Field(
+        default=None,
+        description="Existing SNS topic in the cluster's Region that all alarms tell; one with a key of its own must "
+        "let CloudWatch use it.",
+        examples=["arn:aws:sns:us-east-1:111122223333:operators"],
+    )
+    emails: Annotated[tuple[Text, ...], AsTuple] = Field(
+        default=(),
+        description="E-mail addresses that all alarms tell, by a topic made here. Each confirms it by a link first.",
+        examples=[["operators@example.org"]],
+    )
+
+    @property
+    def settings(self) -> AlarmSettings | None:
+        """The same as the library takes it; None for no alarms."""
+        if not self.enabled:
+            return None
+        return AlarmSettings(
+            idle_minutes=self.idle_minutes if self.idle else None,
+            abandoned_launches_per_node=self.abandoned_launches_per_node,
+            abandoned_within_minutes=self.abandoned_within_minutes,
+            suspends_launching=self.suspends_launching,
+            inspection_minutes=self.inspection_minutes,
+        )
+
+    @property
+    def tells(self) -> bool:
+        """Whether somebody is told."""
+        return self.topic_arn is not None or bool(self.emails)
+
+
+# What all fleets have.
+
+
+class RootVolume(SpecModel):
+    """The encrypted gp3 root volume of every node."""
+
+    size_gib: int | None = Field(
+        default=None,
+        ge=1,
+        le=65536,
+        description="Size in GiB. Default: 200, room for a deep-learning image and containers.",
+    )
+    iops: int | None = Field(
+        default=None,
+        ge=3000,
+        le=80000,
+        description="I/O operations per second, at most 500 per GiB. Default: 3000.",
+    )
+    throughput_mib_per_s: int | None = Field(
+        default=None,
+        ge=125,
+        le=2000,
+        description="Throughput in MiB/s, at most a quarter of the IOPS. Default: 250.",
+    )
+
+
+class NodesSpec(SpecModel):
+    """Equal nodes: an instance type, a number, and where the instances come from."""
+
+    instance_type: Text = Field(description="EC2 instance type.", examples=["p5.48xlarge"])
+    nodes: int | None = Field(
+        default=None, ge=1, description="Number of nodes. Either this, or `min_nodes` and `max_nodes`."
+    )
+    min_nodes: int | None = Field(
+        default=None, ge=0, description="Least number of nodes of a fleet that scales."
+    )
+    max_nodes: int | None = Field(
+        default=None, ge=1, description="Greatest number of nodes of a fleet that scales."
+    )
+    capacity: CapacitySpec = Field(
+        default=OnDemand(),
+        description="Where the instances come from: on_demand, spot, an existing reservation or group of them, "
+        "a Capacity Block, an UltraServer block, or a reservation made here. Default: on_demand.",
+    )
+    image: ImageSpec | None = Field(
+        default=None,
+        description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}. "
+        "Default: AWS's image for the accelerator and architecture; Amazon Linux 2023 where it serves the type.",
+    )
+    root_volume: RootVolume = Field(default=RootVolume(), description="Root volume of every node.")
+    placement: Literal["cluster", "spread", "partition", "none"] | None = Field(
+        default=None,
+        description="Placement group of the fleet. Default: cluster with EFA, none for Capacity Blocks (EC2 refuses "
+        "one) and without EFA; a reservation's own.",
+    )
+    mig: MigSpec | None = Field(
+        default=None,
+        description="How every GPU is split with MIG: profiles separated by commas, by name or id, the same for all "
+        "GPUs; or a list, one text for each GPU, `off` for one that stays whole. Not with EFA. Default: whole GPUs.",
+        examples=["3g.20gb,2g.10gb,1g.5gb,1g.5gb"],
+    )
+    fabric_manager_order: Literal["after", "before"] = Field(
+        default="after",
+        description="Whether GPUs are split after or before NVIDIA's fabric manager starts.",
+    )
+    mounts: dict[Text, Name] = Field(
+        default={},
+        description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
+        examples=[{"/fsx": "corpus"}],
+    )
+    watch: WatchSpec = Field(default=WatchSpec(), description="What the watchdog of each node may do.")
+    alarms: AlarmsSpec = Field(
+        default=AlarmsSpec(),
+        description="Alarms of the fleet, whom they tell, and the stop of a launch loop.",
+    )
+    evidence_bucket: BucketName | None = Field(
+        default=None,
+        description="Existing bucket that gets a bundle of each node that fails, below node-evidence/ and the fleet's "
+        "path; a KMS key of the bucket must let the nodes encrypt. Default: bundles stay on the nodes.",
+        examples=["my-node-records"],
+    )
+    tags: Tags = Field(default={}, description="Tags of the fleet's resources, over and above the cluster's.")
+
+    @property
+    def minimum_nodes(self) -> int:
+        """Least number of nodes: `nodes`, or `min_nodes`."""
+        return (self.min_nodes or 0) if self.nodes is None else self.nodes
+
+    @property
+    def maximum_nodes(self) -> int:
+        """Greatest number of nodes: `nodes`, or `max_nodes`."""
+        return (self.max_nodes or 0) if self.nodes is None else self.nodes
+
+    @property
+    def scales(self) -> bool:
+        """Whether the number of nodes is a range."""
+        return self.nodes is None
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether the capacity is reserved, and so lies in the cluster's zone."""
+        return capacity_terms(self.capacity).kind.is_reserved
+
+    @property
+    def mig_layouts(self) -> MigLayout | list[MigLayout] | None:
+        """How the GPUs are split, as the library's rules take it."""
+        return mig_layouts(self.mig)
+
+    @property
+    def placement_strategy(self) -> PlacementStrategy | None:
+        """Placement that the file asks for; None where the library decides."""
+        return None if self.placement is None else PlacementStrategy(self.placement)
+
+    @property
+    def efa_wish(self) -> bool | None:
+        """Whether the file asks for EFA; None where the instance type decides."""
+        return False
+
+    @property
+    def interface_wish(self) -> InterfacePolicy | None:
+        """Layout of the network interfaces that the file asks for; None where the library decides."""
+        return None
+
+
+# `training.fleets.<name>`.
 
 #: Key of the validation context under which the loader gives the cluster file's folder.
 FOLDER = "folder"

@@ -8,7 +8,7 @@ import pytest
 
 from cdk_gpu_clusters import AlarmSettings
 from cdk_gpu_clusters_stacks.spec import read_cluster
-from cdk_gpu_clusters_stacks.spec.alarms import AlarmsSpec
+from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec
 
 HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
 TRAINING = HEAD + "training:\n  fleets:\n    a: { instance_type: g6.xlarge, nodes: 1, alarms: { %s } }\n"

@@ -35,7 +35,7 @@ from cdk_gpu_clusters_stacks.spec import (
     load_cluster,
     read_cluster,
 )
-from cdk_gpu_clusters_stacks.spec import image as image_module
+from cdk_gpu_clusters_stacks.spec import fleet as image_module
 from inference_clusters import EVERYTHING, MINIMAL, PUBLIC
 
 HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"

@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from cdk_gpu_clusters_stacks.spec import read_cluster, schema
-from cdk_gpu_clusters_stacks.spec._yaml import parse
+from cdk_gpu_clusters_stacks.spec._document import parse
 from cdk_gpu_clusters_stacks.spec.schema import SCHEMA_FILE, cluster_schema, schema_text
 from inference_clusters import EVERYTHING, MINIMAL, PUBLIC
 

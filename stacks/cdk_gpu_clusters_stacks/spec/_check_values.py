@@ -1,15 +1,18 @@
-"""Limits of AWS on tags."""
+"""Checks of values that several parts of the file have: tags, ARNs, and names of stores."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from cdk_gpu_clusters.catalogue.regions import partition_of
 from cdk_gpu_clusters.errors import Finding
 
-from ._document import Key
-from ._fault import Fault, faults_at
-from ._rules import TAGS
+from ._document import Fault, Key, faults_at
+from ._rules import FOREIGN_ARN, STORE, TAGS
+
+# Tags: the limits of AWS.
 
 _MOST = 50
 #: What IAM accepts in keys and values besides letters (L), numbers (N) and spaces (Z); EC2 takes more, but roles and
@@ -97,3 +100,67 @@ def _check_tag(key: Key, name: str, value: str) -> list[Fault]:
     else:
         return []
     return faults_at(key, [finding], at_key=True)
+
+
+# ARNs: their Region and partition.
+
+
+class ForeignPlace(NamedTuple):
+    """The beginning of an ARN as it was given, and as the cluster's Region would have it."""
+
+    got: str
+    allowed: str
+
+
+def foreign_place(arn: str, region: str) -> ForeignPlace | None:
+    """Say how an ARN stands in another Region or partition; None if it stands in this one.
+
+    Args:
+        arn: The ARN.
+        region: Region of the cluster, one that the catalogue knows.
+
+    Example:
+        >>> foreign_place("arn:aws:acm:us-east-1:111122223333:certificate/a", "eu-west-1")
+        ForeignPlace(got='arn:aws:acm:us-east-1:…', allowed='arn:aws:acm:eu-west-1:…')
+    """
+    _, partition, service, there, *_ = arn.split(":")
+    here = partition_of(region)
+    if (partition, there) == (here, region):
+        return None
+    return ForeignPlace(f"arn:{partition}:{service}:{there}:…", f"arn:{here}:{service}:{region}:…")
+
+
+# Names of stores, as fleets give them.
+
+
+def check_store_name(
+    name: str, stores: Mapping[str, Any], kinds: tuple[type[Any], ...], word: str
+) -> list[Finding]:
+    """Find a name that no store of these kinds has; one with a fault of its own may be of any kind."""
+    if name in stores and (stores[name] is None or isinstance(stores[name], kinds)):
+        return []
+    fitting = sorted(other for other, store in stores.items() if isinstance(store, kinds))
+    return [
+        STORE.finding(
+            cause=f"this store is not one of {word}"
+            if name in stores
+            else "there is no store of this name in data",
+            got=name,
+            allowed=", ".join(fitting) or "none: data holds no such store",
+            fix=f"write {' or '.join(fitting)}" if fitting else f"add data: {{ {name}: {{ {word}: … }} }}",
+        )
+    ]
+
+
+def check_arn(key: Key, arn: str, region: str, what: str) -> list[Fault]:
+    """Find an ARN of another Region or partition than the cluster's."""
+    foreign = foreign_place(arn, region)
+    if foreign is None:
+        return []
+    finding = FOREIGN_ARN.finding(
+        cause=f"the {what} stands in another Region or partition than the cluster",
+        got=foreign.got,
+        allowed=foreign.allowed,
+        fix=f"give a {what} of the cluster's Region",
+    )
+    return faults_at(key, [finding])

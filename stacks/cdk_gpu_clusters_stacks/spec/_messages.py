@@ -1,0 +1,502 @@
+"""pydantic's errors in the words of the cluster file: what is wrong, the value, what is allowed, and the fix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, NamedTuple, get_args, get_origin
+
+from pydantic import BaseModel, Tag
+from pydantic_core import ErrorDetails
+
+from cdk_gpu_clusters.errors import Finding, Rule
+from cdk_gpu_clusters.rules.capacity import TIME_ZONE
+from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
+
+from . import _base, capacity, data, eks, fleet, inference, network
+from ._base import NAME_PATTERN
+from ._document import Fault, Key, dotted
+from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
+from .model import ClusterSpec
+
+_PLANNED = ("pcs", "hyperpod", "parallelcluster", "batch")
+
+
+def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
+    """Turn pydantic's errors into faults, leaving out those that only follow from another."""
+    faults: list[Fault] = []
+    suggested: set[Key] = set()
+    missing: list[tuple[Key, Fault]] = []
+    for error in errors:
+        key, tag = _key_of(error)
+        if error["type"] == "extra_forbidden":
+            fault, near = _unknown(key, error["loc"])
+            faults.append(fault)
+            if near:
+                suggested.add((*key[:-1], near))
+        elif error["type"] == "missing":
+            missing.append((key, _missing(key, tag)))
+        else:
+            faults.append(_value_fault(key, error))
+    faults += [fault for key, fault in missing if key not in suggested]
+    return faults
+
+
+def _key_of(error: ErrorDetails) -> tuple[Key, str]:
+    """The path in the file of an error's location, and the last form tag in it."""
+    loc, tag = error["loc"], ""
+    key: list[int | str] = []
+    parts = loc[:-1] if _is_about_key(error) else loc
+    for index, part in enumerate(parts):
+        if part in FORM_TAGS.get(forms_key(parts[:index]), ()):
+            tag = str(part)
+        else:
+            key.append(part)
+    return tuple(key), tag
+
+
+def _is_about_key(error: ErrorDetails) -> bool:
+    """Whether a key of a free mapping is wrong, not its value: pydantic then adds `[key]` to the location."""
+    loc = error["loc"]
+    return loc[-1:] == ("[key]",) and loc[-3:-2] in _FREE_MAPPINGS and error["type"] != "extra_forbidden"
+
+
+_FREE_MAPPINGS = tuple(
+    (name,)
+    for name in (
+        "fleets",
+        "environment",
+        "secrets",
+        "tags",
+        "data",
+        "mounts",
+        "service_subnets",
+        "public_subnets",
+    )
+)
+
+
+def _unknown(key: Key, loc: tuple[int | str, ...]) -> tuple[Fault, str]:
+    known = fields_at(loc[:-1])
+    name = str(key[-1])
+    near = meant_key(name, known)
+    fix = f"write {near}" if near else "remove it, or use one of the keys allowed"
+    finding = UNKNOWN_KEY.finding(
+        cause=f"{dotted(key)}: there is no key of this name here", got=name, allowed=", ".join(known), fix=fix
+    )
+    return Fault(key, finding, at_key=True), near
+
+
+def _missing(key: Key, tag: str) -> Fault:
+    name = str(key[-1])
+    if name == "ends_at" and tag.endswith("block>"):
+        finding = BLOCK_NEEDS_END.finding(
+            cause=f"{dotted(key[:-1])}: a block needs its end, so that nodes are drained before EC2 takes them",
+            got="no ends_at",
+            allowed="the end of the block, such as 2026-12-15T11:30Z",
+            fix="add ends_at, as DescribeCapacityReservations shows the block's EndDate",
+        )
+        return Fault(key[:-1], finding)
+    parent = dotted(key[:-1]) or "the file"
+    finding = MISSING_KEY.finding(cause=f"{parent} lacks the key {name}", got="nothing", fix=f"add {name}")
+    return Fault(key[:-1], finding, at_key=True)
+
+
+def _value_fault(key: Key, error: ErrorDetails) -> Fault:
+    kind = error["type"]
+    if key == ("orchestrator",):
+        return Fault(key, _orchestrator(error["input"]))
+    if kind in FORMS_ERRORS:
+        return Fault(key, _no_form(key, error["input"]))
+    if kind == "string_pattern_mismatch":
+        return Fault(key, _pattern(key, error), at_key=_is_about_key(error))
+    return Fault(key, value_finding(dotted(key), error), at_key=_is_about_key(error))
+
+
+FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
+
+
+def _orchestrator(value: object) -> Finding:
+    later = isinstance(value, str) and value in _PLANNED
+    return ORCHESTRATOR.finding(
+        cause="orchestrator: planned, not built yet"
+        if later
+        else "orchestrator: not one that this version builds",
+        got=show(value),
+        allowed="ec2, eks",
+        fix=f"write orchestrator: ec2 or eks, or leave it out (planned: {', '.join(_PLANNED)})",
+    )
+
+
+def _no_form(key: Key, value: object) -> Finding:
+    forms = FORMS[forms_key(key)]
+    given = [form.key for form in forms if isinstance(value, dict) and form.key in value]
+    if given:
+        cause, fix = f"two forms at once: {' and '.join(given)}", "keep one of them"
+    else:
+        meant = [form.example for form in forms if form.key in _meant(value, forms)]
+        cause, fix = (
+            "none of the forms that this value can have",
+            f"write {' or '.join(meant) or 'one of these forms'}",
+        )
+    allowed = " | ".join(form.example for form in forms)
+    return ONE_FORM.finding(cause=f"{dotted(key)}: {cause}", got=show(value), allowed=allowed, fix=fix)
+
+
+def _meant(value: object, forms: Iterable[Form]) -> set[str]:
+    """Leading keys of the forms that a value looks like: by its id's prefix, or by a near word."""
+    words = [word for word in (value if isinstance(value, dict) else [value]) if isinstance(word, str)]
+    by_prefix = {form.key for form in forms for word in words if form.prefix and word.startswith(form.prefix)}
+    names = [form.key for form in forms]
+    return by_prefix or {
+        near for word in words for near in get_close_matches(word.replace("-", "_"), names, n=1)
+    }
+
+
+def _pattern(key: Key, error: ErrorDetails) -> Finding:
+    what, example, rule_id = PATTERNS[error["ctx"]["pattern"]]
+    rule: Rule = _PATTERN_RULES.get(rule_id, WRONG_VALUE)
+    value = str(error["input"])
+    fix = f"write it like {example}"
+    if rule is NAME:
+        fix = f"write {usable_name(value)}"
+    return rule.finding(
+        cause=f"{dotted(key)}: not {what}", got=show(value), allowed=f"such as {example}", fix=fix
+    )
+
+
+_PATTERN_RULES = {"reservation": RESERVATION_ID, "group": RESERVATION_GROUP_ARN, "name": NAME}
+
+
+def usable_name(text: str) -> str:
+    """A name near `text` that can stand in a stack name."""
+    kept = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text.lower())
+    kept = "-".join(part for part in kept.split("-") if part).lstrip("0123456789-")
+    return kept[:40].strip("-") or "trainers"
+
+
+# What messages need to know about the models: keys at a place, forms of a value, meanings of patterns.
+
+
+class Form(NamedTuple):
+    """One form of a value: its leading key, how it is written, and how its main text starts."""
+
+    key: str
+    example: str
+    prefix: str = ""
+
+
+#: Key whose value has several forms -> those forms.
+FORMS = {
+    "capacity": (
+        Form("on_demand", "on_demand"),
+        Form("spot", "spot"),
+        Form("reservation", "{reservation: cr-…}", "cr-"),
+        Form("reservation_group", "{reservation_group: arn:…}", "arn:"),
+        Form("capacity_block", "{capacity_block: cr-…, ends_at: …}", "cr-"),
+        Form("ultraserver_block", "{ultraserver_block: arn:…, ends_at: …}", "arn:"),
+        Form("new_reservation", "{new_reservation: {end_date: …}}"),
+    ),
+    "image": (
+        Form("id", "{id: ami-…}", "ami-"),
+        Form("parameter", "{parameter: /…}", "/"),
+        Form("os", "{os: al2023}"),
+    ),
+    "data": (
+        Form("lustre", "{lustre: {storage_capacity_gib: …}}"),
+        Form("existing_lustre", "{existing_lustre: {file_system_id: fs-…}}", "fs-"),
+        Form("checkpoints", "{checkpoints: {}}"),
+        Form("existing_checkpoints", "{existing_checkpoints: {bucket_name: …}}"),
+    ),
+}
+
+#: Key whose value has several forms -> the tags under which pydantic reports the faults of each.
+FORM_TAGS: dict[str, tuple[str, ...]] = {
+    "capacity": tuple(capacity.CAPACITY_FORMS.values()),
+    "image": tuple(fleet.IMAGE_FORMS.values()),
+    "network": network.NETWORK_FORMS,
+    "data": tuple(data.STORE_FORMS.values()),
+}
+
+
+def forms_key(path: tuple[int | str, ...]) -> str:
+    """Key of `FORMS` and `FORM_TAGS` for the value at a path: that of all stores is `data`."""
+    return "data" if len(path) == _STORE_DEPTH and path[0] == "data" else str(path[-1]) if path else ""
+
+
+_STORE_DEPTH = 2
+
+
+def _pattern_of(annotated: Any) -> str:
+    return next(str(item.pattern) for item in annotated.__metadata__ if getattr(item, "pattern", None))
+
+
+#: Pattern -> what it describes, an example, and which rule owns it.
+PATTERNS = {
+    NAME_PATTERN: (
+        "a name of lower-case letters, digits and hyphens, a letter first, at most 40",
+        "trainers",
+        "name",
+    ),
+    _pattern_of(capacity.ReservationId): (
+        "the id of a Capacity Reservation or Capacity Block",
+        "cr-0123456789abcdef0",
+        "reservation",
+    ),
+    _pattern_of(capacity.ResourceGroupArn): (
+        "the ARN of a resource group",
+        "arn:aws:resource-groups:us-east-1:111122223333:group/blocks",
+        "group",
+    ),
+    _pattern_of(network.VpcId): ("the id of a VPC", "vpc-0123456789abcdef0", ""),
+    _pattern_of(network.SubnetId): ("the id of a subnet", "subnet-0123456789abcdef0", ""),
+    _pattern_of(fleet.ImageId): ("the id of a machine image", "ami-0123456789abcdef0", ""),
+    _pattern_of(fleet.ParameterName): ("the name of an SSM parameter", "/images/training/latest", ""),
+    _pattern_of(_base.VariableName): ("the name of an environment variable", "NCCL_DEBUG", ""),
+    _pattern_of(_base.Line): ("one line of printable ASCII text", "INFO", ""),
+    _pattern_of(data.FileSystemId): ("the id of a file system", "fs-0123456789abcdef0", ""),
+    _pattern_of(data.SecurityGroupId): ("the id of a security group", "sg-0123456789abcdef0", ""),
+    _pattern_of(data.MountName): ("the mount name of a file system", "abcdefgh", ""),
+    _pattern_of(data.KeyArn): (
+        "the ARN of a KMS key",
+        "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab",
+        "",
+    ),
+    _pattern_of(data.BucketName): ("the name of a bucket", "my-corpus", ""),
+    _pattern_of(data.ExpressBucketName): ("the name of a directory bucket", "llama--use1-az4--x-s3", ""),
+    _pattern_of(data.WeeklyTime): ("a day, hour and minute of the week", "7:03:30", ""),
+    _pattern_of(fleet.TopicArn): (
+        "the ARN of an SNS topic",
+        "arn:aws:sns:us-east-1:111122223333:operators",
+        "",
+    ),
+    _pattern_of(inference.CertificateArn): (
+        "the ARN of a certificate",
+        "arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab",
+        "",
+    ),
+    _pattern_of(eks.KubernetesVersion): ("a version of Kubernetes, in quotes", '"1.34"', ""),
+    _pattern_of(eks.PrincipalArn): (
+        "the ARN of an IAM role or user",
+        "arn:aws:iam::111122223333:role/platform",
+        "",
+    ),
+    _pattern_of(eks.RoleArn): ("the ARN of an IAM role", "arn:aws:iam::111122223333:role/platform", ""),
+    _pattern_of(eks.ProgramUrl): ("an address", "s3://my-tools/kubectl", ""),
+    _pattern_of(eks.Sha256): ("a sha256 of 64 hexadecimal digits", "0123456789abcdef" * 4, ""),
+    _pattern_of(eks.Mirror): (
+        "a registry, and a path in it",
+        "111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror",
+        "",
+    ),
+    r"^[0-9]{12}$": ("an AWS account id of 12 digits", "111122223333", ""),
+}
+
+
+def meant_key(name: str, known: Sequence[str]) -> str:
+    """The key that is meant by a word; empty if none is near."""
+    return next(iter(get_close_matches(name.replace("-", "_").lower(), known, n=1)), "")
+
+
+def fields_at(loc: tuple[int | str, ...]) -> list[str]:
+    """Keys that the format has at a location as pydantic reports it."""
+    node: Any = ClusterSpec
+    for part in loc:
+        node = _step(node, part)
+    model = _model_of(node)
+    return list(model.model_fields) if model else []
+
+
+def _step(node: Any, part: int | str) -> Any:
+    if get_origin(node) in (dict, tuple):
+        return get_args(node)[1 if get_origin(node) is dict else 0]
+    tagged = _tagged(node, part)
+    if tagged is not None:
+        return tagged
+    model = _model_of(node)
+    return model.model_fields[str(part)].annotation if model and part in model.model_fields else None
+
+
+def _model_of(node: Any) -> type[BaseModel] | None:
+    if isinstance(node, type) and issubclass(node, BaseModel):
+        return node
+    if get_origin(node) in (dict, tuple):
+        return None
+    found = [model for model in map(_model_of, get_args(node)) if model]
+    return found[0] if len(found) == 1 else None
+
+
+def _tagged(node: Any, tag: int | str) -> Any:
+    for part in get_args(node):
+        if any(isinstance(item, Tag) and item.tag == tag for item in getattr(part, "__metadata__", ())):
+            return get_args(part)[0]
+        inner = _tagged(part, tag)
+        if inner is not None:
+            return inner
+    return None
+
+
+# Messages about a value that is wrong by itself.
+
+_TYPES = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "dict_type": "a mapping of keys to values",
+    "model_type": "a mapping of keys to values",
+    "model_attributes_type": "a mapping of keys to values",
+    "tuple_type": "a list",
+    "path_type": "the path of a file",
+    "enum": "",
+}
+_LIMITS = {
+    "greater_than_equal": ("ge", "at least"),
+    "less_than_equal": ("le", "at most"),
+    "greater_than": ("gt", "above"),
+}
+_BOOLEANS = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
+
+
+def _wrong_type(where: str, error: ErrorDetails) -> Finding:
+    wanted = _TYPES[error["type"]]
+    value = error["input"]
+    fix = f"write {wanted}"
+    if wanted == "text" and isinstance(value, bool | int | float):
+        fix = f'put it in quotes: "{show(value)}"'
+    elif wanted == "true or false" and str(value).lower() in _BOOLEANS:
+        fix = f"write {_BOOLEANS[str(value).lower()]}"
+    elif isinstance(value, str) and wanted in ("a whole number", "a number", "true or false"):
+        fix = f"write {wanted}, without quotes"
+    elif wanted == "a list" and isinstance(value, str):
+        fix = f"write [{value}]"
+    return WRONG_TYPE.finding(
+        cause=f"{where}: not {wanted}", got=f"{show(value)} ({_kind(value)})", allowed=wanted, fix=fix
+    )
+
+
+def _limit(where: str, error: ErrorDetails) -> Finding:
+    name, word = _LIMITS[error["type"]]
+    bound = error["ctx"][name]
+    return WRONG_VALUE.finding(
+        cause=f"{where}: out of range",
+        got=show(error["input"]),
+        allowed=f"{word} {bound}",
+        fix=f"give {word} {bound}",
+    )
+
+
+def _choice(where: str, error: ErrorDetails) -> Finding:
+    allowed = [part.strip().strip("'") for part in error["ctx"]["expected"].replace(" or ", ", ").split(",")]
+    value = error["input"]
+    word = value.replace("_", "-").lower() if isinstance(value, str) else ""
+    near = get_close_matches(word, allowed, n=1)
+    fix = f"write {near[0] if near else ' or '.join(allowed)}"
+    return WRONG_VALUE.finding(
+        cause=f"{where}: not a value of this key", got=show(value), allowed=", ".join(allowed), fix=fix
+    )
+
+
+def _time(where: str, error: ErrorDetails) -> Finding:
+    return TIME_ZONE.finding(
+        cause=f"{where}: {error['msg']}",
+        got=show(error["input"]),
+        allowed="a date and a time to the minute with its time zone, such as 2026-12-15T11:30Z",
+        fix="write it like 2026-12-15T11:30Z; Z is UTC",
+    )
+
+
+def _cidr(where: str, error: ErrorDetails) -> Finding:
+    meant = error.get("ctx", {}).get("meant")
+    return WRONG_VALUE.finding(
+        cause=f"{where}: {'host bits are set in this range' if meant else error['msg']}",
+        got=show(error["input"]),
+        allowed="an IPv4 range such as 10.0.0.0/16",
+        fix=f"write {meant}" if meant else "write an address, a slash and a prefix length",
+    )
+
+
+def _client(where: str, error: ErrorDetails) -> Finding:
+    return WRONG_VALUE.finding(
+        cause=f"{where}: {error['msg']}",
+        got=show(error["input"]),
+        allowed="an IPv4 range such as 10.0.0.0/16, or the id of a security group such as sg-0123456789abcdef0",
+        fix="write one of them",
+    )
+
+
+def _mig(where: str, error: ErrorDetails) -> Finding:
+    return WRONG_TYPE.finding(
+        cause=f"{where}: {error['msg']}",
+        got=show(error["input"]),
+        allowed="profiles separated by commas, such as 3g.20gb,4g.20gb; or a list of such texts, one for each GPU",
+        fix="write profiles by name or id",
+    )
+
+
+def _empty(where: str, error: ErrorDetails) -> Finding:
+    return WRONG_VALUE.finding(
+        cause=f"{where}: empty",
+        got=show(error["input"]),
+        allowed="at least one",
+        fix="add one, or remove the key",
+    )
+
+
+def _other(where: str, error: ErrorDetails) -> Finding:
+    message = error["msg"][:1].lower() + error["msg"][1:]
+    return WRONG_VALUE.finding(cause=f"{where}: {message}", got=show(error["input"]), fix="correct the value")
+
+
+_MAKERS: dict[str, Callable[[str, ErrorDetails], Finding]] = {
+    "greater_than_equal": _limit,
+    "less_than_equal": _limit,
+    "greater_than": _limit,
+    "literal_error": _choice,
+    "enum": _choice,
+    "utc_time": _time,
+    "client": _client,
+    "mig": _mig,
+    "cidr": _cidr,
+    "cidr_host_bits": _cidr,
+    "string_too_short": _empty,
+    "too_short": _empty,
+}
+
+
+def value_finding(where: str, error: ErrorDetails) -> Finding:
+    """Say what is wrong with a value.
+
+    Args:
+        where: Dotted name of its key.
+        error: What pydantic found.
+    """
+    kind = error["type"]
+    return _MAKERS.get(kind, _wrong_type if kind in _TYPES else _other)(where, error)
+
+
+def show(value: Any) -> str:
+    """A value of the file, short, as YAML would have it."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        text = "{" + ", ".join(f"{key}: {show(item)}" for key, item in list(value.items())[:4]) + "}"
+    elif isinstance(value, list | tuple):
+        text = "[" + ", ".join(show(item) for item in value[:4]) + "]"
+    else:
+        text = str(value) if str(value).isprintable() and str(value) else repr(value)
+    return text if len(text) <= 80 else text[:79] + "…"
+
+
+def _kind(value: object) -> str:
+    names: dict[type, str] = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "text",
+        dict: "a mapping",
+    }
+    return "empty" if value is None else names.get(type(value), "a list")
