@@ -94,7 +94,7 @@ else:
         "FaultSeverity": "node.node_watch",
         "NetworkFeature": "rules.endpoints",
         "FleetAlarms": "compute.fleet_alarms",
-        "GpuClusterRules": "policy.plugin",
+        "GpuClusterRules": "template_rules.plugin",
         "GpuFleet": "compute.fleet",
         "GpuLaunchTemplate": "compute.launch_template",
         "InferenceFleet": "inference.inference_fleet",
