@@ -3,32 +3,45 @@
 from .against import compare_clusters
 from .change_model import Change, Comparison, Effect
 from .cluster import plan_cluster
-from .cost_model import ClusterCost, FleetCost, PriceUsed, StoreCost, UsdRange
-from .fleet_model import (
+from .model import (
+    AcceleratorPlan,
+    AddressUse,
     CapacityPlan,
+    CardPlan,
+    ChartPlan,
+    CheckpointsPlan,
+    ClusterCost,
+    ClusterPlan,
+    FleetCost,
     FleetPlan,
     ImagePlan,
-    LoadBalancerPlan,
-    MountPlan,
-    PlacementPlan,
-    ServersPlan,
-)
-from .kubernetes_model import ChartPlan, KubernetesPlan, NodeGroupPlan, SystemNodesPlan
-from .model import ClusterPlan, StackPlan, Totals
-from .network_model import AddressUse, NetworkPlan, SubnetUse
-from .node_model import (
-    AcceleratorPlan,
-    CardPlan,
     InterfacePlanned,
+    KubernetesPlan,
+    LoadBalancerPlan,
     LocalDisks,
+    LustrePlan,
     MigGpuSlices,
     MigSlice,
+    MountPlan,
+    NetworkPlan,
+    NodeGroupPlan,
     NodeMig,
     NodeNetwork,
     NodePlan,
+    PlacementPlan,
+    PriceUsed,
+    ReaderPlan,
+    RepositoryPlan,
     RootVolumePlan,
+    ServersPlan,
+    StackPlan,
+    StoreCost,
+    StorePlan,
+    SubnetUse,
+    SystemNodesPlan,
+    Totals,
+    UsdRange,
 )
-from .store_model import CheckpointsPlan, LustrePlan, ReaderPlan, RepositoryPlan, StorePlan
 
 __all__ = [
     "AcceleratorPlan",

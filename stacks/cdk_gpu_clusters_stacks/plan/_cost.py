@@ -13,10 +13,16 @@ from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
 from cdk_gpu_clusters_stacks.spec.views import FleetView
 
-from .cost_model import ClusterCost, FleetCost, PriceUsed, StoreCost, UsdRange
-from .fleet_model import FleetPlan
-from .kubernetes_model import KubernetesPlan
-from .store_model import StorePlan
+from .model import (
+    ClusterCost,
+    FleetCost,
+    FleetPlan,
+    KubernetesPlan,
+    PriceUsed,
+    StoreCost,
+    StorePlan,
+    UsdRange,
+)
 
 _HOURS_PER_DAY = 24
 _SECONDS_PER_HOUR = 3600

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from textwrap import wrap
 
-from .cost_model import PriceUsed, UsdRange
+from .model import PriceUsed, UsdRange
 
 _INDENT = "  "
 _LABEL = 13

@@ -19,7 +19,7 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
 from cdk_gpu_clusters_stacks.spec.views import FleetView
 
-from .network_model import AddressUse, NetworkPlan, SubnetUse
+from .model import AddressUse, NetworkPlan, SubnetUse
 
 #: Key of the subnet of the fleets, and of the file systems.
 FLEET_SUBNET = "fleet"

@@ -13,7 +13,7 @@ from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.views import FleetView
 
 from ._compare import Made
-from .fleet_model import FleetPlan
+from .model import FleetPlan
 
 #: Where a statement about what replaces a resource comes from.
 SCHEMA = "CloudFormation registry schema of {}, createOnlyProperties (cfn-lint 1.58.0)"

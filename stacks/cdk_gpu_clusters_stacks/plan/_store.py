@@ -20,7 +20,7 @@ from cdk_gpu_clusters_stacks.stack_names import data_stack
 from ._cost import store_cost
 from ._network import FLEET_SUBNET
 from ._node import device_count
-from .store_model import CheckpointsPlan, LustrePlan, ReaderPlan, RepositoryPlan, StorePlan
+from .model import CheckpointsPlan, LustrePlan, ReaderPlan, RepositoryPlan, StorePlan
 
 _EXISTING = "the file does not say how fast an existing file system is"
 

@@ -19,8 +19,8 @@ from ._service_changes import service_changes
 from ._sides import Side
 from ._software_changes import software_changes
 from ._stack_changes import data_changes, fabric_changes, link_changes, network_changes
-from ._stacks import plan_stacks
 from .change_model import Change, Comparison, Effect
+from .cluster import plan_stacks
 from .model import StackPlan
 
 _NODES = ("fleet", "inference")

@@ -1,6 +1,6 @@
 """What a cluster file makes, as plain values: the model that `plan` prints and `report` draws.
 
-Units stand in the names. What no rule and no source knows is None; the `unknown` of the same object then says why, by
+Units stand in the names. An unknown value is None; `unknown` of the same object then gives the reason, by
 the name of the field. Times are ISO 8601 texts in UTC. Everything here becomes JSON by `cli.output.as_json`.
 """
 
@@ -11,11 +11,839 @@ from dataclasses import dataclass, field
 
 from cdk_gpu_clusters.errors import Finding
 
-from .cost_model import ClusterCost
-from .fleet_model import FleetPlan
-from .kubernetes_model import KubernetesPlan
-from .network_model import NetworkPlan
-from .store_model import StorePlan
+# Money: ranges in US dollars, each with the prices that it rests on.
+
+
+@dataclass(frozen=True, slots=True)
+class UsdRange:
+    """US dollars from least to most: over the nodes of a fleet that scales, or between the bounds of a price."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceUsed:
+    """One list price, as the catalogue has it.
+
+    Attributes:
+        subject: Instance type, UltraServer type, storage class, or `eks` with the kind of support.
+        region: Region or Local Zone; `*` is every Region with that market, empty where the source names none.
+        market: `on-demand`, `spot`, `capacity-block`, `storage` or `control-plane`.
+        unit: `instance-hour`, `accelerator-hour`, `ultraserver-hour`, `GB-month` or `cluster-hour`.
+        usd: US dollars per unit.
+        as_of: Date, interval or `undated`.
+        source: Where it comes from.
+        verification: How well it is known, such as `verified` or `single source`.
+        note: A restriction in the source's words, else empty.
+    """
+
+    subject: str
+    region: str
+    market: str
+    unit: str
+    usd: float
+    as_of: str
+    source: str
+    verification: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetCost:
+    """What the instances of a fleet cost; root volumes, traffic and load balancers are not counted.
+
+    Attributes:
+        usd_per_node_hour: Of one node.
+        usd_per_hour: Of the fleet, from its least to its most nodes that are paid for.
+        usd_per_day: The same for 24 hours.
+        run_hours: Length of the run: from the start to the end of a block; None where none is settled.
+        usd_per_run: Of the run.
+        is_ceiling: Whether the amounts are the most that spot instances can cost, and not an estimate.
+        basis: What the rate is, in words, such as "list price" or "limit in the file".
+        billing: When it is paid, in words, such as "paid up front, when the block is bought".
+        prices: What the amounts rest on.
+        unknown: Fields above that are None -> why.
+    """
+
+    usd_per_node_hour: UsdRange | None = None
+    usd_per_hour: UsdRange | None = None
+    usd_per_day: UsdRange | None = None
+    run_hours: float | None = None
+    usd_per_run: UsdRange | None = None
+    is_ceiling: bool = False
+    basis: str = ""
+    billing: str = ""
+    prices: tuple[PriceUsed, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCost:
+    """What the storage of a file system costs; backups, traffic and metadata operations are not counted.
+
+    Attributes:
+        usd_per_month: Of its capacity.
+        usd_per_hour: The same for an hour; a month has 730.
+        usd_per_day: The same for 24 hours.
+        prices: What the amounts rest on.
+        unknown: Fields above that are None -> why.
+    """
+
+    usd_per_month: float | None = None
+    usd_per_hour: float | None = None
+    usd_per_day: float | None = None
+    prices: tuple[PriceUsed, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterCost:
+    """All that has a price, together.
+
+    Attributes:
+        usd_per_hour: Fleets and stores while all of them are there; None where nothing has a price.
+        usd_per_day: The same for 24 hours.
+        usd_per_run: Runs of the blocks together; None where no fleet has a settled run.
+        includes: What is in the sums, such as `fleet trainers`.
+        missing: What costs money and is in no sum -> why.
+    """
+
+    usd_per_hour: UsdRange | None
+    usd_per_day: UsdRange | None
+    usd_per_run: UsdRange | None
+    includes: tuple[str, ...]
+    missing: Mapping[str, str]
+
+
+# One node: accelerators, MIG slices, network cards, disks, and how it boots.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterfacePlanned:
+    """One network interface.
+
+    Attributes:
+        interface_type: `interface` (ENA), `efa` (ENA and EFA) or `efa-only` (EFA, no IP address).
+        device_index: Device on its card, from 0.
+        has_ip: Whether it takes an IPv4 address.
+        is_efa: Whether it carries EFA traffic.
+    """
+
+    interface_type: str
+    device_index: int
+    has_ip: bool
+    is_efa: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CardPlan:
+    """One network card of the hardware.
+
+    Attributes:
+        index: Network card index, from 0.
+        interfaces: Interfaces on it, in order of device; empty for a card that is left alone.
+        interface_types: Kinds that the card takes.
+        max_interfaces: Interfaces that it takes.
+        efa_gbps, ena_gbps: Bandwidth of the card; None where no source gives it, or it has no such side.
+    """
+
+    index: int
+    interfaces: tuple[InterfacePlanned, ...]
+    interface_types: tuple[str, ...]
+    max_interfaces: int
+    efa_gbps: float | None
+    ena_gbps: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeNetwork:
+    """The network side of a node.
+
+    Attributes:
+        policy: How the interfaces are laid out: `minimum-ip`, `maximum-ena-bandwidth` or `efa-per-card`.
+        basis: Where the layout comes from.
+        cards: Every card of the hardware, also those without an interface.
+        interface_count: Interfaces of the node.
+        ip_addresses: IPv4 addresses that the node takes from its subnet.
+        efa_interface_count: EFA interfaces.
+        hardware_efa_interfaces: EFA interfaces that the type takes; 0 without EFA.
+        efa_gbps: EFA bandwidth of the plan; 0 without EFA.
+        hardware_efa_gbps: EFA bandwidth of the type; 0 where it has none.
+        ena_gbps: IP bandwidth of the plan. EFA and IP traffic share the cards.
+        hardware_ena_gbps: IP bandwidth of the type with all interfaces documented for it.
+        unknown: Fields above that are None -> why.
+    """
+
+    policy: str
+    basis: str
+    cards: tuple[CardPlan, ...]
+    interface_count: int
+    ip_addresses: int
+    efa_interface_count: int
+    hardware_efa_interfaces: int
+    efa_gbps: float | None
+    hardware_efa_gbps: float | None
+    ena_gbps: float | None
+    hardware_ena_gbps: float | None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceleratorPlan:
+    """The accelerators of a node, all of one model.
+
+    Attributes:
+        kind: `gpu` (NVIDIA) or `neuron` (Trainium, Inferentia).
+        name: Model, such as `H100`.
+        count: Devices that the operating system sees.
+        share_of_gpu: Share of one GPU per device; 1.0 is a whole one.
+        memory_gib_each: Memory of each in GiB.
+        neuron_cores_each: NeuronCores of each; None for GPUs.
+        nvlink_gbytes_per_s: NVLink of each GPU in GB/s, both directions summed; 0 without; None for Neuron.
+        nvswitch: Whether NVSwitches join all GPUs of the node.
+        ultraserver: UltraServer that the nodes of the fleet make up, such as `u-p6e-gb200x36`; None for others.
+        unknown: Fields above that are None -> why.
+    """
+
+    kind: str
+    name: str
+    count: int
+    share_of_gpu: float
+    memory_gib_each: float
+    neuron_cores_each: int | None
+    nvlink_gbytes_per_s: float | None
+    nvswitch: bool | None
+    ultraserver: str | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigSlice:
+    """One MIG instance at a place that it can have; the driver may choose another one.
+
+    Attributes:
+        profile: Name, such as `3g.40gb`.
+        profile_id: GPU instance profile id.
+        start, size: First memory slice, and how many.
+        compute_slices: Compute slices that it takes.
+        memory_gb: Nominal memory in GB, as in the name.
+        resource_name: What NVIDIA's Kubernetes device plugin calls it with the strategy "mixed".
+    """
+
+    profile: str
+    profile_id: int
+    start: int
+    size: int
+    compute_slices: int
+    memory_gb: int
+    resource_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigGpuSlices:
+    """One GPU: its index in `nvidia-smi -L`, its part of `MIG_PARTITION`, and its slices; none for a whole GPU."""
+
+    index: int
+    partition: str
+    slices: tuple[MigSlice, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMig:
+    """How the GPUs of a node are split.
+
+    Attributes:
+        gpu: Key of the GPU model, such as `A100-40GB`.
+        memory_slices: Length of the placement axis of each GPU.
+        gpus: Each GPU in index order.
+        partition: `MIG_PARTITION` of the node.
+        slices: MIG instances of the node.
+        resources: What Kubernetes sees on a node: resource name -> number.
+        minimum_driver: First driver release that makes this layout.
+        placements_verified: Whether a listing of its placements was found; else those of its relatives are taken.
+    """
+
+    gpu: str
+    memory_slices: int
+    gpus: tuple[MigGpuSlices, ...]
+    partition: str
+    slices: int
+    resources: Mapping[str, int]
+    minimum_driver: str
+    placements_verified: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalDisks:
+    """Local disks: how many, GB (decimal) each, and where they are mounted as one file system; None if they are not."""
+
+    count: int
+    size_gb_each: int
+    mount_point: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RootVolumePlan:
+    """The encrypted gp3 root volume."""
+
+    size_gib: int
+    iops: int
+    throughput_mib_per_s: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePlan:
+    """One node of a fleet.
+
+    Attributes:
+        instance_type: Its type.
+        architecture: `x86_64` or `arm64`.
+        vcpus: Virtual processors.
+        memory_gib: Main memory in GiB.
+        accelerator: Its accelerators, None without.
+        mig: How its GPUs are split, None if they stay whole.
+        network: Cards, interfaces and bandwidth.
+        local_disks: Its local disks, None without.
+        root_volume: Its root volume.
+        boot_stages: What must hold before it takes work, in this order.
+        boot_checks: What the stage `verification` asks of the hardware.
+        sources: Where the record of the type comes from.
+    """
+
+    instance_type: str
+    architecture: str
+    vcpus: int
+    memory_gib: float
+    accelerator: AcceleratorPlan | None
+    mig: NodeMig | None
+    network: NodeNetwork
+    local_disks: LocalDisks | None
+    root_volume: RootVolumePlan
+    boot_stages: tuple[str, ...]
+    boot_checks: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+# A cluster of Amazon EKS, and a fleet that is a node group in it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemNodesPlan:
+    """The nodes without accelerators that hold the cluster's own pods.
+
+    Attributes:
+        instance_type: Their type.
+        node_count: How many.
+        subnets: Keys of the subnets in the network plan that they stand in.
+        usd_per_hour: List price of all of them.
+        prices: What it rests on.
+        unknown: Fields above that are None -> why.
+    """
+
+    instance_type: str
+    node_count: int
+    subnets: tuple[str, ...]
+    usd_per_hour: float | None
+    prices: tuple[PriceUsed, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartPlan:
+    """A chart of the cluster's software: name, version, and the namespace of its release."""
+
+    name: str
+    version: str
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesPlan:
+    """A cluster of Amazon EKS.
+
+    Attributes:
+        stack_name: Its stack; None of an existing cluster.
+        cluster_name: Name of an existing cluster; None where the deployment names it.
+        version: Version of Kubernetes.
+        standard_support_ends, extended_support_ends: ISO dates; None where the catalogue has none.
+        public_access_cidrs: Who reaches the API server from the internet; nobody if empty.
+        service_cidr: IPv4 range of its services.
+        admins: IAM principals that administer it.
+        add_ons: EKS add-ons made with it, in the order of their installation; none of an existing cluster.
+        system_nodes: Nodes for its own pods; None of an existing cluster.
+        charts: Software for GPU nodes, in the order of its installation.
+        software_stack: Stack that installs them; None where `gpu-clusters manifests` writes them for you to apply.
+        mirror: Registry with copies of charts and images; None for the public ones.
+        usd_per_hour: List price of the control plane while its version is in standard support.
+        usd_per_hour_extended: The same in extended support.
+        prices: What these rest on.
+        unknown: Fields above that are None -> why.
+    """
+
+    stack_name: str | None
+    cluster_name: str | None
+    version: str
+    standard_support_ends: str | None
+    extended_support_ends: str | None
+    public_access_cidrs: tuple[str, ...]
+    service_cidr: str
+    admins: tuple[str, ...]
+    add_ons: tuple[str, ...]
+    system_nodes: SystemNodesPlan | None
+    charts: tuple[ChartPlan, ...]
+    software_stack: str | None
+    mirror: str | None
+    usd_per_hour: float | None
+    usd_per_hour_extended: float | None
+    prices: tuple[PriceUsed, ...] = ()
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupPlan:
+    """A managed node group of Amazon EKS.
+
+    Attributes:
+        capacity_type: `ON_DEMAND`, `SPOT` or `CAPACITY_BLOCK`.
+        ami_type: Which image EKS chooses, such as `AL2023_x86_64_NVIDIA`.
+        desired_nodes: Size that the template says; None where others set it.
+        grown_by: Who sets the size, in a sentence.
+        update_strategy: `MINIMAL` (old nodes go first) or `DEFAULT`.
+        update: What a new launch template, or version of the cluster, does to running nodes, in a sentence.
+        max_pods: Pods for which a node has addresses, its own among them.
+        mig_strategy: How the device plugin shows split GPUs: `none`, `single` or `mixed`.
+        resources: What Kubernetes sees on a node: resource name -> number.
+        labels: Labels of the nodes.
+        taints: Taints of the nodes, such as `nvidia.com/gpu=true:NoSchedule`.
+    """
+
+    capacity_type: str
+    ami_type: str
+    desired_nodes: int | None
+    grown_by: str
+    update_strategy: str
+    update: str
+    max_pods: int
+    mig_strategy: str
+    resources: Mapping[str, int]
+    labels: Mapping[str, str]
+    taints: tuple[str, ...]
+
+
+# A fleet: its nodes, how they are bought and placed, what they mount and serve.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityPlan:
+    """How the nodes are bought, and what follows.
+
+    Attributes:
+        kind: `on-demand`, `spot`, `reservation`, `capacity-block` or `ultraserver-block`.
+        words: The same in a phrase, such as "Capacity Block cr-0123456789abcdef0".
+        reason: What follows from it for the launches, in a sentence.
+        reservation_id: Id of the reservation or block.
+        reservation_group_arn: Resource group of reservations.
+        is_made_here: Whether the reservation is made by this cluster; it bills from then on.
+        market_type: `spot` or `capacity-block` in the launch template, None for neither.
+        starts_at, ends_at: When a block starts and ends, or a reservation made here ends; None for no such time.
+        drains_at: When the fleet goes to zero before the end of a block.
+        hours: From start to end of a block.
+        size_changes_after_deploy: Whether the fleet starts at zero and grows when the block is delivered.
+        terminates_before_launch: Whether a replacement must free its slot first.
+        max_price_usd_per_hour: Limit of spot instances.
+        unknown: Fields above that are None though they have a value -> why.
+    """
+
+    kind: str
+    words: str
+    reason: str
+    reservation_id: str | None = None
+    reservation_group_arn: str | None = None
+    is_made_here: bool = False
+    market_type: str | None = None
+    starts_at: str | None = None
+    drains_at: str | None = None
+    ends_at: str | None = None
+    hours: float | None = None
+    size_changes_after_deploy: bool = False
+    terminates_before_launch: bool = False
+    max_price_usd_per_hour: float | None = None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementPlan:
+    """Where the nodes stand to each other.
+
+    Attributes:
+        strategy: `cluster`, `spread`, `partition`, or None for no placement group.
+        group_name: Name of an existing group; None for a new one or none.
+        is_made_here: Whether a group is made for the fleet or its reservation.
+        reason: Why, in a sentence.
+    """
+
+    strategy: str | None
+    group_name: str | None
+    is_made_here: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MountPlan:
+    """A file system that every node mounts.
+
+    Attributes:
+        mount_point: Directory of the node.
+        store: Key of the store.
+        over_efa: Whether data take EFA.
+        efa_interfaces: EFA interfaces that Lustre uses; 0 over TCP.
+    """
+
+    mount_point: str
+    store: str
+    over_efa: bool
+    efa_interfaces: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagePlan:
+    """The machine image.
+
+    Attributes:
+        operating_system: Such as `al2023`; None if unknown.
+        parameter: SSM parameter that names it, None for an id.
+        image_id: Its id, None for a parameter.
+        moves: Whether a later deployment may take a newer one; running nodes stay as they are.
+        versions: Of what the release note names, such as `nvidia_driver` -> `580.95.05`.
+    """
+
+    operating_system: str | None
+    parameter: str | None
+    image_id: str | None
+    moves: bool
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServersPlan:
+    """The model servers of a node.
+
+    Attributes:
+        image: Reference of the container image.
+        device_kind: What each server is given: `gpu`, `mig` (a slice) or `neuron`.
+        servers: Per server the indices of its devices.
+        servers_per_node: How many.
+        minimum_servers: Servers that must be up for a node to be healthy; None on EKS, where each is a pod.
+        node_port: Port of the node's balancer; None on EKS, where a Service finds the pods.
+        first_server_port: Port of the first server on loopback, the others follow; None on EKS.
+        weights_path, weights_s3_uri: Where the servers find the model, and where it is copied from; None for neither.
+    """
+
+    image: str
+    device_kind: str
+    servers: tuple[tuple[int, ...], ...]
+    servers_per_node: int
+    minimum_servers: int | None
+    node_port: int | None
+    first_server_port: int | None
+    weights_path: str | None
+    weights_s3_uri: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadBalancerPlan:
+    """The Application Load Balancer of an inference fleet.
+
+    Attributes:
+        internet_facing: Whether it has public addresses.
+        protocol: `https` or `http`.
+        port: Port of its listener.
+        clients: Who may connect.
+        subnets: Keys of the subnets in the network plan that it stands in.
+        requests_per_minute_per_node: What the fleet scales on; None for no scaling.
+    """
+
+    internet_facing: bool
+    protocol: str
+    port: int
+    clients: tuple[str, ...]
+    subnets: tuple[str, ...]
+    requests_per_minute_per_node: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetPlan:
+    """A fleet of equal nodes.
+
+    Attributes:
+        name: Key of the fleet.
+        purpose: `training` or `inference`.
+        stack_name: Its stack.
+        minimum_nodes, maximum_nodes: Least and most nodes.
+        nodes_at_deploy: Nodes when the stack is new: 0 on a block that is still to be delivered.
+        node: One of its nodes.
+        accelerators: Devices of all nodes, at the most.
+        accelerator_memory_gib: Their memory together, in GiB.
+        capacity: How the nodes are bought.
+        placement: Where they stand to each other.
+        subnets: Keys of the subnets in the network plan that the nodes stand in.
+        availability_zones: Zones of the nodes, as far as they are known.
+        fabric: EFA fabric that it shares with the fleets that name it, None without EFA.
+        mounts: File systems.
+        checkpoints: Key of the store for checkpoints, None for none.
+        image: Machine image; None on EKS, which chooses it by the node group's image type.
+        servers, load_balancer: Of an inference fleet, None of others. On EKS a Service takes the place of the load
+            balancer.
+        update: What a changed launch template does to running nodes: `never` or `rolling`.
+        watch: Mode of the watchdog: `on`, `dry-run` or `off`.
+        tags: Tags of the fleet, over and above the cluster's.
+        cost: What the instances cost.
+        node_group: The managed node group of EKS; None on plain EC2.
+        notes: What is worth knowing, in sentences.
+    """
+
+    name: str
+    purpose: str
+    stack_name: str
+    minimum_nodes: int
+    maximum_nodes: int
+    nodes_at_deploy: int
+    node: NodePlan
+    accelerators: int
+    accelerator_memory_gib: float
+    capacity: CapacityPlan
+    placement: PlacementPlan
+    subnets: tuple[str, ...]
+    availability_zones: tuple[str, ...]
+    fabric: str | None
+    mounts: tuple[MountPlan, ...]
+    checkpoints: str | None
+    image: ImagePlan | None
+    servers: ServersPlan | None
+    load_balancer: LoadBalancerPlan | None
+    update: str
+    watch: str
+    tags: Mapping[str, str]
+    cost: FleetCost
+    node_group: NodeGroupPlan | None = None
+    notes: tuple[str, ...] = ()
+
+
+# The network: its subnets, and what takes their addresses.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressUse:
+    """Who takes addresses of a subnet.
+
+    Attributes:
+        kind: `nodes`, `file-system`, `load-balancer`, `endpoints`, `nat-gateway`, `control-plane` or `system-nodes`.
+        of: Key of the fleet or the store; empty for what belongs to the network, or to the cluster of EKS.
+        addresses: How many at most.
+        words: How they come about, such as "16 nodes x 1".
+    """
+
+    kind: str
+    of: str
+    addresses: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubnetUse:
+    """One subnet, or the subnets among which nodes are shared out, and the use of its addresses.
+
+    Attributes:
+        key: Stable name in this plan, such as `fleet`, `load-balancer use1-az4` or `nat-gateway`.
+        role: `fleet`, `control`, `load-balancer`, `public` or `nat-gateway`.
+        availability_zone: Zone by name or id; None where only the deployment knows it.
+        subnet_ids: Ids of existing subnets; empty for one that is made here.
+        cidr: IPv4 range.
+        usable_addresses: Addresses that can be given to interfaces, without the five that AWS keeps.
+        uses: Who takes how many.
+        used_addresses: All uses together.
+        free_addresses: What is left.
+        unknown: Fields above that are None -> why.
+    """
+
+    key: str
+    role: str
+    availability_zone: str | None
+    subnet_ids: tuple[str, ...]
+    cidr: str | None
+    usable_addresses: int | None
+    uses: tuple[AddressUse, ...]
+    used_addresses: int
+    free_addresses: int | None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPlan:
+    """The network.
+
+    Attributes:
+        is_new: Whether it is made here.
+        vpc_id: Id of an existing VPC, None for a new one.
+        cidr: IPv4 range of a new VPC; None of an existing one.
+        availability_zone: Zone of the fleets, by name or id.
+        control_availability_zones: Zones of the load-balancer subnets, as far as they are named.
+        egress: `nat`, `closed`, or `existing` for what an existing network has.
+        flow_logs: Whether the traffic is recorded; None of an existing network.
+        gateway_endpoints, interface_endpoints: Services with an endpoint made here, such as `s3` and `ssm`.
+        subnets: The subnets that something of this cluster stands in.
+    """
+
+    is_new: bool
+    vpc_id: str | None
+    cidr: str | None
+    availability_zone: str
+    control_availability_zones: tuple[str, ...]
+    egress: str
+    flow_logs: bool | None
+    gateway_endpoints: tuple[str, ...]
+    interface_endpoints: tuple[str, ...]
+    subnets: tuple[SubnetUse, ...]
+
+
+# A store: a file system with its readers, or buckets for checkpoints.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReaderPlan:
+    """A fleet that mounts a file system, and what its nodes can read at most.
+
+    Attributes:
+        fleet: Key of the fleet.
+        mount_point: Directory of its nodes.
+        nodes: Most nodes.
+        accelerators: Their devices.
+        over_efa: Whether data take EFA.
+        node_mb_per_s: What one node can read: its network, and what the service says of one client.
+        fleet_mb_per_s: All nodes together.
+        store_mb_per_s_per_node: What the file system gives each node when all of the fleet read at once.
+        store_mb_per_s_per_accelerator: The same for each device; None without.
+        limited_by: `file system` or `nodes`: which of the two is slower; None if unknown.
+        basis: Where `node_mb_per_s` comes from.
+        unknown: Fields above that are None -> why.
+    """
+
+    fleet: str
+    mount_point: str
+    nodes: int
+    accelerators: int
+    over_efa: bool
+    node_mb_per_s: float | None
+    fleet_mb_per_s: float | None
+    store_mb_per_s_per_node: float | None
+    store_mb_per_s_per_accelerator: float | None
+    limited_by: str | None
+    basis: str
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryPlan:
+    """A link between a directory of a file system and S3; `auto_import` and `auto_export` name the changes."""
+
+    path: str
+    s3_uri: str
+    auto_import: tuple[str, ...]
+    auto_export: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LustrePlan:
+    """An FSx for Lustre file system that is made here.
+
+    Attributes:
+        deployment_type: `PERSISTENT_2` or `SCRATCH_2`.
+        storage_type: `SSD` or `INTELLIGENT_TIERING`.
+        storage_capacity_gib: SSD storage; None of Intelligent-Tiering, which is elastic.
+        throughput_mb_per_s_per_tib: Tier; None where the class has none.
+        throughput_mb_per_s: What the whole file system delivers.
+        metadata_iops: Metadata operations; None without a metadata configuration.
+        efa: Whether nodes with EFA mount it over EFA.
+        lustre_version: Version of its servers.
+        compression: Whether data are compressed with LZ4.
+        backup_retention_days: Days for which daily backups are kept; 0 for none.
+        object_servers, metadata_servers: Its servers.
+        ip_addresses: Addresses that it takes from its subnet, one for each server.
+        subnet: Key of its subnet in the network plan.
+        repositories: Links to S3.
+    """
+
+    deployment_type: str
+    storage_type: str
+    storage_capacity_gib: int | None
+    throughput_mb_per_s_per_tib: int | None
+    throughput_mb_per_s: int
+    metadata_iops: int | None
+    efa: bool
+    lustre_version: str
+    compression: bool
+    backup_retention_days: int
+    object_servers: int
+    metadata_servers: int
+    ip_addresses: int
+    subnet: str
+    repositories: tuple[RepositoryPlan, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointsPlan:
+    """Buckets for checkpoints.
+
+    Attributes:
+        bucket_name: Name of the bucket; None where CloudFormation makes it.
+        express_zone_id: Zone of the directory bucket (S3 Express One Zone), None for none.
+        express_bucket_name: Name of an existing directory bucket, None for none.
+        versioned: Whether overwritten and deleted objects can be brought back; None of existing buckets.
+        expire_after_days, archive_after_days, express_expire_after_days: Lifecycle; None for never.
+    """
+
+    bucket_name: str | None
+    express_zone_id: str | None
+    express_bucket_name: str | None
+    versioned: bool | None
+    expire_after_days: int | None
+    archive_after_days: int | None
+    express_expire_after_days: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorePlan:
+    """A store of the cluster.
+
+    Attributes:
+        name: Key of the store.
+        kind: `lustre`, `existing_lustre`, `checkpoints` or `existing_checkpoints`, as in the file.
+        stack_name: Its stack; None of an existing store.
+        resource_id: Id of an existing file system; None of others.
+        lustre: A file system that is made here, None for other stores.
+        efa: Whether it serves clients over EFA; None of buckets.
+        checkpoints: Buckets, None of file systems.
+        readers: Fleets that mount a file system.
+        users: Fleets that write checkpoints to it.
+        cost: What its storage costs; None of existing stores, which cost what they cost anyway.
+        unknown: Fields above that are None though they have a value -> why.
+    """
+
+    name: str
+    kind: str
+    stack_name: str | None
+    resource_id: str | None
+    lustre: LustrePlan | None
+    efa: bool | None
+    checkpoints: CheckpointsPlan | None
+    readers: tuple[ReaderPlan, ...]
+    users: tuple[str, ...]
+    cost: StoreCost | None
+    unknown: Mapping[str, str] = field(default_factory=dict)
+
+
+# The cluster.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

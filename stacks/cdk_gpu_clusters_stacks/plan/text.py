@@ -1,20 +1,40 @@
-"""A plan as text: fleet by fleet, then stores, network, stacks and money. Plain, so that a pipe can take it."""
+"""A plan as text for people."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from cdk_gpu_clusters_stacks.counting import count
 
-from ._layout import Footnotes, Row, Section, lay_out, number, usd
-from ._text_fleet import fleet_section
-from ._text_store import store_section
-from .cost_model import PriceUsed
-from .model import ClusterPlan, StackPlan
-from .network_model import NetworkPlan, SubnetUse
-from .text_kubernetes import kubernetes_section
+from ._layout import Footnotes, Row, Section, known, lay_out, number, ranges, usd
+from .model import (
+    AcceleratorPlan,
+    CapacityPlan,
+    CardPlan,
+    CheckpointsPlan,
+    ClusterPlan,
+    FleetPlan,
+    ImagePlan,
+    KubernetesPlan,
+    LoadBalancerPlan,
+    LustrePlan,
+    MigGpuSlices,
+    NetworkPlan,
+    NodeGroupPlan,
+    NodeMig,
+    NodeNetwork,
+    NodePlan,
+    PriceUsed,
+    ReaderPlan,
+    ServersPlan,
+    StackPlan,
+    StorePlan,
+    SubnetUse,
+    SystemNodesPlan,
+)
 
-#: Width of the text in characters, where nobody says another.
+#: Default width of the text in characters.
 WIDTH = 110
 
 
@@ -120,3 +140,452 @@ def _price(price: PriceUsed) -> str:
         f"{price.subject}, {price.market}, {place}: {price.usd:g} USD per {price.unit}, {price.as_of}, "
         f"{price.verification}{note}. Source: {price.source}"
     )
+
+
+# A fleet.
+
+
+def fleet_section(fleet: FleetPlan, notes: Footnotes) -> Section:
+    """One fleet."""
+    return Section(
+        f"Fleet {fleet.name} ({fleet.purpose}, stack {fleet.stack_name})", list(_fleet_rows(fleet, notes))
+    )
+
+
+def _fleet_rows(fleet: FleetPlan, notes: Footnotes) -> Iterator[Row]:
+    yield Row("nodes", [_size(fleet)])
+    yield from node_rows(fleet.node)
+    yield Row("capacity", list(_capacity(fleet.capacity)))
+    yield Row("placement", [_placement(fleet)])
+    yield Row("place", [_place(fleet)])
+    if fleet.mounts or fleet.checkpoints:
+        yield Row("mounts", list(_mounts(fleet)))
+    if fleet.image is not None:
+        yield Row("image", [_image(fleet.image)])
+    if fleet.node_group is not None:
+        yield node_group_row(fleet.node_group)
+    if fleet.servers is not None:
+        yield Row("servers", list(_servers(fleet.servers)))
+    if fleet.load_balancer is not None:
+        yield Row("balancer", [_balancer(fleet.load_balancer)])
+    yield from boot_rows(fleet.node)
+    yield Row("cost", list(_fleet_cost(fleet, notes)))
+    if fleet.notes:
+        yield Row("notes", fleet.notes)
+
+
+def _size(fleet: FleetPlan) -> str:
+    nodes = number(fleet.maximum_nodes)
+    if fleet.minimum_nodes != fleet.maximum_nodes:
+        nodes = f"{number(fleet.minimum_nodes)} to {nodes}"
+    text = f"{nodes} x {fleet.node.instance_type}"
+    if fleet.capacity.size_changes_after_deploy:
+        text += ", 0 until the block is delivered"
+    accelerator = fleet.node.accelerator
+    if accelerator is not None:
+        most = "up to " if fleet.minimum_nodes != fleet.maximum_nodes else ""
+        text += (
+            f"; {most}{number(fleet.accelerators)} x {accelerator.name} with "
+            f"{number(fleet.accelerator_memory_gib)} GiB of memory in all"
+        )
+    return text
+
+
+def _capacity(capacity: CapacityPlan) -> Iterator[str]:
+    text = capacity.words
+    if capacity.starts_at is not None and capacity.ends_at is not None and capacity.hours is not None:
+        text += f", {capacity.starts_at} to {capacity.ends_at} ({number(capacity.hours)} hours)"
+    elif capacity.ends_at is not None:
+        since = ", runs already" if "starts_at" in capacity.unknown else ""
+        text += f"{since}, until {capacity.ends_at}"
+    if capacity.drains_at is not None:
+        text += f"; drained from {capacity.drains_at} on"
+    yield text
+    yield capacity.reason
+
+
+def _placement(fleet: FleetPlan) -> str:
+    placement = fleet.placement
+    name = f"{placement.group_name}: " if placement.group_name else ""
+    made = " (made here)" if placement.is_made_here else ""
+    if placement.strategy is None and fleet.capacity.kind.endswith("-block"):
+        return f"{placement.reason} ({fleet.capacity.words})"
+    return f"{name}{placement.reason}{made}"
+
+
+def _place(fleet: FleetPlan) -> str:
+    zones = ", ".join(fleet.availability_zones) or "the first zones of the account"
+    text = f"{zones}; {count(len(fleet.subnets), 'subnet')}: {', '.join(fleet.subnets)}"
+    return text if fleet.fabric is None else f"{text}; EFA fabric {fleet.fabric}"
+
+
+def _mounts(fleet: FleetPlan) -> Iterator[str]:
+    for mount in fleet.mounts:
+        way = f"EFA ({count(mount.efa_interfaces, 'interface')})" if mount.over_efa else "TCP"
+        yield f"{mount.mount_point}: {mount.store}, over {way}"
+    if fleet.checkpoints:
+        yield f"checkpoints: {fleet.checkpoints}, in CHECKPOINT_S3_URI"
+
+
+def _image(image: ImagePlan) -> str:
+    system = image.operating_system or "unknown operating system"
+    name = image.image_id or image.parameter or "unknown (no image of the catalogue fits)"
+    moves = "moves at a deployment, and running nodes stay as they are" if image.moves else "pinned"
+    driver = image.versions.get("nvidia_driver") or image.versions.get("neuron_driver")
+    return f"{system}, {name}; {moves}{f'; driver {driver} by its release note' if driver else ''}"
+
+
+def _servers(servers: ServersPlan) -> Iterator[str]:
+    devices = len(servers.servers[0]) if servers.servers else 0
+    what = {"mig": "MIG slice", "neuron": "Neuron device"}.get(servers.device_kind, "GPU")
+    head = (
+        f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each"
+    )
+    if servers.first_server_port is None:
+        yield f"{head}: pods behind a Service, as `gpu-clusters manifests` writes them"
+    else:
+        first, last = servers.first_server_port, servers.first_server_port + servers.servers_per_node - 1
+        ports = f"port {first}" if first == last else f"ports {first} to {last}"
+        yield f"{head}, on {ports} behind {servers.node_port}; healthy with {servers.minimum_servers} up"
+    if servers.weights_path is not None:
+        source = f", copied from {servers.weights_s3_uri}" if servers.weights_s3_uri else ""
+        yield f"weights at {servers.weights_path}{source}"
+
+
+def _balancer(balancer: LoadBalancerPlan) -> str:
+    facing = "internet-facing" if balancer.internet_facing else "internal"
+    clients = ", ".join(balancer.clients) or "nobody"
+    text = f"{facing}, {balancer.protocol} on port {balancer.port}; clients: {clients}"
+    rate = balancer.requests_per_minute_per_node
+    return text if rate is None else f"{text}; scales at {number(rate)} requests a minute for each node"
+
+
+def _fleet_cost(fleet: FleetPlan, notes: Footnotes) -> Iterator[str]:
+    cost = fleet.cost
+    mark = notes.mark(cost.prices)
+    if cost.usd_per_hour is None or cost.usd_per_day is None or cost.usd_per_node_hour is None:
+        yield f"unknown: {cost.unknown['usd_per_hour']}{mark}"
+    else:
+        each, hour, day = (
+            usd(amount, ceiling=cost.is_ceiling)
+            for amount in (cost.usd_per_node_hour, cost.usd_per_hour, cost.usd_per_day)
+        )
+        yield f"{each} an hour for each node ({cost.basis}{_seen(fleet)}){mark}"
+        yield f"{hour} an hour, {day} a day for the fleet"
+    if cost.usd_per_run is not None and cost.run_hours is not None:
+        yield f"{usd(cost.usd_per_run, ceiling=cost.is_ceiling)} for the run of {number(cost.run_hours)} hours"
+    else:
+        yield f"for a run: unknown ({cost.unknown['usd_per_run']})"
+    yield f"paid {cost.billing}"
+
+
+def _seen(fleet: FleetPlan) -> str:
+    """What a spot price was when somebody looked."""
+    shots = [price for price in fleet.cost.prices if price.market == "spot"]
+    if not shots:
+        return ""
+    devices = 1 if fleet.node.accelerator is None else fleet.node.accelerator.count
+    each = shots[0].usd * (devices if shots[0].unit == "accelerator-hour" else 1)
+    return f"; {usd(each)} was seen, in a Region not named"
+
+
+# A node. Equal cards, and equal GPUs, share a line.
+
+
+def node_rows(node: NodePlan) -> Iterator[Row]:
+    """Rows about one node."""
+    machine = f"{node.vcpus} vCPUs and {number(node.memory_gib)} GiB of memory, {node.architecture}"
+    yield Row(
+        "each node", [machine if node.accelerator is None else f"{machine}; {_accelerator(node.accelerator)}"]
+    )
+    if node.mig is not None:
+        yield _mig(node.mig)
+    yield _interfaces(node.network)
+    yield Row("bandwidth", [_bandwidth(node.network)])
+    yield Row("disks", [_disks(node)])
+
+
+def boot_rows(node: NodePlan) -> Iterator[Row]:
+    """Rows about its boot."""
+    lines = [" -> ".join(node.boot_stages)]
+    if node.boot_checks:
+        lines.append(f"verification asks: {', '.join(node.boot_checks)}")
+    yield Row("boot stages", lines)
+
+
+def _accelerator(one: AcceleratorPlan) -> str:
+    if one.share_of_gpu < 1:
+        return f"{number(one.share_of_gpu)} of one {one.name}, {number(one.memory_gib_each)} GiB of it"
+    words = [f"{one.count} x {one.name} with {number(one.memory_gib_each)} GiB"]
+    if one.neuron_cores_each is not None:
+        return f"{words[0]} and {count(one.neuron_cores_each, 'NeuronCore')} each"
+    if one.nvlink_gbytes_per_s == 0:
+        words.append("no NVLink" if one.count > 1 else "")
+    else:
+        words.append(
+            f"NVLink {known(one.nvlink_gbytes_per_s, 'GB/s', one.unknown.get('nvlink_gbytes_per_s', ''))}"
+        )
+    words.append("NVSwitch" if one.nvswitch else "")
+    words.append(f"part of UltraServer {one.ultraserver}" if one.ultraserver else "")
+    return ", ".join(word for word in words if word)
+
+
+def _interfaces(network: NodeNetwork) -> Row:
+    groups: dict[str, list[int]] = defaultdict(list)
+    for card in network.cards:
+        groups[_card(card)].append(card.index)
+    details = [
+        (f"card{'s' if len(cards) > 1 else ''} {ranges(cards)}", text) for text, cards in groups.items()
+    ]
+    head = (
+        f"{count(network.interface_count, 'interface')}, "
+        f"{count(network.ip_addresses, 'IP address', 'IP addresses')} (policy {network.policy}; {network.basis})"
+    )
+    return Row("interfaces", [head], details)
+
+
+def _card(card: CardPlan) -> str:
+    if not card.interfaces:
+        return "no interface"
+    return ", ".join(f"{one.interface_type} (device {one.device_index})" for one in card.interfaces)
+
+
+def _bandwidth(network: NodeNetwork) -> str:
+    ena = _of(network, "ena_gbps", network.ena_gbps, "hardware_ena_gbps", network.hardware_ena_gbps)
+    if not network.hardware_efa_interfaces:
+        return f"no EFA on this type; IP {ena}"
+    if not network.efa_interface_count:
+        return f"no EFA, though the type has it; IP {ena}"
+    efa = _of(network, "efa_gbps", network.efa_gbps, "hardware_efa_gbps", network.hardware_efa_gbps)
+    return f"EFA {efa}, {count(network.efa_interface_count, 'interface')}; IP {ena}"
+
+
+def _of(network: NodeNetwork, name: str, planned: float | None, most_name: str, most: float | None) -> str:
+    if planned is None:
+        return known(None, "", network.unknown[name])
+    return f"{number(planned)} of {known(most, 'Gbps', network.unknown.get(most_name, ''))}"
+
+
+def _disks(node: NodePlan) -> str:
+    root, local = node.root_volume, node.local_disks
+    speed = f"{number(root.iops)} IOPS, {number(root.throughput_mib_per_s)} MiB/s"
+    text = f"root gp3 of {number(root.size_gib)} GiB, {speed}"
+    if local is None:
+        return f"{text}; no local disks"
+    where = f"at {local.mount_point}" if local.mount_point else "left alone"
+    return f"{text}; {local.count} x {number(local.size_gb_each)} GB local, {where}"
+
+
+def _mig(mig: NodeMig) -> Row:
+    doubt = (
+        ""
+        if mig.placements_verified
+        else "; no listing of this GPU's placements was found: those of relatives"
+    )
+    head = f"{count(mig.slices, 'slice')} a node, driver {mig.minimum_driver} or newer{doubt}"
+    groups: dict[str, list[int]] = defaultdict(list)
+    for gpu in mig.gpus:
+        groups[_slices(gpu, mig.memory_slices)].append(gpu.index)
+    details = [(f"GPU{'s' if len(gpus) > 1 else ''} {ranges(gpus)}", text) for text, gpus in groups.items()]
+    resources = ", ".join(f"{name}: {number(many)}" for name, many in mig.resources.items())
+    details += [("MIG_PARTITION", mig.partition.replace(";", "; ")), ("Kubernetes", resources)]
+    return Row("MIG", [head], details)
+
+
+def _slices(gpu: MigGpuSlices, memory_slices: int) -> str:
+    if not gpu.slices:
+        return "whole"
+    many = Counter(one.profile for one in gpu.slices)
+    parts = []
+    for profile, number_of in many.items():
+        starts = [one.start for one in gpu.slices if one.profile == profile]
+        where = f"at {', '.join(map(str, starts))}"
+        parts.append(f"{profile} {where}" if number_of == 1 else f"{number_of} x {profile} {where}")
+    return f"{'; '.join(parts)} of {memory_slices} memory slices"
+
+
+# A store.
+
+_KINDS = {
+    "lustre": "FSx for Lustre",
+    "existing_lustre": "existing FSx for Lustre",
+    "checkpoints": "buckets for checkpoints",
+    "existing_checkpoints": "existing buckets for checkpoints",
+}
+
+
+def store_section(store: StorePlan, notes: Footnotes) -> Section:
+    """One store."""
+    where = f", stack {store.stack_name}, which outlives the fleets" if store.stack_name else ""
+    return Section(f"Store {store.name} ({_KINDS[store.kind]}{where})", list(_store_rows(store, notes)))
+
+
+def _store_rows(store: StorePlan, notes: Footnotes) -> Iterator[Row]:
+    if store.resource_id is not None:
+        yield Row("id", [f"{store.resource_id}, {'with' if store.efa else 'without'} EFA"])
+    if store.lustre is not None:
+        yield from _lustre(store.lustre)
+    for reader in store.readers:
+        yield Row("read by", list(_reader(reader)))
+    if store.checkpoints is not None:
+        yield from _checkpoints(store.checkpoints)
+    if store.users:
+        yield Row("written by", [", ".join(store.users)])
+    if store.cost is not None:
+        yield Row("cost", [_store_cost(store, notes)])
+
+
+def _lustre(lustre: LustrePlan) -> Iterator[Row]:
+    size = "elastic" if lustre.storage_capacity_gib is None else f"{number(lustre.storage_capacity_gib)} GiB"
+    tier = lustre.throughput_mb_per_s_per_tib
+    words = [
+        f"{size}, {lustre.deployment_type} {lustre.storage_type}, Lustre {lustre.lustre_version}",
+        "with EFA" if lustre.efa else "without EFA",
+        "LZ4" if lustre.compression else "not compressed",
+        f"backups for {count(lustre.backup_retention_days, 'day')}"
+        if lustre.backup_retention_days
+        else "no backups",
+    ]
+    yield Row("file system", [", ".join(words)])
+    rate = f"{number(lustre.throughput_mb_per_s)} MB/s in all"
+    metadata = known(
+        lustre.metadata_iops, "metadata operations a second", "the class has no metadata configuration"
+    )
+    servers = f"{count(lustre.object_servers, 'object server')} and {count(lustre.metadata_servers, 'metadata server')}"
+    yield Row(
+        "throughput",
+        [f"{rate}{f' ({number(tier)} MB/s for each TiB)' if tier else ''}, {metadata}; {servers}"],
+    )
+    for link in lustre.repositories:
+        ways = [
+            f"{word} {', '.join(changes)}"
+            for word, changes in (("imports", link.auto_import), ("exports", link.auto_export))
+            if changes
+        ]
+        yield Row("linked", [f"{link.path} = {link.s3_uri}; {'; '.join(ways) or 'nothing by itself'}"])
+
+
+def _reader(reader: ReaderPlan) -> Iterator[str]:
+    way = "EFA" if reader.over_efa else "TCP"
+    yield f"{reader.fleet} at {reader.mount_point} over {way}, {count(reader.nodes, 'node')}"
+    if reader.store_mb_per_s_per_node is not None:
+        each = f"{number(reader.store_mb_per_s_per_node)} MB/s for each node"
+        if reader.store_mb_per_s_per_accelerator is not None:
+            each += f", {number(reader.store_mb_per_s_per_accelerator)} MB/s for each accelerator"
+        yield f"gives {each}, when all read at once"
+    else:
+        yield f"gives: unknown ({reader.unknown['store_mb_per_s_per_node']})"
+    if reader.node_mb_per_s is None or reader.fleet_mb_per_s is None:
+        yield f"nodes could read: unknown ({reader.unknown['node_mb_per_s']})"
+        return
+    slower = {"file system": "the file system is the limit", "nodes": "the nodes are the limit"}
+    end = f": {slower[reader.limited_by]}" if reader.limited_by else ""
+    yield (
+        f"nodes could read {number(reader.fleet_mb_per_s)} MB/s, {number(reader.node_mb_per_s)} each "
+        f"({reader.basis}){end}"
+    )
+
+
+def _checkpoints(buckets: CheckpointsPlan) -> Iterator[Row]:
+    words = [buckets.bucket_name or "named by CloudFormation"]
+    if buckets.versioned is not None:
+        words.append("versioned" if buckets.versioned else "not versioned")
+    if buckets.archive_after_days is not None:
+        words.append(f"archived after {count(buckets.archive_after_days, 'day')}")
+    if buckets.expire_after_days is not None:
+        words.append(f"deleted after {count(buckets.expire_after_days, 'day')}")
+    yield Row("bucket", [", ".join(words)])
+    if buckets.express_zone_id is not None or buckets.express_bucket_name is not None:
+        words = [buckets.express_bucket_name or f"in {buckets.express_zone_id}"]
+        if buckets.express_expire_after_days is not None:
+            words.append(f"deleted after {count(buckets.express_expire_after_days, 'day')}")
+        yield Row("S3 Express", [", ".join(words)])
+
+
+def _store_cost(store: StorePlan, notes: Footnotes) -> str:
+    cost = store.cost
+    if cost is None or cost.usd_per_month is None or cost.usd_per_hour is None or cost.usd_per_day is None:
+        return "unknown" if cost is None else f"unknown: {cost.unknown['usd_per_month']}"
+    mark = notes.mark(cost.prices)
+    return (
+        f"{usd(cost.usd_per_month)} a month for its storage{mark}; {usd(cost.usd_per_hour)} an hour, "
+        f"{usd(cost.usd_per_day)} a day"
+    )
+
+
+# A cluster of Amazon EKS, and a node group in it.
+
+
+def kubernetes_section(cluster: KubernetesPlan, notes: Footnotes) -> Section:
+    """The cluster that the fleets join."""
+    where = (
+        f"{cluster.cluster_name}, existing" if cluster.stack_name is None else f"stack {cluster.stack_name}"
+    )
+    return Section(f"Kubernetes on Amazon EKS ({where})", list(_kubernetes_rows(cluster, notes)))
+
+
+def _kubernetes_rows(cluster: KubernetesPlan, notes: Footnotes) -> Iterator[Row]:
+    yield Row("version", [f"{cluster.version}; {support_words(cluster)}"])
+    if cluster.stack_name is not None:
+        yield Row("API server", [api_server_words(cluster)])
+        yield Row("admins", [", ".join(cluster.admins) or "nobody, not even who deploys"])
+        yield Row("add-ons", [", ".join(cluster.add_ons)])
+    yield Row("services", [cluster.service_cidr])
+    if cluster.system_nodes is not None:
+        yield Row("system nodes", list(_system_nodes(cluster.system_nodes, notes)))
+    yield Row("software", list(software_words(cluster)))
+    if cluster.usd_per_hour is not None and cluster.usd_per_hour_extended is not None:
+        extended = usd(cluster.usd_per_hour_extended)
+        mark = notes.mark(cluster.prices)
+        yield Row(
+            "cost",
+            [f"control plane: {usd(cluster.usd_per_hour)} an hour, {extended} in extended support{mark}"],
+        )
+
+
+def support_words(cluster: KubernetesPlan) -> str:
+    """When EKS stops to support the version."""
+    if cluster.standard_support_ends is None:
+        return f"end of support unknown ({cluster.unknown['standard_support_ends']})"
+    return f"standard support ends {cluster.standard_support_ends}, extended support {cluster.extended_support_ends}"
+
+
+def api_server_words(cluster: KubernetesPlan) -> str:
+    """Who reaches the API server."""
+    inside = "reached from inside the network"
+    cidrs = ", ".join(cluster.public_access_cidrs)
+    return f"{inside}, and from {cidrs}" if cidrs else f"{inside} only"
+
+
+def _system_nodes(nodes: SystemNodesPlan, notes: Footnotes) -> Iterator[str]:
+    where = f"{count(len(nodes.subnets), 'subnet')}: {', '.join(nodes.subnets)}"
+    yield f"{nodes.node_count} x {nodes.instance_type}; {where}"
+    if nodes.usd_per_hour is None:
+        yield f"price unknown: {nodes.unknown['usd_per_hour']}"
+    else:
+        yield f"{usd(nodes.usd_per_hour)} an hour{notes.mark(nodes.prices)}"
+
+
+def software_words(cluster: KubernetesPlan) -> Iterator[str]:
+    """Which charts, and who installs them."""
+    yield ", ".join(f"{chart.name} {chart.version}" for chart in cluster.charts)
+    source = f", from {cluster.mirror}" if cluster.mirror else ""
+    if cluster.software_stack is None:
+        yield f"`gpu-clusters manifests` writes it for you to install{source}"
+    else:
+        yield f"installed by stack {cluster.software_stack}{source}"
+
+
+def node_group_row(group: NodeGroupPlan) -> Row:
+    """The node group of a fleet."""
+    pods = f"{number(group.max_pods)} pods a node at most"
+    head = f"capacity type {group.capacity_type}, image type {group.ami_type}; {pods}"
+    resources = ", ".join(f"{name}: {number(many)}" for name, many in group.resources.items())
+    details = [
+        ("size", group.grown_by),
+        ("updates", f"{group.update} ({group.update_strategy})"),
+        ("resources", resources or "no devices"),
+        ("labels", ", ".join(f"{name}={value}" for name, value in group.labels.items())),
+        ("taints", ", ".join(group.taints) or "none"),
+    ]
+    return Row("node group", [head], details)

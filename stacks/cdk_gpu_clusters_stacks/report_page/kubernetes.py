@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, KubernetesPlan
-from cdk_gpu_clusters_stacks.plan.text_kubernetes import api_server_words, software_words, support_words
+from cdk_gpu_clusters_stacks.plan.text import api_server_words, software_words, support_words
 
 from .boxes import Box, Text
 from .numbers import number
