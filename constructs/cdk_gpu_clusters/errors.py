@@ -34,7 +34,7 @@ class Finding:
         got: The value that was given.
         allowed: The values that would be accepted.
         fix: The change to make.
-        path: Where the value stands, such as `training.fleets.trainers.capacity` or a construct path.
+        path: Location of the value, such as `training.fleets.trainers.capacity` or a construct path.
         severity: Errors stop; warnings and infos do not.
     """
 

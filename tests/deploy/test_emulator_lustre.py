@@ -116,7 +116,7 @@ def test_a_right_file_system_is_taken(good: Callable[[], Json], world: World) ->
 
 
 FAULTS = [
-    (put("StorageCapacity", 20_000), "with EFA, a file system of 250 MB/s/TiB grows by whole servers, got 20000 GiB; allowed: multiples of 19200 GiB"),
+    (put("StorageCapacity", 20_000), "with EFA, a file system of 250 MB/s/TiB grows by one server at a time, got 20000 GiB; allowed: multiples of 19200 GiB"),
     (put(f"{LUSTRE}.PerUnitStorageThroughput", 300), "no such throughput tier, got 300 MB/s/TiB; allowed: 125, 250, 500, 1000"),
     (put(f"{LUSTRE}.PerUnitStorageThroughput", 1200), "at most 1000, got 1200"),
     (put(f"{LUSTRE}.DeploymentType", "PERSISTENT_3"), "'PERSISTENT_3' is not one of SCRATCH_1, SCRATCH_2, PERSISTENT_1, PERSISTENT_2"),

@@ -1,6 +1,6 @@
 """Machine images by public SSM parameter, and the software that a family needs at least.
 
-Each row says how far its parameter name was verified: `documentation` (an AWS page or repository), `recorded`
+Each row states how far its parameter name was verified: `documentation` (an AWS page or repository), `recorded`
 (recorded API output), `usage` (several public repositories read it), or `public knowledge`.
 """
 

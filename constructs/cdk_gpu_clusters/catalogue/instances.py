@@ -120,9 +120,9 @@ class Accelerator:
         manufacturer: `NVIDIA` or `AWS`.
         name: The model in the API's words, such as `H100`.
         marketing_name: Another name in use, such as `GB200`, or None.
-        count: Whole accelerators; 0 on types that hold a share of one GPU.
+        count: Complete accelerators; 0 on types that hold a share of one GPU.
         logical_count: Devices that the operating system sees.
-        partition_fraction: Share of one GPU per device; 1.0 is a whole one.
+        partition_fraction: Share of one GPU per device; 1.0 is a complete GPU.
         memory_mib_each: Memory per device, in MiB, as the API states it.
         memory_mib_for_sizing: Memory per device to size models with; differs where the API is disputed.
         nvidia_architecture: Such as `Hopper`; None for Neuron.
@@ -130,7 +130,7 @@ class Accelerator:
         mig_capable: Whether the GPU can be split with MIG on this type.
         mig_profile_key: Key of its MIG profile table, or None.
         nvlink_gbytes_per_s_per_gpu: GB/s, both directions summed; 0 without NVLink; None for Neuron.
-        nvswitch: Whether NVSwitches join the GPUs of a node; False without NVLink; None where no source says.
+        nvswitch: Whether NVSwitches join the GPUs of a node; False without NVLink; None if unknown.
         neuron_cores_each: NeuronCores per device, or None for GPUs.
     """
 

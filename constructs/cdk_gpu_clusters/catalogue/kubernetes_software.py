@@ -85,7 +85,7 @@ class DcgmField:
     Attributes:
         name: Its name.
         kind: `gauge` or `counter`.
-        help: What it says.
+        help: Its help text.
         whole_gpus_only: Whether a slice of MIG does not have it.
         source: Where the row comes from, with date.
     """

@@ -1,6 +1,6 @@
 """FSx for Lustre: tiers, metadata, Intelligent-Tiering, versions, clients, ports and limits.
 
-Each row and each group says where it comes from, of when, and whether it was verified on an AWS page or in the API.
+Each row and each group gives its source, its date, and whether it was verified on an AWS page or in the API.
 PERSISTENT_1 and SCRATCH_1 have no rows: they are older, slower classes that this library does not offer.
 """
 
@@ -47,7 +47,7 @@ class Provenance:
     Attributes:
         sources: Pages, models or notes, each with its date.
         as_of: Year or date of the facts.
-        verified: Whether an AWS page or the API says all of it; `note` says what is not.
+        verified: Whether an AWS page or the API states all of it; `note` names what is missing.
         note: A doubt or restriction worth telling, or None.
     """
 

@@ -1,4 +1,4 @@
-"""NCCL and libfabric: the variables that instance types need, and bandwidths that somebody measured, each by source.
+"""NCCL and libfabric: the variables that instance types need, and published bandwidth measurements with their sources.
 
 Images of 2024 and later (libfabric 1.18.0, aws-ofi-nccl 1.7.0) need no variables for EFA. What has no source is not
 here: no type gets a variable by habit.
@@ -47,7 +47,7 @@ class NcclVariable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllReduceBandwidth:
-    """Bus bandwidth of `all_reduce_perf` that somebody measured on nodes with all their GPUs.
+    """Bus bandwidth of `all_reduce_perf` as published for nodes with all their GPUs.
 
     Attributes:
         instance_type: Type of the nodes.

@@ -1,4 +1,4 @@
-"""Where EC2 tells how near nodes are to each other in its network, and the labels in which EKS repeats it."""
+"""Where EC2 reports the network distance between nodes, and the labels in which EKS repeats it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def network_layers(instance_type: InstanceType) -> int:
 
 
 def has_topology(region: str) -> bool:
-    """Whether EC2 tells the network of nodes in a Region.
+    """Whether EC2 reports the network topology of nodes in a Region.
 
     Example:
         >>> has_topology("us-east-1"), has_topology("cn-north-1")

@@ -1,6 +1,6 @@
 """List prices with date and source: enough to estimate with, never to bill with.
 
-A price that no source gives is absent: `newest_price` says None rather than guess.
+A price that no source gives is absent: `newest_price` returns None instead of a guess.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Price:
 
     @property
     def has_source(self) -> bool:
-        """Whether somebody can look it up: `general knowledge` is no source."""
+        """Whether the source can be looked up: `general knowledge` is no source."""
         return self.source != _NO_SOURCE
 
 

@@ -1,7 +1,7 @@
 """What NVIDIA's Xid messages ask for, by source, and which of them a node acts on.
 
 The sources disagree. EKS's default decides where EKS acts, since it is AWS's own practice on EC2; NVIDIA's resolution
-decides where EKS only tells; the AWS health check suite decides where neither knows the code. `Xid.note` says where
+decides if EKS only reports; the AWS health check suite decides if neither knows the code. `Xid.note` names where
 sources differ in more than the degree.
 """
 
@@ -41,9 +41,9 @@ class Xid:
 
     Attributes:
         code: Its number in the kernel log.
-        name: What it says, in our words; None where no source names it.
+        name: Its meaning, in our words; None if no source names it.
         nvidia: NVIDIA's resolution, such as `RESET_GPU`; None where none was found.
-        eks: What EKS repairs it with by default, `Reboot` or `Replace`; None where EKS only tells.
+        eks: What EKS repairs it with by default, `Reboot` or `Replace`; None if EKS only reports it.
         aws_suite: Severity in the AWS health check suite, such as `ISOLATE`; None where it does not name the code.
         xid_class: What a node acts on.
         note: Where sources differ, or what else is to be known; empty for nothing.

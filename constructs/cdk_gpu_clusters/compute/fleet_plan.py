@@ -86,7 +86,7 @@ class FleetPlan:
         maximum: Most nodes.
         new_placement: Strategy of a placement group to make; None to make none.
         placement_group: An existing group to use, None for none.
-        mig: How the GPUs of a node are split, None if they stay whole.
+        mig: How the GPUs of a node are split; None if they are not split.
         operating_system: What the nodes boot, as far as the image or the user says; None if unknown.
         kernel: Kernel in the image's release note, None where none was read.
         ready_timeout_seconds: How long a node's boot may take.

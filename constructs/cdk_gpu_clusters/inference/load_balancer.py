@@ -275,7 +275,7 @@ def balancer_subnets(
 
     Args:
         vpc: Network.
-        wish: The user's word, None if he leaves it open.
+        wish: The requested setting; None if it is left open.
         internet_facing: Whether it has public addresses.
     """
     if wish is None:

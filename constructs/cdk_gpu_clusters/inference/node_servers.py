@@ -75,7 +75,7 @@ def required_servers(scope: Construct, plan: ServerPlan, wish: int | None) -> in
     Args:
         scope: Whose fault a wrong number is.
         plan: The servers of a node.
-        wish: The user's number, None for half of them.
+        wish: The requested number; None for half of them.
 
     Raises:
         ConfigError: GPU-INF-018.
@@ -93,7 +93,7 @@ def server_scratch(
     Args:
         server: The model server.
         record: Type of the nodes.
-        wish: What the user says, None to follow the weights.
+        wish: The requested setting; None to follow the weights.
         mount_points: Where other file systems are mounted.
     """
     weights = server.weights

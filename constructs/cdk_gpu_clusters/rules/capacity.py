@@ -12,9 +12,7 @@ from enum import Enum
 
 from cdk_gpu_clusters.errors import ConfigError, define_rule
 
-TIME_ZONE = define_rule(
-    "GPU-CAP-015", "an instant carries its time zone", source="design: synthesis is deterministic"
-)
+TIME_ZONE = define_rule("GPU-CAP-015", "a time has a time zone", source="design: synthesis is deterministic")
 
 
 class CapacityKind(str, Enum):
@@ -39,7 +37,7 @@ class CapacityKind(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityTerms:
-    """What the user says about capacity, as plain values.
+    """The requested capacity, as plain values.
 
     Attributes:
         kind: How the instances are bought.
@@ -110,7 +108,7 @@ def decide_capacity(terms: CapacityTerms, *, efa: bool) -> CapacityDecision:
     """Decide market type, reservation target, placement and sizing for some terms.
 
     Args:
-        terms: What the user says about capacity.
+        terms: The requested capacity.
         efa: Whether the fleet has EFA interfaces.
 
     Example:

@@ -14,7 +14,7 @@ _BLOCKS = 'AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026)'
 _ODCR = 'AWS EC2 user guide, "On-Demand Capacity Reservations" (stored copy of 2026)'
 _ASG = 'EC2 Auto Scaling guide, "Use Capacity Blocks" (stored copy of 2026)'
 
-BLOCK_NEEDS_END = define_rule("GPU-CAP-001", "a Capacity Block's end is the user's word", source=_BLOCKS)
+BLOCK_NEEDS_END = define_rule("GPU-CAP-001", "a Capacity Block needs an end time", source=_BLOCKS)
 BLOCK_WITH_PLACEMENT_GROUP = define_rule(
     "GPU-CAP-002", "a launch into a Capacity Block names no placement group", source=_BLOCKS
 )
@@ -30,11 +30,11 @@ RESERVATION_GROUP_ARN = define_rule(
     source='AWS EC2 user guide, "Launch into a Capacity Reservation group"',
 )
 ULTRASERVER_NODES = define_rule(
-    "GPU-CAP-008", "an UltraServer block holds whole UltraServers", source=_BLOCKS
+    "GPU-CAP-008", "an UltraServer block is used in units of one UltraServer", source=_BLOCKS
 )
 ON_DEMAND_P = define_rule(
     "GPU-CAP-009",
-    "large P types are rarely to be had on demand",
+    "large P types are rarely available on demand",
     source="aws/containers-roadmap 2204, aws/aws-parallelcluster 1216 (user reports)",
 )
 NO_SPOT = define_rule(
@@ -46,7 +46,7 @@ BLOCK_SIZE = define_rule("GPU-CAP-013", "a Capacity Block holds at most 64 insta
 BLOCK_REGION = define_rule("GPU-CAP-014", "blocks of the type are listed for the Region", source=_BLOCKS)
 FOREIGN_PLACEMENT_GROUP = define_rule(
     "GPU-CAP-016",
-    "an existing reservation is launched only into the group it was made in",
+    "an existing reservation is launched only into the placement group it was created in",
     source=f"{_ODCR}; eksctl-io/eksctl 7949 (11 of 16 reserved nodes)",
 )
 SPOT_PRICE = define_rule(
@@ -74,11 +74,11 @@ def check_capacity(
     """Find everything that is wrong with buying a type on some terms.
 
     Args:
-        terms: What the user says about capacity.
+        terms: The requested capacity.
         instance_type: The type of every node.
         node_count: Number of nodes, None if unknown.
         region: Region, None if unknown.
-        placement: The strategy the user asks for in his own words; None if he leaves it to the library.
+        placement: The requested strategy; None to let the library choose.
         has_reservation_group: Whether the placement group in use is the one the reservation was made in.
     """
     findings = _check_ids(terms)
@@ -100,7 +100,7 @@ def check_capacity(
     if terms.kind is CapacityKind.ON_DEMAND and _is_scarce(instance_type):
         findings.append(
             ON_DEMAND_P.finding(
-                cause=f"{instance_type.name} is rarely to be had on demand",
+                cause=f"{instance_type.name} is rarely available on demand",
                 got=terms.kind.value,
                 fix="reserve it: a Capacity Block or an On-Demand Capacity Reservation",
                 severity=Severity.WARNING,
@@ -263,7 +263,7 @@ def _check_ultraserver_nodes(instance_type: InstanceType, node_count: int | None
         return []
     return [
         ULTRASERVER_NODES.finding(
-            cause="an UltraServer block is bought and drained whole",
+            cause="an UltraServer block is bought and drained as one unit",
             got=f"{node_count} nodes",
             allowed="multiples of " + " or ".join(str(size) for size in sizes),
             fix="give the number of instances of the UltraServers in the block",

@@ -21,7 +21,7 @@ BASE_NAME = define_rule(
 )
 DAYS = define_rule(
     "GPU-CKP-003",
-    "a lifecycle rule waits for whole days, one or more",
+    "a lifecycle rule waits for a number of days, one or more",
     source='Amazon S3 user guide, "Setting an S3 Lifecycle configuration"',
 )
 BUCKET_NAME = define_rule(
@@ -134,7 +134,7 @@ def check_days(name: str, days: float) -> list[Finding]:
         return []
     return [
         DAYS.finding(
-            cause=f"{name} is not a number of whole days",
+            cause=f"{name} is not a number of days",
             got=f"{days:g} days",
             allowed="1 or more",
             fix="use cdk.Duration.days(...)",

@@ -1,6 +1,6 @@
 """What an instance or a file system costs at list price: a range, and the prices that it rests on.
 
-Nothing is guessed: where no source gives a price, there is none, and a sentence says so. List prices estimate; they
+Nothing is guessed: if no source gives a price, there is none, and a sentence states that. List prices estimate; they
 know no discounts, Savings Plans or taxes.
 """
 
@@ -73,7 +73,7 @@ def node_hour(
 
 
 def ultraserver_of(instance_type: InstanceType, node_count: int) -> UltraServer | None:
-    """The largest UltraServer that so many instances make up whole; None for other types and numbers.
+    """The largest UltraServer whose instances divide this number; None for other types and numbers.
 
     Example:
         >>> from cdk_gpu_clusters.catalogue import instance_type
@@ -170,7 +170,7 @@ def _snapshots(subject: str) -> tuple[Price, ...]:
 def _ultraserver(instance_type: InstanceType, place: str, node_count: int) -> Estimate:
     server = ultraserver_of(instance_type, node_count)
     if server is None:
-        return _unknown(f"{node_count} x {instance_type.name} make up no whole UltraServer")
+        return _unknown(f"{node_count} x {instance_type.name} do not make up a number of UltraServers")
     price = newest_price(server.name, place, market=Market.CAPACITY_BLOCK, unit="accelerator-hour")
     if price is None:
         return _unknown(f"no source gives the price of {server.name} in {place}")

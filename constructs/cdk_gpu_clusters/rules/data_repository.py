@@ -20,14 +20,14 @@ PATH_FORM = define_rule(
     "GPU-DRA-002", "the file-system path is an absolute path of a directory", source=_PAGE
 )
 PATH_OVERLAP = define_rule(
-    "GPU-DRA-003", "no linked directory lies inside another; `/` is the only association", source=_PAGE
+    "GPU-DRA-003", "no linked directory is inside another; `/` is then the only association", source=_PAGE
 )
 S3_URI = define_rule(
     "GPU-DRA-004",
     "a data repository is a bucket or a prefix of one, s3://bucket/prefix/, not an object",
     source=f'{_SCHEMA}; Amazon S3 user guide, "General purpose bucket naming rules"',
 )
-PREFIX_OVERLAP = define_rule("GPU-DRA-005", "no linked S3 prefix lies inside another", source=_PAGE)
+PREFIX_OVERLAP = define_rule("GPU-DRA-005", "no linked S3 prefix is inside another", source=_PAGE)
 IMPORT_REGION = define_rule(
     "GPU-DRA-006", "a bucket with automatic import is in the file system's Region", source=_PAGE
 )
@@ -62,7 +62,7 @@ class DataRepository:
 
     Attributes:
         path: Directory in the file system, such as `/data`.
-        bucket: The bucket's name, or any word that stands for one whose name is known at deployment only.
+        bucket: The bucket's name, or any placeholder for a bucket whose name is known only at deployment.
         prefix: Prefix in the bucket, empty for all of it.
         bucket_region: The bucket's Region, None if unknown.
         auto_import: Changes in S3 that appear in the file system.
@@ -235,7 +235,7 @@ def _check_overlaps(repositories: Iterable[DataRepository]) -> list[Finding]:
 
 
 def _inside(first: str, second: str) -> bool:
-    """Whether one of two paths or prefixes holds the other, by whole names."""
+    """Whether one of two paths or prefixes contains the other, compared name by name."""
     a, b = (tuple(part for part in path.split("/") if part) for path in (first, second))
     shorter = min(len(a), len(b))
     return a[:shorter] == b[:shorter]

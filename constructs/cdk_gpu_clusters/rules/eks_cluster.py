@@ -166,10 +166,10 @@ def check_public_cidrs(cidrs: Iterable[str]) -> list[Finding]:
         if block is None:
             cause, fix = "this is no IPv4 block", "write it like 203.0.113.0/24, its first address in front"
         elif block.prefixlen == 0:
-            cause = "the API server would be open to the whole internet"
+            cause = "the API server would be open to the entire internet"
             fix = "name the networks that people come from, or leave it out: the private endpoint is always there"
         elif any(block.overlaps(private) for private in _PRIVATE):
-            cause = "nobody comes from a private address over the internet"
+            cause = "a private address cannot reach the API server over the internet"
             fix = "name the public addresses of the network, or reach the private endpoint from it"
         else:
             continue
@@ -186,7 +186,7 @@ def check_public_cidrs(cidrs: Iterable[str]) -> list[Finding]:
 
 
 def check_control_plane_subnets(subnet_count: int, zones: Collection[str]) -> list[Finding]:
-    """Find a control plane that stands in one zone.
+    """Find a control plane that has subnets in only one zone.
 
     Args:
         subnet_count: Number of its subnets.
@@ -383,7 +383,7 @@ def check_add_on_names(names: Iterable[str], known: Sequence[str], *, path: str)
 
 KUBECTL = define_rule(
     "GPU-EKS-027",
-    "What applies manifests has a kubectl within one minor version of its cluster",
+    "The kubectl that applies manifests is within one minor version of its cluster",
     source='Kubernetes documentation, "Version Skew Policy", kubectl',
 )
 

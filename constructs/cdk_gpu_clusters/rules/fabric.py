@@ -24,12 +24,12 @@ ISOLATED_AMONG_THEMSELVES = define_rule(
 )
 ONE_ZONE = define_rule(
     "GPU-FAB-003",
-    "the nodes of an EFA group stand in one Availability Zone",
+    "the nodes of an EFA group are in one Availability Zone",
     source=f"{_EFA_PAGE}; aws/aws-parallelcluster, EfaMultiAzValidator",
 )
 ONE_SUBNET = define_rule(
     "GPU-FAB-004",
-    "the nodes of an EFA group stand in one subnet",
+    "the nodes of an EFA group are in one subnet",
     source="eksctl: efaEnabled asks for one subnet or zone; the AWS EC2 user guide asks for one zone and VPC, "
     "its earlier editions for one subnet",
 )
@@ -77,7 +77,7 @@ def check_fabric(instance_types: Sequence[InstanceType | str]) -> list[Finding]:
     if len({kind.family for kind in isolated}) > 1:
         findings.append(
             ISOLATED_AMONG_THEMSELVES.finding(
-                cause="no source says that these types exchange EFA traffic with each other",
+                cause="it is unknown whether these types exchange EFA traffic with each other",
                 got=_names(isolated),
                 allowed="one family",
                 fix="give each family an own EFA security group",

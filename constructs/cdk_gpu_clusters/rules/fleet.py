@@ -17,7 +17,7 @@ FLEET_SIZE = define_rule(
     "GPU-FLT-001", "a fleet has at least one node, and a minimum not above its maximum", source="design"
 )
 EFA_PUBLIC_SUBNET = define_rule(
-    "GPU-FLT-003", "nodes with several interfaces stand in a private subnet", source=_CARDS_PAGE
+    "GPU-FLT-003", "nodes with several interfaces are in a private subnet", source=_CARDS_PAGE
 )
 HOOK_TIMEOUT = define_rule(
     "GPU-FLT-005",
@@ -122,11 +122,11 @@ def _or_nothing(value: int | None) -> str:
 
 RESERVATION_ZONE = define_rule(
     "GPU-FLT-004",
-    "a fleet stands in the zone of its reservation",
+    "a fleet runs in the zone of its reservation",
     source='AWS EC2 user guide, "On-Demand Capacity Reservations"',
 )
 RESERVED_ONE_ZONE = define_rule(
-    "GPU-FLT-006", "a reserved fleet stands in one zone", source="EC2 Auto Scaling guide, Capacity Blocks"
+    "GPU-FLT-006", "a reserved fleet runs in one zone", source="EC2 Auto Scaling guide, Capacity Blocks"
 )
 
 
@@ -138,7 +138,9 @@ EFA_WITHOUT_GROUP = define_rule(
     source='AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2"',
 )
 NO_SECURITY_GROUP = define_rule(
-    "GPU-LT-005", "every interface names its security groups", source="default groups admit what nobody chose"
+    "GPU-LT-005",
+    "every interface names its security groups",
+    source="a default group admits other traffic",
 )
 SUBNET_IN_TEMPLATE = define_rule(
     "GPU-LT-006",

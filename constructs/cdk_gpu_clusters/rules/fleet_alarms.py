@@ -10,7 +10,7 @@ from cdk_gpu_clusters.errors import Finding, define_rule
 
 ALARMS = define_rule(
     "GPU-ALM-001",
-    "an alarm of a fleet looks back as far as CloudWatch does, and a hook holds a node as long as it can",
+    "an alarm period and a hook's hold time are within the limits of CloudWatch and EC2 Auto Scaling",
     source="CloudWatch API reference, PutMetricAlarm: at most one day for periods below an hour; EC2 Auto Scaling API "
     "reference, LifecycleHook: GlobalTimeout, at most 48 hours or 100 heartbeat time-outs",
 )
@@ -104,12 +104,12 @@ def check_emails(emails: Sequence[str]) -> list[Finding]:
     """Find addresses that get no mail, get it twice, or are not there.
 
     Args:
-        emails: Who is told of alarms.
+        emails: Addresses that are notified of alarms.
     """
     if not emails:
         return [
             EMAIL.finding(
-                cause="nobody would be told",
+                cause="no address would be notified",
                 got="no address",
                 allowed="one address or more",
                 fix="give an address",
@@ -118,7 +118,7 @@ def check_emails(emails: Sequence[str]) -> list[Finding]:
         ]
     return [
         EMAIL.finding(
-            cause="not an address of e-mail" if emails.index(email) == index else "it stands here twice",
+            cause="not an email address" if emails.index(email) == index else "the address is listed twice",
             got=email,
             allowed="such as operators@example.org, each once",
             fix="correct the address" if emails.index(email) == index else "remove one of the two",

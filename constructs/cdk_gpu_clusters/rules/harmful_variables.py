@@ -18,7 +18,7 @@ _PINNED = re.compile(r"[\"']?=?eth\d")
 
 HARMFUL_VARIABLE = define_rule(
     "GPU-UD-004",
-    "Variables that do harm on current EFA software are left unset",
+    "Variables that harm current EFA software are not set",
     source="awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c, and 519; aws/aws-ofi-nccl issue 982",
 )
 

@@ -77,7 +77,7 @@ def choose_image(
             the preferred one first.
 
     Returns:
-        The row. `check_image` tells what is worth knowing about it.
+        The row. `check_image` reports what is worth knowing about it.
 
     Raises:
         ConfigError: If no image fits, with what would.
@@ -286,12 +286,12 @@ def _list_not_read(kind: InstanceType, row: ImageParameter) -> Finding:
 PINNED_IMAGE = define_rule(
     "GPU-AMI-101",
     "a pinned image has been looked up once",
-    source="design: synthesis reads no account; the image id stands in cdk.context.json",
+    source="design: synthesis reads no account; the image id is in cdk.context.json",
 )
 
 
 def image_context_key(region: str, parameter: str) -> str:
-    """The key in `cdk.context.json` under which the image id of a parameter stands."""
+    """The key in `cdk.context.json` that holds the image id of a parameter."""
     return f"cdk-gpu-clusters:image:region={region}:parameter={parameter}"
 
 
@@ -305,7 +305,7 @@ def not_pinned(region: str | None, parameter: str) -> Finding:
     where = region or "REGION"
     also = "" if region else "; and give the stack that Region in its env"
     return PINNED_IMAGE.finding(
-        cause="the image is to be pinned, but its id stands nowhere in the context",
+        cause="the image is to be pinned, but its id is missing from the context",
         got=f"no {image_context_key(where, parameter)!r}",
         allowed="an image id in cdk.context.json",
         fix=f"run: gpu-clusters pin-image --region {where} {parameter}{also}",

@@ -10,7 +10,7 @@ _ALB = "Elastic Load Balancing user guide for Application Load Balancers"
 
 TLS = define_rule(
     "GPU-INF-012",
-    "clients talk to the load balancer over TLS; plain HTTP only inside the network, and said aloud",
+    "clients reach the load balancer over TLS; plain HTTP is explicit, and only inside the network",
     source="AWS Well-Architected, SEC09-BP02: enforce encryption in transit",
 )
 IDLE_TIMEOUT = define_rule(
@@ -18,12 +18,12 @@ IDLE_TIMEOUT = define_rule(
 )
 BALANCER_ZONES = define_rule(
     "GPU-INF-014",
-    "an Application Load Balancer stands in at least two Availability Zones",
+    "an Application Load Balancer has subnets in at least two Availability Zones",
     source=f'{_ALB}, "Subnets for your load balancer"',
 )
 FLEET_ZONES = define_rule(
     "GPU-INF-015",
-    "a service stands in two Availability Zones or more, unless its capacity lies in one",
+    "a service runs in at least two Availability Zones, unless its capacity is in one",
     source="AWS Well-Architected, REL10-BP01: deploy the workload to multiple locations",
 )
 ROOM_TO_SCALE = define_rule(
@@ -60,7 +60,7 @@ LOAD_BALANCER_ADDRESSES = 8
 
 
 def check_tls(*, has_certificate: bool, plain_http: bool, internet_facing: bool) -> list[Finding]:
-    """Find a load balancer that would take requests in clear text without being told so.
+    """Find a load balancer that would take requests in clear text although that is not explicit.
 
     Args:
         has_certificate: Whether a certificate was given.
@@ -162,7 +162,7 @@ def check_fleet_zones(zone_count: int, *, pinned: bool) -> list[Finding]:
         return []
     return [
         FLEET_ZONES.finding(
-            cause="the whole service stands in one Availability Zone",
+            cause="all of the service is in one Availability Zone",
             got="one zone",
             allowed="two or more",
             fix="choose subnets in two zones, or acknowledge it",
@@ -185,7 +185,7 @@ def check_room_to_scale(minimum: int, maximum: int, *, size_is_set: bool) -> lis
                 cause="the Capacity Block's start and end set the size of this fleet",
                 got="a scaling policy",
                 allowed="no scaling policy",
-                fix="leave the policy out: the block is paid for as a whole",
+                fix="leave the policy out: the entire block is paid for",
             )
         ]
     if minimum < maximum:
@@ -205,7 +205,7 @@ def servers_required(server_count: int, wish: int | None) -> int:
 
     Args:
         server_count: Servers of a node.
-        wish: The user's number, None for half of them.
+        wish: The requested number; None for half of them.
 
     Example:
         >>> servers_required(7, None)

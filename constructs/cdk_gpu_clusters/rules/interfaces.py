@@ -17,13 +17,13 @@ from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 NO_EFA = define_rule(
     "GPU-EFA-025",
-    "EFA is asked for only where the instance type has it",
+    "EFA is requested only if the instance type has it",
     source="EC2 DescribeInstanceTypes, NetworkInfo.EfaSupported",
 )
 
 EFA_USED = define_rule(
     "GPU-EFA-034",
-    "accelerated nodes in a cluster placement group use EFA, where their type has it",
+    "accelerated nodes in a cluster placement group use EFA if their type has it",
     source="aws/aws-parallelcluster, EfaValidator; modelplaneai/modelplane 197 (a type with EFA, and no interfaces)",
 )
 
@@ -36,7 +36,7 @@ def uses_efa(instance_type: InstanceType | str, wish: bool | None) -> bool:
 
     Args:
         instance_type: The type of the nodes.
-        wish: The user's word, None if he leaves it open.
+        wish: The requested setting; None if it is left open.
 
     Example:
         >>> uses_efa("p5.48xlarge", None), uses_efa("m8g.48xlarge", None), uses_efa("g6.xlarge", True)
@@ -49,11 +49,11 @@ def uses_efa(instance_type: InstanceType | str, wish: bool | None) -> bool:
 
 
 def check_efa_wish(instance_type: InstanceType, wish: bool | None) -> list[Finding]:
-    """Find EFA that is asked for and not to be had: the traffic would go over TCP, and nobody would know.
+    """Find EFA that is requested and not available: the traffic would go over TCP without a message.
 
     Args:
         instance_type: The type of the nodes.
-        wish: The user's word, None if he leaves it open.
+        wish: The requested setting; None if it is left open.
     """
     if not wish or instance_type.network.efa is not None:
         return []
@@ -82,7 +82,7 @@ def check_efa_unused(
         return []
     return [
         EFA_USED.finding(
-            cause="nodes that stand close together, to exchange data fast, exchange it over TCP; no message says so",
+            cause="nodes that are placed close together to exchange data fast exchange it over TCP, without a message",
             got=f"no EFA on {instance_type.name}",
             allowed="EFA, or no cluster placement group",
             fix="leave efa out; or acknowledge this",
@@ -170,7 +170,7 @@ _CARDS_PAGE = (
     'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
 )
 NO_ENA_LAYOUT = define_rule(
-    "GPU-EFA-020", "maximum ENA bandwidth is planned only where AWS documents the cards", source=_CARDS_PAGE
+    "GPU-EFA-020", "maximum ENA bandwidth is planned only if AWS documents the cards", source=_CARDS_PAGE
 )
 ENA_WITHOUT_EFA = define_rule(
     "GPU-EFA-021", "maximum ENA bandwidth is documented beside EFA only", source=_CARDS_PAGE
@@ -232,7 +232,7 @@ class NetworkInterface:
 
     @property
     def is_primary(self) -> bool:
-        """Whether it stands where the primary interface stands: card 0, device 0."""
+        """Whether it is at the position of the primary interface: card 0, device 0."""
         return self.network_card_index == 0 and self.device_index == 0
 
     def __str__(self) -> str:
@@ -394,7 +394,7 @@ def _ena_without_efa(kind: InstanceType) -> Finding:
 
 def _no_ena_layout(kind: InstanceType) -> Finding:
     return NO_ENA_LAYOUT.finding(
-        cause=f"no source says which cards of {kind.name} carry plain interfaces for maximum IP bandwidth",
+        cause=f"it is unknown which cards of {kind.name} carry plain interfaces for maximum IP bandwidth",
         got=f"policy {InterfacePolicy.MAXIMUM_ENA_BANDWIDTH.value}",
         allowed=f"policy {InterfacePolicy.MINIMUM_IP.value} or {InterfacePolicy.EFA_PER_CARD.value}",
         fix=f"use policy {InterfacePolicy.MINIMUM_IP.value}: full EFA bandwidth, one IP address per node",

@@ -22,7 +22,7 @@ ENOUGH_ADDRESSES = define_rule(
     source=f"{_SUBNETS_PAGE}; arithmetic",
 )
 VALID_DEMAND = define_rule(
-    "GPU-IP-004", "a demand for addresses is made of whole numbers from 0", source="arithmetic"
+    "GPU-IP-004", "a demand for addresses is made of integers from 0", source="arithmetic"
 )
 
 RESERVED_ADDRESSES = 5
@@ -36,7 +36,7 @@ class IpDemand:
 
     Attributes:
         nodes: The most nodes that run at a time.
-        addresses_per_node: IPv4 addresses of one node, as `InterfacePlan.ip_addresses_per_node` says.
+        addresses_per_node: IPv4 addresses of one node, as in `InterfacePlan.ip_addresses_per_node`.
         interface_endpoints: Interface endpoints with a network interface in this subnet, one address each.
         other: Addresses of NAT gateways, load balancers, file systems, pods and all else.
         rolling_nodes: Nodes that run beside the others while these are being replaced.

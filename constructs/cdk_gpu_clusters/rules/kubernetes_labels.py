@@ -1,7 +1,7 @@
 """Labels and taints of GPU nodes in Kubernetes, from the catalogue: what manifests select nodes by.
 
 The node group gives them to its nodes before any pod runs; what GPU feature discovery finds later (`nvidia.com/...`)
-tells the same from the driver's side, and is not needed to place a pod.
+reports the same from the driver's side, and is not needed to place a pod.
 """
 
 from __future__ import annotations

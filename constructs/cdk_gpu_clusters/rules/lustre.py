@@ -47,11 +47,11 @@ VERSION = define_rule(
 )
 STORAGE_QUOTA = define_rule(
     "GPU-LUS-010",
-    "a file system stays within the account's default quotas, or the quota was raised",
+    "a file system is within the account's default quotas, or the quota was raised",
     source='FSx for Lustre user guide, "Quotas" (stored copy of 2026)',
 )
 EFA_POSSIBLE = define_rule(
-    "GPU-LUS-011", "EFA is chosen knowingly, as it can never be switched on later", source=_EFA
+    "GPU-LUS-011", "EFA is an explicit choice, because it cannot be turned on later", source=_EFA
 )
 
 
@@ -162,7 +162,7 @@ def _check_capacity(sizing: LustreSizing) -> list[Finding]:
 
 def _efa_capacity(sizing: LustreSizing, capacity: int, step: int) -> Finding:
     return EFA_CAPACITY.finding(
-        cause=f"with EFA, a file system of {sizing.throughput_mb_per_s_per_tib} MB/s/TiB grows by whole servers",
+        cause=f"with EFA, a file system of {sizing.throughput_mb_per_s_per_tib} MB/s/TiB grows by one server at a time",
         got=f"{capacity} GiB",
         allowed=f"multiples of {step} GiB",
         fix=f"use {_or(capacities_near(capacity, step))} GiB",
@@ -262,7 +262,7 @@ class ReadCacheMode(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LustreSizing:
-    """Class, size and speed of a file system, as the user said it.
+    """The requested class, size and speed of a file system.
 
     The numbers below are worked out for a sizing that `check_lustre` finds nothing wrong with.
 
@@ -335,7 +335,7 @@ class LustreSizing:
 
     @property
     def throughput_mb_per_s(self) -> int:
-        """What the whole file system delivers, in MB/s; 0 where the tier or the size is unknown."""
+        """What the file system delivers in total, in MB/s; 0 where the tier or the size is unknown."""
         if self.is_tiering:
             return self.throughput_capacity_mb_per_s or 0
         if self.tier is None or self.storage_capacity_gib is None:
@@ -537,7 +537,7 @@ READ_CACHE = define_rule(
 )
 TIERING_QUOTA = define_rule(
     "GPU-LUS-014",
-    "Intelligent-Tiering stays within the account's default throughput quota, or the quota was raised",
+    "Intelligent-Tiering is within the account's default throughput quota, or the quota was raised",
     source='FSx for Lustre user guide, "Quotas" (stored copy of 2026)',
 )
 

@@ -24,7 +24,7 @@ CLIENT_VERSION = define_rule(
 )
 CLIENT_ZONE = define_rule(
     "GPU-LUS-021",
-    "EFA clients stand in the file system's Availability Zone; others do for speed and price",
+    "EFA clients are in the file system's Availability Zone; other clients should be, for speed and price",
     source=_EFA,
 )
 CLIENT_TYPE = define_rule(
@@ -33,7 +33,7 @@ CLIENT_TYPE = define_rule(
     source=f"{_EFA}; Nitro v4 is taken from RDMA write in the EC2 user guide's EFA page",
 )
 CLIENT_NETWORK = define_rule(
-    "GPU-LUS-024", "EFA clients and the file system have addresses of one /16 block", source=_EFA
+    "GPU-LUS-024", "EFA clients and the file system have addresses in one /16 block", source=_EFA
 )
 CLIENT_KERNEL = define_rule(
     "GPU-LUS-025",
@@ -240,7 +240,7 @@ def node_reading_rate(
     node_count: int | None = None,
     object_servers: int | None = None,
 ) -> ReadingRate:
-    """What one node can read: the least of its network, and of what the service says of one client.
+    """What one node can read: the lower of its network bandwidth and the service's limit for one client.
 
     Args:
         instance_type: Type of the node.

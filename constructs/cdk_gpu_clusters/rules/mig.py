@@ -28,7 +28,7 @@ class MigLayout:
 
     Attributes:
         profiles: Profile names or ids, in any order: a sequence, or the text of `MIG_PARTITION` for one GPU. The word
-            `off` alone leaves the GPU whole.
+            `off` alone leaves the GPU unsplit.
 
     Example:
         >>> MigLayout(["3g.40gb", "2g.20gb", "1g.10gb", "1g.10gb"])
@@ -52,7 +52,7 @@ class MigLayout:
 
     @property
     def is_whole_gpu(self) -> bool:
-        """Whether the GPU is left whole."""
+        """Whether the GPU is left unsplit."""
         return self.profiles == (OFF,)
 
     def __str__(self) -> str:
@@ -116,7 +116,7 @@ def nearest_fit(
 ) -> tuple[tuple[MigProfile, ...], Counter[MigProfile]]:
     """A layout that fits and is near to one that does not, and what was dropped for it.
 
-    As much of the wish as possible is kept, then the room that is left is filled with the largest plain profiles.
+    As much of the request as possible is kept, then the remaining room is filled with the largest plain profiles.
     """
     kept = max(_fitting_parts(gpu, Counter(profiles)), key=lambda part: (len(part), _fill_of(gpu, part)))
     return _filled(gpu, kept), Counter(profiles) - Counter(kept)
@@ -139,7 +139,7 @@ def _filled(gpu: MigGpu, part: Sequence[MigProfile]) -> tuple[MigProfile, ...]:
 
 
 def _fitting_parts(gpu: MigGpu, wish: Counter[MigProfile]) -> Iterator[tuple[MigProfile, ...]]:
-    """Every part of the wish, the empty one too, that fits."""
+    """Every part of the request that fits, the empty one included."""
     kinds = creation_order(list(wish))
 
     def extend(part: tuple[MigProfile, ...], index: int) -> Iterator[tuple[MigProfile, ...]]:
@@ -199,7 +199,7 @@ WITH_EFA = define_rule(
 )
 INFERRED = define_rule(
     "GPU-MIG-007",
-    "names, ids and placements of the profiles have been seen on the GPU",
+    "names, ids and placements of the profiles were read on the GPU",
     source="the catalogue's MIG profiles",
 )
 NOTHING_SPLIT = define_rule(
@@ -244,7 +244,7 @@ def check_layout(gpu: MigGpu, layout: MigLayout) -> list[Finding]:
 
     Args:
         gpu: The GPU.
-        layout: Its wished instances.
+        layout: Its requested instances.
     """
     if layout.is_whole_gpu:
         return []
@@ -282,7 +282,7 @@ def check_mig_with_efa(
             cause="MIG and EFA do not go together: a process can use one MIG instance only, and a split GPU has no "
             "NVLink peer-to-peer, so that collectives over a fabric would have nothing to run between",
             got=f"{name} with mig and EFA",
-            allowed="mig with efa=False, or EFA with whole GPUs",
+            allowed="mig with efa=False, or EFA with GPUs that are not split",
             fix="pass efa=False if the nodes serve or share GPUs; leave mig out if they train together",
             path="mig",
         )
@@ -299,7 +299,7 @@ def _check_count(record: InstanceType, given: list[MigLayout]) -> list[Finding]:
             cause=f"{kind} layouts for the {count} GPUs of a {record.name}",
             got=f"{len(given)} layouts",
             allowed="1" if count == 1 else f"1 for all GPUs, or {count}",
-            fix="give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU whole",
+            fix="give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU unsplit",
             path="mig",
         )
     ]
@@ -451,7 +451,7 @@ class MigGpuPlan:
 
     Attributes:
         index: Index of the GPU, from 0, as in `nvidia-smi -L`.
-        placements: Its instances in the order of creation, at places that prove that they fit; empty for a whole GPU.
+        placements: Its instances in the order of creation, at places that prove that they fit; empty if not split.
         partition: `MIG_PARTITION` text of this GPU, such as `3g.20gb,2g.10gb,1g.5gb,1g.5gb`, or `off`.
     """
 
@@ -522,7 +522,7 @@ def plan_mig(instance_type: InstanceType | str, layouts: MigLayout | Sequence[Mi
     raise_for(findings)
     gpu, accelerator = mig_gpu_of(record), record.accelerator
     if gpu is None or accelerator is None:
-        raise ValueError(f"{record.name} has no GPU to split, which check_mig should have said")
+        raise ValueError(f"{record.name} has no GPU to split, which check_mig should have reported")
     given = [layouts] if isinstance(layouts, MigLayout) else list(layouts)
     each = given * accelerator.count if len(given) == 1 else given
     gpus = tuple(_plan_gpu(gpu, index, layout) for index, layout in enumerate(each))
@@ -547,7 +547,7 @@ def _plan_gpu(gpu: MigGpu, index: int, layout: MigLayout) -> MigGpuPlan:
     profiles = creation_order([found for name in layout.profiles if (found := gpu.profile(name))])
     starts = place(gpu, profiles)
     if starts is None:
-        raise ValueError(f"{layout} does not fit {gpu.key}, which check_mig should have said")
+        raise ValueError(f"{layout} does not fit {gpu.key}, which check_mig should have reported")
     return MigGpuPlan(
         index=index,
         placements=tuple(

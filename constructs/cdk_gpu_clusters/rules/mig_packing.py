@@ -19,7 +19,7 @@ from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig, creation_o
 
 WISH_TEXT = define_rule(
     "GPU-MIG-012",
-    "a wish for MIG instances is a number and a least memory, or a number and a profile",
+    "a request for MIG instances is a number and a minimum memory, or a number and a profile",
     source="the form of `gpu-clusters mig pack`; the catalogue's profiles",
 )
 _WISH = re.compile(
@@ -44,7 +44,7 @@ class MigWish:
 
 
 def read_wishes(gpu: MigGpu, text: str) -> tuple[tuple[MigWish, ...], list[Finding]]:
-    """Read wishes for the instances of a GPU model, and find what is wrong with them.
+    """Read requests for the instances of a GPU model, and find what is wrong with them.
 
     `>=20GB` is compared with the nominal memory in the profile's name; what the driver gives is less. Profiles with
     media or graphics attributes are taken only where they are named.
@@ -70,7 +70,7 @@ def _read(gpu: MigGpu, text: str) -> MigWish | Finding:
     match = _WISH.fullmatch(text)
     if match is None or int(match["count"]) == 0:
         return WISH_TEXT.finding(
-            cause="this is no wish for MIG instances",
+            cause="this is not a request for MIG instances",
             got=repr(text),
             allowed=_FORM,
             fix="write it in this form",
@@ -123,7 +123,7 @@ MOST_KINDS = 4
 
 TOO_MANY = define_rule(
     "GPU-MIG-013",
-    f"a wish list for MIG has at most {MOST_INSTANCES} instances of {MOST_KINDS} kinds",
+    f"a request for MIG instances has at most {MOST_INSTANCES} instances of {MOST_KINDS} kinds",
     source="the exact search takes too long beyond it; equal parts of a larger list are packed alike",
 )
 
@@ -132,10 +132,10 @@ _Counts = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigChoice:
-    """The profile that a wish got.
+    """The profile that was chosen for a request.
 
     Attributes:
-        wish: The wish.
+        wish: The request.
         profile: One of its candidates.
     """
 
@@ -150,14 +150,14 @@ class MigChoice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigPacking:
-    """Wished instances on the fewest GPUs.
+    """The requested instances on the fewest GPUs.
 
     Attributes:
         instance_type: Type of the nodes.
         gpu: MIG side of its GPUs.
-        choices: The profile that each wish got, in the order of the wishes.
+        choices: The profile chosen for each request, in the order of the requests.
         layouts: One per GPU in use, equal ones side by side.
-        nodes: One plan per node, in the order of `layouts`; GPUs of the last node that are not needed stay whole.
+        nodes: One plan per node, in the order of `layouts`; GPUs of the last node that are not needed stay unsplit.
     """
 
     instance_type: str
@@ -168,14 +168,14 @@ class MigPacking:
 
 
 def pack_mig(instance_type: InstanceType | str, wishes: str) -> MigPacking:
-    """Pack wished MIG instances onto the fewest GPUs.
+    """Pack the requested MIG instances onto the fewest GPUs.
 
     Args:
         instance_type: Type of the nodes.
         wishes: Such as `12x>=20GB, 3x>=40GB`; see `read_wishes`.
 
     Raises:
-        ConfigError: GPU-MIG-001 if the type has no GPU to split, -012 and -013 for the wishes, all faults at once.
+        ConfigError: GPU-MIG-001 if the type has no GPU to split, -012 and -013 for the requests, all faults at once.
 
     Example:
         >>> packing = pack_mig("p4d.24xlarge", "12x>=20GB, 3x>=40GB")
@@ -207,7 +207,7 @@ def _check_size(wishes: Sequence[MigWish]) -> list[Finding]:
         return []
     return [
         TOO_MANY.finding(
-            cause="the wish list is too long to prove that its packing is the best",
+            cause="the request is too long to prove that its packing is the best",
             got=f"{total} instances of {len(wishes)} kinds",
             allowed=f"{MOST_INSTANCES} instances of {MOST_KINDS} kinds",
             fix="pack a part of it, such as what one node or one team needs, and repeat that",
@@ -216,7 +216,7 @@ def _check_size(wishes: Sequence[MigWish]) -> list[Finding]:
 
 
 def _upgrade(gpu: MigGpu, wishes: Sequence[MigWish]) -> list[MigProfile]:
-    """The profile of each wish: the smallest, or one of the same memory with more compute that costs no GPU."""
+    """The profile of each request: the smallest, or one of the same memory with more compute that costs no GPU."""
     chosen = [wish.candidates[0] for wish in wishes]
     fewest = len(_pack(gpu, wishes, chosen))
     for index, wish in enumerate(wishes):
@@ -231,7 +231,7 @@ def _upgrade(gpu: MigGpu, wishes: Sequence[MigWish]) -> list[MigProfile]:
 def _pack(
     gpu: MigGpu, wishes: Sequence[MigWish], chosen: Sequence[MigProfile]
 ) -> list[tuple[MigProfile, ...]]:
-    """The profiles of each GPU, one profile for each wish."""
+    """The profiles of each GPU, one profile for each request."""
     wanted: Counter[MigProfile] = Counter()
     for wish, profile in zip(wishes, chosen, strict=True):
         wanted[profile] += wish.count

@@ -32,9 +32,9 @@ class MigStrategy(StrEnum):
     """What the device plugin does with MIG.
 
     Attributes:
-        NONE: Whole GPUs, as `nvidia.com/gpu`.
+        NONE: Unsplit GPUs, as `nvidia.com/gpu`.
         SINGLE: Every slice of the node as `nvidia.com/gpu`; they are all alike.
-        MIXED: Every slice under its own name, such as `nvidia.com/mig-1g.5gb`; whole GPUs as `nvidia.com/gpu`.
+        MIXED: Every slice under its own name, such as `nvidia.com/mig-1g.5gb`; unsplit GPUs as `nvidia.com/gpu`.
     """
 
     NONE = "none"
@@ -46,8 +46,8 @@ def choose_strategy(mig: MigPlan | None, wish: MigStrategy | None = None) -> Mig
     """The strategy of a node.
 
     Args:
-        mig: How its GPUs are split; None if they stay whole.
-        wish: What the user asks for; None: mixed for split GPUs, so that no job takes a slice for a GPU.
+        mig: How its GPUs are split; None if they are not split.
+        wish: The requested strategy; None for mixed on split GPUs, so that no job takes a slice for a GPU.
 
     Raises:
         ConfigError: GPU-MIG-014 and -015.
@@ -71,7 +71,7 @@ def check_strategy(mig: MigPlan | None, wish: MigStrategy | None) -> list[Findin
             NO_SLICES.finding(
                 cause="the device plugin would show no GPU of these nodes as they are",
                 got=f"strategy {wish.value}, with {'whole' if mig is None else 'split'} GPUs",
-                allowed="none for whole GPUs; single or mixed for split ones",
+                allowed="none for unsplit GPUs; single or mixed for split ones",
                 fix="leave the strategy out",
                 path="mig_strategy",
             )
@@ -96,7 +96,7 @@ def node_resources(
 
     Args:
         record: Type of the node.
-        mig: How its GPUs are split; None if they stay whole.
+        mig: How its GPUs are split; None if they are not split.
         strategy: The strategy; the one that `choose_strategy` chooses if left out.
 
     Example:

@@ -70,7 +70,7 @@ SECRET_FORM = define_rule(
 )
 WEIGHTS_PLACE = define_rule(
     "GPU-INF-011",
-    "model weights lie in an absolute folder of the node, or come from an s3:// address",
+    "model weights are in an absolute folder of the node, or come from an s3:// address",
     source="Docker reference, docker run --volume; AWS CLI reference, s3 sync",
 )
 
@@ -86,7 +86,7 @@ COMMAND = define_rule(
 
 
 class EcrImage(NamedTuple):
-    """Where a private ECR repository stands."""
+    """The location of a private ECR repository."""
 
     account: str
     region: str
@@ -253,7 +253,7 @@ _FIRST_PORT, _LAST_PORT = 1024, 32_767
 
 PORTS = define_rule(
     "GPU-INF-004",
-    "the ports of a node differ, and lie from 1,024 to 32,767",
+    "the ports of a node are different, from 1,024 to 32,767",
     source="ip(7); Linux kernel documentation, ip_local_port_range",
 )
 
@@ -295,7 +295,7 @@ def _span(ports: Sequence[int]) -> str:
 
 WEIGHTS_ON_SCRATCH = define_rule(
     "GPU-INF-023",
-    "weights lie on local disks only where the nodes have some, scratch is on, and they are copied there at boot",
+    "weights are on local disks only if the nodes have some, scratch is on, and the weights are copied there at boot",
     source="EC2 DescribeInstanceTypes, instance storage; EC2 user guide, instance store: empty when an instance starts",
 )
 
@@ -318,7 +318,7 @@ def plan_scratch(
         path: Folder of the weights, None for none.
         instance_type: Type of the nodes.
         scratch: Where the local disks are mounted.
-        wish: What the user says, None to follow the weights.
+        wish: The requested setting; None to follow the weights.
         mount_points: Where other file systems are mounted.
         copied: Whether the weights are copied at boot.
 
@@ -441,7 +441,7 @@ class ServerSlots:
     """How the accelerators of a node are shared out; make one with a class method.
 
     Attributes:
-        devices_per_server: Whole GPUs or Neuron devices of each server.
+        devices_per_server: GPUs or Neuron devices of each server.
         mig_slices_per_node: MIG slices of a node, each with a server of its own; None without MIG.
 
     Example:
@@ -586,23 +586,23 @@ def check_mig_slots(slots: ServerSlots | None, slices_per_node: int, *, whole_gp
     Args:
         slots: How the accelerators are shared out, None for one server per slice.
         slices_per_node: Slices that the layout makes on a node.
-        whole_gpus: GPUs that it leaves whole.
+        whole_gpus: GPUs that it leaves unsplit.
     """
     findings = []
     if slots is not None and slots.mig_slices_per_node != slices_per_node:
         findings.append(
             SLICES_MATCH.finding(
                 cause="the slots are not those of the fleet's MIG layout",
-                got="whole GPUs" if slots.mig_slices_per_node is None else str(slots.mig_slices_per_node),
+                got="unsplit GPUs" if slots.mig_slices_per_node is None else str(slots.mig_slices_per_node),
                 allowed=f"per_mig_slice({slices_per_node})",
-                fix="leave slots out: mig says it all",
+                fix="leave slots out: mig already defines them",
             )
         )
     if whole_gpus:
         findings.append(
             SLICES_MATCH.finding(
                 cause="GPUs that are not split run no server beside those that are",
-                got=f"{whole_gpus} whole GPUs",
+                got=f"{whole_gpus} unsplit GPUs",
                 allowed="a layout for every GPU",
                 fix="split them too, if only into one slice, such as 7g.40gb",
             )

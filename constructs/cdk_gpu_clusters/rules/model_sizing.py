@@ -35,7 +35,7 @@ class ModelGpus:
 
     @classmethod
     def of(cls, instance_type: InstanceType) -> ModelGpus | None:
-        """The GPUs of a type; None without NVIDIA GPUs, or with shares of one: the formulas are for whole GPUs.
+        """The GPUs of a type; None without NVIDIA GPUs, or with shares of one: the formulas are for complete GPUs.
 
         Args:
             instance_type: A type of the catalogue.
@@ -467,7 +467,7 @@ class ServingPlan:
         nodes: Number of nodes.
         devices_per_replica: GPUs, or MIG instances, that hold one copy.
         replicas_per_node: Copies that a node holds.
-        mig_profile: Profile of the instances; None for whole GPUs.
+        mig_profile: Profile of the instances; None for complete GPUs.
         bytes_per_device: Memory that a device needs.
         usable_bytes_per_device: Memory that it has, without the reserve.
     """
@@ -482,7 +482,7 @@ class ServingPlan:
 
 
 def plan_serving(job: ServingJob, instance_type: InstanceType) -> list[ServingPlan]:
-    """How nodes of a type serve a model: with whole GPUs, and with MIG instances where one is enough; empty if not.
+    """How nodes of a type serve a model: with complete GPUs, and with MIG instances if one is enough; empty if not.
 
     A copy stays in one node, on the smallest group of GPUs that holds it.
 

@@ -61,10 +61,10 @@ def update_strategy(decision: CapacityDecision) -> UpdateStrategy:
 def desired_size(decision: CapacityDecision, *, minimum: int, maximum: int) -> int | None:
     """The `DesiredSize` of the template: that of a group of a fixed size; None where others move it.
 
-    EKS refuses a minimum above the present size (aws/containers-roadmap issue 1637), so a fixed size is said in full.
-    A group that follows a block or that scales says none: an update would write it back. That EKS takes requests
+    EKS refuses a minimum above the present size (aws/containers-roadmap issue 1637), so a fixed size is given in full.
+    A group that follows a block or that scales gives none: an update would write it back. That EKS takes requests
     without it is what crossplane-contrib/provider-aws pull request 502 tried; how many nodes a new group then starts
-    with, no source says.
+    with is unknown.
 
     Args:
         decision: What follows from the capacity.
@@ -187,7 +187,7 @@ NO_AMI_TYPE = define_rule(
 )
 OWN_LABEL = define_rule(
     "GPU-EKS-043",
-    "labels of a node group keep off those that this library and EKS set",
+    "a node group does not set labels that this library or EKS sets",
     source='Amazon EKS user guide, "Understand each phase of node updates": labels that EKS applies',
 )
 TAINTS = define_rule(

@@ -22,9 +22,13 @@ PARTITION_COUNT = define_rule("GPU-PLC-002", "a partition group has 1 to 7 parti
 SPREAD_SIZE = define_rule(
     "GPU-PLC-003", "a spread group runs at most 7 instances per Availability Zone", source=_GUIDE
 )
-EFA_APART = define_rule("GPU-PLC-004", "nodes that exchange EFA traffic stand close together", source=_GUIDE)
+EFA_APART = define_rule(
+    "GPU-PLC-004", "nodes that exchange EFA traffic are placed close together", source=_GUIDE
+)
 
-CLUSTER_ZONES = define_rule("GPU-PLC-005", "a cluster group lies in one Availability Zone", source=_GUIDE)
+CLUSTER_ZONES = define_rule(
+    "GPU-PLC-005", "a cluster placement group is in one Availability Zone", source=_GUIDE
+)
 ONE_PLACEMENT = define_rule(
     "GPU-PLC-006",
     "a fleet has one placement: a strategy or an existing group",
@@ -33,7 +37,7 @@ ONE_PLACEMENT = define_rule(
 
 EFA_TOGETHER = define_rule(
     "GPU-PLC-007",
-    "nodes with EFA stand in a cluster placement group, or in reserved capacity",
+    "nodes with EFA are in a cluster placement group or in reserved capacity",
     source='AWS EC2 user guide, "Placement strategies"; aws/aws-parallelcluster, EfaPlacementGroupValidator',
 )
 
@@ -139,7 +143,7 @@ def check_efa_together(*, efa: bool, is_placed: bool, is_reserved: bool, node_co
         efa: Whether the nodes have EFA.
         is_placed: Whether they stand in a placement group.
         is_reserved: Whether they are launched into a reservation, which lies where it lies.
-        node_count: Most nodes: one has nobody to be close to.
+        node_count: Maximum number of nodes; placement does not matter to a single one.
     """
     if not efa or is_placed or is_reserved or node_count <= 1:
         return []
@@ -208,8 +212,8 @@ def choose_placement(
 
     Args:
         decision: What follows from the capacity.
-        wish: What the user asks for, None if he leaves it open.
-        is_given: Whether he gives an existing group.
+        wish: The requested strategy; None if it is left open.
+        is_given: Whether an existing group is given.
         has_reservation_group: Whether the reservation was made in a group: a cluster group, as no other holds one.
 
     Example:
@@ -243,7 +247,7 @@ def reservation_is_placed(wish: PlacementStrategy | None, *, efa: bool) -> bool:
     """Whether a new reservation for a fleet is made inside a cluster placement group.
 
     Args:
-        wish: What the user asks for, None if he leaves it open.
+        wish: The requested strategy; None if it is left open.
         efa: Whether the nodes exchange EFA traffic.
     """
     return efa if wish is None else wish is PlacementStrategy.CLUSTER

@@ -17,7 +17,7 @@ _ODCR = 'AWS EC2 user guide, "On-Demand Capacity Reservations" (stored copy of 2
 RESERVATION_COUNT = define_rule("GPU-CAP-017", "a reservation holds 1 to 1000 instances", source=_ODCR)
 RESERVATION_END = define_rule(
     "GPU-CAP-018",
-    "a reservation has an end date, or unlimited is said aloud",
+    "a reservation has an end date, or is explicitly unlimited",
     source="design: a forgotten reservation bills for ever",
 )
 RESERVATION_PLACEMENT = define_rule(
@@ -48,7 +48,7 @@ def check_new_reservation(
     Args:
         instance_count: Instances to reserve, 1 to 1000.
         ends_at: When EC2 cancels it (within the hour after), None with `unlimited`.
-        unlimited: Said aloud: it bills until it is cancelled.
+        unlimited: Explicitly without an end: it bills until it is cancelled.
         placement: Strategy of the placement group that it is made in, if any.
         instance_type: What it reserves, None where that is checked elsewhere.
     """
@@ -144,7 +144,9 @@ def check_unused_alarm(minutes: int) -> list[Finding]:
 
 _SOURCE = 'AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026)'
 DURATION = define_rule(
-    "GPU-OFFER-001", "a Capacity Block lasts 1 to 14 days, or whole weeks up to 182 days", source=_SOURCE
+    "GPU-OFFER-001",
+    "a Capacity Block lasts 1 to 14 days, or a number of weeks up to 182 days",
+    source=_SOURCE,
 )
 SIZE = define_rule("GPU-OFFER-002", "a Capacity Block has 1 to 64 instances", source=_SOURCE)
 

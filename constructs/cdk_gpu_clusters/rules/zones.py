@@ -26,7 +26,7 @@ ZONE_IN_REGION = define_rule("GPU-NET-104", "the zone belongs to the Region", so
 TYPE_OFFERED = define_rule("GPU-NET-105", "the instance type is known to be offered there", source=_OFFERS)
 TYPE_SOLD_HERE = define_rule(
     "GPU-NET-106",
-    "UltraServer types are used where they are sold",
+    "UltraServer types are used in zones that offer them",
     source='AWS EC2 user guide, "Capacity Blocks for ML" (stored copy, mid-2026)',
 )
 LOCAL_ZONE_OPT_IN = define_rule(

@@ -81,7 +81,7 @@ _LIST_FIX = (
     "write one text for all GPUs, its profiles separated by commas, or a list with a text for each GPU; "
     "off leaves a GPU whole"
 )
-_EFA_ALLOWED = "mig with efa: false, or EFA with whole GPUs"
+_EFA_ALLOWED = "mig with efa: false, or EFA with GPUs that are not split"
 _EFA_FIX = "write efa: false if the nodes serve or share GPUs; remove mig if they train together"
 _INDEX = re.compile(r"mig\[(\d+)\]")
 

@@ -72,7 +72,10 @@ def test_the_largest_ultraserver_that_the_nodes_make_up(nodes: int, name: str | 
 
 def test_nodes_that_make_up_no_ultraserver_have_no_price() -> None:
     found = node_hour(GB200, CapacityKind.ULTRASERVER_BLOCK, region="us-east-1", node_count=8)
-    assert (found.low, found.reason) == (None, "8 x p6e-gb200.36xlarge make up no whole UltraServer")
+    assert (found.low, found.reason) == (
+        None,
+        "8 x p6e-gb200.36xlarge do not make up a number of UltraServers",
+    )
 
 
 def test_a_local_zone_has_prices_of_its_own() -> None:

@@ -106,13 +106,13 @@ def test_what_is_no_offered_version_is_an_error(version: str) -> None:
 @pytest.mark.parametrize(
     ("cidr", "cause"),
     [
-        ("0.0.0.0/0", "the API server would be open to the whole internet"),
+        ("0.0.0.0/0", "the API server would be open to the entire internet"),
         ("::/0", "this is no IPv4 block"),
         ("2001:db8::/32", "this is no IPv4 block"),
         ("203.0.113.7/24", "this is no IPv4 block"),
         ("office", "this is no IPv4 block"),
-        ("10.1.0.0/16", "nobody comes from a private address over the internet"),
-        ("172.0.0.0/8", "nobody comes from a private address over the internet"),
+        ("10.1.0.0/16", "a private address cannot reach the API server over the internet"),
+        ("172.0.0.0/8", "a private address cannot reach the API server over the internet"),
     ],
 )
 def test_a_block_that_is_no_network_of_the_internet_is_refused(cidr: str, cause: str) -> None:

@@ -73,7 +73,7 @@ P4D = "p4d.24xlarge"
             (
                 "GPU-MIG-004: mig: too many layouts for the 8 GPUs of a p4d.24xlarge, got 9 layouts; "
                 "allowed: 1 for all GPUs, or 8; "
-                "fix: give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU whole"
+                "fix: give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU unsplit"
             ),
         ),
         (
