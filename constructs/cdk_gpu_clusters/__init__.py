@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
     from cdk_gpu_clusters.compute.fleet import GpuFleet
+    from cdk_gpu_clusters.compute.fleet_access import IGpuFleet
     from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms
-    from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
+    from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
     from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
     from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
     from cdk_gpu_clusters.compute.node_image import NodeImage
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
-    from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+    from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
     from cdk_gpu_clusters.storage.cold_files import ColdFileRelease
     from cdk_gpu_clusters.storage.lustre_store import LustreStore
-    from cdk_gpu_clusters.storage.lustre_store_base import LustreStoreBase
+    from cdk_gpu_clusters.storage.lustre_store_base import ILustreStore
     from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
 else:
     _EXPORTS = {
@@ -83,20 +84,20 @@ else:
         "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
-        "NetworkEgress": "network.egress",
         "EksBlockLifecycle": "orchestration.eks.block_lifecycle",
         "EksCluster": "node.node_config",
         "EksGpuCluster": "orchestration.eks.cluster",
-        "EksGpuClusterBase": "orchestration.eks.cluster_base",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
         "EksNodeRole": "orchestration.eks.node_role",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.node_watch",
-        "NetworkFeature": "rules.endpoints",
         "FleetAlarms": "compute.fleet_alarms",
         "GpuClusterRules": "template_rules.plugin",
         "GpuFleet": "compute.fleet",
         "GpuLaunchTemplate": "compute.launch_template",
+        "IEksGpuCluster": "orchestration.eks.cluster_base",
+        "IGpuFleet": "compute.fleet_access",
+        "ILustreStore": "storage.lustre_store_base",
         "InferenceFleet": "inference.inference_fleet",
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
@@ -106,20 +107,22 @@ else:
         "LustreSizing": "rules.lustre",
         "LustreStorageType": "catalogue.lustre",
         "LustreStore": "storage.lustre_store",
-        "LustreStoreBase": "storage.lustre_store_base",
-        "LustreStoreLike": "compute.fleet_mounts",
         "LustreVersion": "catalogue.lustre",
         "MetadataMode": "rules.lustre",
         "MigLayout": "rules.mig",
         "MigStrategy": "rules.mig_strategy",
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
+        "MountableFileSystem": "compute.fleet_mounts",
+        "NetworkEgress": "network.egress",
+        "NetworkFeature": "rules.endpoints",
         "NodeAlarms": "compute.node_alarms",
         "NodeConfig": "node.node_config",
         "NodeFile": "node.node_file",
         "NodeImage": "compute.node_image",
         "NodeRepair": "rules.node_group",
         "NodeRole": "compute.node_role",
+        "NodeTaint": "rules.kubernetes_labels",
         "NodeUserData": "compute.node_user_data",
         "NodeWatch": "node.node_watch",
         "Orchestrator": "rules.interfaces",
@@ -130,7 +133,6 @@ else:
         "RootVolume": "compute.root_volume",
         "ServerSecret": "inference.model_server",
         "ServerSlots": "rules.model_servers",
-        "NodeTaint": "rules.kubernetes_labels",
         "UpdatePolicy": "compute.auto_scaling_group",
         "UserDataPart": "node.settings",
         "WatchMode": "node.node_watch",
@@ -165,7 +167,6 @@ __all__ = [
     "EksBlockLifecycle",
     "EksCluster",
     "EksGpuCluster",
-    "EksGpuClusterBase",
     "EksGpuNodeGroup",
     "EksNodeRole",
     "FabricManagerOrder",
@@ -174,6 +175,9 @@ __all__ = [
     "GpuClusterRules",
     "GpuFleet",
     "GpuLaunchTemplate",
+    "IEksGpuCluster",
+    "IGpuFleet",
+    "ILustreStore",
     "InferenceFleet",
     "InferenceLoadBalancer",
     "InstanceMatchCriteria",
@@ -183,14 +187,13 @@ __all__ = [
     "LustreSizing",
     "LustreStorageType",
     "LustreStore",
-    "LustreStoreBase",
-    "LustreStoreLike",
     "LustreVersion",
     "MetadataMode",
     "MigLayout",
     "MigStrategy",
     "ModelServer",
     "ModelWeights",
+    "MountableFileSystem",
     "NetworkEgress",
     "NetworkFeature",
     "NodeAlarms",

@@ -10,7 +10,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import accept_bucket_policy
 from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
-from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
 from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.references import publish, read
@@ -81,9 +81,9 @@ class EksStack(cdk.Stack):
         bucket.grant_read(role, keys)
         accept_bucket_policy(role, bucket, keys=keys)
 
-    def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> EksGpuClusterBase:
+    def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
         """The cluster, imported into a stack of node groups."""
-        return EksGpuCluster.from_attributes(
+        return EksGpuCluster.from_eks_gpu_cluster_attributes(
             reader,
             "Cluster",
             vpc=vpc,
@@ -104,9 +104,9 @@ class ExistingEks:
     def let_read_weights(self, _reader: cdk.Stack, _s3_uri: str) -> None:
         """Nothing: which role its driver of S3 volumes has is its owner's affair."""
 
-    def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> EksGpuClusterBase:
+    def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
         """The cluster, imported into a stack of node groups."""
-        return EksGpuCluster.from_attributes(
+        return EksGpuCluster.from_eks_gpu_cluster_attributes(
             reader,
             "Cluster",
             vpc=vpc,

@@ -77,7 +77,7 @@ def stack(app_factory: Any) -> Stack:
             private_subnet_ids=list(SUBNETS),
             private_subnet_route_table_ids=["rtb-0123456789abcdef0", "rtb-0123456789abcdef1"],
         )
-        cluster = EksGpuCluster.from_attributes(
+        cluster = EksGpuCluster.from_eks_gpu_cluster_attributes(
             made,
             "Research",
             vpc=vpc,

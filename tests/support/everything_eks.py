@@ -54,7 +54,7 @@ def define_eks(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stac
     full.grant_edit("arn:aws:iam::111122223333:role/research", namespaces=["research"])
     full.grant_bucket_volumes(s3.Bucket.from_bucket_name(stack, "Corpus", "my-corpus"), write=True)
     full.add_add_on("snapshot-controller")
-    existing = EksGpuCluster.from_attributes(
+    existing = EksGpuCluster.from_eks_gpu_cluster_attributes(
         stack,
         "Existing",
         vpc=vpc,

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdk_gpu_clusters import EksGpuCluster, EksGpuClusterBase, EksGpuNodeGroup
+from cdk_gpu_clusters import EksGpuCluster, EksGpuNodeGroup, IEksGpuCluster
 from sites import Site
 
 CLUSTER_GROUP = "sg-0fedcba9876543210"
 VERSION = "1.34"
 
 
-def existing_cluster(site: Site, **more: Any) -> EksGpuClusterBase:
+def existing_cluster(site: Site, **more: Any) -> IEksGpuCluster:
     """A cluster that exists already."""
     given = {"kubernetes_version": VERSION, **more}
-    return EksGpuCluster.from_attributes(
+    return EksGpuCluster.from_eks_gpu_cluster_attributes(
         site.stack,
         "Cluster",
         vpc=site.vpc,
@@ -25,7 +25,7 @@ def existing_cluster(site: Site, **more: Any) -> EksGpuClusterBase:
 
 
 def node_group(
-    site: Site, name: str = "Trainers", *, cluster: EksGpuClusterBase | None = None, **options: Any
+    site: Site, name: str = "Trainers", *, cluster: IEksGpuCluster | None = None, **options: Any
 ) -> EksGpuNodeGroup:
     """A node group in one subnet; two p5 on demand unless the options say otherwise."""
     given = {"instance_type": "p5.48xlarge", "node_count": 2, "vpc_subnets": site.one_subnet, **options}

@@ -14,7 +14,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Annotations, Match
 
-from cdk_gpu_clusters import ClusterNetwork, ConfigError, EksGpuCluster, EksGpuClusterBase
+from cdk_gpu_clusters import ClusterNetwork, ConfigError, EksGpuCluster, IEksGpuCluster
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES
 from sites import Resources, Site, SiteFactory, of_type, only, readable
@@ -29,14 +29,14 @@ def cluster(site: Site, name: str = "Kube", **options: Any) -> EksGpuCluster:
     return EksGpuCluster(site.stack, name, **({"vpc": site.vpc} | options))
 
 
-def existing(site: Site, **options: Any) -> EksGpuClusterBase:
+def existing(site: Site, **options: Any) -> IEksGpuCluster:
     given: dict[str, Any] = {
         "vpc": site.vpc,
         "cluster_name": "research",
         "cluster_security_group_id": "sg-0123456789abcdef0",
         "kubernetes_version": "1.35",
     }
-    return EksGpuCluster.from_attributes(site.stack, "Existing", **(given | options))
+    return EksGpuCluster.from_eks_gpu_cluster_attributes(site.stack, "Existing", **(given | options))
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from cdk_gpu_clusters import (
     EfaSecurityGroup,
     GpuFleet,
     LustreStore,
-    LustreStoreLike,
     LustreVersion,
+    MountableFileSystem,
     NodeImage,
     checkpoint_environment,
 )
@@ -117,7 +117,7 @@ def test_store_is_told_what_the_nodes_boot(
 
 
 def test_file_system_that_the_image_has_no_client_for_is_refused(site: Site) -> None:
-    store = LustreStore.from_attributes(
+    store = LustreStore.from_lustre_store_attributes(
         site.stack, "Old", file_system_id="fs-0123456789abcdef0", mount_name="abcdefgh",
         security_group=ec2.SecurityGroup.from_security_group_id(site.stack, "Servers", "sg-0123456789abcdef0"),
         lustre_version=LustreVersion.V2_10,
@@ -210,7 +210,7 @@ def test_cdks_own_file_system_can_be_mounted(site: Site) -> None:
         site.stack, "Own", vpc=site.vpc, vpc_subnet=site.vpc.private_subnets[0], storage_capacity_gib=1200,
         lustre_configuration=fsx.LustreConfiguration(deployment_type=fsx.LustreDeploymentType.SCRATCH_2),
     )  # fmt: skip
-    mounts: dict[str, LustreStoreLike] = {"/fsx": own}
+    mounts: dict[str, MountableFileSystem] = {"/fsx": own}
     fleet(site, mounts=mounts)
     [line] = [line for line in user_data(site) if line.startswith("    /fsx ")]
     assert "LustreMountName" in line

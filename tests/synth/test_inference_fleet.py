@@ -337,7 +337,7 @@ def test_local_disks_are_mounted_if_the_weights_lie_there(
 
 
 def test_a_file_system_may_be_mounted_where_local_disks_would_be(site: Site) -> None:
-    store = LustreStore.from_attributes(
+    store = LustreStore.from_lustre_store_attributes(
         site.stack, "Store", file_system_id="fs-0123456789abcdef0", mount_name="abcdefgh",
         security_group=ec2.SecurityGroup.from_security_group_id(site.stack, "Servers", "sg-0123456789abcdef0"),
     )  # fmt: skip

@@ -52,7 +52,7 @@ def existing(site: Site, **options: Any) -> Any:
         "cluster_security_group_id": "sg-0123456789abcdef0",
         "kubernetes_version": "1.35",
     }
-    return EksGpuCluster.from_attributes(site.stack, "Existing", **(given | options))
+    return EksGpuCluster.from_eks_gpu_cluster_attributes(site.stack, "Existing", **(given | options))
 
 
 def charts(resources: Resources) -> dict[str, dict[str, Any]]:

@@ -464,7 +464,7 @@ def test_metrics(site: Site) -> None:
 def test_existing_file_systems(make_site: SiteFactory) -> None:
     site = make_site(env=cdk.Environment(account="123456789012", region="us-east-1"))
     group = ec2.SecurityGroup.from_security_group_id(site.stack, "Group", "sg-0123456789abcdef0")
-    existing = LustreStore.from_attributes(
+    existing = LustreStore.from_lustre_store_attributes(
         site.stack,
         "Existing",
         file_system_id="fs-0123456789abcdef0",
@@ -490,7 +490,7 @@ def test_existing_file_systems(make_site: SiteFactory) -> None:
 
 def test_an_alarm_needs_a_known_capacity(site: Site) -> None:
     group = ec2.SecurityGroup.from_security_group_id(site.stack, "Group", "sg-0123456789abcdef0")
-    existing = LustreStore.from_attributes(
+    existing = LustreStore.from_lustre_store_attributes(
         site.stack, "Existing", file_system_id="fs-0123456789abcdef0", mount_name="x", security_group=group
     )
     with pytest.raises(ValueError, match="storage_capacity_gib"):

@@ -12,15 +12,15 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import ClusterConstruct, path_of
+from cdk_gpu_clusters._cdk import path_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
-from cdk_gpu_clusters.compute.fleet_access import FleetAccess
+from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet, LaunchedFleet
 from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms, inspection_seconds, raise_alarms
 from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
 from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
-from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, join_stores
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
 from cdk_gpu_clusters.compute.fleet_node import fleet_node
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # each takes long to load, and few fleets need it
     from cdk_gpu_clusters.compute.node_asset import NodeAsset
 
 
-class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
+class GpuFleet(LaunchedFleet, FleetMetrics):
     """Nodes of one type, launched from one template into one Auto Scaling group.
 
     Makes the launch template, the group with its lifecycle hooks, a role and instance profile, a log group for boot
@@ -106,7 +106,7 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
         role: iam.IRole | None = None,
         mig: MigLayout | Sequence[MigLayout] | None = None,
         fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
-        mounts: Mapping[str, LustreStoreLike] | None = None,
+        mounts: Mapping[str, MountableFileSystem] | None = None,
         scratch: bool = True,
         environment: Mapping[str, str] | None = None,
         user_data_parts: Sequence[UserDataPart] = (),
@@ -243,6 +243,28 @@ class GpuFleet(ClusterConstruct, FleetAccess, FleetMetrics):
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
         self.alarms: FleetAlarms | None = raise_alarms(
             self, plan, alarms, group_name=self.fleet_name, log_group=self.log_group
+        )
+
+    @staticmethod
+    def from_gpu_fleet_attributes(
+        scope: Construct,
+        construct_id: str,
+        *,
+        fleet_name: str,
+        role: iam.IRole,
+        security_groups: Sequence[ec2.ISecurityGroup],
+    ) -> IGpuFleet:
+        """Import a fleet, such as one of another app.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            fleet_name: Name of its Auto Scaling group.
+            role: Role of its nodes.
+            security_groups: Security groups of its nodes.
+        """
+        return ImportedGpuFleet(
+            scope, construct_id, fleet_name=fleet_name, role=role, security_groups=security_groups
         )
 
     @property

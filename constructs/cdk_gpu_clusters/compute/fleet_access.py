@@ -1,46 +1,66 @@
-"""Who and what reaches the nodes of a fleet, and what they may reach."""
+"""What every fleet offers: connections, permissions and sessions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from constructs import Construct
 
 from cdk_gpu_clusters._accepted import accept_bucket_grant
-from cdk_gpu_clusters._cdk import region_of, stack_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, region_of, stack_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 
 if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_s3 as s3
 
 
-class FleetAccess:
-    """Connections, sessions and grants of a fleet.
+@jsii.implements(ec2.IConnectable, iam.IGrantable)
+class IGpuFleet(ClusterConstruct):
+    """A fleet of GPU nodes: a `GpuFleet`, an `EksGpuNodeGroup`, or an imported fleet.
+
+    CDK accepts it as a peer (`security_group.connections.allow_from(fleet, port)`) and as a grantee
+    (`bucket.grant_read(fleet)`).
 
     Attributes:
         role: Role of the nodes.
-        launch_template: The launch template construct.
     """
 
     role: iam.IRole
-    launch_template: GpuLaunchTemplate
 
     @property
     def fleet_name(self) -> str:
         """Name of the group."""
         raise NotImplementedError
 
-    @cached_property
+    @property
+    @jsii.member(jsii_name="connections")
     def connections(self) -> ec2.Connections:
         """The security groups of the nodes, to allow traffic with."""
-        return ec2.Connections(security_groups=self.launch_template.security_groups)
+        return self._connections
+
+    @property
+    @jsii.member(jsii_name="grantPrincipal")
+    def grant_principal(self) -> iam.IPrincipal:
+        """The role of the nodes, which gets permissions granted to the fleet."""
+        return self.role
+
+    @cached_property
+    def _connections(self) -> ec2.Connections:
+        return ec2.Connections(security_groups=self._node_security_groups)
+
+    @property
+    def _node_security_groups(self) -> list[ec2.ISecurityGroup]:
+        raise NotImplementedError
 
     @property
     def session_command(self) -> str:
         """A shell line that opens a Systems Manager session on the first node."""
-        region = region_of(stack_of(self.launch_template))
+        region = region_of(stack_of(self))
         instance = (
             f"aws autoscaling describe-auto-scaling-groups --region {region} "
             f"--auto-scaling-group-names {self.fleet_name} "
@@ -57,3 +77,45 @@ class FleetAccess:
         """Let the nodes read and write a bucket, such as one for checkpoints."""
         accept_bucket_grant(self.role, bucket, write=True)
         return bucket.grant_read_write(self.role)
+
+
+class LaunchedFleet(IGpuFleet):
+    """A fleet whose launch template is defined in this app.
+
+    Attributes:
+        launch_template: The launch template construct.
+    """
+
+    launch_template: GpuLaunchTemplate
+
+    @property
+    def _node_security_groups(self) -> list[ec2.ISecurityGroup]:
+        return self.launch_template.security_groups
+
+
+class ImportedGpuFleet(IGpuFleet):
+    """A fleet on plain EC2 that is defined elsewhere."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        fleet_name: str,
+        role: iam.IRole,
+        security_groups: Sequence[ec2.ISecurityGroup],
+    ) -> None:
+        """Refer to the fleet; `GpuFleet.from_gpu_fleet_attributes` documents the arguments."""
+        super().__init__(scope, construct_id)
+        self.role: iam.IRole = role
+        self._fleet_name = fleet_name
+        self._security_groups = list(security_groups)
+
+    @property
+    def fleet_name(self) -> str:
+        """Name of the Auto Scaling group."""
+        return self._fleet_name
+
+    @property
+    def _node_security_groups(self) -> list[ec2.ISecurityGroup]:
+        return self._security_groups

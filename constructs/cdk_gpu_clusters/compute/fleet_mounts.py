@@ -17,7 +17,7 @@ from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount
 from cdk_gpu_clusters.rules.lustre_clients import lustre_efa_interfaces
 
 
-class LustreStoreLike(Protocol):
+class MountableFileSystem(Protocol):
     """A file system of FSx for Lustre: a `LustreStore`, or CDK's own `aws_fsx.LustreFileSystem`."""
 
     @property
@@ -49,7 +49,7 @@ class _KnowsClients(Protocol):
     ) -> list[Finding]: ...
 
 
-def lustre_mounts(stores: Mapping[str, LustreStoreLike], *, efa: bool) -> tuple[LustreMount, ...]:
+def lustre_mounts(stores: Mapping[str, MountableFileSystem], *, efa: bool) -> tuple[LustreMount, ...]:
     """The mounts of a node, in the order given: over EFA where nodes and file system both have it.
 
     Args:
@@ -90,7 +90,7 @@ def lustre_efa(
 def join_stores(
     scope: Construct,
     plan: FleetPlan,
-    stores: Mapping[str, LustreStoreLike],
+    stores: Mapping[str, MountableFileSystem],
     security_group: ec2.ISecurityGroup,
 ) -> None:
     """Open each file system to the nodes, where it can do that by itself, and report what keeps them from it.
@@ -120,7 +120,7 @@ def join_stores(
 
 def check_stores(
     scope: Construct,
-    stores: Mapping[str, LustreStoreLike],
+    stores: Mapping[str, MountableFileSystem],
     instance_type: InstanceType,
     *,
     node_count: int,
@@ -160,5 +160,5 @@ def check_stores(
     report(scope, findings)
 
 
-def _known(stores: Mapping[str, LustreStoreLike]) -> list[_KnowsClients]:
+def _known(stores: Mapping[str, MountableFileSystem]) -> list[_KnowsClients]:
     return [store for store in stores.values() if isinstance(store, _KnowsClients)]

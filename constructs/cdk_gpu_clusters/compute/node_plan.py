@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.node_config import NodeConfig
 from cdk_gpu_clusters.node.node_file import NodeFile
@@ -84,7 +84,7 @@ class NodeWish:
     user_parts: tuple[UserDataPart, ...] = ()
     files: tuple[NodeFile, ...] = ()
     fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER
-    mounts: Mapping[str, LustreStoreLike] = field(default_factory=dict)
+    mounts: Mapping[str, MountableFileSystem] = field(default_factory=dict)
     scratch: bool = True
     watch: NodeWatch = field(default_factory=NodeWatch)
     evidence_uri: str | None = None

@@ -16,7 +16,7 @@ from constructs import Construct
 from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at, path_of, report
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
-from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, check_stores
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, check_stores
 from cdk_gpu_clusters.compute.node_asset import NodeAsset
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_log_group import node_log_group
@@ -128,7 +128,7 @@ class NodeUserData(ClusterConstruct):
         interface_policy: InterfacePolicy | None = None,
         mig: MigLayout | Sequence[MigLayout] | None = None,
         fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
-        mounts: Mapping[str, LustreStoreLike] | None = None,
+        mounts: Mapping[str, MountableFileSystem] | None = None,
         scratch: bool = True,
         environment: Mapping[str, str] | None = None,
         user_data_parts: Sequence[UserDataPart] = (),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -16,7 +17,7 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
-from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.inference.load_balancer import (
@@ -45,6 +46,7 @@ from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 
+@jsii.implements(ec2.IConnectable, iam.IGrantable)
 class InferenceFleet(InferenceScaling, InferenceMetrics):
     """Nodes that each run one model server per slot, and one load balancer in front of them all.
 
@@ -73,7 +75,6 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         fleet: The nodes.
         load_balancer: The load balancer with its listener and target group.
         role: Role of the nodes.
-        connections: Who may connect to the load balancer, on the listener's port.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         image: NodeImage | None = None,
         root_volume: RootVolume | None = None,
         role: iam.IRole | None = None,
-        mounts: Mapping[str, LustreStoreLike] | None = None,
+        mounts: Mapping[str, MountableFileSystem] | None = None,
         scratch: bool | None = None,
         node_port: int = 8080,
         first_server_port: int = 9000,
@@ -246,9 +247,20 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         )
         self.role: iam.IRole = self.fleet.role
         server.grant_use(self.role)
-        self.connections: ec2.Connections = self.load_balancer.connections
         if requests_per_minute_per_node is not None:
             self.scale_on_requests(requests_per_minute_per_node)
+
+    @property
+    @jsii.member(jsii_name="connections")
+    def connections(self) -> ec2.Connections:
+        """Who may connect to the load balancer, on the listener's port."""
+        return self.load_balancer.connections
+
+    @property
+    @jsii.member(jsii_name="grantPrincipal")
+    def grant_principal(self) -> iam.IPrincipal:
+        """The role of the nodes, which gets permissions granted to the fleet."""
+        return self.role
 
     @property
     def url(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
@@ -58,6 +59,7 @@ _PLAIN_HTTP = AcceptedFinding(
 )
 
 
+@jsii.implements(ec2.IConnectable)
 class InferenceLoadBalancer(Construct):
     """An Application Load Balancer with one listener, one target group of nodes, and access logs.
 
@@ -77,7 +79,6 @@ class InferenceLoadBalancer(Construct):
         listener: Its one listener.
         target_group: The nodes.
         access_logs: Bucket of the access logs.
-        connections: Who may connect, on the listener's port.
     """
 
     def __init__(
@@ -182,9 +183,15 @@ class InferenceLoadBalancer(Construct):
         )
         if certificate is None:
             _PLAIN_HTTP.at(self.listener)
-        self.connections: ec2.Connections = self.listener.connections
+        self._connections = self.listener.connections
         for client in clients:
-            self.connections.allow_default_port_from(client, "clients of the models")
+            self._connections.allow_default_port_from(client, "clients of the models")
+
+    @property
+    @jsii.member(jsii_name="connections")
+    def connections(self) -> ec2.Connections:
+        """Who may connect, on the listener's port."""
+        return self._connections
 
     @property
     def url(self) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol, cast
-
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -31,12 +29,6 @@ _NOT_VERSIONED = AcceptedFinding(
     reason="The user switched versioning off: deleted checkpoints are large, and are paid for while they stay.",
     nist_hipaa_pci=("S3BucketVersioningEnabled",),
 )
-
-
-class HasRole(Protocol):
-    """Something whose nodes have a role, such as a `GpuFleet`."""
-
-    role: iam.IRole
 
 
 class CheckpointStore(Construct):
@@ -172,16 +164,15 @@ class CheckpointStore(Construct):
         """`s3://…` of the directory bucket, None without one."""
         return None if self.express is None else f"s3://{self.express.bucket_name}"
 
-    def grant_read_write(self, grantee: iam.IGrantable | HasRole) -> iam.Grant:
-        """Let someone read, write and delete checkpoints in all buckets, and use their key.
+    def grant_read_write(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Grant permission to read, write and delete checkpoints in all buckets, and to use their key.
 
         Args:
-            grantee: A role or user, or a fleet, whose role is meant.
+            grantee: A role, a user, or a fleet.
         """
-        who = _grantee(grantee)
-        grant = self.bucket.grant_read_write(who)
-        accept_bucket_grant(who, self.bucket, write=True)
-        return grant if self.express is None else grant.combine(self.express.grant_read_write(who))
+        grant = self.bucket.grant_read_write(grantee)
+        accept_bucket_grant(grantee, self.bucket, write=True)
+        return grant if self.express is None else grant.combine(self.express.grant_read_write(grantee))
 
     def mountpoint_command(self, path: str, *, express: bool = False) -> str:
         """A shell line that mounts a bucket with Mountpoint for Amazon S3, for programs that need files.
@@ -210,11 +201,6 @@ class CheckpointStore(Construct):
             enable_key_rotation=True,
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )
-
-
-def _grantee(grantee: iam.IGrantable | HasRole) -> iam.IGrantable:
-    # jsii interfaces cannot be asked for with isinstance.
-    return cast("iam.IGrantable", grantee) if hasattr(grantee, "grant_principal") else grantee.role
 
 
 def _days(time: cdk.Duration) -> float:

@@ -8,7 +8,7 @@ from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
-from cdk_gpu_clusters.storage.lustre_store_base import LustreStoreBase
+from cdk_gpu_clusters.storage.lustre_store_base import ILustreStore
 
 _TASKS = AcceptedFinding(
     cause="`ColdFileRelease`: policy of the schedule",
@@ -41,7 +41,7 @@ class ColdFileRelease(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        store: LustreStoreBase,
+        store: ILustreStore,
         path: str = "/",
         unused_for_days: int = 30,
         schedule_expression: str = "rate(1 day)",

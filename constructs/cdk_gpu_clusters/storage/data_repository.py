@@ -92,7 +92,7 @@ class DataRepositoryAssociation(Construct):
         imported_file_chunk_mib: int | None = None,
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN,
     ) -> None:
-        """Define the association; `LustreStoreBase.add_data_repository` documents and checks the arguments."""
+        """Define the association; `ILustreStore.add_data_repository` documents and checks the arguments."""
         super().__init__(scope, construct_id)
         self.path: str = path
         self.data_repository_path: str = target.uri

@@ -16,7 +16,10 @@ class LustreMetrics:
     Source: FSx for Lustre user guide, "Amazon FSx for Lustre metrics and dimensions" (stored copy of 2026).
     """
 
-    file_system_id: str
+    @property
+    def file_system_id(self) -> str:
+        """Id of the file system."""
+        raise NotImplementedError
 
     def metric(
         self, metric_name: str, *, statistic: str = "Sum", period: cdk.Duration | None = None

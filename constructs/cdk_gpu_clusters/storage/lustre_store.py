@@ -23,11 +23,16 @@ from cdk_gpu_clusters.rules.lustre import (
     check_lustre,
 )
 from cdk_gpu_clusters.storage.lustre_properties import log_group, lustre_configuration, sizing_to_check
-from cdk_gpu_clusters.storage.lustre_store_base import LustreIdentity, LustreStoreBase, cidr_of
+from cdk_gpu_clusters.storage.lustre_store_base import (
+    ILustreStore,
+    ImportedLustreStore,
+    LustreIdentity,
+    cidr_of,
+)
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
 
 
-class LustreStore(LustreStoreBase):
+class LustreStore(ILustreStore):
     """An FSx for Lustre file system: fast shared storage for data sets and checkpoints.
 
     Makes the file system (encrypted, LZ4, Lustre 2.15), a KMS key with rotation, a security group with the ports among
@@ -180,20 +185,18 @@ class LustreStore(LustreStoreBase):
         self.cfn_file_system.node.add_dependency(among)
         self.node.default_child = self.cfn_file_system
         self._servers = self.cfn_file_system
-        self._become(
-            LustreIdentity(
-                file_system_id=self.cfn_file_system.ref,
-                dns_name=self.cfn_file_system.attr_dns_name,
-                mount_name=self.cfn_file_system.attr_lustre_mount_name,
-                security_group=group,
-                efa=efa,
-                version=lustre_version.value,
-                availability_zone=subnet.availability_zone,
-                cidr_block=cidr_of(subnet),
-                storage_capacity_gib=known(storage_capacity_gib),
-                sizing=self.sizing,
-                backup_retention_days=backup_retention_days,
-            )
+        self._identity = LustreIdentity(
+            file_system_id=self.cfn_file_system.ref,
+            dns_name=self.cfn_file_system.attr_dns_name,
+            mount_name=self.cfn_file_system.attr_lustre_mount_name,
+            security_group=group,
+            efa=efa,
+            version=lustre_version.value,
+            availability_zone=subnet.availability_zone,
+            cidr_block=cidr_of(subnet),
+            storage_capacity_gib=known(storage_capacity_gib),
+            sizing=self.sizing,
+            backup_retention_days=backup_retention_days,
         )
         for client in [*([client_security_group] if client_security_group else []), *client_security_groups]:
             self.allow_clients(client)
@@ -217,7 +220,7 @@ class LustreStore(LustreStoreBase):
         )
 
     @staticmethod
-    def from_attributes(
+    def from_lustre_store_attributes(
         scope: Construct,
         construct_id: str,
         *,
@@ -229,8 +232,8 @@ class LustreStore(LustreStoreBase):
         lustre_version: LustreVersion | None = None,
         availability_zone: str | None = None,
         storage_capacity_gib: int | None = None,
-    ) -> LustreStoreBase:
-        """Use a file system that exists.
+    ) -> ILustreStore:
+        """Import a file system.
 
         Args:
             scope: Parent construct.
@@ -244,18 +247,15 @@ class LustreStore(LustreStoreBase):
             availability_zone: Zone of its servers, for checks of clients; unchecked if left out.
             storage_capacity_gib: Its storage, for `add_free_space_alarm`.
         """
-        store = LustreStoreBase(scope, construct_id)
-        stack = cdk.Stack.of(store)
-        store._become(
-            LustreIdentity(
-                file_system_id=file_system_id,
-                dns_name=dns_name or f"{file_system_id}.fsx.{stack.region}.{stack.url_suffix}",
-                mount_name=mount_name,
-                security_group=security_group,
-                efa=efa,
-                version=None if lustre_version is None else lustre_version.value,
-                availability_zone=availability_zone,
-                storage_capacity_gib=storage_capacity_gib,
-            )
+        stack = cdk.Stack.of(scope)
+        identity = LustreIdentity(
+            file_system_id=file_system_id,
+            dns_name=dns_name or f"{file_system_id}.fsx.{stack.region}.{stack.url_suffix}",
+            mount_name=mount_name,
+            security_group=security_group,
+            efa=efa,
+            version=None if lustre_version is None else lustre_version.value,
+            availability_zone=availability_zone,
+            storage_capacity_gib=storage_capacity_gib,
         )
-        return store
+        return ImportedLustreStore(scope, construct_id, identity)

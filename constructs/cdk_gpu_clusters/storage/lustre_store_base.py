@@ -1,12 +1,14 @@
-"""What file systems made here and existing ones have in common."""
+"""What every FSx for Lustre file system offers, defined here or imported."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import aws_cdk as cdk
+import jsii
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_s3 as s3
@@ -34,7 +36,7 @@ from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LustreIdentity:
-    """How a file system is reached, and what is known of it; parts that nobody said are None."""
+    """How a file system is reached, and what is known about it; unknown parts are None."""
 
     file_system_id: str
     dns_name: str
@@ -49,12 +51,13 @@ class LustreIdentity:
     backup_retention_days: int | None = None
 
 
-class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
-    """An FSx for Lustre file system, made here (`LustreStore`) or existing (`LustreStore.from_attributes`).
+@jsii.implements(ec2.IConnectable)
+class ILustreStore(Construct, LustreMetrics, LustreTasks):
+    """An FSx for Lustre file system: a `LustreStore`, or an imported one.
 
     Example:
         >>> from cdk_gpu_clusters import LustreStore
-        >>> existing = LustreStore.from_attributes(
+        >>> existing = LustreStore.from_lustre_store_attributes(
         ...     stack,
         ...     "Existing",
         ...     file_system_id="fs-0123456789abcdef0",
@@ -63,36 +66,62 @@ class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
         ... )
         >>> existing.mount_name
         'abcdefgh'
-
-    Attributes:
-        file_system_id: `fs-…`.
-        dns_name: Name to mount.
-        mount_name: The file system's own word behind the name.
-        security_group: Group of the servers.
-        connections: For CDK's `allow_…` methods; `allow_clients` opens the right ports by itself.
-        efa: Whether clients can mount it over EFA.
-        lustre_version: Version of the servers, None if unknown.
-        availability_zone: Zone of its servers, None if unknown.
     """
 
+    _identity: LustreIdentity
+
     def __init__(self, scope: Construct, construct_id: str) -> None:
-        """Make an empty store; its subclass tells it who it is."""
+        """Define the construct; subclasses set its identity."""
         super().__init__(scope, construct_id)
         self._repositories: list[DataRepository] = []
         # FSx gives the rules of its creation to the servers; later ones may not reach all of them
         # (bottlerocket-os/bottlerocket issue 3459, a user's report).
         self._servers: cdk.CfnResource | None = None
 
-    def _become(self, identity: LustreIdentity) -> None:
-        self._identity = identity
-        self.file_system_id: str = identity.file_system_id
-        self.dns_name: str = identity.dns_name
-        self.mount_name: str = identity.mount_name
-        self.security_group: ec2.ISecurityGroup = identity.security_group
-        self.efa: bool = identity.efa
-        self.lustre_version: str | None = identity.version
-        self.availability_zone: str | None = identity.availability_zone
-        self.connections: ec2.Connections = ec2.Connections(security_groups=[identity.security_group])
+    @property
+    def file_system_id(self) -> str:
+        """Id, such as `fs-0123456789abcdef0`."""
+        return self._identity.file_system_id
+
+    @property
+    def dns_name(self) -> str:
+        """Name to mount."""
+        return self._identity.dns_name
+
+    @property
+    def mount_name(self) -> str:
+        """Path that FSx gives the file system behind its DNS name."""
+        return self._identity.mount_name
+
+    @property
+    def security_group(self) -> ec2.ISecurityGroup:
+        """Security group of the servers."""
+        return self._identity.security_group
+
+    @property
+    @jsii.member(jsii_name="connections")
+    def connections(self) -> ec2.Connections:
+        """The servers' security group, for CDK's `allow_…` methods; `allow_clients` opens the right ports by itself."""
+        return self._connections
+
+    @cached_property
+    def _connections(self) -> ec2.Connections:
+        return ec2.Connections(security_groups=[self.security_group])
+
+    @property
+    def efa(self) -> bool:
+        """Whether clients can mount it over EFA."""
+        return self._identity.efa
+
+    @property
+    def lustre_version(self) -> str | None:
+        """Version of the servers, None if unknown."""
+        return self._identity.version
+
+    @property
+    def availability_zone(self) -> str | None:
+        """Zone of its servers, None if unknown."""
+        return self._identity.availability_zone
 
     def mount_command(self, path: str) -> str:
         """A shell line that mounts the file system on a node that has the Lustre client.
@@ -254,6 +283,15 @@ class LustreStoreBase(Construct, LustreMetrics, LustreTasks):
         )
         SILENT_ALARM.at(alarm)
         return alarm
+
+
+class ImportedLustreStore(ILustreStore):
+    """A file system that is defined elsewhere."""
+
+    def __init__(self, scope: Construct, construct_id: str, identity: LustreIdentity) -> None:
+        """Refer to the file system."""
+        super().__init__(scope, construct_id)
+        self._identity = identity
 
 
 def cidr_of(subnet: ec2.ISubnet) -> str | None:

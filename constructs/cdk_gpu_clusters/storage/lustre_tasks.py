@@ -24,7 +24,10 @@ class LustreTasks:
     Source: botocore 1.44.5, fsx service model: CreateDataRepositoryTask.
     """
 
-    file_system_id: str
+    @property
+    def file_system_id(self) -> str:
+        """Id of the file system."""
+        raise NotImplementedError
 
     @property
     def file_system_arn(self) -> str:

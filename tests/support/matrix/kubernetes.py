@@ -5,7 +5,7 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 
-from cdk_gpu_clusters import EfaSecurityGroup, EksGpuCluster, EksGpuClusterBase, EksNodeRole
+from cdk_gpu_clusters import EfaSecurityGroup, EksGpuCluster, EksNodeRole, IEksGpuCluster
 from cdk_gpu_clusters_stacks.references import publish, read
 from matrix.combinations import CLUSTER_GROUP
 
@@ -43,7 +43,7 @@ class Shared:
 
     def __init__(self, stack: cdk.Stack, vpc: ec2.IVpc, kubernetes: Kubernetes | None) -> None:
         name, group = ("research", CLUSTER_GROUP) if kubernetes is None else kubernetes.attributes(stack)
-        self.cluster: EksGpuClusterBase = EksGpuCluster.from_attributes(
+        self.cluster: IEksGpuCluster = EksGpuCluster.from_eks_gpu_cluster_attributes(
             stack,
             "Cluster",
             vpc=vpc,

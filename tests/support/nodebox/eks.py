@@ -30,7 +30,7 @@ def managed(instance_type: str, **options: Any) -> Build:
     """Adds a managed node group of one node to a site; options go to `EksGpuNodeGroup`."""
 
     def build(site: Site) -> EksGpuNodeGroup:
-        cluster = EksGpuCluster.from_attributes(
+        cluster = EksGpuCluster.from_eks_gpu_cluster_attributes(
             site.stack,
             "Cluster",
             vpc=site.vpc,

@@ -17,21 +17,20 @@ from constructs import Construct
 from cdk_gpu_clusters._accepted import named_resource
 from cdk_gpu_clusters._cdk import partition_of, stack_of
 
-#: Whom access is given to: a role or a user, or an ARN.
+#: Who gets access: a role, a user, or the ARN of one.
 Principal = iam.IRole | iam.IUser | str
 
 
 class ClusterAccess:
-    """Grants of a cluster. An identity has one access entry; each further grant adds a policy to it.
+    """Grants of a cluster. An identity has one access entry; each further grant adds a policy to it."""
 
-    Attributes:
-        cluster_name: Its name.
-    """
-
-    cluster_name: str
+    @property
+    def cluster_name(self) -> str:
+        """Name of the cluster."""
+        raise NotImplementedError
 
     def grant_admin(self, principal: Principal) -> eks.CfnAccessEntry:
-        """Let somebody do everything in the cluster.
+        """Grant permission for everything in the cluster.
 
         Args:
             principal: A role or a user, or the ARN of one.
@@ -42,7 +41,7 @@ class ClusterAccess:
         return self._grant(principal, "AmazonEKSClusterAdminPolicy", ())
 
     def grant_edit(self, principal: Principal, *, namespaces: Sequence[str] = ()) -> eks.CfnAccessEntry:
-        """Let somebody run and change workloads, and read their secrets.
+        """Grant permission to run and change workloads, and to read their secrets.
 
         Args:
             principal: A role or a user, or the ARN of one.
@@ -54,7 +53,7 @@ class ClusterAccess:
         return self._grant(principal, "AmazonEKSEditPolicy", namespaces)
 
     def grant_view(self, principal: Principal, *, namespaces: Sequence[str] = ()) -> eks.CfnAccessEntry:
-        """Let somebody look at workloads, without secrets.
+        """Grant permission to view workloads, without secrets.
 
         Args:
             principal: A role or a user, or the ARN of one.

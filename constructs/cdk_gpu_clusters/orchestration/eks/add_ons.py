@@ -10,7 +10,7 @@ from constructs import IDependable
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters.catalogue.kubernetes import EksAddOn, add_on
-from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.rules.eks_cluster import add_on_configuration
 
 _POD_POLICIES = AcceptedFinding(
@@ -32,7 +32,7 @@ class ClusterAddOns:
     """
 
     def __init__(
-        self, cluster: EksGpuClusterBase, *, versions: Mapping[str, str], left_out: Collection[str]
+        self, cluster: IEksGpuCluster, *, versions: Mapping[str, str], left_out: Collection[str]
     ) -> None:
         """Remember what is asked of them.
 
@@ -73,7 +73,7 @@ class ClusterAddOns:
         return self.resources[row.name]
 
 
-def _role(cluster: EksGpuClusterBase, row: EksAddOn) -> iam.Role:
+def _role(cluster: IEksGpuCluster, row: EksAddOn) -> iam.Role:
     """A role that only the pods of one service account in one cluster take.
 
     Source: Amazon EKS user guide, "Create IAM role with trust policy required by EKS Pod Identity"

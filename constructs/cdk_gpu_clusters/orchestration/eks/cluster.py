@@ -19,7 +19,7 @@ from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.compute.fleet_subnets import select_subnets, zones_of
 from cdk_gpu_clusters.orchestration.eks.add_ons import ClusterAddOns
-from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase, EksIdentity
+from cdk_gpu_clusters.orchestration.eks.cluster_base import EksIdentity, IEksGpuCluster, ImportedEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.control_plane import ControlPlaneWish, control_plane
 from cdk_gpu_clusters.orchestration.eks.system_nodes import SystemNodes, system_nodes
 from cdk_gpu_clusters.rules.eks_cluster import (
@@ -31,14 +31,13 @@ from cdk_gpu_clusters.rules.eks_cluster import (
     SYSTEM_NODE_COUNT,
     ClusterFacts,
     check_cluster,
-    check_existing_cluster,
 )
 
 if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_s3 as s3
 
 
-class EksGpuCluster(EksGpuClusterBase):
+class EksGpuCluster(IEksGpuCluster):
     """A cluster of Amazon EKS, ready for GPU nodes.
 
     Makes:
@@ -170,16 +169,14 @@ class EksGpuCluster(EksGpuClusterBase):
         self.cfn_cluster: eks.CfnCluster = plane.cfn_cluster
         self.log_group: logs.LogGroup = plane.log_group
         self.node.default_child = plane.cfn_cluster
-        self._become(
-            EksIdentity(
-                cluster_name=plane.cluster.cluster_name,
-                cluster_security_group=plane.cluster.cluster_security_group,
-                kubernetes_version=version,
-                service_ipv4_cidr=service_ipv4_cidr,
-                vpc=vpc,
-                subnets=where.subnets,
-                is_public=bool(public_access_cidrs),
-            )
+        self._identity = EksIdentity(
+            cluster_name=plane.cluster.cluster_name,
+            cluster_security_group=plane.cluster.cluster_security_group,
+            kubernetes_version=version,
+            service_ipv4_cidr=service_ipv4_cidr,
+            vpc=vpc,
+            subnets=where.subnets,
+            is_public=bool(public_access_cidrs),
         )
         own = ClusterAddOns(self, versions=add_on_versions or {}, left_out=without_add_ons)
         self.node_prerequisites.extend(own.define(BEFORE_NODES))
@@ -221,7 +218,7 @@ class EksGpuCluster(EksGpuClusterBase):
         )
 
     @staticmethod
-    def from_attributes(
+    def from_eks_gpu_cluster_attributes(
         scope: Construct,
         construct_id: str,
         *,
@@ -232,8 +229,8 @@ class EksGpuCluster(EksGpuClusterBase):
         service_ipv4_cidr: str = SERVICE_IPV4_CIDR,
         public_endpoint: bool = False,
         kubectl_role_arn: str | None = None,
-    ) -> EksGpuClusterBase:
-        """Use a cluster that exists. It has to take access entries: authentication mode API, or API_AND_CONFIG_MAP.
+    ) -> IEksGpuCluster:
+        """Import a cluster. Its authentication mode must be API or API_AND_CONFIG_MAP, so that it has access entries.
 
         Args:
             scope: Parent construct.
@@ -251,28 +248,17 @@ class EksGpuCluster(EksGpuClusterBase):
         Raises:
             ConfigError: GPU-EKS-020, -023, -025, all of them at once.
         """
-        cluster = EksGpuClusterBase(scope, construct_id)
-        report(
-            cluster,
-            check_existing_cluster(
-                version=known(kubernetes_version),
-                name=known(cluster_name),
-                service_cidr=known(service_ipv4_cidr),
-            ),
+        return ImportedEksGpuCluster(
+            scope,
+            construct_id,
+            vpc=vpc,
+            cluster_name=cluster_name,
+            cluster_security_group_id=cluster_security_group_id,
+            kubernetes_version=kubernetes_version,
+            service_ipv4_cidr=service_ipv4_cidr,
+            is_public=public_endpoint,
+            kubectl_role_arn=kubectl_role_arn,
         )
-        group = ec2.SecurityGroup.from_security_group_id(cluster, "Group", cluster_security_group_id)
-        cluster._become(
-            EksIdentity(
-                cluster_name=cluster_name,
-                cluster_security_group=group,
-                kubernetes_version=kubernetes_version,
-                service_ipv4_cidr=service_ipv4_cidr,
-                vpc=vpc,
-                is_public=public_endpoint,
-                kubectl_role_arn=kubectl_role_arn,
-            )
-        )
-        return cluster
 
 
 def _block_of(vpc: ec2.IVpc) -> str | None:

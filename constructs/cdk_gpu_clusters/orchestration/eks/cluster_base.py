@@ -1,4 +1,4 @@
-"""What clusters of EKS made here and existing ones have in common."""
+"""What every cluster of Amazon EKS offers, defined here or imported."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, region_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, known, region_of, report
 from cdk_gpu_clusters.compute.fleet_subnets import select_subnets
 from cdk_gpu_clusters.orchestration.eks.access import ClusterAccess
 from cdk_gpu_clusters.orchestration.eks.add_on import eks_add_on
+from cdk_gpu_clusters.rules.eks_cluster import check_existing_cluster
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EksIdentity:
-    """How a cluster is known to its nodes and its users."""
+    """What nodes and users need to know about a cluster."""
 
     cluster_name: str
     cluster_security_group: ec2.ISecurityGroup
@@ -34,12 +36,13 @@ class EksIdentity:
     kubectl_role_arn: str | None = None
 
 
-class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
-    """A cluster of EKS for GPU nodes, made here (`EksGpuCluster`) or existing (`EksGpuCluster.from_attributes`).
+@jsii.implements(ec2.IConnectable)
+class IEksGpuCluster(ClusterConstruct, ClusterAccess):
+    """A cluster of Amazon EKS for GPU nodes: an `EksGpuCluster`, or an imported one.
 
     Example:
         >>> from cdk_gpu_clusters import EksGpuCluster
-        >>> existing = EksGpuCluster.from_attributes(
+        >>> existing = EksGpuCluster.from_eks_gpu_cluster_attributes(
         ...     stack,
         ...     "Existing",
         ...     vpc=vpc,
@@ -51,45 +54,74 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
         '172.20.0.0/16'
 
     Attributes:
-        cluster_name: Its name.
-        cluster_arn: Its ARN.
-        cluster_security_group: The group that EKS itself made for the control plane and managed nodes; it admits all
-            traffic among its members.
-        kubernetes_version: Such as `1.35`.
-        service_ipv4_cidr: Addresses of Kubernetes services.
-        vpc: Network.
-        connections: Its security group, for CDK's `allow_...` methods; the API server listens on port 443.
-        is_public: Whether the API server has a public endpoint besides the private one.
-        kubectl_role_arn: Role of what applies manifests; None where one is made.
-        node_prerequisites: What has to be there before the first node: what a node group depends on.
-        workload_prerequisites: What has to be there before the first pod that is no part of every node: what a chart
-            or manifest depends on.
+        node_prerequisites: What must exist before the first node: the dependencies of a node group.
+        workload_prerequisites: What must exist before the first pod that does not run on every node: the dependencies
+            of a chart or manifest.
     """
 
+    _identity: EksIdentity
+
     def __init__(self, scope: Construct, construct_id: str) -> None:
-        """Make an empty cluster; its subclass tells it who it is."""
+        """Define the construct; subclasses set its identity."""
         super().__init__(scope, construct_id)
         self.node_prerequisites: list[IDependable] = []
         self.workload_prerequisites: list[IDependable] = []
 
-    def _become(self, identity: EksIdentity) -> None:
-        self.cluster_name: str = identity.cluster_name
-        self.cluster_arn: str = arn_of(self, "eks", f"cluster/{identity.cluster_name}")
-        self.cluster_security_group: ec2.ISecurityGroup = identity.cluster_security_group
-        self.kubernetes_version: str = identity.kubernetes_version
-        self.service_ipv4_cidr: str = identity.service_ipv4_cidr
-        self.vpc: ec2.IVpc = identity.vpc
-        self._subnets = identity.subnets
-        self.is_public: bool = identity.is_public
-        self.kubectl_role_arn: str | None = identity.kubectl_role_arn
-        self.connections: ec2.Connections = ec2.Connections(
-            security_groups=[identity.cluster_security_group], default_port=ec2.Port.tcp(443)
-        )
+    @property
+    def cluster_name(self) -> str:
+        """Name."""
+        return self._identity.cluster_name
+
+    @cached_property
+    def cluster_arn(self) -> str:
+        """ARN."""
+        return arn_of(self, "eks", f"cluster/{self.cluster_name}")
+
+    @property
+    def cluster_security_group(self) -> ec2.ISecurityGroup:
+        """Group that EKS makes for the control plane and managed nodes; it admits all traffic among its members."""
+        return self._identity.cluster_security_group
+
+    @property
+    @jsii.member(jsii_name="connections")
+    def connections(self) -> ec2.Connections:
+        """The cluster's security group, for CDK's `allow_...` methods; the API server listens on port 443."""
+        return self._connections
+
+    @cached_property
+    def _connections(self) -> ec2.Connections:
+        return ec2.Connections(security_groups=[self.cluster_security_group], default_port=ec2.Port.tcp(443))
+
+    @property
+    def kubernetes_version(self) -> str:
+        """Version, such as `1.35`."""
+        return self._identity.kubernetes_version
+
+    @property
+    def service_ipv4_cidr(self) -> str:
+        """Addresses of Kubernetes services."""
+        return self._identity.service_ipv4_cidr
+
+    @property
+    def vpc(self) -> ec2.IVpc:
+        """Network."""
+        return self._identity.vpc
+
+    @property
+    def is_public(self) -> bool:
+        """Whether the API server has a public endpoint besides the private one."""
+        return self._identity.is_public
+
+    @property
+    def kubectl_role_arn(self) -> str | None:
+        """Role that applies manifests; None if `KubernetesSoftware` defines one."""
+        return self._identity.kubectl_role_arn
 
     @cached_property
     def subnets(self) -> Sequence[ec2.ISubnet]:
-        """Where the control plane has its interfaces; the private subnets of an existing cluster's network."""
-        return select_subnets(self.vpc, None).subnets if self._subnets is None else self._subnets
+        """Subnets of the control plane's interfaces; the private subnets of the VPC for an imported cluster."""
+        chosen = self._identity.subnets
+        return select_subnets(self.vpc, None).subnets if chosen is None else chosen
 
     @property
     def kubeconfig_command(self) -> str:
@@ -160,3 +192,42 @@ class EksGpuClusterBase(ClusterConstruct, ClusterAccess):
     def _add_on_scope(self) -> Construct:
         """Namespace of the add-ons."""
         return Construct(self, "AddOns")
+
+
+class ImportedEksGpuCluster(IEksGpuCluster):
+    """A cluster that is defined elsewhere."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        vpc: ec2.IVpc,
+        cluster_name: str,
+        cluster_security_group_id: str,
+        kubernetes_version: str,
+        service_ipv4_cidr: str,
+        is_public: bool,
+        kubectl_role_arn: str | None,
+    ) -> None:
+        """Refer to the cluster; `EksGpuCluster.from_eks_gpu_cluster_attributes` documents the arguments."""
+        super().__init__(scope, construct_id)
+        report(
+            self,
+            check_existing_cluster(
+                version=known(kubernetes_version),
+                name=known(cluster_name),
+                service_cidr=known(service_ipv4_cidr),
+            ),
+        )
+        self._identity = EksIdentity(
+            cluster_name=cluster_name,
+            cluster_security_group=ec2.SecurityGroup.from_security_group_id(
+                self, "Group", cluster_security_group_id
+            ),
+            kubernetes_version=kubernetes_version,
+            service_ipv4_cidr=service_ipv4_cidr,
+            vpc=vpc,
+            is_public=is_public,
+            kubectl_role_arn=kubectl_role_arn,
+        )

@@ -15,7 +15,7 @@ from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import known, path_of
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.rules.eks_cluster import kubectl_versions, no_kubectl
 
 if TYPE_CHECKING:  # takes long to load
@@ -65,7 +65,7 @@ class Kubectl(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: EksGpuClusterBase,
+        cluster: IEksGpuCluster,
         subnets: Sequence[ec2.ISubnet],
         kubectl_layer: lambda_.ILayerVersion | None,
     ) -> None:
@@ -104,7 +104,7 @@ class Kubectl(Construct):
         self.access: IConstruct | None = cluster.grant_admin(role) if given is None else None
 
 
-def _role(scope: Construct, cluster: EksGpuClusterBase) -> iam.Role:
+def _role(scope: Construct, cluster: IEksGpuCluster) -> iam.Role:
     """A role that may find the cluster, run in a VPC, and read charts from Amazon ECR."""
     policy = iam.ManagedPolicy(
         scope,
@@ -137,7 +137,7 @@ def _role(scope: Construct, cluster: EksGpuClusterBase) -> iam.Role:
 def _as_cdk_has_it(
     scope: Construct,
     construct_id: str,
-    cluster: EksGpuClusterBase,
+    cluster: IEksGpuCluster,
     provider: eks.IKubectlProvider | None = None,
 ) -> eks.ICluster:
     """The cluster as an imported one of CDK, so that one made here and an existing one are the same."""

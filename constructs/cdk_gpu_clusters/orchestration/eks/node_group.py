@@ -17,7 +17,7 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
-from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike, join_stores
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
 from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
@@ -54,7 +54,7 @@ if TYPE_CHECKING:  # each takes long to load, or knows this module
     from aws_cdk import aws_s3 as s3
 
     from cdk_gpu_clusters.compute.node_asset import NodeAsset
-    from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+    from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 
 
 class EksGpuNodeGroup(NodeGroupAccess):
@@ -71,7 +71,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
     * Other hardware is another group: instance type, capacity, interfaces, placement. EKS changes none in place.
 
     Example:
-        >>> cluster = EksGpuCluster.from_attributes(
+        >>> cluster = EksGpuCluster.from_eks_gpu_cluster_attributes(
         ...     stack, "Research", vpc=vpc, cluster_name="research", cluster_security_group_id="sg-0123456789abcdef0",
         ...     kubernetes_version="1.34",
         ... )
@@ -102,7 +102,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: EksGpuClusterBase,
+        cluster: IEksGpuCluster,
         instance_type: str | ec2.InstanceType,
         node_count: int | None = None,
         min_node_count: int | None = None,
@@ -120,7 +120,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
         mig: MigLayout | Sequence[MigLayout] | None = None,
         mig_strategy: MigStrategy | None = None,
         fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
-        mounts: Mapping[str, LustreStoreLike] | None = None,
+        mounts: Mapping[str, MountableFileSystem] | None = None,
         scratch: bool = True,
         environment: Mapping[str, str] | None = None,
         user_data_parts: Sequence[UserDataPart] = (),

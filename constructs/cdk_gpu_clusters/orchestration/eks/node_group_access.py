@@ -1,18 +1,18 @@
-"""Who and what reaches the nodes of a node group, what they may reach, and what they tell."""
+"""What a node group offers: connections, permissions, sessions and metrics."""
 
 from __future__ import annotations
 
 from aws_cdk import aws_eks_v2 as eks
 
-from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, region_of, report, stack_of
-from cdk_gpu_clusters.compute.fleet_access import FleetAccess
+from cdk_gpu_clusters._cdk import path_of, region_of, report, stack_of
+from cdk_gpu_clusters.compute.fleet_access import LaunchedFleet
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
 from cdk_gpu_clusters.compute.node_metrics import NodeMetrics
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms
 
 
-class NodeGroupAccess(ClusterConstruct, FleetAccess, NodeMetrics):
+class NodeGroupAccess(LaunchedFleet, NodeMetrics):
     """Connections, sessions, grants and metrics of a node group.
 
     Metrics of its Auto Scaling group are left out: EKS makes that, and CloudFormation does not know its name.

@@ -12,7 +12,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import known, path_of
 from cdk_gpu_clusters.catalogue.network_topology import has_topology
-from cdk_gpu_clusters.compute.fleet_mounts import LustreStoreLike
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
 from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.compute.node_plan import (
     BLOCK_DRAIN_SECONDS,
@@ -101,7 +101,7 @@ def check_node_group(plan: FleetPlan, wish: NodeGroupWish) -> list[Finding]:
 
 
 def plan_node_group(
-    plan: FleetPlan, wish: NodeGroupWish, mounts: Mapping[str, LustreStoreLike], region: str | None
+    plan: FleetPlan, wish: NodeGroupWish, mounts: Mapping[str, MountableFileSystem], region: str | None
 ) -> NodeGroupPlan:
     """Decide what a node group is made of, of which `check_node_group` found nothing wrong.
 
@@ -181,9 +181,9 @@ def _hardware(plan: FleetPlan) -> str:
     return hashlib.sha256(repr(said).encode()).hexdigest()[:8]
 
 
-def _volumes(mounts: Mapping[str, LustreStoreLike]) -> dict[str, LustreVolume]:
+def _volumes(mounts: Mapping[str, MountableFileSystem]) -> dict[str, LustreVolume]:
     """File systems as pods mount them, as far as they know their own id; each is one volume, at however many points."""
-    volumes: dict[LustreStoreLike, LustreVolume] = {}
+    volumes: dict[MountableFileSystem, LustreVolume] = {}
     for point, store in mounts.items():
         if hasattr(store, "file_system_id") and store not in volumes:
             volumes[store] = LustreVolume(

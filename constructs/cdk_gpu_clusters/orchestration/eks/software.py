@@ -13,7 +13,7 @@ from constructs import Construct, IDependable
 from cdk_gpu_clusters._cdk import ClusterConstruct
 from cdk_gpu_clusters.compute.fleet_subnets import select_subnets
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
-from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.kubectl import Kubectl
 
 if TYPE_CHECKING:  # takes long to load
@@ -60,7 +60,7 @@ class KubernetesSoftware(ClusterConstruct):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: EksGpuClusterBase,
+        cluster: IEksGpuCluster,
         releases: Iterable[ChartRelease] = (),
         vpc_subnets: ec2.SubnetSelection | None = None,
         kubectl_layer: lambda_.ILayerVersion | None = None,
@@ -80,7 +80,7 @@ class KubernetesSoftware(ClusterConstruct):
             ConfigError: GPU-EKS-027.
         """
         super().__init__(scope, construct_id)
-        self.cluster: EksGpuClusterBase = cluster
+        self.cluster: IEksGpuCluster = cluster
         self.kubectl: Kubectl = Kubectl(
             self,
             "Kubectl",

@@ -14,7 +14,7 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.kubernetes import ami_type
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.root_volume import RootVolume
-from cdk_gpu_clusters.orchestration.eks.cluster_base import EksGpuClusterBase
+from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
@@ -37,7 +37,7 @@ class SystemNodes:
 
 
 def system_nodes(
-    cluster: EksGpuClusterBase,
+    cluster: IEksGpuCluster,
     *,
     instance_type: InstanceType,
     node_count: int,
