@@ -26,6 +26,14 @@ class IGpuFleet(ClusterConstruct):
     CDK accepts it as a peer (`security_group.connections.allow_from(fleet, port)`) and as a grantee
     (`bucket.grant_read(fleet)`).
 
+    Example:
+        >>> from cdk_gpu_clusters import GpuFleet
+        >>> imported = GpuFleet.from_gpu_fleet_attributes(
+        ...     stack, "Imported", fleet_name="trainers", security_groups=[existing_group],
+        ...     role=iam.Role.from_role_name(stack, "ImportedRole", "trainers"),
+        ... )
+        >>> imported.connections.allow_from(ec2.Peer.ipv4("10.0.0.0/16"), ec2.Port.tcp(8080))
+
     Attributes:
         role: Role of the nodes.
     """
