@@ -39,12 +39,10 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
     from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup, EfaSelfRules
     from cdk_gpu_clusters.network.egress import NetworkEgress
-    from cdk_gpu_clusters.node.kubernetes_node import kubectl_part, node_health_rights
+    from cdk_gpu_clusters.node.kubernetes_node import EksCluster, NodeConfig, kubectl_part, node_health_rights
     from cdk_gpu_clusters.node.mig import FabricManagerOrder
-    from cdk_gpu_clusters.node.node_config import EksCluster, NodeConfig
-    from cdk_gpu_clusters.node.node_file import NodeFile
-    from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
-    from cdk_gpu_clusters.node.settings import UserDataPart
+    from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, UserDataPart, WatchMode
+    from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
     from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
@@ -85,12 +83,12 @@ else:
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
         "EksBlockLifecycle": "orchestration.eks.block_lifecycle",
-        "EksCluster": "node.node_config",
+        "EksCluster": "node.kubernetes_node",
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
         "EksNodeRole": "orchestration.eks.node_role",
         "FabricManagerOrder": "node.mig",
-        "FaultSeverity": "node.node_watch",
+        "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.fleet_alarms",
         "GpuClusterRules": "template_rules.plugin",
         "GpuFleet": "compute.fleet",
@@ -117,14 +115,14 @@ else:
         "NetworkEgress": "network.egress",
         "NetworkFeature": "rules.endpoints",
         "NodeAlarms": "compute.node_alarms",
-        "NodeConfig": "node.node_config",
-        "NodeFile": "node.node_file",
+        "NodeConfig": "node.kubernetes_node",
+        "NodeFile": "node.software",
         "NodeImage": "compute.node_image",
         "NodeRepair": "rules.node_group",
         "NodeRole": "compute.node_role",
         "NodeTaint": "rules.kubernetes_labels",
         "NodeUserData": "compute.node_user_data",
-        "NodeWatch": "node.node_watch",
+        "NodeWatch": "node.settings",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
         "ReadCacheMode": "rules.lustre",
@@ -135,7 +133,7 @@ else:
         "ServerSlots": "rules.model_servers",
         "UpdatePolicy": "compute.auto_scaling_group",
         "UserDataPart": "node.settings",
-        "WatchMode": "node.node_watch",
+        "WatchMode": "node.settings",
         "checkpoint_environment": "node.storage",
         "kubectl_part": "node.kubernetes_node",
         "node_health_rights": "node.kubernetes_node",

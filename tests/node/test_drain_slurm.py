@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.node.gpunode.actions import slurm as orchestrator
-from cdk_gpu_clusters.node.gpunode.drain.endings import Ending
-from cdk_gpu_clusters.node.gpunode.drain.service import drain
+from cdk_gpu_clusters.node.gpunode.drain import Ending, drain
 from services.slurm import Slurm
 from watched_node import WatchedNode
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.haproxy import NODE_HEALTH_PATH, Balancer, render_haproxy
+from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH, Balancer, render_haproxy
 from toy_servers import ToyServers
 
 COUNT = 56

@@ -17,8 +17,8 @@ import pytest
 from cdk_gpu_clusters.catalogue.xids import node_xids
 from cdk_gpu_clusters.node.gpunode.checks.verify import checks_of, verify
 from cdk_gpu_clusters.node.gpunode.watch import service
-from cdk_gpu_clusters.node.gpunode.watch.service import looks_of
-from cdk_gpu_clusters.node.gpunode.xids import read_xids
+from cdk_gpu_clusters.node.gpunode.watch.kernel import read_xids
+from cdk_gpu_clusters.node.gpunode.watch.probes import looks_of
 from fakes import gpu_health
 from watched_node import WatchedNode
 

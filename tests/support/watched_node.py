@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cdk_gpu_clusters.node.gpunode.aws import Aws, AwsError
 from cdk_gpu_clusters.node.gpunode.checks.check import Check
 from cdk_gpu_clusters.node.gpunode.events import Events
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
-from cdk_gpu_clusters.node.gpunode.watch.service import make_watch, mode_of
+from cdk_gpu_clusters.node.gpunode.node import Aws, AwsError, Metadata, Node, Settings
+from cdk_gpu_clusters.node.gpunode.watch.mode import mode_of
+from cdk_gpu_clusters.node.gpunode.watch.service import make_watch
 
 INSTANCE = "i-0123456789abcdef0"
 GROUP = "trainers-asg"

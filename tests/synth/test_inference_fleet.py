@@ -32,7 +32,7 @@ from cdk_gpu_clusters import (
     ServerSlots,
     UpdatePolicy,
 )
-from cdk_gpu_clusters.node.haproxy import NODE_HEALTH_PATH
+from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH
 from sites import Resources, Site, SiteFactory, of_type, only
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"

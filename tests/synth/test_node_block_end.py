@@ -18,7 +18,7 @@ from cdk_gpu_clusters import (
     NodeUserData,
     Orchestrator,
 )
-from cdk_gpu_clusters.node.gpunode.drain.endings import Ending, Endings
+from cdk_gpu_clusters.node.gpunode.drain import Ending, Endings
 from cdk_gpu_clusters.node.gpunode.node import this_node
 from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN
 from sites import Site

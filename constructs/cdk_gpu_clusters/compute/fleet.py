@@ -32,9 +32,8 @@ from cdk_gpu_clusters.compute.node_plan import NodeWish
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.node_file import NodeFile
-from cdk_gpu_clusters.node.node_watch import NodeWatch
-from cdk_gpu_clusters.node.settings import UserDataPart
+from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
+from cdk_gpu_clusters.node.software import NodeFile
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig import MigLayout

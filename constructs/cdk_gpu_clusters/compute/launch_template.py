@@ -34,9 +34,8 @@ from cdk_gpu_clusters.compute.launch_template_data import (
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
-from cdk_gpu_clusters.node.block_end import check_block_end
-from cdk_gpu_clusters.node.node_config import ADDED_BY_EKS_BYTES
-from cdk_gpu_clusters.node.user_data import check_user_data
+from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
+from cdk_gpu_clusters.node.user_data import check_block_end, check_user_data
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, block_window, decide_capacity
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity
 from cdk_gpu_clusters.rules.fleet import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE

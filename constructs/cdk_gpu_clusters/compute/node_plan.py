@@ -8,11 +8,10 @@ from datetime import datetime
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
+from cdk_gpu_clusters.node.kubernetes_node import NodeConfig
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.node_config import NodeConfig
-from cdk_gpu_clusters.node.node_file import NodeFile
-from cdk_gpu_clusters.node.node_watch import NodeWatch
-from cdk_gpu_clusters.node.settings import UserDataPart
+from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
+from cdk_gpu_clusters.node.software import NodeFile
 from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.mig import MigPlan

@@ -13,12 +13,10 @@ from cdk_gpu_clusters._cdk import report, stack_of
 from cdk_gpu_clusters.compute.fleet_mounts import lustre_efa, lustre_mounts
 from cdk_gpu_clusters.compute.node_asset import NodeAsset, node_software
 from cdk_gpu_clusters.compute.node_plan import NodePlan, NodeWish
-from cdk_gpu_clusters.node.gpu_facts import gpu_facts
+from cdk_gpu_clusters.node.kubernetes_node import node_config_text, over_eks
 from cdk_gpu_clusters.node.mig import mig_settings
-from cdk_gpu_clusters.node.node_config import node_config_text, over_eks
-from cdk_gpu_clusters.node.node_file import NodeFile
-from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, check_settings
-from cdk_gpu_clusters.node.software import SoftwareObject, software_archive
+from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, check_settings, gpu_facts
+from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject, software_archive
 from cdk_gpu_clusters.node.storage import ScratchSettings
 from cdk_gpu_clusters.node.user_data import render_user_data
 from cdk_gpu_clusters.rules.interfaces import Orchestrator

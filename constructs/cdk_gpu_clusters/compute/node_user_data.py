@@ -30,11 +30,10 @@ from cdk_gpu_clusters.compute.node_plan import (
 from cdk_gpu_clusters.compute.node_role import allow_node
 from cdk_gpu_clusters.compute.node_settings import write_node
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.node.kubernetes_node import CERTIFICATE_BYTES, NOT_EKS, NodeConfig, check_node_config
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.node_config import CERTIFICATE_BYTES, NOT_EKS, NodeConfig, check_node_config
-from cdk_gpu_clusters.node.node_file import NodeFile
-from cdk_gpu_clusters.node.node_watch import NodeWatch
-from cdk_gpu_clusters.node.settings import UserDataPart
+from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
+from cdk_gpu_clusters.node.software import NodeFile
 from cdk_gpu_clusters.node.user_data import check_user_data
 from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.fleet import check_timeout

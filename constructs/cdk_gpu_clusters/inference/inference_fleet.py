@@ -38,7 +38,7 @@ from cdk_gpu_clusters.inference.node_servers import (
 from cdk_gpu_clusters.inference.scaling import InferenceScaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
-from cdk_gpu_clusters.node.node_watch import NodeWatch
+from cdk_gpu_clusters.node.settings import NodeWatch
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.inference import DRAIN_MARGIN_SECONDS, check_counts
 from cdk_gpu_clusters.rules.mig import MigLayout

@@ -16,7 +16,7 @@ from constructs import Construct
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._cdk import known, report
 from cdk_gpu_clusters.errors import Finding
-from cdk_gpu_clusters.node.haproxy import NODE_HEALTH_PATH
+from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH
 from cdk_gpu_clusters.rules.inference import (
     check_balancer_zones,
     check_drain_timeout,

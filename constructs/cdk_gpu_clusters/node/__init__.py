@@ -1,7 +1,6 @@
 """The software of a plain EC2 training node: its user data, boot checks, peer list and drain. Imports no CDK."""
 
 from cdk_gpu_clusters.node.mig import FabricManagerOrder, MigSettings, mig_settings
-from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import (
     COMMUNICATION_VARIABLES,
     NodeSettings,
@@ -10,7 +9,7 @@ from cdk_gpu_clusters.node.settings import (
     default_nccl_environment,
     nccl_environment,
 )
-from cdk_gpu_clusters.node.software import SoftwareObject, software_archive, software_files
+from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject, software_archive, software_files
 from cdk_gpu_clusters.node.storage import (
     LustreMount,
     ScratchSettings,

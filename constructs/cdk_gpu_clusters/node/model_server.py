@@ -1,4 +1,4 @@
-"""What the user data gets so that the node runs model servers. Imports no CDK."""
+"""Model servers on a node: their settings, units, and the HAProxy in front of them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from cdk_gpu_clusters.node._archive import installed_text
-from cdk_gpu_clusters.node.haproxy import Balancer, render_haproxy
-from cdk_gpu_clusters.node.node_file import NodeFile
 from cdk_gpu_clusters.node.settings import UserDataPart
+from cdk_gpu_clusters.node.software import NodeFile, installed_text
 from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerPlan
 
 #: Where weights from S3 are copied to where the user names no folder: on the root volume.
 DEFAULT_WEIGHTS_PATH = "/opt/gpu-cluster/model"
+
+#: Where a load balancer asks whether the node takes requests; no server ever sees it.
+NODE_HEALTH_PATH = "/.node/health"
 
 _PROGRAM = "/usr/local/libexec/gpu-cluster/model-servers"
 _FILES: Mapping[str, tuple[str, int]] = {
@@ -23,6 +24,10 @@ _FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-model-balancer.service": ("/etc/systemd/system/gpu-model-balancer.service", 0o644),
 }
 _END = "END_OF_MODEL_SERVER_FILE"
+
+# A client that keeps a connection must close it before the server does, or requests are lost in between (AWS
+# Application Load Balancer guide, "HTTP 502": keep-alive longer than the idle time-out).
+_KEEP_ALIVE_MARGIN_SECONDS = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +66,41 @@ class ServerSettings:
     minimum_servers: int = 1
     idle_timeout_seconds: int = 300
     drain_seconds: int = 300
+    requests_per_server: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Balancer:
+    """What HAProxy on a node is told.
+
+    Attributes:
+        port: Where it takes requests and the load balancer's health checks.
+        server_ports: Port of each model server on 127.0.0.1.
+        health_path: Path that a healthy server answers with a status of 200 to 299.
+        address: Address of `port`; every IPv4 address if left out.
+        stats_port: Where it shows its state, on loopback only.
+        minimum_servers: Servers that must be up for the node to call itself healthy.
+        idle_timeout_seconds: How long a request or a stream may be silent. Any data starts it again.
+        drain_seconds: How long running requests get when the node drains.
+        interval_seconds: Time between two checks of a server.
+        rise: Good checks in a row that bring a server up.
+        fall: Bad checks in a row that take it out.
+        slow_start_seconds: How long a server that came up takes to its full share.
+        requests_per_server: Requests that a server gets at once, the others wait in HAProxy; None: no limit.
+    """
+
+    port: int
+    server_ports: Sequence[int]
+    health_path: str
+    address: str = "*"
+    stats_port: int = 8404
+    minimum_servers: int = 1
+    idle_timeout_seconds: int = 300
+    drain_seconds: int = 300
+    interval_seconds: int = 5
+    rise: int = 2
+    fall: int = 3
+    slow_start_seconds: int = 15
     requests_per_server: int | None = None
 
 
@@ -105,20 +145,6 @@ def model_server_part(settings: ServerSettings) -> UserDataPart:
     return UserDataPart(content_type="text/x-shellscript", body="\n".join([*lines, ""]))
 
 
-def balancer_of(settings: ServerSettings) -> Balancer:
-    """What the node's HAProxy is told."""
-    return Balancer(
-        port=settings.plan.port,
-        server_ports=settings.plan.server_ports,
-        stats_port=settings.plan.stats_port,
-        health_path=settings.health_path,
-        minimum_servers=settings.minimum_servers,
-        idle_timeout_seconds=settings.idle_timeout_seconds,
-        drain_seconds=settings.drain_seconds,
-        requests_per_server=settings.requests_per_server,
-    )
-
-
 def _written(name: str, lines: Iterable[str]) -> list[str]:
     return [f"cat >/etc/gpu-cluster/{name} <<'{_END}'", *lines, _END]
 
@@ -148,3 +174,96 @@ def _assignments(settings: ServerSettings) -> Iterable[str]:
         yield f"MODEL_{name}={shlex.quote(str(value))}"
     for name, texts in arrays.items():
         yield f"MODEL_{name}=({' '.join(map(shlex.quote, texts))})"
+
+
+def balancer_of(settings: ServerSettings) -> Balancer:
+    """What the node's HAProxy is told."""
+    return Balancer(
+        port=settings.plan.port,
+        server_ports=settings.plan.server_ports,
+        stats_port=settings.plan.stats_port,
+        health_path=settings.health_path,
+        minimum_servers=settings.minimum_servers,
+        idle_timeout_seconds=settings.idle_timeout_seconds,
+        drain_seconds=settings.drain_seconds,
+        requests_per_server=settings.requests_per_server,
+    )
+
+
+def render_haproxy(balancer: Balancer) -> str:
+    """Write the configuration of a node's balancer.
+
+    Requests go to the server with the fewest of them. A request is tried again, on another server, only where no
+    connection was made: one that reached a server is never sent twice. A server that is taken out keeps its running
+    streams. SIGUSR1 closes the port and lets running requests end, for at most `drain_seconds`.
+
+    Source: HAProxy 2.4 to 2.8 configuration manual; Amazon Linux 2023, Ubuntu and Debian package versions of these.
+
+    Example:
+        >>> text = render_haproxy(Balancer(port=8080, server_ports=[9000, 9001], health_path="/health"))
+        >>> text.splitlines()[-1].strip()
+        'server s1 127.0.0.1:9001'
+    """
+    limit = "" if balancer.requests_per_server is None else f" maxconn {balancer.requests_per_server}"
+    head = _TEMPLATE.format(
+        drain=balancer.drain_seconds,
+        idle=balancer.idle_timeout_seconds,
+        keep_alive=balancer.idle_timeout_seconds + _KEEP_ALIVE_MARGIN_SECONDS,
+        address=balancer.address,
+        port=balancer.port,
+        node_health_path=NODE_HEALTH_PATH,
+        minimum=balancer.minimum_servers,
+        stats_port=balancer.stats_port,
+        health_path=balancer.health_path,
+        interval=balancer.interval_seconds,
+        rise=balancer.rise,
+        fall=balancer.fall,
+        slowstart=balancer.slow_start_seconds,
+        limit=limit,
+    )
+    servers = (f"    server s{index} 127.0.0.1:{port}" for index, port in enumerate(balancer.server_ports))
+    return "\n".join([head.rstrip("\n"), *servers, ""])
+
+
+_TEMPLATE = """\
+global
+    log stdout format raw daemon notice
+    maxconn 8192
+    hard-stop-after {drain}s
+
+defaults
+    mode http
+    log global
+    option dontlognull
+    option http-no-delay
+    option redispatch 1
+    retries 3
+    retry-on conn-failure
+    timeout connect 5s
+    timeout http-request 60s
+    timeout queue {idle}s
+    timeout client {idle}s
+    timeout server {idle}s
+    timeout tunnel {idle}s
+    timeout http-keep-alive {keep_alive}s
+    timeout check 5s
+
+frontend node
+    bind {address}:{port}
+    monitor-uri {node_health_path}
+    acl too_few nbsrv(servers) lt {minimum}
+    monitor fail if too_few
+    default_backend servers
+
+frontend state
+    bind 127.0.0.1:{stats_port}
+    stats enable
+    stats uri /
+
+backend servers
+    balance leastconn
+    option httpchk
+    http-check send meth GET uri {health_path} ver HTTP/1.1 hdr Host 127.0.0.1
+    http-check expect status 200-299
+    default-server check inter {interval}s fastinter 1s rise {rise} fall {fall} slowstart {slowstart}s{limit}
+"""

@@ -1,4 +1,4 @@
-"""What the user data of one training node is made from, and the rules for what a user may put into it."""
+"""What the user data of a node is made from, and the rules for what a user may put into it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
+from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, InstanceType
+from cdk_gpu_clusters.catalogue.mig import mig_gpu_of
 from cdk_gpu_clusters.catalogue.nccl import nccl_variables
 from cdk_gpu_clusters.errors import Finding, define_rule
-from cdk_gpu_clusters.node.gpu_facts import GpuFacts
 from cdk_gpu_clusters.node.mig import MigSettings
-from cdk_gpu_clusters.node.node_file import NodeFile, check_files
-from cdk_gpu_clusters.node.node_watch import NodeWatch, check_watch
+from cdk_gpu_clusters.node.software import NodeFile, check_files
 from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings, check_storage
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
 
 #: Starts of the names of variables that NCCL and libfabric read, and that go into `nccl_environment`.
 COMMUNICATION_VARIABLES = ("NCCL_", "FI_")
@@ -36,6 +33,12 @@ _BEGINNINGS: Mapping[str, str] = {
     "text/x-shellscript-per-once": "#!",
 }
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_CLOUD_INIT = "cloud-init documentation, User-data formats, read 2026-11"
+#: Lowest and highest value: a Spot notice comes two minutes ahead.
+_RANGES = (("actions_per_hour", 1, 1_000), ("interval_seconds", 1, 30), ("job_seconds", 1, 120))
+_UNIT = re.compile(r"[A-Za-z0-9:_.@\\-]+")
+
 ENVIRONMENT = define_rule(
     "GPU-UD-003",
     "Environment names are shell names; values, and the fleet's name, are one line of printable ASCII",
@@ -46,6 +49,13 @@ USER_PART = define_rule(
     "GPU-UD-005",
     "A user part has a type that cloud-init handles, and is ASCII text of that type",
     source=_CLOUD_INIT,
+)
+
+WATCH = define_rule(
+    "GPU-UD-008",
+    "The settings of the watchdog are ones that it and systemd can work with",
+    source="systemd.service(5), WatchdogSec: gpu-node-watch reports with every poll and has 60 s to; "
+    "systemd.unit(5), names of units",
 )
 
 
@@ -64,6 +74,120 @@ class UserDataPart:
 
     content_type: str
     body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuFacts:
+    """The GPUs of an instance type, as far as the catalogue has a source.
+
+    Attributes:
+        model: Their model, such as `H100`; its words are among those that nvidia-smi prints.
+        nvlink_gbytes_per_s: NVLink bandwidth of each in GB/s, both directions summed; 0 without NVLink.
+        minimum_driver: First driver release with MIG on the model, which is asked of whole GPUs too; empty for GPUs
+            that cannot be split.
+    """
+
+    model: str
+    nvlink_gbytes_per_s: float = 0
+    minimum_driver: str = ""
+
+    def environment(self) -> dict[str, str]:
+        """The facts as node settings.
+
+        Example:
+            >>> GpuFacts(model="L4").environment()
+            {'GPU_MODEL': 'L4'}
+        """
+        values = {
+            "GPU_MODEL": self.model,
+            "GPU_NVLINK": f"{self.nvlink_gbytes_per_s:g}" if self.nvlink_gbytes_per_s else "",
+            "GPU_MIN_DRIVER": self.minimum_driver,
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+def gpu_facts(instance_type: InstanceType) -> GpuFacts | None:
+    """The facts about a type's GPUs, None for a type without GPUs.
+
+    Args:
+        instance_type: A type of the catalogue.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue import instance_type
+        >>> gpu_facts(instance_type("p5.48xlarge")).environment()
+        {'GPU_MODEL': 'H100', 'GPU_NVLINK': '900', 'GPU_MIN_DRIVER': '525.85.12'}
+    """
+    accelerator, mig = instance_type.accelerator, mig_gpu_of(instance_type)
+    if accelerator is None or accelerator.kind is not AcceleratorKind.GPU:
+        return None
+    return GpuFacts(
+        model=accelerator.marketing_name or accelerator.name,
+        nvlink_gbytes_per_s=accelerator.nvlink_gbytes_per_s_per_gpu or 0,
+        minimum_driver="" if mig is None else mig.minimum_driver,
+    )
+
+
+class WatchMode(str, Enum):
+    """Whether the watchdog acts."""
+
+    ON = "on"
+    #: It only says what it would do.
+    DRY_RUN = "dry-run"
+    OFF = "off"
+
+
+class FaultSeverity(str, Enum):
+    """What a fault asks for, the least first."""
+
+    RESET = "reset"
+    REBOOT = "reboot"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWatch:
+    """How a node is watched, and how its end is prepared.
+
+    Attributes:
+        mode: Whether the watchdog acts, only says what it would do, or is off.
+        acts_from: The least severe fault that takes the node out of service.
+        actions_per_hour: How many nodes of the fleet may be out of service for their health within an hour; more
+            keep their work, and say so.
+        interval_seconds: From one poll to the next, 1 to 30.
+        drain_on_rebalance: Whether a rebalance recommendation drains a Spot node, which may stay all the same (AWS EC2
+            user guide, "EC2 instance rebalance recommendations").
+        job_units: systemd units of jobs, stopped when the node ends.
+        job_seconds: How long jobs have from SIGTERM to the node's end.
+
+    Example:
+        >>> NodeWatch(mode=WatchMode.DRY_RUN).environment()
+        {'GPU_WATCH': 'dry-run'}
+    """
+
+    mode: WatchMode = WatchMode.ON
+    acts_from: FaultSeverity = FaultSeverity.REBOOT
+    actions_per_hour: int = 2
+    interval_seconds: int = 10
+    drain_on_rebalance: bool = False
+    job_units: tuple[str, ...] = ()
+    job_seconds: int = 15
+
+    def environment(self) -> dict[str, str]:
+        """What differs from the defaults, as node settings."""
+        usual = _values(NodeWatch())
+        return {name: value for name, value in _values(self).items() if value != usual[name]}
+
+
+def _values(watch: NodeWatch) -> dict[str, str]:
+    return {
+        "GPU_WATCH": watch.mode.value,
+        "GPU_WATCH_ACTS_FROM": watch.acts_from.value,
+        "GPU_WATCH_ACTIONS_PER_HOUR": str(watch.actions_per_hour),
+        "GPU_WATCH_INTERVAL": str(watch.interval_seconds),
+        "GPU_REBALANCE": "drain" if watch.drain_on_rebalance else "",
+        "GPU_JOB_UNITS": " ".join(watch.job_units),
+        "GPU_JOB_SECONDS": str(watch.job_seconds),
+    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -272,3 +396,25 @@ def _check_parts(settings: NodeSettings) -> list[Finding]:
                 )
             )
     return findings
+
+
+def check_watch(watch: NodeWatch) -> list[Finding]:
+    """Find numbers with which the watchdog cannot work, and units that are none."""
+    findings = [
+        WATCH.finding(
+            cause=f"{name} is out of range", got=str(value), allowed=f"{low} to {high}", path=f"watch.{name}"
+        )
+        for name, low, high in _RANGES
+        for value in [getattr(watch, name)]
+        if not (isinstance(value, int) and low <= value <= high)
+    ]
+    return findings + [
+        WATCH.finding(
+            cause="not the name of a systemd unit",
+            got=repr(unit),
+            allowed="such as training.service",
+            path=f"watch.job_units[{index}]",
+        )
+        for index, unit in enumerate(watch.job_units)
+        if not _UNIT.fullmatch(unit)
+    ]

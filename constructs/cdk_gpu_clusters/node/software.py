@@ -1,14 +1,96 @@
-"""How the static files of a node travel: what must be early in its user data, the rest through S3."""
+"""The static files of a node, and how they travel: early files in its user data, all others through S3."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import gzip
+import io
+import tarfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import resources
+from pathlib import Path
 
-from cdk_gpu_clusters.node._archive import archive, early_files, late_files
-from cdk_gpu_clusters.node.node_file import NodeFile
-from cdk_gpu_clusters.node.settings import NodeSettings
+from cdk_gpu_clusters.catalogue.nccl import node_all_reduce
+from cdk_gpu_clusters.catalogue.xids import node_xids
+from cdk_gpu_clusters.errors import Finding, define_rule
+
+#: Folder of the package on the node; what runs it has this folder's parent on its module path.
+GPUNODE_FOLDER = "/usr/local/lib/gpu-cluster/gpunode"
+
+_PROGRAMS, _COMMANDS = "/usr/local/libexec/gpu-cluster", "/usr/local/bin"
+_UNITS = "/etc/systemd/system"
+
+#: Where what must be there before any other service starts goes on the node, and its mode: limits, and what fetches
+#: the rest.
+EARLY_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/lib.sh": (f"{_PROGRAMS}/lib.sh", 0o644),
+    "scripts/fetch-software.sh": (f"{_PROGRAMS}/fetch-software", 0o755),
+    "files/gpu-software.service": (f"{_UNITS}/gpu-software.service", 0o644),
+    "files/90-gpu-cluster-system.conf": ("/etc/systemd/system.conf.d/90-gpu-cluster.conf", 0o644),
+    "files/99-gpu-cluster-limits.conf": ("/etc/security/limits.d/99-gpu-cluster.conf", 0o644),
+}
+#: What a node with split GPUs gets early besides.
+EARLY_MIG_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/mig-apply.sh": (f"{_PROGRAMS}/mig-apply", 0o755),
+    "files/gpu-mig.service": (f"{_UNITS}/gpu-mig.service", 0o644),
+}
+#: What a node gets early besides whose orchestrator starts work by itself: the unit that holds it back must be there,
+#: and fail, also where the rest never comes.
+EARLY_GATE_FILES: Mapping[str, tuple[str, int]] = {
+    "files/gpu-node-boot.service": (f"{_UNITS}/gpu-node-boot.service", 0o644),
+}
+#: Drop-ins of that unit: what it waits for, and what waits for it, by orchestrator.
+ORDERS: Mapping[str, str] = {"eks": "files/gpu-node-boot-eks.conf", "pcs": "files/gpu-node-boot-pcs.conf"}
+_USUAL_ORDER = "files/gpu-node-boot-ec2.conf"
+#: What can wait for the network, with the package `gpunode`. Every node has all of it, so that it is one archive for
+#: all fleets; the user data start only what the node is told to do.
+LATE_FILES: Mapping[str, tuple[str, int]] = {
+    "scripts/gpunode.sh": (f"{_COMMANDS}/gpunode", 0o755),
+    "scripts/gpu-peers.sh": (f"{_COMMANDS}/gpu-peers", 0o755),
+    "scripts/pinned-python.sh": (f"{_PROGRAMS}/pinned-python", 0o755),
+    "scripts/storage.sh": (f"{_PROGRAMS}/storage.sh", 0o644),
+    "scripts/mount-lustre.sh": (f"{_PROGRAMS}/mount-lustre", 0o755),
+    "scripts/scratch-raid.sh": (f"{_PROGRAMS}/scratch-raid", 0o755),
+    "files/gpu-lustre.service": (f"{_UNITS}/gpu-lustre.service", 0o644),
+    "files/gpu-scratch.service": (f"{_UNITS}/gpu-scratch.service", 0o644),
+    **EARLY_GATE_FILES,
+    "files/gpu-node-drain.service": (f"{_UNITS}/gpu-node-drain.service", 0o644),
+    "files/gpu-node-watch.service": (f"{_UNITS}/gpu-node-watch.service", 0o644),
+    "files/gpu-node-ship.service": (f"{_UNITS}/gpu-node-ship.service", 0o644),
+    "files/gpu-node-ship.timer": (f"{_UNITS}/gpu-node-ship.timer", 0o644),
+}
+
+_PACKAGE = Path(__file__).with_name("gpunode")
+
+FILE = define_rule(
+    "GPU-UD-006",
+    "A file for the node has an absolute path of its own and ASCII text without CDK tokens",
+    source="the files travel in a compressed archive, where CloudFormation resolves nothing",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeFile:
+    r"""A static file that is put on the node; it travels compressed.
+
+    Attributes:
+        path: Absolute path on the node.
+        text: ASCII text, known at synthesis: a CDK token would be lost in the compression.
+        mode: Permissions.
+        early: Whether it must be there before any other service starts, and so stays in the user data. One that need
+            not comes from S3 where user data is too small for all files, just before the scripts of the user.
+
+    Example:
+        >>> NodeFile(path="/etc/gpu-cluster/on-drain", text="#!/bin/sh\nsync\n", mode=0o755).path
+        '/etc/gpu-cluster/on-drain'
+    """
+
+    path: str
+    text: str
+    mode: int = 0o644
+    early: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,16 +114,6 @@ class SoftwareObject:
             "GPU_SOFTWARE_KEY": self.object_key,
             "GPU_SOFTWARE_SHA256": self.sha256,
         }
-
-
-def user_data_files(settings: NodeSettings) -> tuple[NodeFile, ...]:
-    """The static files that the user data carry: those that must be there before any other service starts.
-
-    Args:
-        settings: What the node is and what it has to do.
-    """
-    own = early_files(mig=settings.mig is not None, orchestrator=settings.orchestrator)
-    return (*own, *(file for file in settings.files if file.early))
 
 
 def software_files(files: Sequence[NodeFile] = ()) -> tuple[NodeFile, ...]:
@@ -70,3 +142,110 @@ def software_archive(files: Sequence[NodeFile] = ()) -> bytes:
 @cache
 def _common_archive() -> bytes:
     return archive(software_files())
+
+
+@cache
+def early_files(*, mig: bool, orchestrator: str | None = None) -> tuple[NodeFile, ...]:
+    """The files of this package that the user data carry.
+
+    Args:
+        mig: Whether the unit that splits GPUs is among them.
+        orchestrator: Who gives the node work, as `NodeSettings` has it.
+    """
+    order = ORDERS.get(orchestrator or "", _USUAL_ORDER)
+    chosen = {
+        **EARLY_FILES,
+        order: (f"{_UNITS}/gpu-node-boot.service.d/order.conf", 0o644),
+        **(EARLY_GATE_FILES if orchestrator in ORDERS else {}),
+        **(EARLY_MIG_FILES if mig else {}),
+    }
+    return tuple(
+        NodeFile(path=path, text=installed_text(name), mode=mode) for name, (path, mode) in chosen.items()
+    )
+
+
+@cache
+def late_files() -> tuple[NodeFile, ...]:
+    """The files of this package that come from S3, the same ones for every node."""
+    own = (
+        NodeFile(path=path, text=read_file(name), mode=mode, early=False)
+        for name, (path, mode) in LATE_FILES.items()
+    )
+    return (*own, *gpunode_files())
+
+
+@cache
+def gpunode_files() -> tuple[NodeFile, ...]:
+    """Every module of the package, and the tables that it reads; in the order of their paths.
+
+    Example:
+        >>> gpunode_files()[0].path
+        '/usr/local/lib/gpu-cluster/gpunode/__init__.py'
+    """
+    texts = {
+        file.relative_to(_PACKAGE).as_posix(): file.read_text(encoding="ascii")
+        for file in _PACKAGE.rglob("*.py")
+    }
+    texts["xids.json"] = node_xids()
+    texts["all_reduce.json"] = node_all_reduce()
+    return tuple(
+        NodeFile(path=f"{GPUNODE_FOLDER}/{name}", text=text, early=False)
+        for name, text in sorted(texts.items())
+    )
+
+
+def read_file(name: str) -> str:
+    """Read a file of this package, such as `scripts/lib.sh`."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def installed_text(name: str) -> str:
+    """A file as user data carry it: without blank lines and comment lines, which would cost 1.5 KB."""
+    first, *rest = read_file(name).splitlines()
+    kept = [line for line in rest if line.strip() and not line.lstrip().startswith("#")]
+    head = [first] if first.startswith("#!") or not first.startswith("#") else []
+    return "\n".join([*head, *kept, ""])
+
+
+@cache
+def inline_archive(files: tuple[NodeFile, ...]) -> str:
+    """A tar.gz of files, in base64, to be unpacked at the root of the node. One for all is smaller than two."""
+    return base64.b64encode(gzip.compress(archive(files), 9, mtime=0)).decode("ascii")
+
+
+def archive(files: Sequence[NodeFile]) -> bytes:
+    """A tar of files, to be unpacked at the root of the node.
+
+    Not compressed: these bytes do not depend on the zlib at hand, and their digest names them.
+    """
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for file in files:
+            content = file.text.encode("ascii")
+            member = tarfile.TarInfo(file.path.lstrip("/"))
+            member.size, member.mode = len(content), file.mode
+            tar.addfile(member, io.BytesIO(content))
+    return buffer.getvalue()
+
+
+def check_files(files: Sequence[NodeFile]) -> list[Finding]:
+    """Find files that cannot be put on a node."""
+    findings = []
+    for index, file in enumerate(files):
+        path = f"files[{index}]"
+        if not file.path.startswith("/") or ".." in file.path.split("/") or not file.path.isascii():
+            findings.append(
+                FILE.finding(cause="not an absolute path", got=file.path, allowed="such as /etc/x", path=path)
+            )
+        if [other.path for other in files].index(file.path) != index:
+            findings.append(FILE.finding(cause="two files have this path", got=file.path, path=path))
+        if not file.text.isascii() or "${Token[" in file.text:
+            findings.append(
+                FILE.finding(
+                    cause="the text holds a CDK token or a character beyond ASCII",
+                    got=file.path,
+                    fix="write what is known only at deployment in a user part",
+                    path=path,
+                )
+            )
+    return findings

@@ -7,16 +7,24 @@ because CloudFormation resolves tokens inside the document.
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
-from cdk_gpu_clusters.node._parts import own_parts
-from cdk_gpu_clusters.node.settings import NodeSettings
-from cdk_gpu_clusters.node.software import SoftwareObject
+from cdk_gpu_clusters.node.mig import default_mig_file, mig_files_command
+from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, nccl_environment
+from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject, early_files, inline_archive
+from cdk_gpu_clusters.rules.capacity import BlockWindow
 
 #: Bytes of user data that EC2 accepts, before base64 (AWS EC2 user guide, "Run commands when you launch an EC2
 #: instance with user data input": 16 KB).
 USER_DATA_LIMIT_BYTES = 16_384
+
+#: The setting that `gpunode drain` reads.
+DRAIN_AT = "GPU_DRAIN_AT"
 
 SIZE = define_rule(
     "GPU-UD-001",
@@ -29,30 +37,23 @@ SECRET = define_rule(
     source="AWS EC2 user guide, instance metadata: user data is not protected by authentication or cryptography",
 )
 
-#: What a secret looks like. The last is a guess by the name, so it only warns; a value that names a secret instead of
-#: being one (a variable, an ARN, a path or parameter name) passes. The words before each pattern, one of which is in
-#: every match, are found a hundred times faster.
-_SECRETS: tuple[tuple[str, Severity, tuple[str, ...], str], ...] = (
-    ("an AWS access key id", Severity.ERROR, ("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    ("a private key", Severity.ERROR, ("PRIVATE KEY",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
-    (
-        "a password, secret or token",
-        Severity.WARNING,
-        ("password", "passwd", "secret", "apikey", "api_key", "_token"),
-        (
-            # Not the ":secret:" of an ARN, which follows the account or its token.
-            r"(?i)(?<![0-9}]:)\b[\w-]*(?:password|passwd|secret(?:_access)?(?:_key)?|api_?key|(?:auth|access|hf)_token)"
-            r"[\"']?\s*[=:]\s*[\"']?(?![\"'$<{(\s/]|arn:)[^\s\"']{4,}"
-        ),
-    ),
+BLOCK_END = define_rule(
+    "GPU-UD-010",
+    "Nodes that no fleet scales in know when their Capacity Block ends",
+    source="AWS EC2 user guide, Capacity Blocks: EC2 terminates the instances from 30 minutes before the end; it tells "
+    "EventBridge, not the instance",
 )
-_TOKEN = re.compile(r"\$\{Token\[[^]]*]}")
-#: Taken for the value of a token: room for the ARN of a secret, the longest that is at hand.
-_TOKEN_BYTES = 128
 _BOUNDARY = "gpu-cluster-node"
 #: By default a later cloud-config replaces the lists of an earlier one, and ours would be gone (seen with cloud-init
 #: 22.4.2).
 _MERGE = "list(append)+dict(no_replace,recurse_list)+str()"
+
+_SOFTWARE, _BOOT, _DRAIN = "gpu-software", "gpu-node-boot", "gpu-node-drain"
+#: What runs on every node.
+_UNITS = (_BOOT, _DRAIN, "gpu-node-watch", "gpu-node-ship.timer")
+#: A boothook runs at every boot; this marks the first. cloud-init keeps the folder for each instance.
+_DONE = "/var/lib/cloud/instance/gpu-cluster"
+_END = "gpu-cluster-end"
 
 
 def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
@@ -107,6 +108,217 @@ def _merging(body: str) -> str:
 def _ending_in_one_newline(body: str) -> str:
     # The newline before a boundary belongs to the boundary (RFC 2046, 5.1.1): the body needs one of its own.
     return body.rstrip("\n") + "\n"
+
+
+def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserDataPart]:
+    """The parts before those of the user.
+
+    Args:
+        settings: What the node is and what it has to do.
+        software: Object that holds the files that are not early.
+    """
+    files = _setting_files(settings, software)
+    early = (
+        UserDataPart(content_type="text/cloud-boothook", body=_boothook(settings, files))
+        if settings.orchestrator == "pcs"
+        else UserDataPart(content_type="text/cloud-config", body=_cloud_config(settings, files))
+    )
+    start = UserDataPart(content_type="text/x-shellscript", body=_start_script(settings))
+    node_config = [UserDataPart(content_type="application/node.eks.aws", body=settings.node_config)]
+    return [early, start, *(node_config if settings.node_config else [])]
+
+
+def user_data_files(settings: NodeSettings) -> tuple[NodeFile, ...]:
+    """The static files that the user data carry: those that must be there before any other service starts.
+
+    Args:
+        settings: What the node is and what it has to do.
+    """
+    own = early_files(mig=settings.mig is not None, orchestrator=settings.orchestrator)
+    return (*own, *(file for file in settings.files if file.early))
+
+
+def _cloud_config(settings: NodeSettings, files: Mapping[str, list[str]]) -> str:
+    # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
+    mig = settings.mig
+    # Queued now, so that what they hold back finds them among the jobs to wait for.
+    units = ["gpu-mig"] if mig is not None else []
+    units += [_BOOT] if settings.orchestrator == "eks" else []
+    steps = [
+        _unpack(settings),
+        *([] if mig is None else [mig_files_command(mig)]),
+        _reload_with(units),
+        # --no-block: all of them come after the stage of cloud-init that runs this.
+        f"systemctl start --no-block {' '.join([*units, _SOFTWARE])}",
+    ]
+    lines = [
+        "#cloud-config",
+        "bootcmd:",
+        f"- [cloud-init-per, instance, gpu-node, sh, -c, {json.dumps(' && '.join(steps))}]",
+        "write_files:",
+    ]
+    for path, text in files.items():
+        lines += [f"- path: {path}", "  content: |", *(f"    {line}".rstrip() for line in text)]
+    return "\n".join(lines)
+
+
+def _boothook(settings: NodeSettings, files: Mapping[str, list[str]]) -> str:
+    """The early part under AWS PCS, whose own part has `bootcmd` too: nothing has to be merged this way.
+
+    It comes before AWS PCS registers the node, so that a reboot for MIG is safe (AWS PCS user guide, "Run early boot
+    operations with a cloud-init boothook").
+    """
+    mig = settings.mig
+    if mig is not None:
+        files = {**files, "/etc/default/mig": default_mig_file(mig).splitlines()}
+    folders = " ".join(sorted({path.rpartition("/")[0] for path in files}))
+    lines = [
+        "#!/bin/sh",
+        f"if [ ! -e {_DONE} ]; then",
+        # slurmd starts later, and pulls it in.
+        f"{_unpack(settings)} && {_reload_with([_BOOT])}",
+        f"mkdir -p {folders}",
+    ]
+    for path, text in files.items():
+        lines += [f"cat >{path} <<'{_END}'", *text, _END]
+    lines += [f"systemctl start --no-block {_SOFTWARE}", f"touch {_DONE}", "fi"]
+    if mig is not None:
+        # gpu-node-boot tells what fails here.
+        lines.append("MIG_BOOTHOOK=1 /usr/local/libexec/gpu-cluster/mig-apply || true")
+    return "\n".join(lines)
+
+
+def _unpack(settings: NodeSettings) -> str:
+    return f"echo {inline_archive(user_data_files(settings))} | base64 -d | tar -xzC /"
+
+
+def _reload_with(units: Sequence[str]) -> str:
+    # systemctl enable reloads all units, too: once is enough.
+    return f"systemctl enable {' '.join(units)}" if units else "systemctl daemon-reload"
+
+
+def _setting_files(settings: NodeSettings, software: SoftwareObject) -> dict[str, list[str]]:
+    nccl = nccl_environment(settings)
+    session = {name: value for name, value in nccl.items() if not name.startswith("NCCL_")}
+    if settings.scratch is not None:
+        session["SCRATCH_DIR"] = settings.scratch.mount_point
+    session.update(sorted(settings.checkpoint_environment.items()))
+    session.update(sorted(settings.extra_environment.items()))
+    told = {**node_environment(settings), **software.environment()}
+    files = {"/etc/gpu-cluster/node.env": list(_assignments(told))}
+    if nccl:
+        # NCCL reads this file in every process, however it was started. No "=" in the comment: NCCL splits at it.
+        source = "# awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c; the environment of a job wins"
+        files["/etc/nccl.conf"] = [source, *(f"{name}={value}" for name, value in nccl.items())]
+    if session:
+        files["/etc/profile.d/gpu-cluster.sh"] = [f"export {line}" for line in _assignments(session)]
+    if settings.mounts:
+        files["/etc/gpu-cluster/mounts"] = [mount.line() for mount in settings.mounts]
+    if settings.huge_pages is not None:
+        files["/etc/sysctl.d/99-gpu-cluster.conf"] = [f"vm.nr_hugepages = {settings.huge_pages}"]
+    return files
+
+
+def _assignments(variables: Mapping[str, str]) -> Iterable[str]:
+    return (f"{name}={shlex.quote(value)}" for name, value in variables.items())
+
+
+def _start_script(settings: NodeSettings) -> str:
+    storage = ["gpu-scratch"] if settings.scratch is not None else []
+    storage += ["gpu-lustre"] if settings.mounts else []
+    units = [unit for unit in _UNITS if unit != _DRAIN or settings.watch_drain]
+    lines = [
+        "#!/bin/sh",
+        # Nothing below is there without it. It says itself why it failed, and is not to try again.
+        f"if systemctl is-failed --quiet {_SOFTWARE} || ! systemctl start {_SOFTWARE}; then exit 1; fi",
+        f"{_reload_with([*storage, *units])} || exit 1",
+    ]
+    if storage:
+        # The user's scripts come next and find the mounts. What fails here is told by gpu-node-boot, with its reason.
+        start = f"systemctl start {' '.join(storage)}"
+        lines.append(f"timeout {settings.boot_deadline_seconds} {start} || true")
+    # --no-block: gpu-node-boot waits for cloud-init, which waits for this script; gpu-node-watch waits for both.
+    return "\n".join([*lines, f"systemctl start --no-block {' '.join(units)}", ""])
+
+
+def node_environment(settings: NodeSettings) -> dict[str, str]:
+    """The settings that the node's programs read, by their names; an empty text for what is not given.
+
+    Args:
+        settings: What the node is and what it has to do.
+    """
+    values = {
+        "GPU_FLEET": settings.fleet_name,
+        "GPU_REGION": settings.region,
+        "GPU_LAUNCH_HOOK": settings.launch_hook_name,
+        "GPU_TERMINATE_HOOK": settings.terminate_hook_name,
+        "GPU_BOOT_DEADLINE": settings.boot_deadline_seconds,
+        "GPU_DRAIN_DEADLINE": settings.drain_deadline_seconds,
+        "GPU_LOG_GROUP": settings.log_group_name,
+        "GPU_INSPECTION": settings.inspection_seconds or None,
+        "GPU_EVIDENCE_URI": settings.evidence_uri,
+        "GPU_ORCHESTRATOR": settings.orchestrator,
+        **({} if settings.drain_at is None else {DRAIN_AT: instant(settings.drain_at)}),
+        **({} if settings.slurm_bin is None else {"GPU_SLURM_BIN": settings.slurm_bin}),
+        "GPU_ACCELERATOR": settings.accelerator_kind,
+        "GPU_ACCELERATOR_COUNT": settings.accelerator_count,
+        "GPU_EFA_COUNT": settings.efa_interface_count,
+        "GPU_SLOTS": settings.processes_per_node or max(1, _device_count(settings)),
+        "GPU_HUGE_PAGES": settings.huge_pages,
+    }
+    values |= settings.watch.environment()
+    if settings.gpu_facts is not None:
+        values |= settings.gpu_facts.environment()
+    if settings.mig is not None:
+        values["GPU_MIG_COUNT"] = settings.mig.device_count
+    if settings.mounts:
+        values["GPU_MOUNTS"] = len(settings.mounts)
+    if settings.lustre_efa is not None:
+        values |= settings.lustre_efa.environment()
+    if settings.scratch is not None:
+        values["GPU_SCRATCH"] = settings.scratch.mount_point
+        values["GPU_SCRATCH_DISKS"] = settings.scratch.disk_count
+    return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def _device_count(settings: NodeSettings) -> int:
+    mig = settings.mig
+    return settings.accelerator_count if mig is None else mig.device_count + mig.whole_gpu_count
+
+
+def instant(moment: datetime) -> str:
+    """A moment as the node reads it.
+
+    Example:
+        >>> instant(datetime(2026, 12, 15, 10, 50, tzinfo=UTC))
+        '2026-12-15T10:50:00Z'
+    """
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+#: What a secret looks like. The last is a guess by the name, so it only warns; a value that names a secret instead of
+#: being one (a variable, an ARN, a path or parameter name) passes. The words before each pattern, one of which is in
+#: every match, are found a hundred times faster.
+_SECRETS: tuple[tuple[str, Severity, tuple[str, ...], str], ...] = (
+    ("an AWS access key id", Severity.ERROR, ("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    ("a private key", Severity.ERROR, ("PRIVATE KEY",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
+    (
+        "a password, secret or token",
+        Severity.WARNING,
+        ("password", "passwd", "secret", "apikey", "api_key", "_token"),
+        (
+            # Not the ":secret:" of an ARN, which follows the account or its token.
+            r"(?i)(?<![0-9}]:)\b[\w-]*(?:password|passwd|secret(?:_access)?(?:_key)?|api_?key|(?:auth|access|hf)_token)"
+            r"[\"']?\s*[=:]\s*[\"']?(?![\"'$<{(\s/]|arn:)[^\s\"']{4,}"
+        ),
+    ),
+)
+_TOKEN = re.compile(r"\$\{Token\[[^]]*]}")
+#: Taken for the value of a token: room for the ARN of a secret, the longest that is at hand.
+_TOKEN_BYTES = 128
+
+# What `NodeUserData` writes, and no fleet.
+_FOREIGN = re.compile(r"\bGPU_ORCHESTRATOR='?(?:eks|pcs)\b")
 
 
 def user_data_size_bytes(text: str) -> int:
@@ -171,6 +383,33 @@ def check_secrets(text: str) -> list[Finding]:
         for what, severity, words, pattern in _SECRETS
         if any(word in searched for word in words)
         for match in re.finditer(pattern, text)
+    ]
+
+
+def check_block_end(text: str, window: BlockWindow | None) -> list[Finding]:
+    """Find user data that say another end of the block than the launch template, or none.
+
+    Args:
+        text: User data; any that `NodeUserData` did not write are not looked at.
+        window: When the nodes may run, None for capacity without an end.
+    """
+    if not _FOREIGN.search(text):
+        return []
+    said = re.search(rf"\b{DRAIN_AT}='?([^\s']+)", text)
+    got, wanted = said[1] if said else "nothing", "nothing" if window is None else instant(window.drain_at)
+    if got == wanted:
+        return []
+    return [
+        BLOCK_END.finding(
+            cause="the nodes would be drained at another time than their capacity asks for"
+            if said
+            else "nobody tells the nodes that their Capacity Block ends, and EC2 terminates them with their work",
+            got=f"{DRAIN_AT} {got}",
+            allowed=wanted,
+            fix="pass the same capacity to NodeUserData and to GpuLaunchTemplate",
+            path="user_data",
+            severity=Severity.ERROR if said else Severity.WARNING,
+        )
     ]
 
 

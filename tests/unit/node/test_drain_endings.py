@@ -8,11 +8,8 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.aws import Aws
-from cdk_gpu_clusters.node.gpunode.drain.endings import Ending, Endings
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
+from cdk_gpu_clusters.node.gpunode.drain import Ending, Endings
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from watched_node import Clock
 
 NOON = 1_796_126_400.0  # 2026-12-01T12:00:00Z

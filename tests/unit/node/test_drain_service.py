@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import cli, command, ending, jobs
-from cdk_gpu_clusters.node.gpunode.actions import mark
+from cdk_gpu_clusters.node.gpunode import cli, command, drain, jobs, state
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
-from cdk_gpu_clusters.node.gpunode.drain import service
-from cdk_gpu_clusters.node.gpunode.drain.endings import Ending
+from cdk_gpu_clusters.node.gpunode.drain import Ending
 from watched_node import GROUP, INSTANCE, Told, WatchedNode
 
 SPOT = Ending("spot-interruption 2026-12-01T12:02:00Z", seconds_left=120)
@@ -74,14 +72,14 @@ class Node(WatchedNode):
 
     def drain(self, why: Ending = SPOT, **settings: str) -> None:
         node = self.node(**{"job_seconds": "1", **settings})
-        service.drain(node, self.told, why, self.fleet)
+        drain.drain(node, self.told, why, self.fleet)
 
 
 @pytest.fixture
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path / "root"))
     monkeypatch.setenv("PATH", str(tmp_path / "tools"))
-    monkeypatch.setattr(mark, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(drain, "_MARK_PAUSE_SECONDS", 0)
     return Node(tmp_path)
 
 
@@ -115,9 +113,9 @@ def test_node_is_marked_then_saved_then_its_work_ends(node: Node) -> None:
 
 
 def test_every_program_of_the_node_can_read_that_it_ends(node: Node) -> None:
-    assert ending.announced() == ""
+    assert state.announced() == ""
     node.drain()
-    assert ending.announced() == "spot-interruption 2026-12-01T12:02:00Z"
+    assert state.announced() == "spot-interruption 2026-12-01T12:02:00Z"
 
 
 def test_job_gets_sigterm_only_after_the_users_command(node: Node, job: subprocess.Popen[bytes]) -> None:
@@ -223,7 +221,7 @@ def test_orchestrator_that_hangs_does_not_take_the_time_of_the_command(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(service, "_MARK_SECONDS", 0.05)
+    monkeypatch.setattr(drain, "_MARK_SECONDS", 0.05)
     monkeypatch.setattr(node.fleet, "keep_new_work_away", lambda _: gate.wait())
     node.on_drain(f"echo saved >>{node.log}")
     node.drain()
@@ -265,7 +263,7 @@ def ends(node: Node, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
         monkeypatch.setattr(mine.metadata, "get", get)
         monkeypatch.setattr("time.sleep", wait)
-        return service.watch_for_end(mine, node.told, orchestrator=node.fleet, tell=lambda: node.say("told"))
+        return drain.watch_for_end(mine, node.told, orchestrator=node.fleet, tell=lambda: node.say("told"))
 
     return run
 
@@ -345,7 +343,7 @@ def test_boot_of_a_node_that_ends_stops_at_its_stage(node: Node) -> None:
 
     def look(_: object) -> Verdict:
         looked.append(1)
-        ending.announce("spot-interruption 2026-12-01T12:02:00Z")
+        state.announce("spot-interruption 2026-12-01T12:02:00Z")
         return Verdict.waiting("1 of 8 GPUs answer")
 
     found = pass_stage(Stage("driver", look), node.node(), Told(), until_uptime_seconds=10**9)

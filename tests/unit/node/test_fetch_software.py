@@ -20,7 +20,7 @@ from cdk_gpu_clusters.node import (
     software_archive,
     software_files,
 )
-from cdk_gpu_clusters.node.software import user_data_files
+from cdk_gpu_clusters.node.user_data import user_data_files
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 
 BUCKET, KEY = "cdk-hnb659fds-assets-123456789012-us-east-2", "0123abcd.tar"

@@ -8,20 +8,16 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.aws import Aws
+from cdk_gpu_clusters.node.gpunode.checks.accelerators import (
+    check_clocks,
+    check_driver,
+    check_gpus,
+    check_recovery,
+)
 from cdk_gpu_clusters.node.gpunode.checks.check import Check, Result, Severity, Untold
-from cdk_gpu_clusters.node.gpunode.checks.clocks import check_clocks
-from cdk_gpu_clusters.node.gpunode.checks.driver import check_driver
-from cdk_gpu_clusters.node.gpunode.checks.ecc import check_ecc, check_sram
-from cdk_gpu_clusters.node.gpunode.checks.fabric import check_fabric
-from cdk_gpu_clusters.node.gpunode.checks.gpus import check_gpus
-from cdk_gpu_clusters.node.gpunode.checks.nvlink import check_nvlink
-from cdk_gpu_clusters.node.gpunode.checks.pcie import check_pcie
-from cdk_gpu_clusters.node.gpunode.checks.recovery import check_recovery
-from cdk_gpu_clusters.node.gpunode.checks.row_remapping import check_row_remapping
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
+from cdk_gpu_clusters.node.gpunode.checks.links import check_fabric, check_nvlink, check_pcie
+from cdk_gpu_clusters.node.gpunode.checks.memory import check_ecc, check_row_remapping, check_sram
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from fakes import gpu_health
 
 H100 = {"accelerator": "gpu", "accelerator_count": "4", "model": "H100", "nvlink": "900"}

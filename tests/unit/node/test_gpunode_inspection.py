@@ -9,13 +9,10 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import paths
-from cdk_gpu_clusters.node.gpunode.aws import Aws, AwsError
 from cdk_gpu_clusters.node.gpunode.boot.boot import boot
 from cdk_gpu_clusters.node.gpunode.boot.stage import Stage, Verdict
 from cdk_gpu_clusters.node.gpunode.events import Events
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
+from cdk_gpu_clusters.node.gpunode.node import Aws, AwsError, Metadata, Node, Settings
 
 INSTANCE = "i-0123456789abcdef0"
 BAD = Stage("driver", lambda _: Verdict.failed("no GPU answers"))

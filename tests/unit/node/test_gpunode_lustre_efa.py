@@ -7,14 +7,10 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import cli
-from cdk_gpu_clusters.node.gpunode.aws import Aws
-from cdk_gpu_clusters.node.gpunode.checks.lustre import check_lustre
-from cdk_gpu_clusters.node.gpunode.lustre import transport
-from cdk_gpu_clusters.node.gpunode.lustre.efa_setup import choose_devices
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
+from cdk_gpu_clusters.node.gpunode import cli, lustre
+from cdk_gpu_clusters.node.gpunode.checks.network import check_lustre
+from cdk_gpu_clusters.node.gpunode.lustre import choose_devices
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from fakes import lnet as fakes
 
 ROUTES = """Iface Destination Gateway Flags RefCnt Use Metric Mask MTU Window IRTT
@@ -58,7 +54,7 @@ class EfaNode:
 def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> EfaNode:
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path / "tools"), prepend=":")
-    monkeypatch.setattr(transport, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(lustre, "_PAUSE_SECONDS", 0)
     return EfaNode(tmp_path)
 
 

@@ -9,11 +9,9 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import paths, spool
-from cdk_gpu_clusters.node.gpunode.aws import Aws
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.cli import main
 from cdk_gpu_clusters.node.gpunode.events import Events
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
 from cdk_gpu_clusters.node.gpunode.metrics import collect
 from cdk_gpu_clusters.node.gpunode.metrics.collect import measure
 from cdk_gpu_clusters.node.gpunode.metrics.names import (
@@ -24,11 +22,10 @@ from cdk_gpu_clusters.node.gpunode.metrics.names import (
     XIDS,
 )
 from cdk_gpu_clusters.node.gpunode.metrics.record import record
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
+from cdk_gpu_clusters.node.gpunode.state import remember
 from cdk_gpu_clusters.node.gpunode.watch.cases import Cases
-from cdk_gpu_clusters.node.gpunode.watch.memory import remember
-from cdk_gpu_clusters.node.gpunode.watch.symptom import Symptom
+from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 
 INSTANCE = "i-0123456789abcdef0"
 # CloudWatch API reference, MetricDatum: Unit.

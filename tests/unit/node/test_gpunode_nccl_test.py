@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import cli
-from cdk_gpu_clusters.node.gpunode.aws import Aws
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
-from cdk_gpu_clusters.node.gpunode.topology import nccl_baseline, nccl_command
-from cdk_gpu_clusters.node.gpunode.topology.nccl_output import Row, read_rows, read_size, size_words
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
+from cdk_gpu_clusters.node.gpunode.topology import nccl_test
+from cdk_gpu_clusters.node.gpunode.topology.nccl_program import Row, read_rows, read_size, size_words
 from cdk_gpu_clusters.node.gpunode.topology.peers import NotYetError, Peer, Peers
 from fakes import gpu_health
 
@@ -65,11 +62,11 @@ class TestNode:
         self.program("usr/local/cuda-12.9/efa/test-cuda-12.9")
         self.write("all_reduce.json", json.dumps(TABLE))
         self.write("etc/nccl.conf", "FI_PROVIDER=efa\n")
-        monkeypatch.setattr(nccl_baseline, "PUBLISHED", root / "all_reduce.json")
+        monkeypatch.setattr(nccl_test, "PUBLISHED", root / "all_reduce.json")
         metadata = Metadata()
         monkeypatch.setattr(metadata, "get", lambda _: "p5.48xlarge")
         node = Node(Settings(), metadata, OWN, Aws("us-east-1"))
-        monkeypatch.setattr(nccl_command, "this_node", lambda: node)
+        monkeypatch.setattr(nccl_test, "this_node", lambda: node)
         for name in ("FI_PROVIDER", "LD_LIBRARY_PATH"):
             monkeypatch.setenv(name, "")  # what the command sets goes with the test
             monkeypatch.delenv(name)
@@ -189,14 +186,14 @@ def test_published_bandwidths_hold_for_their_type_nodes_and_size(
 ) -> None:
     """64 GiB was not measured."""
     rows = read_rows(OUTPUT.format(wrong=0))
-    expected = nccl_baseline.published(kind, nodes, rows)
+    expected = nccl_test.published_baseline(kind, nodes, rows)
     assert (None if expected is None else (expected.gbytes_per_s, expected.size_bytes)) == found
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "[7]", '[{"nodes": 2}]'])
 def test_a_broken_table_of_sources_says_nothing(node: TestNode, text: str) -> None:
     node.write("all_reduce.json", text)
-    assert nccl_baseline.published("p5.48xlarge", 2, read_rows(OUTPUT.format(wrong=0))) is None
+    assert nccl_test.published_baseline("p5.48xlarge", 2, read_rows(OUTPUT.format(wrong=0))) is None
 
 
 def test_the_program_of_the_newest_cuda_runs_with_the_nodes_settings(
@@ -230,7 +227,7 @@ class Fleet:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
         self.nodes = [Peer(f"10.0.0.{number}", name) for number, name in enumerate(names)]
-        monkeypatch.setattr(nccl_command, "wait_for_peers", self.find)
+        monkeypatch.setattr(nccl_test, "wait_for_peers", self.find)
 
     def find(self, _: Any, count: int, **__: Any) -> Peers:
         if count > len(self.nodes):
@@ -266,7 +263,7 @@ def test_what_keeps_several_nodes_from_it(
 ) -> None:
     fleet = Fleet(monkeypatch, OWN, "i-1")
     with monkeypatch.context() as without:
-        without.setattr(nccl_command, "find_mpi", lambda: "")
+        without.setattr(nccl_test, "find_mpi", lambda: "")
         assert "several nodes need mpirun" in run(capsys, "--nodes", "2")[2]
     mpirun(node)
     assert "2 of 3 nodes in service" in run(capsys, "--nodes", "3")[2]

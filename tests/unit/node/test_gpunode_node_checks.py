@@ -8,18 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.aws import Aws
-from cdk_gpu_clusters.node.gpunode.checks import lustre
+from cdk_gpu_clusters.node.gpunode.checks import network
+from cdk_gpu_clusters.node.gpunode.checks.accelerators import check_mig, check_neuron, check_neuron_memory
 from cdk_gpu_clusters.node.gpunode.checks.check import Result, Untold
-from cdk_gpu_clusters.node.gpunode.checks.efa import check_efa
-from cdk_gpu_clusters.node.gpunode.checks.lustre import check_lustre
-from cdk_gpu_clusters.node.gpunode.checks.mig import check_mig
-from cdk_gpu_clusters.node.gpunode.checks.nccl import check_nccl_plugin
-from cdk_gpu_clusters.node.gpunode.checks.neuron import check_neuron, check_neuron_memory
-from cdk_gpu_clusters.node.gpunode.checks.numa import check_numa
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
+from cdk_gpu_clusters.node.gpunode.checks.links import check_numa
+from cdk_gpu_clusters.node.gpunode.checks.network import check_efa, check_lustre, check_nccl_plugin
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from fakes import gpu_health
 
 Tool = Callable[[str, str], None]
@@ -168,7 +162,7 @@ def test_a_file_system_that_is_not_mounted(root: Path, line: str, found: str) ->
 
 
 def test_a_file_system_that_hangs(root: Path, tool: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lustre, "_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(network, "_LUSTRE_SECONDS", 0.1)
     write(root / "etc/gpu-cluster/mounts", MOUNTS)
     write(root / "proc/mounts", f"10.0.0.1@tcp:/abcd {root}/fsx lustre rw 0 0\n")
     tool("stat", "exec /bin/sleep 60")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.notify import notify
+from cdk_gpu_clusters.node.gpunode.watch.watch import notify
 
 
 @pytest.fixture(params=["path", "abstract"])

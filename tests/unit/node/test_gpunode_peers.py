@@ -10,11 +10,8 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import cli
-from cdk_gpu_clusters.node.gpunode.aws import Aws, AwsError
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
-from cdk_gpu_clusters.node.gpunode.topology import network, peers, peers_command
+from cdk_gpu_clusters.node.gpunode.node import Aws, AwsError, Metadata, Node, Settings
+from cdk_gpu_clusters.node.gpunode.topology import peers
 
 OWN = "i-0123456789abcdef0"
 NEAR, FAR = "i-0aaaaaaaaaaaaaaaa", "i-0cccccccccccccccc"
@@ -77,8 +74,8 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
     made = Account()
     made.above = {OWN: ["nn-1", "nn-3"], NEAR: ["nn-1", "nn-2"], FAR: ["nn-1", "nn-2"]}
     node = Node(Settings({"slots": "8"}), Metadata(), OWN, made)
-    monkeypatch.setattr(peers_command, "this_node", lambda: node)
-    for module in (peers, network):
+    monkeypatch.setattr(peers, "this_node", lambda: node)
+    for module in (peers, peers):
         monkeypatch.setattr(module.time, "sleep", lambda _: None)
     return made
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node import gpunode
-from cdk_gpu_clusters.node.gpunode.pci import as_cpu_list, read_cpu_list
-from cdk_gpu_clusters.node.gpunode.topology import pin
-from cdk_gpu_clusters.node.gpunode.topology.local_rank import Gpu, NoGpuError, gpu_of, local_rank
+from cdk_gpu_clusters.node.gpunode.devices import as_cpu_list, read_cpu_list
+from cdk_gpu_clusters.node.gpunode.topology import run_command
+from cdk_gpu_clusters.node.gpunode.topology.run_command import Gpu, NoGpuError, gpu_of, local_rank
 from fakes import gpu_health
 
 PACKAGE = Path(str(gpunode.__file__)).parent
@@ -242,11 +242,11 @@ def test_a_gpu_whose_processors_are_not_given_to_the_job(
 ) -> None:
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
     gpu = Gpu("3", "00000000:1D:00.0")
-    assert pin.pin_to(gpu).words == "GPU3: not pinned: the kernel tells no processors near it"
+    assert run_command.pin_to(gpu).words == "GPU3: not pinned: the kernel tells no processors near it"
     device = tmp_path / "sys/bus/pci/devices/0000:1d:00.0"
     device.mkdir(parents=True)
     (device / "local_cpulist").write_text("4096-4099\n")
-    assert "only " in pin.pin_to(gpu).words
+    assert "only " in run_command.pin_to(gpu).words
     assert sorted(os.sched_getaffinity(0)) == ALLOWED
 
 

@@ -9,11 +9,8 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import journal, locks, paths, shipping, spool
-from cdk_gpu_clusters.node.gpunode.aws import Aws, AwsError
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
+from cdk_gpu_clusters.node.gpunode import paths, shipping, spool
+from cdk_gpu_clusters.node.gpunode.node import Aws, AwsError, Metadata, Node, Settings
 
 INSTANCE = "i-0123456789abcdef0"
 HOUR = 60 * 60 * 1000
@@ -181,7 +178,7 @@ def test_two_programs_do_not_send_the_same(logs: Logs, node: Node, monkeypatch: 
     monkeypatch.setattr(shipping, "_TURN_SECONDS", 0.05)
     fill(1)
     with (
-        locks.locked(paths.run_folder() / "shipping.lock", 0),
+        spool.locked(paths.run_folder() / "shipping.lock", 0),
         pytest.raises(AwsError, match="another program"),
     ):
         shipping.ship(node)
@@ -219,5 +216,5 @@ def test_what_the_storage_units_said_goes_along(logs: Logs, node: Node, tmp_path
 
 
 def test_the_units_are_those_of_the_node(logs: Logs) -> None:
-    files = Path(journal.__file__).parents[1] / "files"
-    assert all((files / f"{unit}.service").exists() for unit in journal.UNITS)
+    files = Path(shipping.__file__).parents[1] / "files"
+    assert all((files / f"{unit}.service").exists() for unit in shipping.UNITS)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import locks, paths, spool
+from cdk_gpu_clusters.node.gpunode import paths, spool
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +141,7 @@ def test_a_frozen_holder_of_the_lock_holds_nobody_up(root: Path, monkeypatch: py
 
 
 def test_a_lock_is_held_by_one(root: Path) -> None:
-    with locks.locked(root / "lock", 0) as first, locks.locked(root / "lock", 0) as second:
+    with spool.locked(root / "lock", 0) as first, spool.locked(root / "lock", 0) as second:
         assert (first, second) == (True, False)
-    with locks.locked(root / "lock", 0) as again:
+    with spool.locked(root / "lock", 0) as again:
         assert again

@@ -10,13 +10,9 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import cli
-from cdk_gpu_clusters.node.gpunode.aws import Aws
 from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Untold
-from cdk_gpu_clusters.node.gpunode.checks.report import as_table
-from cdk_gpu_clusters.node.gpunode.checks.verify import checks_of, verify, worst
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings, read_settings
+from cdk_gpu_clusters.node.gpunode.checks.verify import as_table, checks_of, verify, worst
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings, read_settings
 from fakes import gpu_health
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
-from cdk_gpu_clusters.node.gpunode.xids import XidTable, read_xids
+from cdk_gpu_clusters.node.gpunode.watch.kernel import XidTable, read_xids
 
 MESSAGES = {"None": "monitor", "GPU Reset Required": "reset", "Node Reboot Required": "reboot"}
 TABLE = XidTable(

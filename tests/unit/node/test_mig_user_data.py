@@ -18,8 +18,8 @@ from cdk_gpu_clusters.node import (
     mig_settings,
     user_data_size_bytes,
 )
-from cdk_gpu_clusters.node._archive import installed_text
 from cdk_gpu_clusters.node.mig import fabric_manager_drop_in
+from cdk_gpu_clusters.node.software import installed_text
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from rendered import rendered
 

@@ -9,12 +9,9 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.aws import Aws
 from cdk_gpu_clusters.node.gpunode.boot.stages import stages_of
-from cdk_gpu_clusters.node.gpunode.metadata import Metadata
-from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.settings import Settings
-from cdk_gpu_clusters.node.node_watch import NodeWatch, WatchMode
+from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
+from cdk_gpu_clusters.node.settings import NodeWatch, WatchMode
 from fakes import gpu_health
 
 INSTANCE = "i-0123456789abcdef0"
@@ -208,8 +205,8 @@ def test_new_instance_from_an_image_of_an_old_one_completes_its_own_launch(
 
 def test_boot_that_breaks_abandons_with_a_reason(gpu_node: Any, gpu_settings: Any) -> None:
     gpu_node.install(**gpu_settings)
-    (gpu_node.root / "usr/local/lib/gpu-cluster/gpunode/boot/extra.py").write_text(
-        "def extra_stages():\n    return 1 / 0\n"
+    (gpu_node.root / "usr/local/lib/gpu-cluster/gpunode/boot/stages.py").write_text(
+        "def stages_of(_):\n    return 1 / 0\n"
     )
     assert "ZeroDivisionError" in gpu_node.boot()[1]["reason"]
     [action] = gpu_node.account.made("complete-lifecycle-action")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.node.node_config import EksCluster, NodeConfig, check_node_config, node_config_text
+from cdk_gpu_clusters.node.kubernetes_node import EksCluster, NodeConfig, check_node_config, node_config_text
 from kubernetes_schemas import WrongObjectsError
 from nodeadm import check_documents
 

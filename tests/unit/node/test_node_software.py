@@ -24,9 +24,9 @@ from cdk_gpu_clusters.node import (
     software_files,
     user_data_size_bytes,
 )
-from cdk_gpu_clusters.node._archive import archive
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
-from cdk_gpu_clusters.node.software import user_data_files
+from cdk_gpu_clusters.node.software import archive
+from cdk_gpu_clusters.node.user_data import user_data_files
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
 from rendered import SOFTWARE, rendered

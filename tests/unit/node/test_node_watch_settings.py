@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node import NodeSettings, check_settings
-from cdk_gpu_clusters.node.gpunode.watch.service import Mode
-from cdk_gpu_clusters.node.node_environment import node_environment
-from cdk_gpu_clusters.node.node_watch import FaultSeverity, NodeWatch, WatchMode
+from cdk_gpu_clusters.node.gpunode.watch.mode import Mode
+from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, WatchMode
+from cdk_gpu_clusters.node.user_data import node_environment
 
 
 def settings(watch: NodeWatch) -> NodeSettings:

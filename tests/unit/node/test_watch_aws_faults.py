@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node.gpunode.actions import auto_scaling
-from cdk_gpu_clusters.node.gpunode.aws import Aws
-from cdk_gpu_clusters.node.gpunode.node import Node
+from cdk_gpu_clusters.node.gpunode.node import Aws, Node
 from cdk_gpu_clusters.node.gpunode.watch import service
-from cdk_gpu_clusters.node.gpunode.xids import XidTable
+from cdk_gpu_clusters.node.gpunode.watch.kernel import XidTable
 from watched_node import GROUP, INSTANCE, WatchedNode
 
 OFF_THE_BUS = "NVRM: Xid (PCI:0000:10:1c): 79, pid=1896, GPU has fallen off the bus."

@@ -9,7 +9,7 @@ import pytest
 
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.watch.cases import Cases
-from cdk_gpu_clusters.node.gpunode.watch.symptom import Symptom
+from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 from watched_node import Clock
 
 LOST = Symptom("gpus-replace", Severity.REPLACE, "7 GPUs answer", looks=3)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
-from cdk_gpu_clusters.node.gpunode.watch.efa_counters import EfaCounters
+from cdk_gpu_clusters.node.gpunode.watch.probes import EfaCounters
 from watched_node import WatchedNode
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.node.gpunode.watch import service
-from cdk_gpu_clusters.node.gpunode.watch.service import Mode, watch
-from cdk_gpu_clusters.node.gpunode.xids import XidTable
+from cdk_gpu_clusters.node.gpunode.watch.kernel import XidTable
+from cdk_gpu_clusters.node.gpunode.watch.mode import Mode
+from cdk_gpu_clusters.node.gpunode.watch.service import watch
 from watched_node import INSTANCE, WatchedNode
 
 ON_DISK, IN_MEMORY = "var/lib/gpu-cluster/boot.json", "run/gpu-cluster/boot.json"

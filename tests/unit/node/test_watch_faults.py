@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import command, evidence
-from cdk_gpu_clusters.node.gpunode.checks import lustre
+from cdk_gpu_clusters.node.gpunode import command, reporting
+from cdk_gpu_clusters.node.gpunode.checks import network
 from cdk_gpu_clusters.node.gpunode.checks.verify import checks_of
-from cdk_gpu_clusters.node.gpunode.watch import service, tools
-from cdk_gpu_clusters.node.gpunode.xids import XidTable
+from cdk_gpu_clusters.node.gpunode.watch import probes, service
+from cdk_gpu_clusters.node.gpunode.watch.kernel import XidTable
 from fakes import gpu_health, kubectl
 from watched_node import INSTANCE, WatchedNode
 
@@ -197,7 +197,7 @@ def test_tool_that_is_stuck_in_the_kernel_does_not_stop_the_loop_and_gets_no_com
     node.tool("nvidia-smi", f"#!/bin/sh\necho >>{started}\nread -r _ <{gate}\n")
     for name, seconds in (("_TERMINATE_SECONDS", 0.02), ("_KILL_SECONDS", 0.02)):
         monkeypatch.setattr(command, name, seconds)
-    for program in (tools, evidence):
+    for program in (probes, reporting):
         monkeypatch.setattr(program, "_TIMEOUT_SECONDS", 1)
     children: set[int] = set()
     kill = os.killpg
@@ -218,7 +218,7 @@ def test_tool_that_is_stuck_in_the_kernel_does_not_stop_the_loop_and_gets_no_com
 
 
 def test_tool_that_is_slow_is_only_told(node: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tools, "_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(probes, "_TIMEOUT_SECONDS", 0.05)
     node.tool("nvidia-smi", "#!/bin/sh\nexec /bin/sleep 60\n")
     node.start()
     node.poll(8)
@@ -249,7 +249,7 @@ def test_efa_device_that_is_gone(node: Watched) -> None:
 def test_file_system_that_hangs_or_is_gone_is_only_told(
     node: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lustre, "_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(network, "_LUSTRE_SECONDS", 0.05)
     node.write("etc/gpu-cluster/mounts", "/fsx fs-0.fsx.us-east-2.amazonaws.com abcd flock\n")
     node.write("proc/mounts", f"10.0.0.9@tcp:/abcd {node.root}/fsx lustre rw 0 0\n")
     node.tool("stat", "#!/bin/sh\nexec /bin/sleep 60\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.watch.kernel_log import KernelLog, Record
+from cdk_gpu_clusters.node.gpunode.watch.kernel import KernelLog, Record
 
 
 def lines(*numbers: int) -> str:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
-from cdk_gpu_clusters.node.gpunode.watch.kernel_log import Record
-from cdk_gpu_clusters.node.gpunode.watch.kernel_messages import symptom_of
-from cdk_gpu_clusters.node.gpunode.watch.symptom import Symptom
-from cdk_gpu_clusters.node.gpunode.xids import XidTable
+from cdk_gpu_clusters.node.gpunode.watch.kernel import Record, XidTable, symptom_of
+from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 
 TABLE = XidTable(
     {

@@ -9,15 +9,18 @@ from typing import NamedTuple
 
 import pytest
 
+from cdk_gpu_clusters.node.gpunode import state
 from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Untold
 from cdk_gpu_clusters.node.gpunode.command import STUCK, TIMED_OUT, Outcome
 from cdk_gpu_clusters.node.gpunode.node import Node
-from cdk_gpu_clusters.node.gpunode.watch import memory, tools
-from cdk_gpu_clusters.node.gpunode.watch.conditions import looks_at
-from cdk_gpu_clusters.node.gpunode.watch.disk import look_at_disk
-from cdk_gpu_clusters.node.gpunode.watch.lustre_health import look_at_lustre_client
-from cdk_gpu_clusters.node.gpunode.watch.service import looks_of
-from cdk_gpu_clusters.node.gpunode.watch.tools import look_at_nvidia_smi
+from cdk_gpu_clusters.node.gpunode.watch import probes
+from cdk_gpu_clusters.node.gpunode.watch.probes import (
+    look_at_disk,
+    look_at_lustre_client,
+    look_at_nvidia_smi,
+    looks_at,
+    looks_of,
+)
 from watched_node import WatchedNode
 
 
@@ -50,7 +53,7 @@ def test_nvidia_smi_that_answers_is_well(watched: WatchedNode) -> None:
 def test_tool_that_does_not_come_back(
     monkeypatch: pytest.MonkeyPatch, outcome: Outcome, key: str, severity: Severity
 ) -> None:
-    monkeypatch.setattr(tools, "run", lambda *_, **__: outcome)
+    monkeypatch.setattr(probes, "run", lambda *_, **__: outcome)
     [symptom] = look_at_nvidia_smi()
     assert (symptom.key, symptom.severity) == (key, severity)
     assert symptom.looks == (6 if severity is Severity.REBOOT else 2)
@@ -181,14 +184,14 @@ def test_lustre_client_says_how_it_is(watched: WatchedNode, said: str | None, re
 
 
 def test_memory_is_of_one_boot(watched: WatchedNode) -> None:
-    assert memory.recall("watch") == {}
-    memory.remember("watch", {"sequence": 7})
-    assert memory.recall("watch")["sequence"] == 7
+    assert state.recall("watch") == {}
+    state.remember("watch", {"sequence": 7})
+    assert state.recall("watch")["sequence"] == 7
     watched.write("proc/sys/kernel/random/boot_id", "boot-2\n")
-    assert memory.recall("watch") == {}
+    assert state.recall("watch") == {}
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"boot_id": 7}', '"boot-1"', "\x00"])
 def test_garbage_in_memory_is_forgotten(watched: WatchedNode, text: str) -> None:
     watched.write("run/gpu-cluster/watch.json", text)
-    assert memory.recall("watch") == {}
+    assert state.recall("watch") == {}

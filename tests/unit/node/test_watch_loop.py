@@ -12,7 +12,7 @@ import pytest
 
 from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity
 from cdk_gpu_clusters.node.gpunode.watch import service
-from cdk_gpu_clusters.node.gpunode.xids import XidTable
+from cdk_gpu_clusters.node.gpunode.watch.kernel import XidTable
 from watched_node import INSTANCE, WatchedNode
 
 TABLE = XidTable(

@@ -17,8 +17,8 @@ import pytest
 
 from cdk_gpu_clusters.node.gpunode import paths
 from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity
-from cdk_gpu_clusters.node.gpunode.watch import disk, kernel_log, rounds, service
-from cdk_gpu_clusters.node.gpunode.xids import XidTable
+from cdk_gpu_clusters.node.gpunode.watch import kernel, probes, service, watch
+from cdk_gpu_clusters.node.gpunode.watch.kernel import XidTable
 from watched_node import INSTANCE, WatchedNode
 
 OFF_THE_BUS = "NVRM: Xid (PCI:0000:10:1c): 79, pid=1896, GPU has fallen off the bus."
@@ -44,7 +44,7 @@ def run_full(node: WatchedNode, monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(paths, "state_folder", full)
-    monkeypatch.setattr(disk, "_LEAST_FREE_BYTES", 2**80)
+    monkeypatch.setattr(probes, "_LEAST_FREE_BYTES", 2**80)
 
 
 @pytest.mark.parametrize("spoil", [take_no_files, run_full], ids=["read-only", "full"])
@@ -100,7 +100,7 @@ def test_messages_that_were_overwritten_are_told(node: WatchedNode, monkeypatch:
     read = os.read
 
     def ring(file: int, size: int) -> bytes:
-        if faults and size == kernel_log._READ_BYTES:
+        if faults and size == kernel._READ_BYTES:
             raise faults.pop()
         return read(file, size)
 
@@ -152,7 +152,7 @@ def test_look_that_hangs_for_ever_stops_neither_the_loop_nor_the_action(node: Wa
     while not node.told.of("action"):
         node.watch.poll()
     assert node.actions == 1
-    node.clock.now += rounds._LATE_SECONDS
+    node.clock.now += watch._LATE_SECONDS
     node.poll()
     assert "late-gpus" in node.told.symptoms()
     gate.set()

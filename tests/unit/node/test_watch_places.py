@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.aws import AwsError
-from cdk_gpu_clusters.node.gpunode.watch.places import Places
+from cdk_gpu_clusters.node.gpunode.node import AwsError
+from cdk_gpu_clusters.node.gpunode.watch.response import Places
 from watched_node import WatchedNode
 
 GROUP = {"log_group": "/gpu-cluster/trainers"}

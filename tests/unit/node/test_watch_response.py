@@ -10,8 +10,8 @@ import pytest
 from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.watch import response
+from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 from cdk_gpu_clusters.node.gpunode.watch.response import Answer, Outcome, Response
-from cdk_gpu_clusters.node.gpunode.watch.symptom import Symptom
 
 XID = Symptom("xid-79", Severity.REPLACE, "Xid 79", lasting=False)
 ECC = Symptom("ecc-reset", Severity.RESET, "GPU 3: 2 uncorrected errors")

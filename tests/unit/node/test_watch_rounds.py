@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode.background import Background
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
-from cdk_gpu_clusters.node.gpunode.watch.look import Look
-from cdk_gpu_clusters.node.gpunode.watch.rounds import Rounds, Seen
-from cdk_gpu_clusters.node.gpunode.watch.symptom import Symptom
+from cdk_gpu_clusters.node.gpunode.command import Background
+from cdk_gpu_clusters.node.gpunode.watch.probes import Look, Symptom
+from cdk_gpu_clusters.node.gpunode.watch.watch import Rounds, Seen
 from watched_node import Clock
 
 HOT = Symptom("hot", Severity.MONITOR, "too hot")

@@ -10,20 +10,21 @@ from typing import NoReturn
 
 from . import paths
 from .actions.choice import orchestrator_of
-from .aws import AwsError
 from .boot.boot import boot
 from .boot.stages import stages_of
-from .checks.report import as_json, as_table
-from .checks.verify import checks_of, verify, worst
-from .drain.service import watch_for_end
+from .checks.verify import as_json, as_table, checks_of, verify, worst
+from .drain import watch_for_end
 from .events import Events
-from .last_words import collector, teller
-from .lustre.command import add_lustre_efa
+from .lustre import add_lustre_efa
 from .metrics.collect import measure
-from .node import this_node
+from .node import AwsError, this_node
+from .reporting import collector, teller
 from .shipping import ship
-from .topology.commands import add_topology_commands
-from .watch.service import Mode, mode_of, watch
+from .topology.nccl_test import add_nccl_test
+from .topology.peers import add_peers
+from .topology.run_command import add_run
+from .watch.mode import Mode, mode_of
+from .watch.service import watch
 
 # sysexits.h; argparse's own 2 would read as a severity.
 _MISUSE, _NOT_NOW = 64, 75
@@ -70,8 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.set_defaults(run=_metrics)
     command = commands.add_parser("ship", help="carry what was recorded to CloudWatch Logs")
     command.set_defaults(run=_ship)
-    add_topology_commands(commands)
-    add_lustre_efa(commands)
+    for add in (add_peers, add_run, add_nccl_test, add_lustre_efa):
+        add(commands)
     given = parser.parse_args(arguments)
     return int(given.run(given))
 

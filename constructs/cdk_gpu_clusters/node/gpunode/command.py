@@ -1,14 +1,19 @@
-"""Runs other programs with a deadline that also holds for a child that cannot be killed."""
+"""Other programs with a deadline, which holds even for a child that cannot be killed, and work in the background."""
 
 from __future__ import annotations
 
 import os
+import queue
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+# Runs other programs with a deadline that also holds for a child that cannot be killed.
 
 # Most programs end at once; those that do not are asked less often.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
@@ -126,3 +131,53 @@ def _ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
     return True
+
+
+# Work beside a loop, which must not wait for what may hang.
+
+_Result = TypeVar("_Result")
+
+
+class Background(Generic[_Result]):
+    """One piece of work at a time, in a thread of its own.
+
+    A thread that hangs in the kernel holds nobody: it is a daemon, and no second one is started beside it.
+    """
+
+    def __init__(self) -> None:
+        self._answer: queue.Queue[_Result] | None = None
+        self._since = 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether the work is not done, or its answer was not taken."""
+        return self._answer is not None
+
+    def seconds(self, now: float) -> float:
+        """How long it has been at it; 0 without work."""
+        return now - self._since if self._answer is not None else 0.0
+
+    def start(self, work: Callable[[], _Result], now: float) -> None:
+        """Begin.
+
+        Args:
+            work: What to do; it raises nothing.
+            now: The time.
+
+        Raises:
+            RuntimeError: If the system has no thread for it.
+        """
+        answer: queue.Queue[_Result] = queue.Queue(1)
+        threading.Thread(target=lambda: answer.put(work()), daemon=True).start()
+        self._answer, self._since = answer, now
+
+    def take(self, seconds: float) -> _Result | None:
+        """The answer, if it is there within that time."""
+        if self._answer is None:
+            return None
+        try:
+            answer = self._answer.get(timeout=max(0.0, seconds))
+        except queue.Empty:
+            return None
+        self._answer = None
+        return answer

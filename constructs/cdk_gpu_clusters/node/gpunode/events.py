@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from . import spool
-from .metrics.counted import counted
+from .metrics.record import counted
 
 
 class Events:

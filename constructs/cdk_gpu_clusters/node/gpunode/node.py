@@ -1,12 +1,179 @@
-"""This node: its settings, who it is, and the ways to AWS."""
+"""This node: its settings, its instance metadata, and its calls to AWS."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import http.client
+import json
+import os
+import shlex
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
 
-from .aws import Aws
-from .metadata import Metadata
-from .settings import Settings, read_settings
+from . import paths
+from .command import Outcome, run
+
+# What the user data says about this node.
+
+_PREFIX = "GPU_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of `/etc/gpu-cluster/node.env`, by their names without the prefix `GPU_`, in lower case."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, name: str, default: str = "") -> str:
+        """A setting as text; the default where it is missing or empty."""
+        return self.values.get(name) or default
+
+    def number(self, name: str, default: int = 0) -> int:
+        """A setting as a number; the default where it is missing, empty or no number."""
+        try:
+            return int(self.text(name) or default)
+        except ValueError:
+            return default
+
+    def words(self, name: str) -> list[str]:
+        """A setting that lists words with blanks between them."""
+        return self.text(name).split()
+
+
+def read_settings() -> Settings:
+    """Read the settings as a shell would; lines that no shell would take are left out."""
+    values = {}
+    for line in paths.read_text(paths.settings_file()).splitlines():
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError:
+            continue
+        if len(words) == 1 and "=" in words[0]:
+            name, _, value = words[0].partition("=")
+            values[name[len(_PREFIX) :].lower() if name.startswith(_PREFIX) else name] = value
+    return Settings(values)
+
+
+# Instance metadata, IMDSv2 only (AWS EC2 user guide, "Use the Instance Metadata Service").
+
+_TOKEN_SECONDS = 300
+_TIMEOUT_SECONDS = 2
+
+
+class Metadata:
+    """Reads instance metadata, past every proxy; a token is kept as long as it is good."""
+
+    def __init__(self) -> None:
+        address = urlsplit(os.environ.get("GPU_CLUSTER_IMDS", "http://169.254.169.254"))
+        self._host, self._port = address.hostname or "", address.port or 80
+        self._token = ""
+        self._until = 0.0
+
+    def get(self, path: str) -> str | None:
+        """One value, such as `placement/region`; None where it does not exist or the service does not answer."""
+        try:
+            return self._request("GET", f"meta-data/{path}", {"X-aws-ec2-metadata-token": self._get_token()})
+        except (OSError, http.client.HTTPException):
+            self._until = 0.0
+            return None
+
+    def wait_for(self, path: str, *, tries: int = 5) -> str:
+        """One value that must exist, such as `instance-id`; empty after the last try."""
+        for number in range(tries):
+            value = self.get(path)
+            if value:
+                return value
+            if number + 1 < tries:
+                time.sleep(2)
+        return ""
+
+    def _get_token(self) -> str:
+        if time.monotonic() >= self._until:
+            headers = {"X-aws-ec2-metadata-token-ttl-seconds": str(_TOKEN_SECONDS)}
+            self._token = self._request("PUT", "api/token", headers) or ""
+            self._until = time.monotonic() + _TOKEN_SECONDS - 10
+        return self._token
+
+    def _request(self, method: str, path: str, headers: dict[str, str]) -> str | None:
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_SECONDS)
+        try:
+            connection.request(method, f"/latest/{path}", headers=headers)
+            answer = connection.getresponse()
+            body = answer.read().decode("utf-8", "replace")
+        finally:
+            connection.close()
+        if answer.status == http.client.NOT_FOUND:
+            return None
+        if answer.status != http.client.OK:
+            raise http.client.HTTPException(f"{path}: {answer.status}")
+        return body
+
+
+# AWS through the command-line interface of the image; the newest botocore asks for a newer Python than images have.
+
+_ENVIRONMENT = {
+    "AWS_PAGER": "",
+    "AWS_RETRY_MODE": "standard",
+    "AWS_MAX_ATTEMPTS": "5",
+    # By default it asks the metadata service for credentials once, and waits 1 s.
+    "AWS_METADATA_SERVICE_TIMEOUT": "5",
+    "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "3",
+}
+
+
+class AwsError(Exception):
+    """A call that AWS, or the way to it, refused; the text says why."""
+
+
+class Aws:
+    """Makes calls of one Region.
+
+    Attributes:
+        region: The Region.
+    """
+
+    def __init__(self, region: str) -> None:
+        self.region = region
+
+    def call(self, service: str, operation: str, *arguments: str, timeout_seconds: float = 60) -> Any:
+        """Make one call.
+
+        Args:
+            service: Service as the command-line interface names it, such as `autoscaling`.
+            operation: Operation, such as `describe-auto-scaling-instances`.
+            arguments: Further arguments.
+            timeout_seconds: Deadline of the program, its own retries included.
+
+        Returns:
+            The answer, read as JSON; None for no answer.
+
+        Raises:
+            AwsError: If the call failed.
+        """
+        outcome = self._run(service, operation, *arguments, timeout_seconds=timeout_seconds)
+        if not outcome.ok:
+            raise AwsError(outcome.words or f"aws {service} {operation} ended with status {outcome.status}")
+        text = outcome.output.strip()
+        if not text:
+            return None
+        try:
+            return json.loads(text)
+        except ValueError as fault:
+            raise AwsError(f"aws {service} {operation} answered no JSON: {outcome.words}") from fault
+
+    def _run(self, *arguments: str, timeout_seconds: float) -> Outcome:
+        environment = {
+            **_ENVIRONMENT,
+            "AWS_DEFAULT_REGION": self.region or os.environ.get("AWS_DEFAULT_REGION", ""),
+        }
+        return run(
+            "aws", *arguments, "--output", "json", timeout_seconds=timeout_seconds, environment=environment
+        )
+
+
+# This node: its settings, who it is, and the ways to AWS.
 
 
 @dataclass(frozen=True)

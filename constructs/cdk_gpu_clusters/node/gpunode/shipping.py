@@ -1,10 +1,10 @@
-"""Carries spooled records to CloudWatch Logs, in batches; what AWS does not take now is kept for the next time.
+"""Sends spooled records to CloudWatch Logs, in batches. What AWS does not accept now is kept for the next time.
 
 The metrics among them need no agent and no header: CloudWatch finds records in the embedded metric format by itself
 ("When calling PutLogEvents, you have the option to include the following HTTP header ... but it's not required",
 CloudWatch user guide, "Using the PutLogEvents API to send manually-created embedded metric format logs").
 
-Every record arrives at least once: one that AWS took, and whose answer was lost, is sent again.
+Every record arrives at least once. If AWS accepts a record but its answer is lost, the record is sent again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,19 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from . import journal, paths, spool
-from .aws import AwsError
-from .locks import locked
-from .node import Node
+from . import paths, spool
+from .command import run
+from .node import AwsError, Node
+from .spool import locked
+
+# Carries spooled records to CloudWatch Logs, in batches; what AWS does not take now is kept for the next time.
+#
+# The metrics among them need no agent and no header: CloudWatch finds records in the embedded metric format by
+# itself
+# ("When calling PutLogEvents, you have the option to include the following HTTP header ... but it's not required",
+# CloudWatch user guide, "Using the PutLogEvents API to send manually-created embedded metric format logs").
+#
+# Every record arrives at least once: one that AWS took, and whose answer was lost, is sent again.
 
 #: Spool -> what its log stream adds to the name of the instance.
 STREAMS = {"events": "", "metrics": "/metrics"}
@@ -58,7 +67,7 @@ def ship(node: Node) -> int:
     with locked(paths.run_folder() / "shipping.lock", _TURN_SECONDS) as my_turn:
         if not my_turn:  # two would send everything twice
             raise AwsError("another program of this node is still carrying records")
-        journal.collect()
+        collect_journal()
         return sum(_carry(node, group, name, node.instance_id + suffix) for name, suffix in STREAMS.items())
 
 
@@ -153,3 +162,42 @@ def _make_stream(node: Node, where: tuple[str, ...]) -> None:
     except AwsError as fault:
         if "ResourceAlreadyExists" not in str(fault):
             raise
+
+
+# What the units that are no part of this program said in the journal: carried to AWS with the events.
+
+#: They run before this program can, and log one JSON line for each event.
+UNITS = ("gpu-software", "gpu-mig", "gpu-scratch", "gpu-lustre")
+_TIMEOUT_SECONDS = 30
+
+
+def collect_journal() -> None:
+    """Spool what they said since the last time; nothing where there is no journal."""
+    try:
+        cursor = paths.state_folder() / "journal.cursor"
+    except OSError:
+        return
+    units = [f"--unit={unit}.service" for unit in UNITS]
+    options = ("--quiet", "--no-pager", "--output=json", f"--cursor-file={cursor}")
+    outcome = run("journalctl", *options, *units, timeout_seconds=_TIMEOUT_SECONDS)
+    for line in outcome.output.splitlines() if outcome.ok else ():
+        _keep(line)
+
+
+def _keep(line: str) -> None:
+    try:
+        entry = json.loads(line)
+        milliseconds, said = int(entry["__REALTIME_TIMESTAMP"]) // 1000, entry["MESSAGE"]
+        unit = str(entry.get("_SYSTEMD_UNIT") or entry.get("UNIT") or "")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return
+    if isinstance(said, str):  # what is no text comes as a list of bytes
+        spool.keep("events", _record(unit.partition(".")[0], said), milliseconds=milliseconds)
+
+
+def _record(unit: str, said: str) -> dict[str, Any]:
+    try:
+        record = json.loads(said)
+    except ValueError:
+        record = None
+    return record if isinstance(record, dict) else {"stage": unit, "state": "said", "reason": said}

@@ -1,22 +1,30 @@
-"""Records that wait to be carried to AWS: one JSON line each, in files that stay small.
+"""Records that wait to be sent to AWS: one JSON line each, in files of limited size.
 
-A spool is a file below `/var/lib/gpu-cluster`, which outlives a reboot. What that disk does not take goes to one below
-`/run`, which is memory. Beyond its limit a file loses its oldest half, and its first line then says how many are gone.
+A spool is a file below `/var/lib/gpu-cluster`, which survives a reboot. What that disk does not accept goes to a file
+below `/run`, which is memory. A file that exceeds its limit loses its oldest half. Its first line then counts the lost
+records.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from . import paths
-from .locks import locked
+
+# Records that wait to be carried to AWS: one JSON line each, in files that stay small.
+#
+# A spool is a file below `/var/lib/gpu-cluster`, which outlives a reboot. What that disk does not take goes to one
+# below
+# `/run`, which is memory. Beyond its limit a file loses its oldest half, and its first line then says how many are
+# gone.
 
 #: Most bytes of a spool's file; a node that cannot reach AWS must not fill its disk.
 LIMIT_BYTES = 4 * 1024 * 1024
@@ -139,3 +147,39 @@ def _records_in(line: str) -> int:
 
 def _locked(file: Path) -> AbstractContextManager[bool]:
     return locked(file.with_suffix(".lock"), _LOCK_SECONDS)
+
+
+# Locks between programs of this node, which a program that dies lets go of.
+
+_PAUSE_SECONDS = 0.02
+
+
+@contextmanager
+def locked(file: Path, seconds: float) -> Iterator[bool]:
+    """Hold a lock.
+
+    Args:
+        file: What is locked; made if it is not there.
+        seconds: How long to wait for whoever holds it; a frozen holder must not hold others up.
+
+    Yields:
+        Whether it is held.
+
+    Raises:
+        OSError: If the file cannot be made.
+    """
+    with file.open("a", encoding="utf-8") as stream:
+        end = time.monotonic() + seconds
+        held = _try(stream)
+        while not held and time.monotonic() < end:
+            time.sleep(_PAUSE_SECONDS)
+            held = _try(stream)
+        yield held
+
+
+def _try(stream: IO[str]) -> bool:
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

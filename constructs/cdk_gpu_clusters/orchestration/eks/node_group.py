@@ -28,9 +28,8 @@ from cdk_gpu_clusters.compute.node_plan import NodeWish
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.node_file import NodeFile
-from cdk_gpu_clusters.node.node_watch import NodeWatch
-from cdk_gpu_clusters.node.settings import UserDataPart
+from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
+from cdk_gpu_clusters.node.software import NodeFile
 from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle, follow_block
 from cdk_gpu_clusters.orchestration.eks.managed_nodes import ManagedNodes, managed_nodes
 from cdk_gpu_clusters.orchestration.eks.node_group_access import NodeGroupAccess

@@ -24,7 +24,7 @@ from cdk_gpu_clusters.compute.node_plan import (
 from cdk_gpu_clusters.compute.node_settings import WrittenNode, write_node
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_pool
-from cdk_gpu_clusters.node.node_config import NodeConfig, check_kubelet, check_labels
+from cdk_gpu_clusters.node.kubernetes_node import NodeConfig, check_kubelet, check_labels
 from cdk_gpu_clusters.rules.capacity import block_window
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any
 
-from ..aws import AwsError
 from ..checks.check import Severity
-from ..node import Node
+from ..node import AwsError, Node
 from .orchestrator import HOUR_SECONDS, ActionError
 
 _IN_SERVICE = "InService"

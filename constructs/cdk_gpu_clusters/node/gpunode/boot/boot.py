@@ -10,8 +10,7 @@ from pathlib import Path
 
 from .. import paths
 from ..events import Events
-from ..inspection import keep_for_inspection
-from ..lifecycle import complete_hook
+from ..lifecycle import complete_hook, keep_for_inspection
 from ..node import Node
 from .stage import Stage, State, pass_stage
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from ..checks.verify import checks_of
+import json
+import os
+import resource
+from collections.abc import Callable
+from pathlib import Path
+
+from .. import devices, nvidia_smi, paths
+from ..checks.check import Result, Severity
+from ..checks.verify import checks_of, verify
+from ..command import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, run
 from ..node import Node
-from .devices import look_at_efa, look_at_gpus, look_at_mig, look_at_neuron
-from .extra import extra_stages
-from .services import look_at_containers, look_at_fabric_manager
-from .stage import Stage
-from .system import look_at_limits, look_at_user_scripts
-from .units import unit_look
-from .verification import look_at_health
+from ..watch.mode import Mode, mode_of
+from .stage import Stage, State, Verdict, look_at_containers, look_at_fabric_manager
+
+# The stages of a node's boot, in their order.
 
 # What settles after a boot has settled by then.
 _VERIFICATION_SECONDS = 120
@@ -41,3 +47,164 @@ def stages_of(node: Node) -> list[Stage]:
     if checks_of(node):
         stages.append(Stage("verification", look_at_health, deadline_seconds=_VERIFICATION_SECONDS))
     return [*stages, *extra_stages()]
+
+
+# Stages about the devices: accelerators, their MIG slices, and EFA.
+
+
+def look_at_gpus(node: Node) -> Verdict:
+    """Whether the driver answers for every GPU; one that is lost does not count."""
+    wanted = node.settings.number("accelerator_count")
+    answer = nvidia_smi.query(["uuid", "memory.total"])
+    if not answer.outcome.ok and not answer.rows:
+        return Verdict.waiting(
+            f"nvidia-smi: {answer.outcome.words}", "is the image one with NVIDIA's driver?"
+        )
+    words = f"{len(answer.rows)} of {wanted} GPUs answer"
+    if len(answer.rows) >= wanted:
+        return Verdict.ok(words)
+    lost = f"; {'; '.join(answer.lost)}" if answer.lost else ""
+    return Verdict.waiting(words + lost, "the host may be faulty: the node is replaced")
+
+
+def look_at_neuron(node: Node) -> Verdict:
+    """Whether the driver answers for every Neuron device."""
+    wanted = node.settings.number("accelerator_count")
+    listed, outcome = devices.neuron_devices()
+    if listed is None:
+        return Verdict.waiting(f"neuron-ls: {outcome.words}", "is the image one with the Neuron driver?")
+    words = f"{len(listed)} of {wanted} Neuron devices answer"
+    return Verdict.ok(words) if len(listed) >= wanted else Verdict.waiting(words)
+
+
+def look_at_mig(node: Node) -> Verdict:
+    """Whether gpu-mig is done, and the driver shows as many slices as the layout has."""
+    said = unit_look("mig")(node)
+    if said.state is not said.state.OK:
+        return said
+    wanted, seen = node.settings.number("mig_count"), nvidia_smi.mig_device_count()
+    words = f"{seen} of {wanted} MIG devices"
+    return Verdict.ok(words) if seen == wanted else Verdict.failed(words, "journalctl -u gpu-mig")
+
+
+def look_at_efa(node: Node) -> Verdict:
+    """Whether every EFA device is there, and libfabric, where it is installed, has the provider for them."""
+    wanted, seen = node.settings.number("efa_count"), len(devices.efa_devices())
+    words = f"{seen} of {wanted} EFA devices"
+    if seen < wanted:
+        return Verdict.waiting(words, "are the EFA driver and the interfaces there?")
+    outcome = devices.efa_provider()
+    if not outcome.ok and outcome.status != NOT_FOUND:
+        return Verdict.waiting(
+            "fi_info -p efa finds no provider", "install the EFA software of the image again"
+        )
+    return Verdict.ok(words)
+
+
+# Stages that other parts of the node add: programs in `/etc/gpu-cluster/ready.d`, such as the model servers' own.
+
+_TIMEOUT_SECONDS = 300
+_NEVER = 2
+
+
+def extra_stages() -> list[Stage]:
+    """One stage for each program, in the order of their names."""
+    folder = paths.below("/etc/gpu-cluster/ready.d")
+    programs = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [Stage(path.name, _look_with(path)) for path in programs if os.access(path, os.X_OK)]
+
+
+def _look_with(program: Path) -> Callable[[Node], Verdict]:
+    """The program prints its finding and exits with 0 for good, 2 for never, anything else for not yet."""
+
+    def look(_: Node) -> Verdict:
+        outcome = run(str(program), timeout_seconds=_TIMEOUT_SECONDS)
+        never = outcome.status in (_NEVER, NOT_EXECUTABLE, NOT_FOUND)
+        state = State.OK if outcome.ok else State.FAILED if never else State.WAITING
+        words = outcome.words if outcome.status != TIMED_OUT else f"no answer in {_TIMEOUT_SECONDS} s"
+        return Verdict(state, words)
+
+    return look
+
+
+# Stages about the system itself: the user's own scripts, and limits.
+
+
+def look_at_user_scripts(_: Node) -> Verdict:
+    """Whether cloud-init ran the user's scripts without a fault.
+
+    cloud-init lists failed modules in its result; `scripts_user` runs the shell scripts of the user data.
+    """
+    result = paths.read_text(paths.below("/run/cloud-init/result.json"))
+    if "scripts_user" in result or "scripts-user" in result:
+        return Verdict.failed(
+            "a shell script of the user data failed", "see /var/log/cloud-init-output.log on the node"
+        )
+    return Verdict.ok("cloud-init is done")
+
+
+def look_at_limits(node: Node) -> Verdict:
+    """Whether programs may lock memory, and the huge pages that the settings ask for are there."""
+    limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
+    memlock = "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
+    wanted = node.settings.number("huge_pages")
+    if not wanted:
+        return Verdict.ok(f"memlock {memlock}")
+    run("sysctl", "-qp", str(paths.below("/etc/sysctl.d/99-gpu-cluster.conf")))
+    pages = int(paths.read_text(paths.below("/proc/sys/vm/nr_hugepages")).strip() or 0)
+    words = f"memlock {memlock}, {pages} huge pages of {wanted}"
+    if pages >= wanted:
+        return Verdict.ok(words)
+    return Verdict.failed(words, "memory is too small or too fragmented: ask for fewer huge pages")
+
+
+# Stages that a systemd unit of this library has done: it leaves its result in a file.
+
+
+def unit_look(name: str) -> Callable[[Node], Verdict]:
+    """A look at what `gpu-NAME.service` said during this boot; an older word counts for nothing."""
+
+    def look(_: Node) -> Verdict:
+        state, reason = result_of(name)
+        if state == "ok":
+            return Verdict.ok(reason)
+        if state == "failed":
+            return Verdict.failed(reason, f"journalctl -u gpu-{name}")
+        return Verdict.waiting(f"gpu-{name} has not finished: {state or 'not started'} {reason}".strip())
+
+    return look
+
+
+def result_of(name: str) -> tuple[str, str]:
+    """State and reason that a unit left during this boot; empty where it left none."""
+    text = paths.read_text(paths.state_folder() / f"{name}.json")
+    try:
+        result = json.loads(text)
+        if result["boot_id"] != paths.boot_id():
+            return "", ""
+        return str(result["state"]), str(result["reason"])
+    except (ValueError, KeyError, TypeError):
+        return "", ""
+
+
+# The stage that asks all checks of `gpunode verify` before the node takes work.
+
+# A GPU that has to be reset with nothing on it must not get something first.
+_FAILS_FROM = Severity.RESET
+
+
+def look_at_health(node: Node) -> Verdict:
+    """Whether no check finds a fault; what cannot be told holds no node back.
+
+    Where the watchdog does not act (GPU_WATCH), findings are only told.
+    """
+    results = verify(node, checks_of(node))
+    faults = [result for result in results if result.severity >= _FAILS_FROM]
+    if faults and mode_of(node) is Mode.ON:
+        return Verdict.waiting(_words(faults), faults[0].fix)
+    notable = [result for result in results if result.severity is not Severity.OK]
+    return Verdict.ok(_words(notable) or f"{len(results)} checks")
+
+
+def _words(results: list[Result]) -> str:
+    return "; ".join(f"{result.check}: {result.found} ({result.severity.name.lower()})" for result in results)

@@ -1,29 +1,29 @@
-"""All checks of a node beside each other, under a deadline."""
+"""All checks of a node, in parallel and with a deadline, and the report of their results."""
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
 
 from ..node import Node
+from .accelerators import (
+    check_clocks,
+    check_driver,
+    check_gpus,
+    check_mig,
+    check_neuron,
+    check_neuron_memory,
+    check_recovery,
+)
 from .check import Check, Result, Severity, Untold
-from .clocks import check_clocks
-from .driver import check_driver
-from .ecc import check_ecc, check_sram
-from .efa import check_efa
-from .fabric import check_fabric
-from .gpus import check_gpus
-from .lustre import check_lustre
-from .mig import check_mig
-from .nccl import check_nccl_plugin
-from .neuron import check_neuron, check_neuron_memory
-from .numa import check_numa
-from .nvlink import check_nvlink
-from .pcie import check_pcie
-from .recovery import check_recovery
-from .row_remapping import check_row_remapping
+from .links import check_fabric, check_numa, check_nvlink, check_pcie
+from .memory import check_ecc, check_row_remapping, check_sram
+from .network import check_efa, check_lustre, check_nccl_plugin
+
+# All checks of a node beside each other, under a deadline.
 
 # Above the deadline of one program that a check runs (60 s), so that a check can still say which one hangs.
 _DEADLINE_SECONDS = 90
@@ -108,3 +108,48 @@ def _answer(node: Node, name: str, check: Check, answer: queue.Queue[list[Result
 def worst(results: Sequence[Result]) -> Severity:
     """The highest severity; UNKNOWN where nothing was checked, since nothing was found to be well."""
     return max((result.severity for result in results), default=Severity.UNKNOWN)
+
+
+# What the checks found, for people and for programs.
+
+
+def as_table(results: Sequence[Result]) -> str:
+    """Plain text in columns: severity, check and finding; below a finding, what should be there and what to do."""
+    check_width = max((len(result.check) for result in results), default=0)
+    word_width = max(len(severity.name) for severity in Severity)
+    lines = []
+    for result in results:
+        head = f"{result.severity.name.lower():<{word_width}}  {result.check:<{check_width}}  "
+        lines.append(head + result.found)
+        if result.severity is not Severity.OK:
+            blank = " " * len(head)
+            lines += [f"{blank}expected: {result.expected}"] if result.expected else []
+            lines += [f"{blank}to do: {result.fix}"] if result.fix else []
+    return "\n".join(lines)
+
+
+def as_json(results: Sequence[Result], severity: Severity, instance_id: str) -> str:
+    """One JSON object, with times in UTC.
+
+    Args:
+        results: What was found.
+        severity: The worst of them.
+        instance_id: The node.
+    """
+    return json.dumps(
+        {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "instance_id": instance_id,
+            "severity": severity.name.lower(),
+            "results": [
+                {
+                    "check": result.check,
+                    "severity": result.severity.name.lower(),
+                    "found": result.found,
+                    "expected": result.expected,
+                    "fix": result.fix,
+                }
+                for result in results
+            ],
+        }
+    )

@@ -1,19 +1,44 @@
-"""Measures this node once, and spools what it found."""
+"""Measures this node once and spools the record."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from .. import paths, spool
+from .. import devices, paths, spool
+from ..checks.check import Severity
+from ..command import run
 from ..node import Node
-from ..watch.memory import recall, remember
-from .gpus import Found, is_active, look_at_gpus, look_at_mig_devices
-from .names import IDLE_SECONDS
-from .rates import Counters, efa_counters, lustre_counters, rates
+from ..nvidia_smi import number, query
+from ..state import recall, remember
+from ..watch.mode import Mode, memory_of, mode_of
+from .names import (
+    EFA_RECEIVE_DROPS,
+    EFA_RECEIVED,
+    EFA_RETRANSMITTED,
+    EFA_TRANSMITTED,
+    GPU_MEMORY_USED,
+    GPU_MEMORY_USED_PERCENT,
+    GPU_POWER_DRAW_WATTS,
+    GPU_TEMPERATURE_CELSIUS,
+    GPU_UTILIZATION,
+    IDLE_SECONDS,
+    LUSTRE_READ,
+    LUSTRE_WRITTEN,
+    MIG_DEVICES_IN_USE,
+    MIG_MEMORY_USED,
+    MIG_MEMORY_USED_PERCENT,
+    NODE_SEVERITY,
+    UNHEALTHY_NODES,
+    Metric,
+)
 from .record import record
-from .watched import look_at_watchdog
+
+# Measures this node once, and spools what it found.
 
 _MEMORY = "metrics"
 
@@ -72,3 +97,196 @@ def _remember(known: dict[str, Any]) -> None:
         remember(_MEMORY, known)
     except OSError as fault:
         sys.stderr.write(f"not remembered: {fault}\n")
+
+
+# What the watchdog found last, and whether there still is one.
+#
+# A watchdog that is gone leaves its last word behind, mostly that all is well. So its word counts for three
+# minutes:
+# longer than systemd lets it be silent (WatchdogSec) and starts it again.
+
+_SILENT_SECONDS = 180.0
+
+
+def look_at_watchdog(node: Node, now: float) -> Found:
+    """How bad the node is, as the watchdog says; nobody can tell where it has been silent; nothing without one.
+
+    Args:
+        node: The node.
+        now: Seconds of uptime.
+    """
+    mode = mode_of(node)
+    told = recall(memory_of(mode))
+    severity, since = told.get("severity"), told.get("at")
+    if isinstance(severity, int) and isinstance(since, (int, float)) and now - since < _SILENT_SECONDS:
+        return {NODE_SEVERITY: [severity], UNHEALTHY_NODES: [int(severity >= Severity.RESET)]}
+    begun = _watched_since()
+    if mode is Mode.OFF or begun is None or now - begun < _SILENT_SECONDS:
+        return {}
+    return {NODE_SEVERITY: [int(Severity.UNKNOWN)], UNHEALTHY_NODES: [1]}
+
+
+def _watched_since() -> float | None:
+    """The uptime at which the boot checks of this boot ended and the watchdog was due; None where it was not."""
+    try:
+        result: dict[str, Any] = json.loads(paths.read_text(paths.run_folder() / "boot.json"))
+        given_up = result["state"] == "failed" and result["first_boot"]
+        if result["boot_id"] != paths.boot_id() or result["state"] == "starting" or given_up:
+            return None
+        return float(result["uptime_seconds"])
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+# Activity, memory, power and temperature of the GPUs.
+#
+# Under MIG the driver has no utilization: "On MIG-enabled GPUs, querying device utilization rates is not currently
+# supported" (NVML API reference, nvmlDeviceGetUtilizationRates). It tells the memory of each MIG device, and which
+# of
+# them processes run on. NVIDIA's way to activity there are the profiling metrics of DCGM, such as
+# `DCGM_FI_PROF_GR_ENGINE_ACTIVE`, which this program does not need to be installed.
+
+Found = dict[Metric, list[float]]
+
+_MIB = 1024 * 1024
+_TIMEOUT_SECONDS = 30
+_FIELDS = {
+    "utilization.gpu": (GPU_UTILIZATION, 1),
+    "memory.used": (GPU_MEMORY_USED, _MIB),
+    "power.draw": (GPU_POWER_DRAW_WATTS, 1),
+    "temperature.gpu": (GPU_TEMPERATURE_CELSIUS, 1),
+}
+
+
+def look_at_gpus() -> Found:
+    """What is measured of whole GPUs; a GPU that has no such thing, or answers nothing, adds no value."""
+    found: Found = {metric: [] for metric, _ in _FIELDS.values()}
+    found[GPU_MEMORY_USED_PERCENT] = []
+    for row in query([*_FIELDS, "memory.total"], timeout_seconds=_TIMEOUT_SECONDS).rows:
+        cells = {field: number(cell) for field, cell in row.items()}
+        for field, (metric, factor) in _FIELDS.items():
+            value = cells.get(field)
+            if value is not None:
+                found[metric].append(value * factor)
+        found[GPU_MEMORY_USED_PERCENT] += _percent(cells.get("memory.used"), cells.get("memory.total"))
+    return found
+
+
+def look_at_mig_devices() -> Found:
+    """What is measured of MIG devices: their memory, and how many have processes."""
+    found: Found = {MIG_MEMORY_USED: [], MIG_MEMORY_USED_PERCENT: [], MIG_DEVICES_IN_USE: []}
+    outcome = run("nvidia-smi", "-q", "-x", timeout_seconds=_TIMEOUT_SECONDS)
+    try:
+        gpus = ET.fromstring(outcome.output).findall("gpu")  # noqa: S314 - the driver's own program
+    except ET.ParseError:
+        return found
+    in_use = 0
+    for gpu in gpus:
+        devices = gpu.findall("mig_devices/mig_device")
+        for device in devices:
+            used, total = (_mib(device, f"fb_memory_usage/{name}") for name in ("used", "total"))
+            found[MIG_MEMORY_USED] += [] if used is None else [used * _MIB]
+            found[MIG_MEMORY_USED_PERCENT] += _percent(used, total)
+        busy = {_ids(process) for process in gpu.findall("processes/process_info")}
+        in_use += len(busy & {_ids(device) for device in devices})
+    found[MIG_DEVICES_IN_USE] = [in_use]
+    return found
+
+
+def is_active(found: Found) -> bool | None:
+    """Whether a GPU worked; None where nothing tells it.
+
+    Args:
+        found: What was measured.
+    """
+    told = [*found.get(GPU_UTILIZATION, []), *found.get(MIG_DEVICES_IN_USE, [])]
+    return any(value > 0 for value in told) if told else None
+
+
+def _percent(used: float | None, total: float | None) -> Iterator[float]:
+    if used is not None and total:
+        yield round(100 * used / total, 1)
+
+
+def _mib(device: ET.Element, path: str) -> float | None:
+    return number(device.findtext(path, "").replace("MiB", "").strip())
+
+
+def _ids(element: ET.Element) -> tuple[str, ...]:
+    return tuple(element.findtext(name, "") for name in ("gpu_instance_id", "compute_instance_id"))
+
+
+# Counters as rates: how fast they rose since the last look.
+
+_LCTL_SECONDS = 20
+# AWS EC2 user guide, "Monitor an Elastic Fabric Adapter on Amazon EC2".
+_EFA = {
+    "rx_bytes": EFA_RECEIVED,
+    "tx_bytes": EFA_TRANSMITTED,
+    "retrans_pkts": EFA_RETRANSMITTED,
+    "rx_drops": EFA_RECEIVE_DROPS,
+}
+# Lustre operations manual, "Monitoring Client Activity": name, samples, unit, least, most, sum.
+_LUSTRE = {"read_bytes": LUSTRE_READ, "write_bytes": LUSTRE_WRITTEN}
+_SUM = 6
+
+Counters = dict[str, int]
+
+
+def efa_counters() -> Counters:
+    """Counters of every EFA device, by metric and device."""
+    files = (
+        file for device in devices.efa_devices() for file in sorted(device.glob("ports/*/hw_counters/*"))
+    )
+    found = {file: _number(paths.read_text(file)) for file in files if file.name in _EFA}
+    return {
+        f"{_EFA[file.name].name} {_device(file)}": value for file, value in found.items() if value is not None
+    }
+
+
+def lustre_counters() -> Counters:
+    """Bytes that were read and written, by metric and mount."""
+    outcome = run("lctl", "get_param", "llite.*.stats", timeout_seconds=_LCTL_SECONDS)
+    found: Counters = {}
+    mount = ""
+    for line in outcome.output.splitlines() if outcome.ok else ():
+        words = line.split()
+        if line.startswith("llite."):
+            mount = line.partition("=")[0]
+        elif len(words) > _SUM and words[0] in _LUSTRE:
+            value = _number(words[_SUM])
+            if value is not None:
+                found[f"{_LUSTRE[words[0]].name} {mount}"] = value
+    return found
+
+
+def rates(before: Mapping[str, object], now: Counters, seconds: float) -> dict[Metric, list[float]]:
+    """Rises by second; a counter that is new, or fell since its device was set back, has none.
+
+    Args:
+        before: Counters of the last look.
+        now: Counters of this one.
+        seconds: Time between both.
+    """
+    found: dict[Metric, list[float]] = {metric: [] for metric in _metrics()}
+    by_name = {metric.name: metric for metric in found}
+    for key, value in now.items():
+        earlier = before.get(key)
+        if seconds > 0 and isinstance(earlier, int) and value >= earlier:
+            found[by_name[key.partition(" ")[0]]].append(round((value - earlier) / seconds, 1))
+    return found
+
+
+def _metrics() -> Iterable[Metric]:
+    return (*_EFA.values(), *_LUSTRE.values())
+
+
+def _device(file: Path) -> str:
+    return f"{file.parts[-5]}/{file.parts[-3]}"
+
+
+def _number(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None

@@ -1,4 +1,4 @@
-"""Records in CloudWatch's embedded metric format: log events that CloudWatch Logs makes metrics of.
+"""Records in CloudWatch's embedded metric format: log events that CloudWatch Logs turns into metrics.
 
 Source: CloudWatch user guide, "Specification: Embedded metric format": at most 100 metrics in a directive, and at most
 100 values of one metric.
@@ -10,7 +10,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .names import FLEET, INSTANCE, NAMESPACE, Metric
+from ..node import read_settings
+from .names import BOOT_FAILURES, FLEET, INSTANCE, NAMESPACE, XIDS, Metric
+
+# Records in CloudWatch's embedded metric format: log events that CloudWatch Logs makes metrics of.
+#
+# Source: CloudWatch user guide, "Specification: Embedded metric format": at most 100 metrics in a directive, and at
+# most
+# 100 values of one metric.
 
 _MOST_VALUES = 100
 
@@ -39,3 +46,29 @@ def record(values: Values, *, fleet: str, instance_id: str) -> dict[str, Any]:
         INSTANCE: instance_id or "unknown",
         **{metric.name: numbers[0] if len(numbers) == 1 else numbers for metric, numbers in given.items()},
     }
+
+
+# Events that are counted: CloudWatch makes a metric of them as they arrive.
+
+_SEVERE = ("reset", "reboot", "replace")
+
+
+def counted(event: Mapping[str, Any]) -> dict[str, Any]:
+    """What is added to an event so that it is counted; nothing for most of them.
+
+    Args:
+        event: The event.
+    """
+    metric = _metric(event)
+    if metric is None:
+        return {}
+    fleet = read_settings().text("fleet")
+    return record({metric: [1]}, fleet=fleet, instance_id=str(event.get("instance_id", "")))
+
+
+def _metric(event: Mapping[str, Any]) -> Metric | None:
+    what = (event.get("stage"), event.get("state"))
+    if what == ("node", "failed"):
+        return BOOT_FAILURES
+    is_xid = what == ("watch", "seen") and str(event.get("symptom")).startswith("xid-")
+    return XIDS if is_xid and event.get("severity") in _SEVERE else None

@@ -1,16 +1,124 @@
-"""The nodes of this node's Auto Scaling group that are in service, in an order on which all of them agree."""
+"""The nodes in service of this node's Auto Scaling group, in an order on which all of them agree."""
 
 from __future__ import annotations
 
+import argparse
 import ipaddress
+import json
 import random
+import re
+import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from ..aws import AwsError
+from .. import paths
 from ..lifecycle import membership
-from ..node import Node
-from .network import NetworkNodes, network_nodes
+from ..node import Aws, AwsError, Node, this_node
+
+# The command `gpunode peers`, also called `gpu-peers`.
+
+# sysexits.h
+_MISUSE, _UNAVAILABLE, _NOT_NOW = 64, 69, 75
+_HOSTS = "/etc/gpu-cluster/hosts"
+
+_TEXT = """\
+The nodes in service in this node's Auto Scaling group. Nodes that are near each other in EC2's network stand beside
+each other, and all nodes agree on the order, so that the first is rank 0 for all. Where EC2 does not tell the network,
+the order is that of the private addresses, and a warning says so.
+
+  mpirun --hostfile <(gpu-peers --format mpirun) ...
+  eval "$(gpu-peers --format torchrun)"      sets MASTER_ADDR MASTER_PORT NNODES NODE_RANK NPROC_PER_NODE
+  torchrun --rdzv-endpoint "$(gpu-peers --rdzv-endpoint)" ...
+  gpu-peers --format imex --output /etc/nvidia-imex/nodes_config.cfg && systemctl restart nvidia-imex
+
+Exit status: 64 a wrong command line, 69 this node has no peers or no rank, 75 not yet: too few nodes, or no answer.
+"""
+
+
+def add_peers(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to those of `gpunode`."""
+    command = commands.add_parser(
+        "peers",
+        help="list the fleet's nodes that are in service, for launchers",
+        description=_TEXT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = command.add_argument
+    add("--format", choices=FORMATS, help="plain addresses if left out")
+    add("--rdzv-endpoint", action="store_true", help="address and port of the first node, no list")
+    add("--order", choices=("network", "address"), default="network", help="network if left out")
+    add("--own-first", action="store_true", help="this node first, for a list of one launcher")
+    add("--slots", type=_number, metavar="N", help="processes of a node; as the fleet has it if left out")
+    add("--port", type=_number, default=29500, metavar="P", help="port of the first node, 29500 if left out")
+    add("--wait", type=_number, default=0, metavar="N", help="until N nodes are in service")
+    add("--timeout", type=_number, default=600, metavar="SECONDS", help="of --wait, 600 if left out")
+    add("--write", action="store_true", help=f"to {_HOSTS}, as mpirun if no format is given")
+    add("--output", metavar="FILE", help="to a file, which is replaced in one step")
+    command.set_defaults(run=peers)
+
+
+def peers(given: argparse.Namespace) -> int:
+    """Print or write the list.
+
+    Returns:
+        Exit status.
+    """
+    form = "rdzv" if given.rdzv_endpoint else given.format or ("mpirun" if given.write else "plain")
+    if given.own_first and form in SAME_ON_ALL:
+        return _fail(f"--own-first breaks {form}: all nodes must see the same order", _MISUSE)
+    node = this_node()
+    try:
+        found = wait_for_peers(
+            node, given.wait, timeout_seconds=given.timeout, by_network=given.order == "network"
+        )
+        if found.warning:
+            _tell(f"ordered by address, not by network: {found.warning}")
+        text = as_text(
+            _ordered(found.nodes, node, own_first=given.own_first),
+            form,
+            own_id=node.instance_id,
+            slots=given.slots or node.settings.number("slots", 1),
+            port=given.port,
+        )
+    except NoPeersError as reason:
+        return _fail(str(reason), _UNAVAILABLE)
+    except NotYetError as reason:
+        return _fail(str(reason), _NOT_NOW)
+    if given.write or given.output:
+        _write(paths.below(_HOSTS) if given.write else Path(given.output), text)
+    else:
+        sys.stdout.write(text + "\n")
+    return 0
+
+
+def _ordered(nodes: list[Peer], node: Node, *, own_first: bool) -> list[Peer]:
+    return sorted(nodes, key=lambda peer: peer.instance_id != node.instance_id) if own_first else nodes
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    paths.write_atomically(file, text + "\n")
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is not a number")
+    return int(text)
+
+
+def _tell(words: str) -> None:
+    sys.stderr.write(f"gpu-peers: {words}\n")
+
+
+def _fail(words: str, status: int) -> int:
+    _tell(words)
+    return status
+
+
+# The nodes of this node's Auto Scaling group that are in service, in an order on which all of them agree.
 
 # Spread out: a thousand nodes must not ask in step.
 _PAUSE_SECONDS = (5.0, 10.0)
@@ -125,3 +233,132 @@ def _in_service(node: Node, group: str) -> list[Peer]:
 
 def _place(peer: Peer) -> tuple[tuple[str, ...], ipaddress.IPv4Address]:
     return peer.network_nodes, ipaddress.IPv4Address(peer.private_ip)
+
+
+# Where instances hang in EC2's network (AWS EC2 user guide, "Amazon EC2 topology", stored copy of 2026).
+#
+# Three or four layers of network nodes stand above an instance, by its type; instances that share the last of them
+# are
+# nearest to each other. Types are g6e, g7e, p3dn, p4d, p4de, p5, p5e, p5en, p6-b200, p6-b300, p6e-gb200 and trn1 to
+# trn2u
+# there; others have no answer.
+
+# DescribeInstanceTopology: at most 100 instance ids in a call.
+_BATCH = 100
+# The API is eventually consistent, so that an instance may come late.
+_TRIES = 3
+_TOPOLOGY_PAUSE_SECONDS = 5.0
+# What every node of a fleet is told alike, now and later: its role, its Region, its type, or its AWS CLI cannot do it.
+_NEVER = re.compile(
+    "Unauthorized|AccessDenied|not authorized|Unsupported|InvalidAction|UnknownOperation|InvalidParameter"
+    "|invalid choice",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class NetworkNodes:
+    """The network nodes above instances.
+
+    Attributes:
+        above: By instance, from the top layer to the one next to it.
+        why_unknown: Why there are none; empty where there are.
+    """
+
+    above: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    why_unknown: str = ""
+
+
+def network_nodes(aws: Aws, instance_ids: Sequence[str]) -> NetworkNodes:
+    """Ask EC2 about all of these instances; what it knows of a part of them would be no common order.
+
+    Args:
+        aws: Calls of their Region.
+        instance_ids: The instances.
+
+    Raises:
+        AwsError: If it fails for now. Another node may be answered, and must not get another order.
+    """
+    above: dict[str, tuple[str, ...]] = {}
+    for number in range(_TRIES):
+        try:
+            above.update(_ask(aws, [name for name in instance_ids if name not in above]))
+        except AwsError as fault:
+            if _NEVER.search(str(fault)):
+                return NetworkNodes(why_unknown=str(fault))
+            raise
+        # An instance type without topology is left out of the answer: asking again would not help.
+        if len(above) == len(instance_ids) or not above:
+            break
+        if number + 1 < _TRIES:
+            time.sleep(_TOPOLOGY_PAUSE_SECONDS)
+    if not above:
+        return NetworkNodes(why_unknown="EC2 tells no topology of these instances")
+    lost = [name for name in instance_ids if name not in above]
+    if lost:
+        return NetworkNodes(why_unknown=f"EC2 tells no topology of {' '.join(lost[:3])} ({len(lost)} in all)")
+    return NetworkNodes(above)
+
+
+def _ask(aws: Aws, instance_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for start in range(0, len(instance_ids), _BATCH):
+        rows = aws.call(
+            "ec2", "describe-instance-topology", "--instance-ids", *instance_ids[start : start + _BATCH],
+            "--query", "Instances[].[InstanceId,NetworkNodes]",
+        )  # fmt: skip
+        found.update({str(name): tuple(map(str, nodes)) for name, nodes in rows or [] if nodes})
+    return found
+
+
+# A list of peers in the form that a launcher wants.
+
+#: Formats by the names of `gpunode peers --format`.
+FORMATS = ("plain", "mpirun", "torchrun", "imex", "json")
+#: Formats that say something about ranks, or that must be the same file on all nodes.
+SAME_ON_ALL = ("torchrun", "imex", "rdzv")
+
+
+def as_text(peers: Sequence[Peer], form: str, *, own_id: str, slots: int, port: int) -> str:
+    """The list as text without a last newline.
+
+    Args:
+        peers: The nodes, the first of them rank 0.
+        form: One of `FORMATS`, or `rdzv` for the endpoint of a rendezvous.
+        own_id: Instance of this node.
+        slots: Processes of a node.
+        port: Port of the first node.
+
+    Raises:
+        NoPeersError: If this node needs a rank and is not among them.
+    """
+    first = peers[0].private_ip
+    if form == "mpirun":
+        return "\n".join(f"{peer.private_ip} slots={slots}" for peer in peers)
+    if form == "rdzv":
+        return f"{first}:{port}"
+    if form == "torchrun":
+        ranks = [peer.instance_id for peer in peers]
+        if own_id not in ranks:
+            raise NoPeersError(f"this node ({own_id}) is not in service, so it has no rank")
+        return "\n".join(
+            [
+                f"MASTER_ADDR={first}",
+                f"MASTER_PORT={port}",
+                f"NNODES={len(peers)}",
+                f"NODE_RANK={ranks.index(own_id)}",
+                f"NPROC_PER_NODE={slots}",
+            ]
+        )
+    if form == "json":
+        return json.dumps([_as_row(peer, own_id) for peer in peers])
+    return "\n".join(peer.private_ip for peer in peers)
+
+
+def _as_row(peer: Peer, own_id: str) -> dict[str, object]:
+    return {
+        "private_ip": peer.private_ip,
+        "instance_id": peer.instance_id,
+        "own": peer.instance_id == own_id,
+        "network_nodes": list(peer.network_nodes),
+    }

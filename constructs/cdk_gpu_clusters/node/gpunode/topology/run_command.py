@@ -1,18 +1,22 @@
-"""The command `gpunode run`: starts a job, with its NCCL settings, pinned, and known to the drain of the node."""
+"""The command `gpunode run`: starts a job with NCCL settings, pinned next to its GPU, and registered for the drain."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import jobs, paths
-from .local_rank import NoGpuError, gpu_of, local_rank
-from .pin import pin_to
+from .. import jobs, nvidia_smi, paths
+from ..command import NOT_FOUND, run
+from ..devices import as_cpu_list, local_cpus, numa_node, pci_device
+
+# The command `gpunode run`: starts a job, with its NCCL settings, pinned, and known to the drain of the node.
 
 # sysexits.h, and what shells give for a program that is not there or cannot be run.
 _MISUSE, _NOT_EXECUTABLE, _NOT_FOUND = 64, 126, 127
@@ -148,3 +152,145 @@ def _tell(words: str) -> None:
 def _fail(words: str, status: int) -> int:
     _tell(words)
     return status
+
+
+# Which GPU a process of a job is for.
+
+# The rank on the node, as torchrun, Open MPI, Intel MPI and Slurm tell it, and how many there are. torchrun first:
+# below srun, its workers see both, and Slurm's is that of the launcher.
+_RANKS = {
+    "LOCAL_RANK": "",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "MPI_LOCALRANKID": "MPI_LOCALNRANKS",
+    "SLURM_LOCALID": "SLURM_STEP_TASKS_PER_NODE",
+}
+_TIMEOUT_SECONDS = 60
+
+
+class NoGpuError(Exception):
+    """It cannot be told which GPU a process is for; the text says why."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU.
+
+    Attributes:
+        index: Its index.
+        address: Its PCI address.
+    """
+
+    index: str
+    address: str
+
+
+def local_rank(environment: Mapping[str, str]) -> int | None:
+    """The rank of a process on its node; None for a process that is no rank of a job.
+
+    The only process that MPI or Slurm started on a node is none either: it starts the ranks, as a script that calls
+    torchrun does.
+
+    Args:
+        environment: Variables of the process.
+
+    Example:
+        >>> local_rank({"SLURM_LOCALID": "3", "SLURM_STEP_TASKS_PER_NODE": "8(x2)"})
+        3
+    """
+    for name, size in _RANKS.items():
+        if environment.get(name, "").isdecimal():
+            alone = environment.get(size, "").partition("(")[0] == "1"
+            return None if alone else int(environment[name])
+    return None
+
+
+def gpu_of(rank: int, environment: Mapping[str, str]) -> Gpu:
+    """The GPU of a rank: the one of its number among those that CUDA_VISIBLE_DEVICES shows, or the only one.
+
+    Args:
+        rank: Rank on the node.
+        environment: Variables of the process.
+
+    Raises:
+        NoGpuError: If there is none.
+    """
+    answer = nvidia_smi.query(["uuid", "pci.bus_id"], timeout_seconds=_TIMEOUT_SECONDS)
+    if not answer.rows:
+        raise NoGpuError(f"nvidia-smi: {answer.outcome.words or 'lists no GPU'}")
+    visible = [
+        word.strip() for word in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()
+    ]
+    names = visible or [row["index"] for row in answer.rows]
+    # Where the scheduler shows each process a GPU of its own, the first is right for every rank.
+    place = 0 if len(visible) == 1 else rank
+    if place >= len(names):
+        raise NoGpuError(f"local rank {rank}, but only {len(names)} GPUs are visible")
+    name = _parent(names[place]) if names[place].startswith("MIG-") else names[place]
+    for row in answer.rows:
+        # A UUID may be shortened, as long as it is unambiguous.
+        if name == row["index"] or (name.startswith("GPU-") and row["uuid"].startswith(name)):
+            return Gpu(row["index"], row["pci.bus_id"])
+    raise NoGpuError(f"no GPU answers to {names[place]}")
+
+
+def _parent(device: str) -> str:
+    """The index of the GPU that a MIG device is a part of; the device itself where it is not listed."""
+    listing = run("nvidia-smi", "-L", timeout_seconds=_TIMEOUT_SECONDS).output
+    index = device
+    for line in listing.splitlines():
+        gpu = re.match(r"GPU (\d+):", line)
+        index = gpu[1] if gpu else index
+        if f"(UUID: {device})" in line:
+            return index
+    return device
+
+
+# Pins a process to the processors and the memory next to its GPU.
+
+_NUMACTL_SECONDS = 10
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """How a process is pinned.
+
+    Attributes:
+        words: To what, or why not, for people.
+        is_whole: Whether processors and memory both are.
+        prefix: What to put before its command, for the memory.
+    """
+
+    words: str
+    is_whole: bool
+    prefix: tuple[str, ...] = ()
+
+
+def pin_to(gpu: Gpu) -> Pinned:
+    """Pin this process, and what it becomes and starts, to the NUMA node of a GPU.
+
+    All processors of the node, not a share of them: the loaders of a rank need room, and neighbours may be idle.
+    Memory comes from the node while it has some, and then from others.
+
+    Args:
+        gpu: The GPU.
+    """
+    device = pci_device(gpu.address)
+    here, allowed = local_cpus(device), os.sched_getaffinity(0)
+    cpus = here & allowed
+    if not cpus:
+        reason = (
+            f"only {as_cpu_list(allowed)} may be used" if here else "the kernel tells no processors near it"
+        )
+        return Pinned(f"GPU{gpu.index}: not pinned: {reason}", is_whole=False)
+    os.sched_setaffinity(0, cpus)
+    words = f"GPU{gpu.index}: processors {as_cpu_list(cpus)}"
+    node = numa_node(device)
+    if node < 0:
+        return Pinned(f"{words}; memory not pinned: the kernel tells no NUMA node", is_whole=False)
+    prefix = ("numactl", f"--preferred={node}")
+    # A container may forbid it (set_mempolicy(2) needs CAP_SYS_NICE under Docker's default profile).
+    tried = run(*prefix, "true", timeout_seconds=_NUMACTL_SECONDS)
+    if not tried.ok:
+        why = "numactl is not installed" if tried.status == NOT_FOUND else f"numactl: {tried.words}"
+        return Pinned(f"{words}; memory not pinned: {why}", is_whole=False)
+    return Pinned(f"{words}, memory of NUMA node {node}", is_whole=True, prefix=prefix)

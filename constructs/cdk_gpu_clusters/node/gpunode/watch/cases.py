@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ..checks.check import Severity
-from .symptom import Symptom
+from .probes import Symptom
 
 # What comes and goes is told once in so long.
 _QUIET_SECONDS = 600

@@ -1,16 +1,20 @@
-"""What is done about a node that is not well: evidence, then its orchestrator is told, within the fleet's limit."""
+"""The response to an unhealthy node: keep evidence, then take it out of service, within the fleet's limit."""
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
 from ..actions.orchestrator import Orchestrator
-from ..background import Background
 from ..checks.check import Severity
-from .symptom import Symptom
+from ..command import Background
+from ..node import AwsError, Node
+from .probes import Symptom
+
+# What is done about a node that is not well: evidence, then its orchestrator is told, within the fleet's limit.
 
 # A broken node must not stay in service because S3 does not answer, or because a program hangs past its deadline.
 _EVIDENCE_TRIES = 3
@@ -131,3 +135,51 @@ class Response:
         keeping.start(keep, time.monotonic())
         kept = keeping.take(_EVIDENCE_SECONDS)
         return f"none, since it was not there within {_EVIDENCE_SECONDS:g} s" if kept is None else kept
+
+
+# Places for nodes that are taken out within an hour: each can be taken once in a fleet.
+#
+# Nodes that fail in the same moment ask the orchestrator in the same moment, and all hear that nobody is gone yet.
+# So a
+# node takes a place before it acts: a log stream of the fleet's log group, without any records. Of all who make the
+# same
+# stream only the first one can (CloudWatch Logs API reference, CreateLogStream: ResourceAlreadyExistsException).
+
+_SLOT_SECONDS = 10
+
+
+class Places:
+    """The places of a node's fleet.
+
+    A fleet without a log group has none, and nodes of it that fail in the same moment may all be taken out. So they may
+    while CloudWatch Logs does not answer: a broken node must not stay in service for that. Nodes that fail on either
+    side of a full hour have places of either hour.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._group = node.settings.text("log_group")
+
+    def take(self, numbers: Iterable[int]) -> bool:
+        """Take the first one that is free in this hour.
+
+        Args:
+            numbers: Which ones there are.
+
+        Returns:
+            Whether this node may act.
+        """
+        if not self._group:
+            return True
+        hour = time.strftime("%Y-%m-%dT%H", time.gmtime())
+        return any(self._make(f"taken-out/{hour}/{number}") for number in numbers)
+
+    def _make(self, stream: str) -> bool:
+        where = ("--log-group-name", self._group, "--log-stream-name", stream)
+        try:
+            self._node.aws.call("logs", "create-log-stream", *where, timeout_seconds=_SLOT_SECONDS)
+        except AwsError as fault:
+            if "ResourceAlreadyExists" in str(fault):
+                return False
+            sys.stderr.write(f"places are not counted: {fault}\n")
+        return True

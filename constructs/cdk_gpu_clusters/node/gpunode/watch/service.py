@@ -4,53 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from enum import Enum
 
-from .. import evidence, paths
 from ..actions.choice import orchestrator_of
 from ..actions.orchestrator import Orchestrator
 from ..checks.check import Check, Severity
 from ..events import Events
 from ..node import Node
-from ..notify import notify, watchdog_seconds
+from ..reporting import keep_evidence
 from ..shipping import ship
-from ..xids import read_xids
-from .conditions import looks_at
-from .disk import look_at_disk
-from .efa_counters import EfaCounters
-from .failed_boot import is_launch_given_up, look_at_boot
-from .kernel_log import KernelLog
-from .look import Look
-from .lustre_health import look_at_lustre_client
-from .memory import recall
-from .places import Places
-from .response import Response
-from .rounds import PATIENCE_SECONDS, Rounds
-from .tools import look_at_nvidia_smi
-from .watch import MEMORY, Watch
+from ..state import recall
+from .kernel import KernelLog, read_xids
+from .mode import Mode, memory_of
+from .probes import is_launch_given_up, looks_of
+from .response import Places, Response
+from .watch import PATIENCE_SECONDS, Rounds, Watch, notify, watchdog_seconds
 
 _INTERVAL_SECONDS = 10
 _LIMIT_PER_HOUR = 2
-
-
-class Mode(Enum):
-    """What the watchdog does; GPU_WATCH names it."""
-
-    ON = "on"
-    #: It only says what it would do.
-    DRY_RUN = "dry-run"
-    OFF = "off"
-
-
-def mode_of(node: Node) -> Mode:
-    """What the settings want; a word that is none of them changes nothing."""
-    word = node.settings.text("watch").lower()
-    return Mode(word) if word in [mode.value for mode in Mode] else Mode.ON
-
-
-def memory_of(mode: Mode) -> str:
-    """Name of what a watchdog remembers; what a dry run would have done is not done."""
-    return MEMORY if mode is Mode.ON else f"{MEMORY}-{mode.value}"
 
 
 def watch(node: Node, events: Events, checks: Mapping[str, Check], mode: Mode) -> int:
@@ -118,26 +88,6 @@ def make_watch(
     )
 
 
-def looks_of(
-    node: Node, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic
-) -> list[Look]:
-    """What is looked at on a node.
-
-    Args:
-        node: The node.
-        checks: Its checks by name.
-        clock: Seconds that never go back.
-    """
-    looks = [Look("boot", look_at_boot), Look("disk", look_at_disk, every=6), *looks_at(node, checks)]
-    if node.settings.text("accelerator") == "gpu":
-        looks.append(Look("nvidia-smi", look_at_nvidia_smi))
-    if node.settings.number("efa_count"):
-        looks.append(Look("efa-counters", EfaCounters(clock).look))
-    if node.settings.number("mounts"):
-        looks.append(Look("lustre-client", look_at_lustre_client))
-    return looks
-
-
 def _response(node: Node, orchestrator: Orchestrator | None, mode: Mode) -> Response | None:
     if orchestrator is None:
         return None
@@ -148,23 +98,6 @@ def _response(node: Node, orchestrator: Orchestrator | None, mode: Mode) -> Resp
         dry_run=mode is Mode.DRY_RUN,
         take_place=Places(node).take,
     )
-
-
-def keep_evidence(node: Node, reason: str) -> str:
-    """Collect a bundle in memory, since the disk may take nothing or hang, and copy it to S3.
-
-    Args:
-        node: This node.
-        reason: Why.
-
-    Returns:
-        Where it is; empty where the fleet has no place for it.
-
-    Raises:
-        AwsError: If S3 does not take it.
-        OSError: If even memory takes nothing.
-    """
-    return evidence.keep(node, evidence.collect(node, reason, folder=paths.run_folder()))
 
 
 def _acts_from(word: str) -> Severity:

@@ -1,33 +1,43 @@
-"""The watchdog: looks every few seconds, believes what it sees often enough, and acts once."""
+"""The watchdog: it probes the node every few seconds, confirms what it observes, and acts once."""
 
 from __future__ import annotations
 
+import os
+import queue
+import socket
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import count
+from typing import Any, NamedTuple
 
 from .. import paths
-from ..background import Background
 from ..checks.check import Severity
+from ..command import Background
 from ..events import Events
-from ..notify import notify
-from ..xids import XidTable
+from ..state import recall, remember
 from .cases import Cases
-from .kernel_log import KernelLog
-from .kernel_messages import symptom_of
-from .memory import recall, remember
+from .kernel import KernelLog, XidTable, symptom_of
+from .mode import MEMORY
+from .probes import Look, Symptom
 from .response import Answer, Outcome, Response
-from .rounds import PATIENCE_SECONDS, Rounds
-from .scribe import Scribe
-from .symptom import Symptom
 
 KERNEL = "kernel"
-MEMORY = "watch"
+
+#: How long a poll waits; answers that come later are taken by a later poll.
+PATIENCE_SECONDS = 2.0
 # What lies between two tries to take out a node whose fleet has no room for it, or that is out already.
 _LATER_SECONDS = 60.0
 # A kernel that talks without end must not keep the watchdog from everything else.
 _BREATH_SECONDS = 1.0
+# Programs have deadlines of a minute, and some looks run more than one.
+_LATE_SECONDS = 180.0
+
+# More wait only where nothing is taken any more.
+_MOST_WAITING = 1_000
 
 
 class Watch:
@@ -184,3 +194,150 @@ class Watch:
             self._cases.restore(recall(self._memory))
         except (KeyError, TypeError, AttributeError) as fault:
             self._scribe.complain(f"nothing remembered: {fault}")
+
+
+class Seen(NamedTuple):
+    """What one look saw.
+
+    Attributes:
+        look: Name of the look.
+        symptoms: What is not well.
+    """
+
+    look: str
+    symptoms: list[Symptom]
+
+
+class Rounds:
+    """Takes looks again and again; one that breaks or hangs holds back neither the others nor the loop."""
+
+    def __init__(
+        self,
+        looks: Sequence[Look],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        patience_seconds: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._looks = {look: Background[list[Symptom]]() for look in looks}
+        self._clock, self._patience = clock, patience_seconds
+
+    def poll(self, number: int) -> list[Seen]:
+        """Begin the looks that are due, and take what is there.
+
+        Args:
+            number: Number of the poll.
+        """
+        broken = [seen for look in self._looks for seen in self._begin(look, number)]
+        end = time.monotonic() + self._patience
+        found = []
+        for look, work in self._looks.items():
+            symptoms = work.take(end - time.monotonic())
+            if symptoms is not None:
+                found.append(Seen(look.name, symptoms))
+        return [*broken, *found, Seen("late", self._late())]
+
+    def _begin(self, look: Look, number: int) -> list[Seen]:
+        work = self._looks[look]
+        if work.busy or number % look.every:
+            return []
+        try:
+            work.start(lambda: _take(look), self._clock())
+        except RuntimeError as fault:
+            return [Seen(look.name, [_broken(look, fault)])]
+        return []
+
+    def _late(self) -> list[Symptom]:
+        now = self._clock()
+        spent = {look.name: work.seconds(now) for look, work in self._looks.items()}
+        return [
+            Symptom(f"late-{name}", Severity.UNKNOWN, f"the look at {name} has not come back for minutes")
+            for name, seconds in spent.items()
+            if seconds >= _LATE_SECONDS
+        ]
+
+
+def _take(look: Look) -> list[Symptom]:
+    try:
+        return list(look.take())
+    except Exception as fault:  # noqa: BLE001 - a broken look says nothing about the node
+        return [_broken(look, fault)]
+
+
+def _broken(look: Look, fault: Exception) -> Symptom:
+    words = f"the look at {look.name} itself failed: {type(fault).__name__}: {fault}"
+    return Symptom(f"broken-{look.name}", Severity.UNKNOWN, words)
+
+
+class Scribe:
+    """Takes steps that write, and does them in their order in a thread of its own."""
+
+    def __init__(self, events: Events) -> None:
+        self._events = events
+        self._steps: queue.Queue[Callable[[], object]] = queue.Queue(_MOST_WAITING)
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def write(self, *words: str, **more: Any) -> None:
+        """Write an event, as `Events.write` does."""
+        self.do(partial(self._write, *words, **more))
+
+    def complain(self, words: str) -> None:
+        """Write to the journal alone, about the watchdog itself."""
+        self.do(partial(sys.stderr.write, f"{words}\n"))
+
+    def do(self, step: Callable[[], object]) -> None:
+        """Do something after all that was asked before; what finds no room is dropped.
+
+        Args:
+            step: What to do; may raise.
+        """
+        try:
+            self._steps.put_nowait(step)
+        except queue.Full:
+            return
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until all is written; says whether it is.
+
+        Args:
+            seconds: How long to wait at most.
+        """
+        done = threading.Event()
+        self.do(done.set)
+        return done.wait(seconds)
+
+    def _write(self, *words: str, **more: Any) -> None:
+        self._events.write(*words, **more)
+        # This process runs for months; what it wrote stands in the journal and in the spool.
+        self._events.written.clear()
+
+    def _work(self) -> None:
+        while True:
+            step = self._steps.get()
+            try:
+                step()
+            except Exception as fault:  # noqa: BLE001 - the next step may do better
+                sys.stderr.write(f"not written: {type(fault).__name__}: {fault}\n")
+
+
+def watchdog_seconds() -> float | None:
+    """How often systemd wants to hear `WATCHDOG=1` at the latest (WatchdogSec); None where it does not listen."""
+    try:
+        return int(os.environ.get("WATCHDOG_USEC", "")) / 1_000_000
+    except ValueError:
+        return None
+
+
+def notify(*states: str) -> None:
+    """Tell systemd; outside a service of `Type=notify`, nobody listens.
+
+    Args:
+        states: Assignments such as `READY=1` or `WATCHDOG=1`.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as peer:
+        peer.settimeout(1)
+        # An address in the abstract name space begins with a zero byte, which an environment cannot hold.
+        peer.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+        peer.sendall("\n".join(states).encode())

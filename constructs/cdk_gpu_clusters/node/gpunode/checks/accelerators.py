@@ -1,0 +1,260 @@
+"""Checks of the accelerators: GPUs, their driver and clocks, MIG devices, and Neuron devices."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from .. import devices as neuron
+from .. import nvidia_smi, paths
+from ..command import run
+from ..node import Node
+from .check import Result, Severity, Untold, gpu_rows, list_indexes, or_well
+
+# GPUs: as many as the type has, all of its model.
+#
+# A GPU that fell off the bus keeps its row in nvidia-smi, and the exit status stays 0: it is not counted. A node
+# with
+# too few GPUs is replaced: awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck (severity ISOLATE),
+# and
+# AWS re:Post, "Xid errors" (stop and start it).
+
+
+def check_gpus(node: Node) -> list[Result]:
+    """Count the GPUs that answer, and compare their model and memory."""
+    wanted, model = node.settings.number("accelerator_count"), node.settings.text("model")
+    answer = nvidia_smi.query(["name", "uuid", "memory.total"])
+    # Output that was cut short counts no GPU out: only a whole answer does, or a GPU that says that it is lost.
+    if not answer.lost and (not answer.rows or (len(answer.rows) < wanted and not answer.outcome.ok)):
+        raise Untold(f"nvidia-smi: {answer.outcome.words or 'lists no GPU'}")
+    kinds = sorted({f"{row['name']}, {row['memory.total']} MiB" for row in answer.rows})
+    words = f"{len(answer.rows)} GPUs: {'; '.join(kinds) or 'none'}"
+    findings = [*_count(len(answer.rows), answer.lost, wanted), *_models(answer.rows, model)]
+    if len({row["memory.total"] for row in answer.rows}) > 1:
+        findings.append(
+            Result("gpus", Severity.MONITOR, words, "GPUs of the same memory", "ask AWS about the host")
+        )
+    return or_well("gpus", findings, words)
+
+
+def _count(seen: int, lost: Sequence[str], wanted: int) -> Iterator[Result]:
+    if seen < wanted or lost:
+        words = f"{seen} GPUs answer" + (f"; lost: {'; '.join(lost)}" if lost else "")
+        yield Result(
+            "gpus", Severity.REPLACE, words, f"{wanted} GPUs", "replace the node: its host has lost a GPU"
+        )
+    elif wanted and seen > wanted:
+        yield Result(
+            "gpus", Severity.MONITOR, f"{seen} GPUs answer", f"{wanted} GPUs", "is it the fleet's type?"
+        )
+
+
+def _models(rows: Sequence[Mapping[str, str]], model: str) -> Iterator[Result]:
+    """GPUs of another model. EC2's `RTX PRO Server 6000` is nvidia-smi's `RTX PRO 6000 Blackwell Server Edition`."""
+    if not model:
+        return
+    others = [row for row in rows if not _words_of(model) <= _words_of(row["name"])]
+    if others:
+        found = f"GPU {list_indexes([row['index'] for row in others])}: {others[0]['name']}"
+        yield Result("gpus", Severity.MONITOR, found, model, "is the instance of the fleet's type?")
+
+
+def _words_of(name: str) -> set[str]:
+    return set(re.findall(r"[a-z0-9]+", name.lower()))
+
+
+# The driver: all GPUs on one release, no older than the GPU and the node's MIG profiles need.
+
+
+def check_driver(node: Node) -> list[Result]:
+    """Compare the driver's release with the first that the node's GPUs, or their MIG layout, work with.
+
+    The minimum is the catalogue's (NVIDIA MIG User Guide): for the layout where the GPUs are split, otherwise the first
+    release with MIG on the model, and none for GPUs that cannot be split.
+    """
+    release = gpu_rows(["driver_version"])[0]["driver_version"]
+    minimum = _layout_minimum() or node.settings.text("min_driver")
+    if minimum and _release_parts(release) < _release_parts(minimum):
+        fix = "use an image with a newer driver"
+        return [Result("driver", Severity.MONITOR, release, f"{minimum} or newer", fix)]
+    return [Result("driver", Severity.OK, release, f"{minimum} or newer" if minimum else "")]
+
+
+def _layout_minimum() -> str:
+    text = paths.read_text(paths.below("/etc/default/mig"))
+    found = re.search(r'^MIG_MINIMUM_DRIVER="?([0-9.]+)', text, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def _release_parts(release: str) -> list[int]:
+    return [int(part) for part in re.findall(r"[0-9]+", release)]
+
+
+# What the driver itself asks for: none, a reset, or a reboot.
+#
+# NVIDIA GPU Memory Error Management, "Error recovery and response flags". Drivers before 570 say it by two flags of
+# reset instead, or not at all: then the check tells nothing.
+
+_QUERY_SECONDS = 60
+_RECOVERY_ACTION = re.compile(r"^\s*GPU Recovery Action\s*: (.*?)\s*$", re.MULTILINE)
+_RESET_FLAGS = ("reset_status.reset_required", "reset_status.drain_and_reset_recommended")
+
+
+def check_recovery(_: Node) -> list[Result]:
+    """Ask the driver what every GPU needs."""
+    outcome = run("nvidia-smi", "-q", timeout_seconds=_QUERY_SECONDS)
+    if outcome.hung:
+        raise Untold(outcome.words)
+    actions = _RECOVERY_ACTION.findall(outcome.output)
+    told = [action for action in actions if action != "N/A"]
+    if not told:
+        return _reset_flags()
+    findings = [
+        Result(
+            "recovery",
+            _severity_of_action(action),
+            f"the driver asks for: {action}",
+            "None",
+            f"drain the node; then: {action}",
+        )
+        for action in sorted(set(told))
+        if action != "None"
+    ]
+    return or_well("recovery", findings, f"the driver asks nothing for {len(told)} GPUs")
+
+
+def _severity_of_action(action: str) -> Severity:
+    words = action.lower()
+    if "reboot" in words:
+        return Severity.REBOOT
+    if "reset" in words or "drain" in words:
+        return Severity.RESET
+    return Severity.UNKNOWN
+
+
+def _reset_flags() -> list[Result]:
+    rows = gpu_rows(_RESET_FLAGS)
+    told = [row for row in rows if {row[flag] for flag in _RESET_FLAGS} & {"Yes", "No"}]
+    if not told:
+        return []
+    findings = [
+        Result(
+            "recovery",
+            Severity.RESET,
+            f"GPU {row['index']}: the driver asks for a reset",
+            "No",
+            "drain and reset it",
+        )
+        for row in told
+        if "Yes" in [row[flag] for flag in _RESET_FLAGS]
+    ]
+    return or_well("recovery", findings, f"the driver asks nothing for {len(told)} GPUs")
+
+
+# Why GPUs run below their clocks: heat and power brakes are watched, idling and power caps are the daily business.
+#
+# `nvidia-smi --help-query-gpu` (535 and 550), section clocks_event_reasons, which older drivers call
+# clocks_throttle_reasons. No source says what a slow clock asks for.
+
+_CLOCK_SECTIONS = ("clocks_event_reasons", "clocks_throttle_reasons")
+_SLOWDOWNS = {
+    "hw_slowdown": "slowed down to half or less by the hardware",
+    "hw_thermal_slowdown": "slowed down by the hardware: too hot",
+    "hw_power_brake_slowdown": "slowed down by the power supply",
+    "sw_thermal_slowdown": "slowed down by the driver: too hot",
+}
+_CLOCK_FIELDS = ("clocks.sm", "clocks.max.sm", "temperature.gpu")
+
+
+def check_clocks(_: Node) -> list[Result]:
+    """Ask every GPU why it runs slower than it could."""
+    fields = [f"{section}.{reason}" for section in _CLOCK_SECTIONS for reason in _SLOWDOWNS]
+    rows = gpu_rows([*fields, *_CLOCK_FIELDS])
+    told = [row for row in rows if {row[field] for field in fields} & {"Active", "Not Active"}]
+    if not told:
+        raise Untold("the driver does not say why clocks are low")
+    findings = [
+        Result(
+            "clocks",
+            Severity.MONITOR,
+            f"GPU {row['index']}: {why} ({_clock_text(row)})",
+            "",
+            "ask AWS about the host",
+        )
+        for row in told
+        for why in ["; ".join(_slowdowns(row))]
+        if why
+    ]
+    return or_well(
+        "clocks",
+        findings,
+        f"{len(told)} GPUs not slowed down; GPU {told[0]['index']}: {_clock_text(told[0])}",
+    )
+
+
+def _slowdowns(row: Mapping[str, str]) -> list[str]:
+    return [
+        why
+        for reason, why in _SLOWDOWNS.items()
+        if "Active" in [row[f"{section}.{reason}"] for section in _CLOCK_SECTIONS]
+    ]
+
+
+def _clock_text(row: Mapping[str, str]) -> str:
+    clock, most, temperature = (row[field] for field in _CLOCK_FIELDS)
+    return f"{clock} of {most} MHz, {temperature} C"
+
+
+# MIG: as many devices as the layout has. `gpu-mig` makes them again at every boot, so that a reboot is the repair.
+
+
+def check_mig(node: Node) -> list[Result]:
+    """Count the MIG devices."""
+    wanted, seen = node.settings.number("mig_count"), nvidia_smi.mig_device_count()
+    found, expected = f"{seen} MIG devices", f"{wanted} MIG devices"
+    if seen == wanted:
+        return [Result("mig", Severity.OK, found, expected)]
+    return [Result("mig", Severity.REBOOT, found, expected, "reboot the node; see journalctl -u gpu-mig")]
+
+
+# Neuron devices: as many as the type has, without memory errors.
+#
+# AWS Neuron documentation, Neuron Runtime troubleshooting, "Hardware errors": an uncorrectable error of SRAM or HBM
+# asks
+# for another instance, a repairable one for a reboot. Too few devices: as for GPUs.
+
+_NEURON_COUNTERS = {
+    "sram_ecc_uncorrected": (Severity.REPLACE, "uncorrectable errors of SRAM", "replace the node"),
+    "mem_ecc_uncorrected": (Severity.REPLACE, "uncorrectable errors of HBM", "replace the node"),
+    "mem_ecc_repairable_uncorrected": (Severity.REBOOT, "repairable errors of HBM", "reboot the node"),
+}
+
+
+def check_neuron(node: Node) -> list[Result]:
+    """Count the devices that the driver lists."""
+    wanted = node.settings.number("accelerator_count")
+    listed, outcome = neuron.neuron_devices()
+    if listed is None:
+        raise Untold(f"neuron-ls: {outcome.words or 'lists nothing'}")
+    found, expected = f"{len(listed)} Neuron devices", f"{wanted} Neuron devices"
+    if len(listed) < wanted:
+        return [Result("neuron", Severity.REPLACE, found, expected, "replace the node")]
+    return [Result("neuron", Severity.OK, found, expected)]
+
+
+def check_neuron_memory(_: Node) -> list[Result]:
+    """Look at the counters of memory errors of every device."""
+    counted = {name: neuron.neuron_counters(name) for name in _NEURON_COUNTERS}
+    if not any(counted.values()):
+        raise Untold("the driver counts no memory errors below /sys/devices/virtual/neuron_device")
+    devices = max(len(values) for values in counted.values())
+    return or_well(
+        "neuron-memory", _memory_errors(counted), f"{devices} Neuron devices without memory errors"
+    )
+
+
+def _memory_errors(counted: dict[str, dict[str, int]]) -> Iterator[Result]:
+    for name, (severity, what, fix) in _NEURON_COUNTERS.items():
+        for device, count in counted[name].items():
+            if count:
+                yield Result("neuron-memory", severity, f"{device}: {count} {what}", "none", fix)

@@ -1,0 +1,108 @@
+"""Checks of the network: EFA devices, the NCCL plugin for EFA, and Lustre mounts."""
+
+from __future__ import annotations
+
+import re
+
+from .. import devices, paths
+from ..command import NOT_FOUND, run
+from ..lustre import interfaces, look_at_network, remembered
+from ..node import Node
+from .check import Result, Severity
+
+# EFA: as many devices as the node was launched with, and libfabric's provider for them.
+#
+# A node with too few is replaced, and a provider that libfabric does not have is watched: awslabs/awsome-
+# distributed-ai
+# @ 95b939c, 2.gpu-cluster-healthcheck. On P5en devices may come late.
+
+
+def check_efa(node: Node) -> list[Result]:
+    """Count the devices, and ask libfabric for them."""
+    wanted, seen = node.settings.number("efa_count"), len(devices.efa_devices())
+    found, expected = f"{seen} EFA devices", f"{wanted} EFA devices"
+    if seen < wanted:
+        fix = "look again in a minute; if it stays so, replace the node"
+        return [Result("efa", Severity.REPLACE, found, expected, fix)]
+    return [Result("efa", Severity.OK, found, expected), _efa_provider(seen)]
+
+
+def _efa_provider(seen: int) -> Result:
+    outcome = devices.efa_provider()
+    if outcome.status == NOT_FOUND:
+        return Result("efa-provider", Severity.UNKNOWN, "fi_info is not installed")
+    domains = set(re.findall(r"^\s*domain:\s*(\S+)-rdm$", outcome.output, re.MULTILINE))
+    found = f"libfabric's provider efa has {len(domains)} devices"
+    if len(domains) >= seen:
+        return Result("efa-provider", Severity.OK, found)
+    if not domains:
+        found = f"libfabric has no provider efa: {outcome.words}"
+    fix = "install the EFA software of the image again"
+    return Result("efa-provider", Severity.MONITOR, found, f"{seen} devices", fix)
+
+
+# The plugin aws-ofi-nccl, without which NCCL falls back to TCP. Containers may bring their own: it is watched.
+
+# The EFA installer's folder and that of older images (aws/aws-ofi-nccl; AWS DLAMI release notes, read 2026-11).
+_PLUGIN_FOLDERS = ("/opt/amazon/ofi-nccl", "/opt/amazon/aws-ofi-nccl", "/opt/aws-ofi-nccl")
+
+
+def check_nccl_plugin(_: Node) -> list[Result]:
+    """Look for the plugin's library."""
+    for folder in _PLUGIN_FOLDERS:
+        libraries = sorted(paths.below(folder).rglob("libnccl-net*.so*"))
+        if libraries:
+            return [Result("nccl-plugin", Severity.OK, f"/{libraries[0].relative_to(paths.root())}")]
+    fix = "use an image with EFA's software, or containers that bring the plugin"
+    expected = f"libnccl-net*.so below {', '.join(_PLUGIN_FOLDERS)}"
+    return [Result("nccl-plugin", Severity.MONITOR, "no aws-ofi-nccl plugin on the node", expected, fix)]
+
+
+# Lustre: every file system of the settings is mounted, answers in time, and takes EFA where it should.
+#
+# It is watched only: a file system that is down is down for the whole fleet, and no other node would help.
+
+_LUSTRE_SECONDS = 30
+
+
+def check_lustre(_: Node) -> list[Result]:
+    """Look at every mount of `/etc/gpu-cluster/mounts`."""
+    lines = paths.read_text(paths.below("/etc/gpu-cluster/mounts")).splitlines()
+    mounts = [line.split() for line in lines if line.strip()]
+    over_efa = [words[0] for words in mounts if words[-1] == "efa"]
+    return [*(_mount_state(words[0]) for words in mounts), *([_lustre_transport()] if over_efa else [])]
+
+
+def _lustre_transport() -> Result:
+    """What the boot has measured, and whether the network is still so; nothing is written in the midst of jobs."""
+    at_boot, now = remembered(), look_at_network(interfaces())
+    if not now.is_efa or at_boot.is_efa is False:
+        seen = at_boot if now.is_efa else now
+        fix = (
+            "see the journal of gpu-lustre; do both security groups allow all traffic to and from each other?"
+        )
+        return Result("lustre-efa", Severity.MONITOR, f"data take TCP: {seen.words}", "EFA", fix)
+    if at_boot.is_efa is None:
+        return Result("lustre-efa", Severity.UNKNOWN, at_boot.words, "EFA")
+    return Result("lustre-efa", Severity.OK, now.words)
+
+
+def _mount_state(point: str) -> Result:
+    kind = _mount_types().get(str(paths.below(point)), "")
+    if kind != "lustre":
+        found = f"{point} is {kind or 'not mounted'}"
+        return Result(
+            "lustre", Severity.MONITOR, found, "lustre", "systemctl restart gpu-lustre, and see its journal"
+        )
+    outcome = run("stat", "--file-system", str(paths.below(point)), timeout_seconds=_LUSTRE_SECONDS)
+    if outcome.ok:
+        return Result("lustre", Severity.OK, f"{point} answers")
+    fix = "look at the file system's health, and at the security groups (TCP 988 and 1018-1023)"
+    words = f"no answer within {_LUSTRE_SECONDS} s" if outcome.hung else outcome.words
+    return Result("lustre", Severity.MONITOR, f"{point}: {words}", "an answer", fix)
+
+
+def _mount_types() -> dict[str, str]:
+    """Mount point to type; the last mount at a point is the one that is seen."""
+    rows = (line.split() for line in paths.read_text(paths.below("/proc/mounts")).splitlines())
+    return {row[1]: row[2] for row in rows if len(row) > 2}

@@ -1,0 +1,120 @@
+"""EFA, Neuron and PCI devices of this node, as the kernel and their tools list them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from . import paths
+from .command import Outcome, run
+
+# The EFA devices of this node, as the kernel and libfabric show them.
+
+_TIMEOUT_SECONDS = 60
+# Where the EFA installer puts it; services do not have that folder on their PATH.
+_FI_INFO = "/opt/amazon/efa/bin/fi_info"
+
+# awslabs/aws hyperpod issue on P6-B200: `ibp*` devices are NVLink controllers, only `rdmap*` (and `efa*`, the older
+# name) are EFA.
+_PATTERNS = ("rdmap*", "efa*")
+
+
+def efa_devices() -> list[Path]:
+    """The devices in sysfs, in the order of their names."""
+    folder = paths.below("/sys/class/infiniband")
+    return sorted({device for pattern in _PATTERNS for device in folder.glob(pattern)})
+
+
+def efa_provider() -> Outcome:
+    """Ask libfabric for what its provider `efa` has; NOT_FOUND where libfabric's tools are not installed."""
+    installed = paths.below(_FI_INFO)
+    program = str(installed) if installed.exists() else "fi_info"
+    return run(program, "-p", "efa", timeout_seconds=_TIMEOUT_SECONDS)
+
+
+# The Neuron devices of this node, as `neuron-ls` and the driver's sysfs tree show them.
+
+
+def neuron_devices() -> tuple[list[dict[str, Any]] | None, Outcome]:
+    """What `neuron-ls` lists, None where it lists nothing; and what the program did."""
+    outcome = run("neuron-ls", "--json-output", timeout_seconds=_TIMEOUT_SECONDS)
+    try:
+        listed = json.loads(outcome.output) if outcome.ok else None
+    except ValueError:
+        listed = None
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else None
+    return rows, outcome
+
+
+def neuron_counters(name: str) -> dict[str, int]:
+    """A counter of every device, by the device's name; without those that do not count it.
+
+    Args:
+        name: Name of the file, such as `mem_ecc_uncorrected`. Driver 2.31 moved some files, so that it is looked for.
+    """
+    found: dict[str, int] = {}
+    folder = paths.below("/sys/devices/virtual/neuron_device")
+    for device in sorted(folder.glob("neuron*")):
+        values = [_number(file) for file in device.rglob(name)]
+        counted = [value for value in values if value is not None]
+        if counted:
+            found[device.name] = max(counted)
+    return found
+
+
+def _number(file: Path) -> int | None:
+    try:
+        return int(paths.read_text(file).strip())
+    except ValueError:
+        return None
+
+
+# PCI devices as the kernel shows them: their NUMA node, and the processors next to them.
+
+
+def pci_device(address: str) -> Path:
+    """The folder of a device in sysfs.
+
+    Args:
+        address: As `nvidia-smi` writes it, `00000000:1B:00.0`, or the kernel, `0000:1b:00.0`.
+    """
+    domain, _, rest = address.lower().partition(":")
+    return paths.below(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}")
+
+
+def numa_node(device: Path) -> int:
+    """The NUMA node of a device; -1 where the kernel knows none."""
+    try:
+        return int(paths.read_text(device / "numa_node").strip())
+    except ValueError:
+        return -1
+
+
+def local_cpus(device: Path) -> set[int]:
+    """The processors next to a device; empty where the kernel tells none."""
+    return read_cpu_list(paths.read_text(device / "local_cpulist"))
+
+
+def read_cpu_list(text: str) -> set[int]:
+    """Processors from a list such as `0-47,96-143` (cpuset(7), "List format"); empty for anything else."""
+    found: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if not first.isdecimal() or not (last or first).isdecimal():
+            return set()
+        found.update(range(int(first), int(last or first) + 1))
+    return found
+
+
+def as_cpu_list(cpus: set[int]) -> str:
+    """Processors as such a list.
+
+    Example:
+        >>> as_cpu_list({0, 1, 2, 3, 8})
+        '0-3,8'
+    """
+    numbers = sorted(cpus)
+    starts = [number for number in numbers if number - 1 not in cpus]
+    ends = [number for number in numbers if number + 1 not in cpus]
+    return ",".join(str(one) if one == two else f"{one}-{two}" for one, two in zip(starts, ends))

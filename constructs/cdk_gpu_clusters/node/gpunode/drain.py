@@ -1,0 +1,320 @@
+"""The end of a node: noticed, announced to its orchestrator, and prepared by the user's command and SIGTERM to jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from functools import partial
+from typing import Any
+
+from . import jobs, paths
+from .actions.orchestrator import Orchestrator
+from .command import NOT_EXECUTABLE, NOT_FOUND, Background, run
+from .events import Events
+from .lifecycle import complete_hook
+from .node import Node
+from .state import announce
+
+# Waits for the end of a node, and prepares it.
+
+_POLL_SECONDS = 5
+_HOOK_SECONDS = 300
+# An orchestrator that does not answer must not take the time of the user's command.
+_MARK_SECONDS = 5
+# With the 90 s of `on-drain` by default, all fits into the two minutes of a Spot notice.
+_WORK_SECONDS = 15
+_LEAST_SECONDS = 5.0
+
+
+def watch_for_end(
+    node: Node, events: Events, *, orchestrator: Orchestrator | None, tell: Callable[[], None]
+) -> int:
+    """Wait for the end, drain the node once, and complete the terminating hook.
+
+    Args:
+        node: This node.
+        events: Where it is told.
+        orchestrator: Who gives work to the node; None: nobody does.
+        tell: Carries the events to AWS; may raise.
+
+    Returns:
+        Exit status 0, once nothing is left to do.
+    """
+    endings, hinted = Endings(node), ""
+    ends_on_hint = node.settings.text("rebalance").lower() == "drain"
+    drained = _is_drained()
+    _try(jobs.make_folder)
+    while True:
+        hint = endings.hint()
+        if hint and hint != hinted:
+            events.write("drain", "hint", hint)
+            hinted = hint
+        ending = endings.look() or (Ending(hint) if hint and ends_on_hint else None)
+        if ending is not None and not drained:
+            drain(node, events, ending, orchestrator)
+            drained = True
+            _try(tell)
+        # A Spot notice may be followed by the group's own termination, whose hook is still to be completed.
+        if ending is not None and ending.is_termination:
+            hook = node.settings.text("terminate_hook")
+            if hook:
+                until = paths.uptime_seconds() + _HOOK_SECONDS
+                complete_hook(node, events, hook, "CONTINUE", phase="Terminating", until_uptime_seconds=until)
+            return 0
+        time.sleep(_POLL_SECONDS)
+
+
+def drain(node: Node, events: Events, ending: Ending, orchestrator: Orchestrator | None) -> None:
+    """Prepare the end: the orchestrator is told, the user's command runs, and then the jobs get SIGTERM.
+
+    Args:
+        node: This node.
+        events: Where it is told.
+        ending: Why it ends.
+        orchestrator: Who gives work to the node; None: nobody does.
+    """
+    _try(lambda: announce(ending.reason))
+    marking: Background[None] = Background()
+    mark = partial(mark_ending, orchestrator, events, ending.reason)
+    _try(lambda: marking.start(mark, time.monotonic()))
+    marking.take(_MARK_SECONDS)
+    work_seconds = node.settings.number("job_seconds", _WORK_SECONDS)
+    run_on_drain(events, ending.reason, _seconds_of_command(node, ending, work_seconds))
+    end_work(node, events, orchestrator, work_seconds)
+    _try(_remember)
+
+
+def _seconds_of_command(node: Node, ending: Ending, work_seconds: float) -> float:
+    """What the settings say, or what the end leaves beside the jobs."""
+    wanted = float(node.settings.number("drain_deadline", 90))
+    # The hook waits no longer for jobs that get more than the usual.
+    allowed = wanted - max(0.0, work_seconds - _WORK_SECONDS)
+    if ending.seconds_left is not None:
+        allowed = min(allowed, ending.seconds_left - work_seconds - _MARK_SECONDS)
+    return max(allowed, min(wanted, _LEAST_SECONDS))
+
+
+def _remember() -> None:
+    """For a later process of this boot."""
+    (paths.run_folder() / "drained").touch()
+
+
+def _is_drained() -> bool:
+    return paths.below("/run/gpu-cluster/drained").exists()
+
+
+def _try(step: Callable[[], object]) -> None:
+    """A step that fails holds back none of the others."""
+    try:
+        step()
+    except Exception as fault:  # noqa: BLE001 - whatever it was, the node ends all the same
+        sys.stderr.write(f"{type(fault).__name__}: {fault}\n")
+
+
+# Why a node ends, as its instance metadata and its settings say it.
+#
+# Auto Scaling tells by `autoscaling/target-lifecycle-state` (EC2 Auto Scaling user guide, "Retrieve the target
+# lifecycle
+# state through instance metadata"), Spot by `spot/instance-action`, two minutes ahead (AWS EC2 user guide, "Spot
+# Instance
+# interruption notices"). The end of a Capacity Block reaches a node as a termination, once its group scales in; a
+# fleet
+# that knows the end says it in the settings too, as the moment at which to drain.
+
+TERMINATION = "autoscaling-termination"
+SPOT = "spot-interruption"
+BLOCK_END = "capacity-block-end"
+REBALANCE = "rebalance-recommendation"
+# A time of day that somebody sets wrong, and right again, ends no node.
+_CLOCK_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why this node ends.
+
+    Attributes:
+        reason: One of the words above, and the time where one is told.
+        is_termination: Whether its group terminates it already, and waits for its hook.
+        seconds_left: How long it still has; None where nothing says it.
+    """
+
+    reason: str
+    is_termination: bool = False
+    seconds_left: float | None = None
+
+
+class Endings:
+    """Looks whether a node ends."""
+
+    def __init__(self, node: Node, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin to look.
+
+        Args:
+            node: The node.
+            clock: Seconds that never go back.
+        """
+        self._metadata, self._clock = node.metadata, clock
+        self._drain_at = _moment(node.settings.text("drain_at"))
+        self._due_since: float | None = None
+
+    def look(self) -> Ending | None:
+        """Why it ends; None while nothing says so, or nobody answers."""
+        if self._metadata.get("autoscaling/target-lifecycle-state") == "Terminated":
+            return Ending(TERMINATION, is_termination=True)
+        notice = self._metadata.get("spot/instance-action")
+        if notice:
+            return _spot(notice)
+        return Ending(BLOCK_END) if self._is_due() else None
+
+    def hint(self) -> str:
+        """A hint that a Spot instance is at risk; it may stay all the same."""
+        notice = self._metadata.get("events/recommendations/rebalance")
+        return f"{REBALANCE} {_text(notice, 'noticeTime')}".strip() if notice else ""
+
+    def _is_due(self) -> bool:
+        """Whether the moment to drain has passed, by a time of day that says so for a while."""
+        if self._drain_at is None or time.time() < self._drain_at:
+            self._due_since = None
+            return False
+        self._due_since = self._clock() if self._due_since is None else self._due_since
+        return self._clock() - self._due_since >= _CLOCK_SECONDS
+
+
+def _spot(notice: str) -> Ending:
+    said = _text(notice, "time")
+    end = _moment(said)
+    left = None if end is None else end - time.time()
+    # A notice that is over while the node still lives tells of a clock that is wrong.
+    return Ending(f"{SPOT} {said}".strip(), seconds_left=left if left and left > 0 else None)
+
+
+def _text(notice: str, name: str) -> str:
+    try:
+        found: Any = json.loads(notice)
+        return str(found.get(name) or "")
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _moment(text: str) -> float | None:
+    """A time such as 2026-12-15T10:50:00Z, in seconds since 1970; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+
+
+# The user's command `/etc/gpu-cluster/on-drain`, which saves what the end of the node would take.
+
+
+def run_on_drain(events: Events, reason: str, deadline_seconds: float) -> None:
+    """Run it with the reason as its arguments; neither failure nor delay holds the node back.
+
+    GPU_DRAIN_SECONDS in its environment says how long it may take; then it gets SIGTERM.
+
+    Args:
+        events: Where it is told.
+        reason: Why the node ends.
+        deadline_seconds: How long it may take.
+    """
+    command = paths.below("/etc/gpu-cluster/on-drain")
+    if not os.access(command, os.X_OK):
+        events.write("drain", "skipped", f"{reason}: no executable /etc/gpu-cluster/on-drain")
+        return
+    events.write("drain", "started", reason)
+    begin, seconds = time.monotonic(), f"{deadline_seconds:.0f}"
+    outcome = run(
+        str(command),
+        *reason.split(),
+        timeout_seconds=deadline_seconds,
+        environment={"GPU_DRAIN_SECONDS": seconds},
+    )
+    spent = time.monotonic() - begin
+    if outcome.output:
+        sys.stderr.write(outcome.output)
+    if outcome.ok:
+        events.write("drain", "ok", reason, seconds=spent)
+    elif outcome.hung:
+        events.write("drain", "failed", f"on-drain was still running after {seconds} s", seconds=spent)
+    elif outcome.status in (NOT_FOUND, NOT_EXECUTABLE):
+        events.write("drain", "failed", outcome.words, seconds=spent)
+    else:
+        events.write("drain", "failed", f"on-drain exited with {outcome.status}", seconds=spent)
+
+
+# Ends the work on a node that is about to end: SIGTERM to its jobs, by whoever runs them.
+
+
+def end_work(node: Node, events: Events, orchestrator: Orchestrator | None, seconds: float) -> None:
+    """Send SIGTERM to all jobs, and wait for those that `gpunode run` started.
+
+    These are the jobs of the orchestrator, the units in GPU_JOB_UNITS, and the jobs of `gpunode run`. None of them
+    holds the node back. The orchestrator does not say when its jobs have ended: they get all of the time.
+
+    Args:
+        node: This node.
+        events: Where it is told.
+        orchestrator: Who gives work to the node; None: nobody does.
+        seconds: How long they have.
+    """
+    until = time.monotonic() + seconds
+    asked = orchestrator is not None and _ask(orchestrator, events)
+    units = node.settings.words("job_units")
+    if units:
+        outcome = run("systemctl", "stop", *units, timeout_seconds=seconds)
+        state, words = ("ok", "stopped") if outcome.ok else ("failed", outcome.words)
+        events.write("jobs", state, f"{' '.join(units)}: {words}")
+    started = jobs.running()
+    if started:
+        left = jobs.end(started, max(0.0, until - time.monotonic()))
+        words = f"{len(started) - len(left)} of {len(started)} jobs ended"
+        events.write("jobs", "failed" if left else "ok", f"{words} within {seconds:g} s of SIGTERM")
+    if asked:
+        time.sleep(max(0.0, until - time.monotonic()))
+
+
+def _ask(orchestrator: Orchestrator, events: Events) -> bool:
+    """Have the orchestrator's jobs end; says whether they may be at it."""
+    try:
+        said = orchestrator.end_work()
+    except Exception as fault:  # noqa: BLE001 - the other jobs are told whatever happens here
+        events.write("jobs", "failed", str(fault) or type(fault).__name__)
+        return False
+    if said:
+        events.write("jobs", "ok", said)
+    return bool(said)
+
+
+# Keeps new work away from a node that is about to end.
+
+_MARK_TRIES = 3
+_MARK_PAUSE_SECONDS = 2
+
+
+def mark_ending(orchestrator: Orchestrator | None, events: Events, reason: str) -> None:
+    """Tell the orchestrator; it is tried a few times, and a node that could not be marked is drained all the same.
+
+    Args:
+        orchestrator: Who gives work to the node; None: nobody is told.
+        events: Where it is told.
+        reason: Why the node ends.
+    """
+    if orchestrator is None:
+        return
+    for number in range(_MARK_TRIES):
+        if number:
+            time.sleep(_MARK_PAUSE_SECONDS)
+        try:
+            orchestrator.keep_new_work_away(reason)
+        except Exception as fault:  # noqa: BLE001 - the drain goes on whatever happens here
+            events.write("mark", "failed", str(fault) or type(fault).__name__)
+        else:
+            events.write("mark", "ok", reason)
+            return

@@ -1,1 +1,0 @@
-"""Lustre over EFA: what sets it up, and what tells whether it is used."""

@@ -1,0 +1,201 @@
+"""What a node reports before it may go: its events, and a bundle of evidence in S3."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+from . import paths
+from .checks.verify import as_json, checks_of, verify, worst
+from .command import Outcome, run
+from .events import Events
+from .node import Node
+from .shipping import ship
+
+# What a node says and keeps of itself before it may go: its events to AWS, and its evidence.
+
+# The policy that allows a call may be attached after the boot, and the node is gone soon.
+_PAUSES_SECONDS = (1, 2, 4, 8)
+
+
+def teller(node: Node, events: Events) -> Callable[[], None]:
+    """What carries the events to AWS at once; they stay spooled if it cannot, and the journal has them anyway.
+
+    Args:
+        node: This node.
+        events: Where a failure is told.
+    """
+
+    def tell() -> None:
+        fault = _repeat(lambda: ship(node))
+        if fault:
+            events.write("log", "failed", f"{node.settings.text('log_group')}: {fault}")
+
+    return tell
+
+
+def collector(node: Node, events: Events) -> Callable[[str], None]:
+    """What collects the evidence of a failure, given its reason, and copies it to the fleet's bucket.
+
+    Args:
+        node: This node.
+        events: Where it is told.
+    """
+
+    def collect(reason: str) -> None:
+        addresses: list[str] = []
+        fault = _repeat(lambda: addresses.append(keep_evidence(node, reason)))
+        if fault:
+            events.write("evidence", "failed", fault)
+        elif addresses[-1]:
+            events.write("evidence", "ok", addresses[-1])
+        else:
+            events.write("evidence", "skipped", "the fleet has no bucket for it: it stays on the node")
+
+    return collect
+
+
+def _repeat(action: Callable[[], object]) -> str:
+    """Try a few times; why it failed, empty if it did not."""
+    fault = _fault_of(action)
+    for pause in _PAUSES_SECONDS:
+        if not fault:
+            break
+        time.sleep(pause)
+        fault = _fault_of(action)
+    return fault
+
+
+def _fault_of(action: Callable[[], object]) -> str:
+    try:
+        action()
+    except Exception as fault:  # noqa: BLE001 - whatever it is, the launch is still to be completed
+        return str(fault) or type(fault).__name__
+    return ""
+
+
+# A bundle of what is known about a node that is not well, kept in S3 before the node goes.
+
+_TIMEOUT_SECONDS = 20
+# Side by side, since a node that is to go should not wait long for it.
+_PROGRAMS_AT_ONCE = 4
+_UPLOAD_SECONDS = 120
+_LONGEST_PART_BYTES = 2 * 1024 * 1024
+
+#: File of the bundle -> the program whose output it holds.
+_PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "nvidia-smi.txt": ("nvidia-smi",),
+    "nvidia-smi-q.txt": ("nvidia-smi", "-q"),
+    "nvidia-smi-topology.txt": ("nvidia-smi", "topo", "-m"),
+    "neuron-ls.txt": ("neuron-ls",),
+    "fi_info.txt": ("fi_info", "-p", "efa"),
+    "pci.txt": ("lspci", "-vv"),
+    "kernel.txt": ("dmesg", "--ctime"),
+    "journal.txt": ("journalctl", "-b", "-o", "short-iso", "--no-pager", "-n", "5000"),
+    "units.txt": ("systemctl", "list-units", "--no-pager", "--all"),
+    "failed.txt": ("systemctl", "--failed", "--no-pager"),
+    "mounts.txt": ("findmnt", "--output-all"),
+    "disks.txt": ("lsblk", "--output-all"),
+    "memory.txt": ("free", "-m"),
+    "processes.txt": ("ps", "-eo", "pid,stat,wchan:30,etimes,args"),
+}
+#: Files of the node that go in as they are. The user data may hold what its owner took for no secret: left out.
+_FILES = (
+    "/var/log/cloud-init-output.log",
+    "/var/lib/gpu-cluster/boot.json",
+    "/var/lib/gpu-cluster/mig.json",
+    "/var/lib/gpu-cluster/lustre.json",
+    "/var/lib/gpu-cluster/scratch.json",
+    "/etc/gpu-cluster/node.env",
+    "/etc/os-release",
+)
+
+
+def keep_evidence(node: Node, reason: str) -> str:
+    """Collect a bundle in memory, since the disk may take nothing or hang, and copy it to S3.
+
+    Args:
+        node: This node.
+        reason: Why.
+
+    Returns:
+        Where it is; empty where the fleet has no place for it.
+
+    Raises:
+        AwsError: If S3 does not take it.
+        OSError: If even memory takes nothing.
+    """
+    return upload_evidence(node, collect_evidence(node, reason, folder=paths.run_folder()))
+
+
+def collect_evidence(node: Node, reason: str, *, folder: Path | None = None) -> Path:
+    """Write the bundle to a folder; the newest replaces the one before.
+
+    Args:
+        node: This node.
+        reason: Why it is collected.
+        folder: Where; the node's state folder by default.
+
+    Raises:
+        OSError: If the disk does not take it.
+    """
+    parts = {
+        "reason.json": json.dumps({"instance_id": node.instance_id, "reason": reason, "time": time.time()})
+    }
+    with ThreadPoolExecutor(_PROGRAMS_AT_ONCE) as pool:
+        outcomes = {name: pool.submit(_run, program) for name, program in _PROGRAMS.items()}
+        checks = pool.submit(_checks, node, outcomes["nvidia-smi.txt"])
+        parts.update({name: outcome.result().output for name, outcome in outcomes.items()})
+        parts["checks.json"] = checks.result()
+    for path in _FILES:
+        parts[path.rsplit("/", 1)[-1]] = paths.read_text(paths.below(path))
+    bundle = (folder or paths.state_folder()) / "evidence.tar.gz"
+    with tarfile.open(bundle, "w:gz") as archive:
+        for name, text in parts.items():
+            _add(archive, name, text)
+    return bundle
+
+
+def upload_evidence(node: Node, bundle: Path) -> str:
+    """Copy a bundle to the fleet's bucket.
+
+    Args:
+        node: This node.
+        bundle: The file.
+
+    Returns:
+        Its `s3://` address; empty where the fleet has no bucket for it.
+
+    Raises:
+        AwsError: If S3 does not take it.
+    """
+    place = node.settings.text("evidence_uri").rstrip("/")
+    if not place:
+        return ""
+    address = f"{place}/{node.instance_id}/{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.tar.gz"
+    node.aws.call("s3", "cp", "--only-show-errors", str(bundle), address, timeout_seconds=_UPLOAD_SECONDS)
+    return address
+
+
+def _checks(node: Node, nvidia_smi: Future[Outcome]) -> str:
+    """What `gpunode verify --json` says; beside a driver that hangs it would only leave more children that do."""
+    if nvidia_smi.result().hung:
+        return ""
+    results = verify(node, checks_of(node), deadline_seconds=_TIMEOUT_SECONDS)
+    return as_json(results, worst(results), node.instance_id)
+
+
+def _run(program: tuple[str, ...]) -> Outcome:
+    return run(*program, timeout_seconds=_TIMEOUT_SECONDS)
+
+
+def _add(archive: tarfile.TarFile, name: str, text: str) -> None:
+    body = text.encode()[-_LONGEST_PART_BYTES:]
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mtime = len(body), int(time.time())
+    archive.addfile(entry, io.BytesIO(body))

@@ -1,0 +1,345 @@
+"""The command `gpunode nccl-test`: measures the bandwidth between GPUs and compares it with a baseline."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import nvidia_smi, paths
+from ..command import Outcome, run
+from ..node import Node, this_node
+from .nccl_program import (
+    Row,
+    find_mpi,
+    find_program,
+    library_path,
+    on_nodes,
+    on_one_node,
+    read_rows,
+    read_size,
+    size_words,
+)
+from .peers import NoPeersError, NotYetError, Peer, wait_for_peers
+from .run_command import set_variables
+
+# The command `gpunode nccl-test`: measures the bandwidth between GPUs, and says whether it is what it should be.
+
+_GOOD, _UNTOLD, _SLOW, _WRONG = 0, 1, 2, 3
+_TOLERANCE_PERCENT = 10
+
+
+_TEXT = """\
+Run all_reduce_perf of nccl-tests on the GPUs of this node, or with --nodes on so many nodes of the fleet.
+
+The bus bandwidth of the largest size is compared with a published one where a source gives one for this instance type
+and number of nodes, and otherwise with the first that this node has recorded (--record replaces it; only root can).
+Slower by more than --tolerance percent is too slow; 10 is our choice, no source names one.
+
+Several nodes need mpirun and SSH between the nodes without a password, which the fleet does not set up.
+
+Exit status: 0 as it should be, or the first of its kind; 1 it could not be measured; 2 too slow; 3 wrong results.
+"""
+
+
+class CannotMeasureError(Exception):
+    """The test cannot be run; the text says why."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a run tells.
+
+    Attributes:
+        status: Exit status.
+        words: In a sentence.
+        expected: What it was compared with.
+    """
+
+    status: int
+    words: str
+    expected: Expected | None = None
+
+
+def add_nccl_test(commands: argparse._SubParsersAction[Any]) -> None:
+    """Add the command to those of `gpunode`."""
+    command = commands.add_parser(
+        "nccl-test",
+        help="measure the bandwidth between GPUs",
+        description=_TEXT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = command.add_argument
+    add("--nodes", type=int, default=1, metavar="N", help="on N nodes of the fleet; on this one if left out")
+    add(
+        "--max-size", type=_size, metavar="SIZE", help="such as 64G; up to 16G, as memory allows, if left out"
+    )
+    add("--tolerance", type=float, metavar="PERCENT", help="10 if left out")
+    add("--timeout", type=float, default=1800, metavar="SECONDS", help="1800 if left out")
+    add("--record", action="store_true", help="record what is measured as this node's own")
+    add("--json", action="store_true", help="one JSON object instead of a table")
+    command.set_defaults(run=nccl_test)
+
+
+def nccl_test(given: argparse.Namespace) -> int:
+    """Measure, compare and tell.
+
+    Returns:
+        Exit status.
+    """
+    node = this_node()
+    try:
+        gpus, memory_gib = _gpus()
+        rows = _measure(node, given, gpus=gpus, max_size=given.max_size or _fitting(memory_gib))
+    except CannotMeasureError as reason:
+        sys.stderr.write(f"gpunode nccl-test: {reason}\n")
+        return _UNTOLD
+    tolerance = given.tolerance
+    if tolerance is None:
+        tolerance = node.settings.number("nccl_tolerance", _TOLERANCE_PERCENT)
+    kind = node.metadata.get("instance-type") or ""
+    verdict = judge(
+        rows,
+        instance_type=kind,
+        nodes=given.nodes,
+        gpus=gpus,
+        tolerance_percent=tolerance,
+        fresh=given.record,
+    )
+    sys.stdout.write((_as_json if given.json else _as_table)(rows, verdict) + "\n")
+    return verdict.status
+
+
+def judge(
+    rows: Sequence[Row],
+    *,
+    instance_type: str,
+    nodes: int,
+    gpus: int,
+    tolerance_percent: float,
+    fresh: bool = False,
+) -> Verdict:
+    """Compare what was measured with what it should be.
+
+    Args:
+        rows: What was measured.
+        instance_type: Type of the nodes.
+        nodes: How many.
+        gpus: GPUs of each.
+        tolerance_percent: How much slower is still well.
+        fresh: Whether to record it as this node's own, whatever was recorded before.
+    """
+    wrong = sum(row.wrong for row in rows)
+    if wrong:
+        return Verdict(
+            _WRONG, f"{wrong} values came out wrong: find the node by testing each alone, and replace it"
+        )
+    largest = rows[-1]
+    expected = published_baseline(instance_type, nodes, rows)
+    if expected is None and not fresh:
+        expected = own_baseline(nodes, gpus, largest)
+    kept = (expected is None or fresh) and record_baseline(nodes, gpus, largest)
+    if expected is None:
+        return Verdict(
+            _GOOD, "recorded as this node's own" if kept else "the first, not recorded: that needs root"
+        )
+    found = next(row for row in rows if row.size_bytes == expected.size_bytes).gbytes_per_s
+    percent = 100 * found / expected.gbytes_per_s
+    words = f"{percent:.0f} % of {expected.gbytes_per_s:g} GB/s at {size_words(expected.size_bytes)}: {expected.source}"
+    return Verdict(_GOOD if percent >= 100 - tolerance_percent else _SLOW, words, expected)
+
+
+def _measure(node: Node, given: argparse.Namespace, *, gpus: int, max_size: str) -> list[Row]:
+    program = find_program()
+    if not program:
+        raise CannotMeasureError(
+            "there is no all_reduce_perf: use a Deep Learning AMI, or put it on the PATH"
+        )
+    set_variables()
+    # Not into this process: the linker of other programs would take it too.
+    environment = {"LD_LIBRARY_PATH": library_path(program, os.environ)}
+    if given.nodes == 1:
+        outcome = run(
+            *on_one_node(program, gpus, max_size), timeout_seconds=given.timeout, environment=environment
+        )
+        return _rows(outcome)
+    mpi = find_mpi()
+    if not mpi:
+        raise CannotMeasureError("several nodes need mpirun, and there is none")
+    with _hosts(_first(node, given.nodes), gpus) as hosts:
+        command = on_nodes(
+            program, mpi, hosts, nodes=given.nodes, gpus=gpus, max_size=max_size, variables=list(os.environ)
+        )
+        return _rows(run(*command, timeout_seconds=given.timeout, environment=environment))
+
+
+def _rows(outcome: Outcome) -> list[Row]:
+    rows = read_rows(outcome.output)
+    if not outcome.ok or not rows:
+        # The reason stands at the end.
+        end = " ".join(outcome.output.split())[-400:]
+        raise CannotMeasureError(f"all_reduce_perf ended with status {outcome.status}: {end}")
+    return rows
+
+
+def _gpus() -> tuple[int, float]:
+    """How many GPUs there are, all of them idle, and the memory of the smallest in GiB."""
+    answer = nvidia_smi.query(["memory.total", "mig.mode.current"])
+    if answer.lost or not answer.rows:
+        raise CannotMeasureError(f"nvidia-smi: {'; '.join(answer.lost) or answer.outcome.words}")
+    if any(row["mig.mode.current"] == "Enabled" for row in answer.rows):
+        raise CannotMeasureError("the GPUs are split (MIG), and parts of GPUs have no NVLink")
+    busy = run("nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader").output.split()
+    if any(word.isdecimal() for word in busy):
+        raise CannotMeasureError(f"GPUs are in use by {' '.join(busy)}")
+    memory = [nvidia_smi.number(row["memory.total"]) or 0 for row in answer.rows]
+    return len(answer.rows), min(memory) / 1024
+
+
+def _fitting(memory_gib: float) -> str:
+    """The largest size whose three buffers (to send, to receive, to compare) leave a GPU some of its memory."""
+    sizes = [f"{2**power}G" for power in range(5)]
+    fitting = [size for size in sizes if int(size[:-1]) * 4 <= memory_gib]
+    return fitting[-1] if fitting else "256M"
+
+
+def _first(node: Node, count: int) -> list[Peer]:
+    """This node, where mpirun runs, and its nearest neighbours."""
+    try:
+        found = wait_for_peers(node, count, timeout_seconds=0).nodes
+    except (NoPeersError, NotYetError) as reason:
+        raise CannotMeasureError(str(reason)) from reason
+    own = [index for index, peer in enumerate(found) if peer.instance_id == node.instance_id]
+    if not own:
+        raise CannotMeasureError("this node is not in service")
+    start = min(own[0], len(found) - count)
+    return found[start : start + count]
+
+
+@contextmanager
+def _hosts(nodes: Sequence[Peer], gpus: int) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="nccl-test.") as folder:
+        file = Path(folder) / "hosts"
+        file.write_text("".join(f"{peer.private_ip} slots={gpus}\n" for peer in nodes), encoding="ascii")
+        yield file
+
+
+def _as_table(rows: Sequence[Row], verdict: Verdict) -> str:
+    lines = [f"{size_words(row.size_bytes):>10}  {row.gbytes_per_s:8.2f} GB/s" for row in rows]
+    word = {_GOOD: "ok", _SLOW: "too slow", _WRONG: "wrong"}[verdict.status]
+    return "\n".join([f"{'size':>10}  bus bandwidth", *lines, f"{word}: {verdict.words}"])
+
+
+def _as_json(rows: Sequence[Row], verdict: Verdict) -> str:
+    expected = verdict.expected
+    return json.dumps(
+        {
+            "status": verdict.status,
+            "verdict": verdict.words,
+            "expected_gbytes_per_s": None if expected is None else expected.gbytes_per_s,
+            "rows": [
+                {"size_bytes": row.size_bytes, "gbytes_per_s": row.gbytes_per_s, "wrong": row.wrong}
+                for row in rows
+            ],
+        }
+    )
+
+
+def _size(text: str) -> str:
+    try:
+        read_size(text)
+    except ValueError as reason:
+        raise argparse.ArgumentTypeError(str(reason)) from reason
+    return text.upper()
+
+
+# What a bandwidth is compared with: a published one where there is a source, and otherwise this node's own first.
+
+#: The table of sources, which comes with this package.
+PUBLISHED = Path(__file__).parents[1] / "all_reduce.json"
+_GIB = 1024**3
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A bandwidth to compare with.
+
+    Attributes:
+        gbytes_per_s: Bus bandwidth.
+        size_bytes: Of which size.
+        source: Who says so.
+    """
+
+    gbytes_per_s: float
+    size_bytes: int
+    source: str
+
+
+def published_baseline(instance_type: str, nodes: int, rows: Sequence[Row]) -> Expected | None:
+    """The bandwidth that a source gives for the largest of the sizes; None where none does.
+
+    Args:
+        instance_type: Type of the nodes.
+        nodes: How many.
+        rows: What was measured.
+    """
+    sizes = {row.size_bytes for row in rows}
+    try:
+        found = [
+            Expected(float(row["gbytes_per_s"]), int(row["size_gib"]) * _GIB, str(row["source"]))
+            for row in json.loads(paths.read_text(PUBLISHED, "[]"))
+            if (row["instance_type"], row["nodes"]) == (instance_type, nodes)
+            and row["size_gib"] * _GIB in sizes
+        ]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return max(found, key=lambda one: one.size_bytes, default=None)
+
+
+def own_baseline(nodes: int, gpus: int, largest: Row) -> Expected | None:
+    """The first bandwidth that this node has recorded for so many nodes and GPUs and this size; None before it."""
+    row = _read().get(_key(nodes, gpus, largest), {})
+    try:
+        return Expected(float(row["gbytes_per_s"]), largest.size_bytes, f"this node on {row['date']}")
+    except (KeyError, ValueError, TypeError):
+        return None
+
+
+def record_baseline(nodes: int, gpus: int, largest: Row) -> bool:
+    """Record a bandwidth as this node's own; over an older one.
+
+    Returns:
+        Whether it is recorded: only root may.
+    """
+    row = {"gbytes_per_s": largest.gbytes_per_s, "date": time.strftime("%Y-%m-%d", time.gmtime())}
+    try:
+        paths.state_folder()
+        text = json.dumps({**_read(), _key(nodes, gpus, largest): row}, indent=0)
+        paths.write_atomically(_file(), text + "\n")
+    except OSError:
+        return False
+    return True
+
+
+def _key(nodes: int, gpus: int, largest: Row) -> str:
+    return f"{nodes} nodes, {gpus} GPUs each, {size_words(largest.size_bytes)}"
+
+
+def _file() -> Path:
+    return paths.below("/var/lib/gpu-cluster/nccl-baseline.json")
+
+
+def _read() -> dict[str, Any]:
+    try:
+        found = json.loads(paths.read_text(_file(), "{}"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,278 @@
+"""The kernel's log, `/dev/kmsg`, and what its messages mean for the node.
+
+Not the journal: journald takes `NVRM:` for the name of a program and strips it from the message (Linux kernel,
+Documentation/ABI/testing/dev-kmsg).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import select
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from re import Match, Pattern
+from typing import Any, NamedTuple
+
+from .. import paths
+from ..checks.check import Severity
+from .probes import Symptom
+
+# The kernel's log, `/dev/kmsg` (Linux kernel, Documentation/ABI/testing/dev-kmsg).
+#
+# Not the journal: journald takes `NVRM:` for the name of a program and strips it from the message.
+
+# A record of the kernel has at most 8 KiB; a reader with less room for it gets EINVAL for ever.
+_READ_BYTES = 64 * 1024
+# A kernel that talks without end must not hold the reader.
+_MOST_RECORDS = 5_000
+
+
+class Record(NamedTuple):
+    """One message of the kernel.
+
+    Attributes:
+        sequence: Its number in this boot.
+        text: The message, without its continuation lines.
+    """
+
+    sequence: int
+    text: str
+
+
+class KernelLog:
+    """Reads what the kernel says, each message once.
+
+    Attributes:
+        sequence: Number of the last message read; -1 before the first.
+        overwritten: How many times messages were gone before they could be read.
+    """
+
+    def __init__(self, *, after: int = -1, from_end: bool = False, path: Path | None = None) -> None:
+        """Begin to read.
+
+        Args:
+            after: Last message that was read by an earlier process of this boot. -1: from the boot's first message
+                that is still there, since a fault of this boot counts even when nobody watched yet.
+            from_end: Skip what is there already, in a container that shares its host's log.
+            path: Where the log is.
+        """
+        self.sequence: int = after
+        self.overwritten: int = 0
+        self._path = path or paths.below("/dev/kmsg")
+        self._from_end = from_end and after < 0
+        self._file = -1
+
+    def read(self) -> list[Record]:
+        """The messages since the last call.
+
+        Raises:
+            OSError: If the log cannot be read. The next call opens it again.
+        """
+        try:
+            if self._file < 0:
+                self._open()
+            return self._read()
+        except OSError:
+            self.close()
+            raise
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a message, or until the time is up; says whether there may be one."""
+        end = time.monotonic() + max(0.0, seconds)
+        if self._file >= 0:
+            poller = select.poll()
+            poller.register(self._file, select.POLLIN)
+            if any(event & select.POLLIN for _, event in poller.poll(max(0.0, seconds) * 1000)):
+                return True
+        time.sleep(max(0.0, end - time.monotonic()))
+        return False
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file >= 0:
+            with suppress(OSError):
+                os.close(self._file)
+        self._file = -1
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        if self._from_end:
+            with suppress(OSError):
+                os.lseek(self._file, 0, os.SEEK_END)
+            self._from_end = False
+
+    def _read(self) -> list[Record]:
+        records: list[Record] = []
+        while len(records) < _MOST_RECORDS:
+            try:
+                chunk = os.read(self._file, _READ_BYTES)
+            except BlockingIOError:
+                break
+            except OSError as fault:
+                # The ring went round: the next read gives the oldest message that is left.
+                if fault.errno != errno.EPIPE:
+                    raise
+                self.overwritten += 1
+                continue
+            if not chunk:
+                break
+            records += self._new(chunk)
+        return records
+
+    def _new(self, chunk: bytes) -> list[Record]:
+        found = (_record(line) for line in chunk.decode("utf-8", "replace").split("\n"))
+        new = [record for record in found if record is not None and record.sequence > self.sequence]
+        if new:
+            self.sequence = max(record.sequence for record in new)
+        return new
+
+
+def _record(line: str) -> Record | None:
+    """A record such as `4,1234,5678901,-;NVRM: Xid ...`; None for a continuation line, which begins with a blank."""
+    head, mark, text = line.partition(";")
+    fields = head.split(",")
+    if line.startswith(" ") or not mark or len(fields) < 3 or not fields[1].isdigit():
+        return None
+    return Record(int(fields[1]), text)
+
+
+# What messages of the kernel mean for the node.
+
+_LONGEST_REASON = 300
+
+# NVIDIA, "XID errors": `NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: ...`. Old drivers leave PCI: out, and
+# on MIG devices more words stand in the brackets.
+_XID = re.compile(r"^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+),?\s*(.*)")
+# NVIDIA Fabric Manager user guide, appendix D: `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 30 ...`.
+_SXID = re.compile(r"SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+), (Fatal|Non-fatal),?\s*(.*)")
+# Lustre, ptlrpc/import.c: what was in flight at that server is lost.
+_EVICTED = re.compile(r"This client was evicted by ([^;\s]+)")
+# The same: `fsx-OST0001-osc-ffff: Connection to fsx-OST0001 (at 10.0.0.9@tcp) was lost; in progress operations ...`.
+_CUT_OFF = re.compile(r"Lustre: \S+: Connection to (\S+) \(at ([^)\s]+)\) was lost")
+# Linux kernel, kernel/hung_task.c.
+_HUNG = re.compile(r"INFO: task (\S+):\d+ blocked for more than (\d+) seconds")
+
+
+def symptom_of(record: Record, table: XidTable) -> Symptom | None:
+    """What a message says about the node; None for the many that say nothing.
+
+    One message is enough: the kernel says what happened, and does not say it twice.
+
+    Args:
+        record: The message.
+        table: What Xids ask for.
+    """
+    for pattern, make in _MEANINGS.items():
+        match = pattern.search(record.text)
+        if match:
+            return make(match, table)
+    return None
+
+
+def _xid(match: Match[str], table: XidTable) -> Symptom:
+    device, code, text = match[1], int(match[2]), match[3]
+    name = table.name(code)
+    words = f"Xid {code}{f' ({name})' if name else ''} on {device}: {text}"
+    return _event(f"xid-{code}-{device}", table.severity(code, match[0]), words)
+
+
+def _sxid(match: Match[str], _: XidTable) -> Symptom:
+    """Fatal ones ask for a restart of the guest or of its host (appendix D.5 and D.6), others for nothing."""
+    severity = Severity.REBOOT if match[3] == "Fatal" else Severity.MONITOR
+    words = f"SXid {match[2]} ({match[3]}) on {match[1]}: {match[4]}"
+    return _event(f"sxid-{match[2]}-{match[1]}", severity, words)
+
+
+def _evicted(match: Match[str], _: XidTable) -> Symptom:
+    words = f"Lustre: evicted by {match[1]}; what was in flight there is lost"
+    return _event(f"evicted-{match[1]}", Severity.MONITOR, words)
+
+
+def _cut_off(match: Match[str], _: XidTable) -> Symptom:
+    words = f"Lustre: connection to {match[1]} at {match[2]} lost; what is in flight there waits for it"
+    return _event(f"cut-off-{match[1]}", Severity.MONITOR, words)
+
+
+def _hung(match: Match[str], _: XidTable) -> Symptom:
+    words = f"{match[1]} is blocked in the kernel for more than {match[2]} s"
+    return _event(f"hung-{match[1]}", Severity.MONITOR, words)
+
+
+def _event(key: str, severity: Severity, words: str) -> Symptom:
+    return Symptom(key, severity, words.strip()[:_LONGEST_REASON], lasting=False)
+
+
+_MEANINGS: Mapping[Pattern[str], Callable[[Match[str], XidTable], Symptom]] = {
+    _XID: _xid,
+    _SXID: _sxid,
+    _EVICTED: _evicted,
+    _CUT_OFF: _cut_off,
+    _HUNG: _hung,
+}
+
+
+# The table of Xids that came with this package: what each asks for. Its sources are in the library's catalogue.
+
+_FILE = Path(__file__).with_name("xids.json")
+
+
+class XidTable:
+    """What the Xids of the kernel log ask for; one that nobody knows is watched.
+
+    Example:
+        >>> XidTable({"79": {"class": "replace", "name": "GPU fallen off the bus"}}).severity(79, "").name
+        'REPLACE'
+    """
+
+    def __init__(self, rows: dict[str, Any]) -> None:
+        self._rows = rows
+
+    def severity(self, code: int, message: str) -> Severity:
+        """What an Xid asks for.
+
+        Args:
+            code: Its number.
+            message: Its line of the kernel log; some Xids say only there what they ask for.
+        """
+        row = self._rows.get(str(code), {})
+        found = row.get("class", "")
+        if found == "message":
+            found = _asked_by(message, row.get("messages", {}))
+        return _SEVERITIES.get(found, Severity.MONITOR)
+
+    def name(self, code: int) -> str:
+        """What an Xid says; empty where nothing names it."""
+        return str(self._rows.get(str(code), {}).get("name", ""))
+
+
+def read_xids(file: Path = _FILE) -> XidTable:
+    """Read the table; without it, every Xid is watched and none is acted on.
+
+    Args:
+        file: Where it is.
+    """
+    try:
+        rows = json.loads(paths.read_text(file, "{}"))
+        return XidTable({code: dict(row) for code, row in rows.items()})
+    except (ValueError, AttributeError, TypeError):
+        return XidTable({})
+
+
+def _asked_by(message: str, messages: dict[str, str]) -> str:
+    """What the end of a message such as `changed from 0x0 (None) to 0x2 (Node Reboot Required)` asks for."""
+    places = {text: message.rfind(f"({text})") for text in messages}
+    last = max(places, key=lambda text: places[text], default="")
+    return messages[last] if places.get(last, -1) >= 0 else ""
+
+
+_SEVERITIES = {
+    "monitor": Severity.MONITOR,
+    "reset": Severity.RESET,
+    "reboot": Severity.REBOOT,
+    "replace": Severity.REPLACE,
+}

@@ -1,0 +1,29 @@
+"""What the watchdog may do on this node, as its settings say."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ..node import Node
+
+MEMORY = "watch"
+
+
+class Mode(Enum):
+    """What the watchdog does; GPU_WATCH names it."""
+
+    ON = "on"
+    #: It only says what it would do.
+    DRY_RUN = "dry-run"
+    OFF = "off"
+
+
+def mode_of(node: Node) -> Mode:
+    """What the settings want; a word that is none of them changes nothing."""
+    word = node.settings.text("watch").lower()
+    return Mode(word) if word in [mode.value for mode in Mode] else Mode.ON
+
+
+def memory_of(mode: Mode) -> str:
+    """Name of what a watchdog remembers; what a dry run would have done is not done."""
+    return MEMORY if mode is Mode.ON else f"{MEMORY}-{mode.value}"
