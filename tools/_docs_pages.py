@@ -55,8 +55,18 @@ NAVIGATION: Sections = {
         "docs/reliability.md",
         "docs/performance.md",
     ),
-    "Decisions": ("docs/decisions/*.md",),
-    "Project": ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE"),
+    "Decisions": ("docs/decisions/README.md", "docs/decisions/*.md"),
+    "Develop": (
+        "CONTRIBUTING.md",
+        "docs/develop/architecture.md",
+        "docs/develop/add-a-type.md",
+        "docs/develop/add-a-rule.md",
+        "docs/develop/add-a-fleet-parameter.md",
+        "docs/develop/add-an-orchestrator.md",
+        "docs/develop/testing.md",
+        "docs/develop/*.md",
+    ),
+    "Project": ("CHANGELOG.md", "SECURITY.md", "LICENSE"),
 }
 TITLES = {"README.md": "Quick start", "SECURITY.md": "Report a vulnerability", "LICENSE": "Licence"}
 LANGUAGES = {".yaml": "yaml", ".py": "python", "": "text"}

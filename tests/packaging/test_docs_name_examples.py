@@ -1,4 +1,4 @@
-"""The README and the cookbook name every example, and their links lead somewhere."""
+"""The page of the examples and the cookbook name every example, and links lead somewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pages import PAGES, README, REPOSITORY, name_of
+from pages import PAGES, REPOSITORY, name_of
 
 EXAMPLES = {
     path.relative_to(REPOSITORY / "examples").as_posix()
@@ -16,8 +16,9 @@ EXAMPLES = {
 }
 
 
-def test_the_readme_has_a_row_for_each_example() -> None:
-    rows = re.findall(r"^\| `(\S+\.(?:yaml|py))` \| \S.* \|$", README.read_text("utf-8"), re.MULTILINE)
+def test_the_page_of_the_examples_has_a_row_for_each() -> None:
+    page = (REPOSITORY / "examples" / "README.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\S+\.(?:yaml|py))` \| \S.* \|$", page, re.MULTILINE)
     assert sorted(rows) == sorted(EXAMPLES)
 
 

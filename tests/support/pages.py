@@ -7,6 +7,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 README = REPOSITORY / "README.md"
+COOKBOOK = REPOSITORY / "docs" / "cookbook.md"
 PAGES = (README, *sorted((REPOSITORY / "docs").rglob("*.md")))
 
 

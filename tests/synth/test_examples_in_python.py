@@ -14,7 +14,7 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 
 import cdk_gpu_clusters
-from pages import README, blocks
+from pages import COOKBOOK, blocks
 
 REPOSITORY = Path(__file__).parents[2]
 #: Example -> what its one template holds besides other things.
@@ -59,13 +59,13 @@ def test_every_example_of_an_own_app_is_run() -> None:
     assert {path.parent.name for path in (REPOSITORY / "examples").glob("*/app.py")} == set(HELD)
 
 
-def test_what_the_readme_says_of_existing_things_runs(app_factory: Any) -> None:
-    _, existing = blocks(README, "python")
+def test_what_the_cookbook_says_of_existing_things_runs(app_factory: Any) -> None:
+    (existing,) = blocks(COOKBOOK, "python")
     env = cdk.Environment(account="123456789012", region="us-east-1")
     names: dict[str, Any] = {
         **{name: getattr(cdk_gpu_clusters, name) for name in cdk_gpu_clusters.__all__},
         "ec2": ec2,
-        "stack": cdk.Stack(app_factory(), "Readme", env=env),
+        "stack": cdk.Stack(app_factory(), "Cookbook", env=env),
     }
     exec(existing, names)  # noqa: S102
     made = cdk_gpu_clusters.GpuFleet(

@@ -9,9 +9,9 @@ import pytest
 
 from cdk_gpu_clusters_stacks.cli.main import main
 
-PAGE, README = Path("docs/command-line.md"), Path("README.md")
+PAGE = Path("docs/command-line.md")
 EKS_PAGE, ON_EKS = Path("docs/eks.md"), "examples/eks-p5-capacity-block.yaml"
-LUSTRE, RESERVED = "examples/p5-lustre.yaml", "examples/p4d-new-reservation.yaml"
+RESERVED = "examples/p4d-new-reservation.yaml"
 
 
 def block_after(page: Path, words: str) -> list[str]:
@@ -30,13 +30,6 @@ def assert_in_order(shown: list[str], lines: list[str]) -> None:
     rest = iter(lines)
     for line in shown:
         assert line in rest, line
-
-
-def test_the_plan_in_the_readme(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = block_after(
-        README, "gpu-clusters preflight cluster.yaml   # whether the account can take it\n```\n\n```\n"
-    )
-    assert_in_order(shown, printed([LUSTRE], capsys))
 
 
 def test_the_comparison_on_the_page_of_the_command(
