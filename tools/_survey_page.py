@@ -14,15 +14,15 @@ from _survey_data import Judgement, Key, Surveyed
 INTRODUCTION = """\
 # Survey of public templates
 
-What the [rules over templates](template-rules.md) say of CloudFormation templates that others have published. Every
-finding was looked at in its template, by eye, and judged:
+Findings of the [template rules](template-rules.md) in CloudFormation templates that others have published. Every finding
+was checked in its template, by eye, and judged:
 
-- *true*: the template says what the rule is about. It may be meant so; the sentence beside it tells what was seen.
-- *false positive*: the rule is wrong there. What was found so was mended in the rule, with a test of the distilled case
+- *true*: the template has what the rule describes. It may be intended; the sentence beside it describes what was seen.
+- *false positive*: the rule is wrong there. Such a rule was corrected, with a test of the distilled case
   (`tests/unit/template_rules/test_cases_of_public_templates.py`).
 
 What a template leaves open is undecidable, and neither. Nothing of the templates is copied here: only paths, lines and
-counts. Names of rules are explained in [Rules](rules.md).
+counts. [Rules](rules.md) explains the ids.
 
 This page is written by `tools/survey.py` from `docs/survey/judgements.yml`; do not edit it. To count again, clone the
 repositories of the first table (the commits are looked up in the clones), and name each:
@@ -108,14 +108,14 @@ def _repositories(
 
 def _mended(survey: Surveyed) -> Iterator[str]:
     if survey.mended:
-        yield "## What the survey mended\n"
-        yield "How many findings went, or came, against the first run over the same commits.\n"
+        yield "## Corrections from the survey\n"
+        yield "How many findings disappeared or appeared since the first run over the same commits.\n"
         yield "| Rule | Findings | What |"
         yield "| --- | ---: | --- |"
         yield from (_row(f"`{one.rule}`", f"{one.findings:+}", cell(one.what)) for one in survey.mended)
         yield ""
     if survey.unseen:
-        yield "Seen by eye, and told by no rule yet:\n"
+        yield "Seen by eye, and found by no rule yet:\n"
         yield from (f"- {one}" for one in survey.unseen)
         yield ""
 
@@ -186,7 +186,7 @@ def _places(found: list[Found]) -> str:
 
 
 def _templates(seen: Mapping[str, Looked], judged: Mapping[Key, Judgement]) -> Iterator[str]:
-    yield "## Templates of which something is said\n"
+    yield "## Templates with findings\n"
     for name, looked in seen.items():
         files = sorted({*(one.key.file for one in looked.found), *(file for file, _, _ in looked.open)})
         if not files:
@@ -201,7 +201,7 @@ def _templates(seen: Mapping[str, Looked], judged: Mapping[Key, Judgement]) -> I
 
 def _not_looked_at(seen: Mapping[str, Looked]) -> Iterator[str]:
     yield "## What cannot be looked at\n"
-    yield "The command tells each in one line. For a file that cannot be used, its exit status is 2.\n"
+    yield "The command reports each in one line. For a file that cannot be used, its exit status is 2.\n"
     yield "| Repository | File | Why |"
     yield "| --- | --- | --- |"
     for name, looked in seen.items():

@@ -1,4 +1,4 @@
-"""An app of your own: a chat service in an existing VPC, its weights and its token, and the alarms that wake somebody.
+"""An app of your own: a chat service in an existing VPC, its weights and its token, and alarms for an operator.
 
 cdk synth --app "python examples/own_inference_app/app.py"
 """
