@@ -68,7 +68,7 @@ def measure(lab: Lab, kind: str) -> tuple[Times, Times]:
         hook = next(one for one in node.journal(_BOOT) if one.event.get("stage") == "hook")
         return stages, {
             "beside cloud-init: fetch the software from S3": _unit_seconds(node, _SOFTWARE),
-            "the whole boot, of systemd and cloud-init too": hook.seconds - node.journal()[0].seconds,
+            "the complete boot, with systemd and cloud-init": hook.seconds - node.journal()[0].seconds,
         }
 
 

@@ -14,8 +14,8 @@ from _survey_data import Judgement, Key, Surveyed
 INTRODUCTION = """\
 # Survey of public templates
 
-Findings of the [template rules](template-rules.md) in CloudFormation templates that others have published. Every finding
-was checked in its template, by eye, and judged:
+Findings of the [template rules](template-rules.md) in CloudFormation templates that others have published. Every
+finding was checked in its template, by eye, and judged:
 
 - *true*: the template has what the rule describes. It may be intended; the sentence beside it describes what was seen.
 - *false positive*: the rule is wrong there. Such a rule was corrected, with a test of the distilled case

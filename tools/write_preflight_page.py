@@ -25,36 +25,36 @@ gpu-clusters preflight cluster.yaml
 gpu-clusters preflight cluster.yaml --print-policy > policy.json   # what the caller must be allowed
 ```
 
-`preflight` asks the AWS account whether a cluster file would deploy there and its nodes start: {number} checks, all of
-them read-only, in the Region of the file. Every distinct question goes to AWS once, and its answer serves all checks;
-questions run side by side, throttled ones are asked again, and lists are read to their last page. Over calls of 200 ms
-each, all checks of a large file took 2.1 s on a busy machine of two cores (`benchmarks/preflight.py`).
+`preflight` asks the AWS account whether a cluster file would deploy there and its nodes would start. It has {number}
+checks, all read-only, in the Region of the file. Every distinct call is sent once, and its answer serves all checks. Calls
+run in parallel, throttled calls are repeated, and lists are read to their last page. With calls of 200 ms each, all checks
+of a large file took 2.1 s on a busy machine of two cores (`benchmarks/preflight.py`).
 
-It has never run against a real account: all of it is tested against moto and against answers that botocore checks for
-their shape. Where AWS answers otherwise than its reference says, a check may say the wrong thing; tell us.
+It has never run against a real account. It is tested against moto and against answers whose shape botocore checks. If AWS
+answers differently from its reference, a check may be wrong; please report it.
 
-Each check says one of:
+Each check has one of these outcomes:
 
 | Outcome | Meaning |
 | --- | --- |
-| `pass` | as it must be |
+| `pass` | as required |
 | `warn` | works, but costs money, speed or safety, or has no room for the greatest size |
-| `cannot tell` | the account does not say; where a permission is missing, it is named |
-| `fail` | the deployment would fail, or its nodes would not start; the fix is named |
-| `not applicable` | nothing in the file asks for it |
+| `cannot tell` | the account gives no answer; a missing permission is named |
+| `fail` | the deployment would fail, or its nodes would not start; the fix is given |
+| `not applicable` | nothing in the file needs it |
 
-What it finds names the key of the cluster file, the cause and the fix. `--json` prints all of it, with what is not
-applicable and why. Exit status: 0 if no check failed, 1 if one did, 2 if the file or the credentials cannot be used.
-`--profile` chooses credentials; `--region` must be the file's, if it is given.
+Each finding names the key of the cluster file, the cause and the fix. `--json` prints everything, including the checks that are
+not applicable and the reason. Exit status: 0 if no check failed, 1 if one did, 2 if the file or the credentials cannot be used.
+`--profile` chooses credentials; `--region`, if given, must be the file's.
 
-`--print-policy` prints the smallest IAM policy for the file: the actions of the checks that apply to it, all of which
-read. Without one of them its checks say `cannot tell`, and the others go on. What `cdk deploy` needs is not checked: it
-acts by the roles of `cdk bootstrap`.
+`--print-policy` prints the smallest IAM policy for the file: the read actions of the checks that apply to it. Without one
+of them, its checks result in `cannot tell`, and the others continue. The permissions of `cdk deploy` are not checked,
+because it uses the roles of `cdk bootstrap`.
 
-What the cluster has already is recognized by its tag `gpu-cluster` and not counted against it, so that `preflight` can
-be asked again before a change; load balancers and the interfaces of file systems are not told apart. Quota values are
-the account's own; their codes are facts of the catalogue, each with its source. Which quota counts the vCPUs of a new
-family is not always known: the check then says so.
+Existing resources of the cluster are recognized by their tag `gpu-cluster` and not counted against it, so you can run
+`preflight` again before a change. Load balancers and the interfaces of file systems cannot be distinguished in this way.
+Quota values are the account's own; their codes are facts of the catalogue, each with its source. Which quota counts the
+vCPUs of a new family is sometimes unknown; the check then reports this.
 
 This page is written by `tools/write_preflight_page.py`; do not edit it.
 """
