@@ -26,12 +26,12 @@ gpu-clusters preflight cluster.yaml --print-policy > policy.json   # what the ca
 ```
 
 `preflight` asks the AWS account whether a cluster file would deploy there and its nodes would start. It has {number}
-checks, all read-only, in the Region of the file. Every distinct call is sent once, and its answer serves all checks. Calls
-run in parallel, throttled calls are repeated, and lists are read to their last page. With calls of 200 ms each, all checks
-of a large file took 2.1 s on a busy machine of two cores (`benchmarks/preflight.py`).
+checks, all read-only, in the Region of the file. Every distinct call is sent once, and its answer serves all checks.
+Calls run in parallel, throttled calls are repeated, and lists are read to their last page. With calls of 200 ms each,
+all checks of a large file took 2.1 s on a busy machine of two cores (`benchmarks/preflight.py`).
 
-It has never run against a real account. It is tested against moto and against answers whose shape botocore checks. If AWS
-answers differently from its reference, a check may be wrong; please report it.
+It has never run against a real account. It is tested against moto and against answers whose shape botocore checks. If
+AWS answers differently from its reference, a check may be wrong; please report it.
 
 Each check has one of these outcomes:
 
@@ -43,18 +43,18 @@ Each check has one of these outcomes:
 | `fail` | the deployment would fail, or its nodes would not start; the fix is given |
 | `not applicable` | nothing in the file needs it |
 
-Each finding names the key of the cluster file, the cause and the fix. `--json` prints everything, including the checks that are
-not applicable and the reason. Exit status: 0 if no check failed, 1 if one did, 2 if the file or the credentials cannot be used.
-`--profile` chooses credentials; `--region`, if given, must be the file's.
+Each finding names the key of the cluster file, the cause and the fix. `--json` prints everything, including the
+checks that are not applicable and the reason. Exit status: 0 if no check failed, 1 if one did, 2 if the file or the
+credentials cannot be used. `--profile` chooses credentials; `--region`, if given, must be the file's.
 
-`--print-policy` prints the smallest IAM policy for the file: the read actions of the checks that apply to it. Without one
-of them, its checks result in `cannot tell`, and the others continue. The permissions of `cdk deploy` are not checked,
-because it uses the roles of `cdk bootstrap`.
+`--print-policy` prints the smallest IAM policy for the file: the read actions of the checks that apply to it. Without
+one of them, its checks result in `cannot tell`, and the others continue. The permissions of `cdk deploy` are not
+checked, because it uses the roles of `cdk bootstrap`.
 
 Existing resources of the cluster are recognized by their tag `gpu-cluster` and not counted against it, so you can run
-`preflight` again before a change. Load balancers and the interfaces of file systems cannot be distinguished in this way.
-Quota values are the account's own; their codes are facts of the catalogue, each with its source. Which quota counts the
-vCPUs of a new family is sometimes unknown; the check then reports this.
+`preflight` again before a change. Load balancers and the interfaces of file systems cannot be distinguished in this
+way. Quota values are the account's own; their codes are facts of the catalogue, each with its source. Which quota
+counts the vCPUs of a new family is sometimes unknown; the check then reports this.
 
 This page is written by `tools/write_preflight_page.py`; do not edit it.
 """
