@@ -10,14 +10,14 @@ BIN := .venv/bin
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
 # Tools that write a page or a schema from the code; with --check they only compare.
 WRITERS = $(wildcard tools/write_*.py)
-# From the cheapest to the dearest, so that a wrong rule is known within seconds.
+# From the fastest to the slowest, so that a wrong rule fails within seconds.
 TESTS = $(wildcard $(addprefix tests/,unit synth snapshots policy matrix deploy packaging typing))
 
-# A process for each core: a test waits for Node half of its time. A file stays in one process, which keeps what it made;
-# tests/conftest.py names the folder that does.
+# A process for each core: a test waits for Node half of its time. A file stays in one process, which keeps its fixtures;
+# tests/conftest.py names the folder that does this.
 PARALLEL = --numprocesses auto --maxprocesses 4 --dist loadfile
 
-# A caller's virtual environment or Node must not leak in.
+# Ignore the caller's virtual environment and Node.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 # Bytecode is compiled when it is first needed, and kept.
 unexport PYTHONDONTWRITEBYTECODE
@@ -44,30 +44,30 @@ docs: env ## build the documentation site in build/docs/site
 demo: env ## synthesize every example; deploy, edit and destroy three clusters in an AWS emulator on loopback
 	@$(BIN)/python tools/demo.py
 
-test: env ## every test that needs no root (TESTS=folders or files, ARGS=options of pytest)
+test: env ## run every test that needs no root (TESTS=folders or files, ARGS=options of pytest)
 	@$(if $(filter file,$(origin TESTS)),$(MAKE) test-python39 ARGS=)
 	@CDK_VALIDATION=false $(BIN)/python -m pytest $(PARALLEL) $(TESTS) $(ARGS)
 
 # The oldest Python of a node. The library does not run on it: tests/support/python39_plugin.py chooses the tests.
-test-python39: ## the tests of the node software once more on Python 3.9 (ARGS=options of pytest)
+test-python39: ## test the node software on Python 3.9 (ARGS=options of pytest)
 	@PATH='$(CALLER_PATH)' $(PYTHON) tools/setup.py --python39
 	@PYTHONPATH=.tools/python39/site:tests/support .tools/python39/bin/python3.9 -m pytest -p python39_plugin \
 		-p no:cacheprovider --confcutdir=tests/unit/node $(PARALLEL) tests/unit/node $(ARGS)
 
-# Where ARGS choose tests, one of the two runs may have none: exit status 5 of pytest.
+# If ARGS select tests, one of the two runs may have none: exit status 5 of pytest.
 OR_NONE = { (($$? == 5)) && $(if $(ARGS),true,false); }
-test-node: env ## what needs root: node software against real programs, on loopback only (ARGS=options of pytest)
+test-node: env ## as root: test the node software against real programs on loopback (ARGS=options of pytest)
 	@$(BIN)/python -m pytest -m alone tests/node $(ARGS) || $(OR_NONE)
 	@$(BIN)/python -m pytest -m 'not alone' --numprocesses 4 --dist worksteal tests/node $(ARGS) || $(OR_NONE)
 
-# It prints what took how long: a first boot, a reboot.
-test-vm: env ## as root: a node with a kernel and disks of its own, booted twice in QEMU (ARGS=options of pytest)
+# It prints the times of the first boot and of the reboot.
+test-vm: env ## as root: boot a node with its own kernel and disks twice in QEMU (ARGS=options of pytest)
 	@$(BIN)/python -m pytest --durations=0 --durations-min=5 tests/vm $(ARGS)
 
-test-browser: env ## what needs root: the report in a real browser (ARGS=options of pytest)
+test-browser: env ## as root: test the report in a real browser (ARGS=options of pytest)
 	@$(BIN)/python -m pytest tests/browser $(ARGS)
 
-lint: env ## style, types, layers, shell scripts, generated pages
+lint: env ## check style, types, layers, shell scripts and generated pages
 	@$(MAKE) --keep-going lint-style lint-layers lint-shell lint-pages lint-types
 
 lint-style:
@@ -107,10 +107,10 @@ wheel: env ## build and check the sdist and the wheel in dist/
 bench: env ## measure synthesis, imports and memory against baselines; write docs/performance.md (ARGS="--rounds 3")
 	@$(BIN)/python benchmarks/run.py --write $(ARGS)
 
-bench-boot: env ## as root: measure what our stages add to a boot; write docs/performance.md (ARGS="--rounds 3")
+bench-boot: env ## as root: measure the time that our stages add to a boot; write docs/performance.md (ARGS="--rounds 3")
 	@PYTHONPATH=tests/support $(BIN)/python benchmarks/boot.py --write $(ARGS)
 
-bench-rules: env ## measure the rules over templates beside cfn-lint; write docs/performance.md (ARGS="--rounds 3")
+bench-rules: env ## compare the template rules with cfn-lint; write docs/performance.md (ARGS="--rounds 3")
 	@PYTHONPATH=tests/support $(BIN)/python benchmarks/template_rules.py --write $(ARGS)
 
 UV_COMPILE = $(BIN)/uv pip compile --generate-hashes --no-emit-index-url --no-header --no-annotate --quiet $(UPGRADE)
