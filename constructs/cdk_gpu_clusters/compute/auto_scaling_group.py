@@ -11,9 +11,7 @@ from aws_cdk import aws_autoscaling as autoscaling
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-
-READY_HOOK = "node-ready"
-DRAIN_HOOK = "node-drain"
+from cdk_gpu_clusters.fleet.profile import EC2
 
 _TOLD_BY_EVENTS = AcceptedFinding(
     cause="`GpuFleet`: Auto Scaling group",
@@ -87,13 +85,13 @@ def auto_scaling_group(
         target_group_arns=list(parts.target_group_arns) or None,
         lifecycle_hook_specification_list=[
             {
-                "lifecycleHookName": READY_HOOK,
+                "lifecycleHookName": EC2.launch_hook,
                 "lifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
                 "heartbeatTimeout": parts.ready_timeout_seconds,
                 "defaultResult": "ABANDON",
             },
             {
-                "lifecycleHookName": DRAIN_HOOK,
+                "lifecycleHookName": EC2.terminate_hook,
                 "lifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
                 "heartbeatTimeout": parts.drain_timeout_seconds,
                 "defaultResult": "CONTINUE",

@@ -12,8 +12,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters.compute.block_follower import BlockFollower, GroupCalls, sdk_call
-from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
-from cdk_gpu_clusters.rules.capacity import BlockWindow, block_window
+from cdk_gpu_clusters.rules.capacity import BlockWindow, CapacityTerms, block_window
 
 _RESIZING = AcceptedFinding(
     cause="`CapacityBlockLifecycle`: policy that lets the state machine size its group",
@@ -40,7 +39,7 @@ class CapacityBlockLifecycle(BlockFollower):
     both are matched); EC2 Auto Scaling guide, "Use Capacity Blocks" (scale to zero more than 30 minutes before).
 
     Example:
-        >>> from cdk_gpu_clusters.rules.capacity import block_window
+        >>> from cdk_gpu_clusters.rules.capacity import CapacityTerms, block_window
         >>> block = Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z")
         >>> lifecycle = CapacityBlockLifecycle(
         ...     stack,
@@ -126,17 +125,22 @@ def _resize(desired: int) -> dict[str, Any]:
 
 
 def follow_block(
-    scope: Construct, plan: FleetPlan, *, group: autoscaling.CfnAutoScalingGroup, log_group: logs.ILogGroup
+    scope: Construct,
+    terms: CapacityTerms,
+    *,
+    node_count: int,
+    group: autoscaling.CfnAutoScalingGroup,
+    log_group: logs.ILogGroup,
 ) -> CapacityBlockLifecycle | None:
     """Let a fleet follow its Capacity Block, if it has one.
 
     Args:
         scope: The fleet.
-        plan: What was decided about it.
+        terms: How its nodes are bought; its ids may be tokens.
+        node_count: Most nodes.
         group: Its group.
         log_group: Where the state machine logs.
     """
-    terms = plan.capacity.terms
     window = block_window(terms)
     if window is None:
         return None
@@ -146,6 +150,6 @@ def follow_block(
         group=group,
         window=window,
         reservation_id=terms.reservation_id,
-        node_count=plan.maximum,
+        node_count=node_count,
         log_group=log_group,
     )

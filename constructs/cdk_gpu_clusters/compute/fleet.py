@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import path_of
+from cdk_gpu_clusters._cdk import path_of, report
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
@@ -20,17 +20,18 @@ from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet, L
 from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms, inspection_seconds, raise_alarms
 from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
 from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
-from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
-from cdk_gpu_clusters.compute.fleet_node import fleet_node
-from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores, lustre_mounts
+from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, resolve_fleet
 from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.node_log_group import node_log_group
-from cdk_gpu_clusters.compute.node_plan import NodeWish
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
+from cdk_gpu_clusters.compute.written_node import write_node
+from cdk_gpu_clusters.fleet.node import NodeRequest
+from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
 from cdk_gpu_clusters.node.software import NodeFile
@@ -120,6 +121,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         alarms: AlarmSettings | None = AlarmSettings(),  # noqa: B008 - frozen
         log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
         log_encryption_key: kms.IKey | None = None,
+        _resolved: ResolvedFleet | None = None,
     ) -> None:
         """Define the fleet.
 
@@ -171,67 +173,66 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
                 MIG, image.
         """
         super().__init__(scope, construct_id)
-        plan = plan_fleet(
+        fleet = _resolved or resolve_fleet(
             self,
-            FleetWish(
-                vpc=vpc,
-                vpc_subnets=vpc_subnets,
-                instance_type=instance_type,
-                node_count=node_count,
-                min_node_count=min_node_count,
-                max_node_count=max_node_count,
-                capacity=capacity,
-                efa=efa,
-                interface_policy=interface_policy,
-                placement=placement,
-                placement_group=placement_group,
-                image=image,
-                mig=mig,
-                ready_timeout=ready_timeout,
-                drain_timeout=drain_timeout,
-            ),
+            vpc=vpc,
+            vpc_subnets=vpc_subnets,
+            instance_type=instance_type,
+            node_count=node_count,
+            min_node_count=min_node_count,
+            max_node_count=max_node_count,
+            capacity=capacity,
+            efa=efa,
+            interface_policy=interface_policy,
+            placement=placement,
+            placement_group=placement_group,
+            image=image,
+            mig=mig,
+            ready_timeout=ready_timeout,
+            drain_timeout=drain_timeout,
         )
+        report(self, list(fleet.plan.findings))
+        plan = fleet.plan
         self.plan: FleetPlan = plan
+        self._subnets = fleet.subnets
         self.fabric: ec2.ISecurityGroup | None = join_fabric(self, plan, vpc=vpc, fabric=fabric)
-        self.placement_group: ec2.IPlacementGroup | None = plan.placement_group
+        self.placement_group: ec2.IPlacementGroup | None = fleet.placement_group
         if plan.new_placement is not None:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
         self.log_group: logs.ILogGroup = node_log_group(self, log_retention, log_encryption_key)
         if root_volume is not None and root_volume.encryption_key is not None:
             allow_auto_scaling(root_volume.encryption_key)
         evidence = None if evidence_bucket is None else NodeEvidence(self, evidence_bucket, evidence_prefix)
-        wish = NodeWish(
+        node_request = NodeRequest(
             environment=environment or {},
             user_parts=tuple(user_data_parts),
             files=tuple(node_files),
             fabric_manager_order=fabric_manager_order,
-            mounts=mounts or {},
+            mounts=lustre_mounts(mounts or {}),
             scratch=scratch,
             watch=watch or NodeWatch(),
+            log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
             inspection_seconds=inspection_seconds(self, plan, alarms),
         )
-        node = fleet_node(self, plan, wish, log_group=self.log_group)
+        node = write_node(self, plan, node_request)
         self.node_asset: NodeAsset = node.asset
         self.role: iam.IRole = role or NodeRole(self, "Role", policies=[node.asset.read_policy])
         self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
             self,
             "LaunchTemplate",
             instance_type=plan.instance_type.name,
-            capacity=plan.capacity,
-            interface_policy=interface_policy,
-            efa=plan.efa,
             fabric=self.fabric,
             security_groups=security_groups or host_groups(self, vpc=vpc, fabric=self.fabric),
             placement_group=self.placement_group,
             instance_profile=iam.InstanceProfile(self, "InstanceProfile", role=self.role),
-            image=image,
             root_volume=root_volume,
-            associate_public_ip_address=plan.is_public,
+            associate_public_ip_address=fleet.is_public,
             name_tag=path_of(self),
             user_data=node.user_data,
+            _resolved=fleet,
         )
-        join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0])
+        join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0], subnets=fleet.subnets)
         self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(
             update_policy, target_groups
         )
@@ -239,7 +240,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             self.node_asset.read_policy.attach_to_role(role)
             self.cfn_auto_scaling_group.node.add_dependency(self.node_asset.read_policy)
         allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group, evidence=evidence)
-        self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block()
+        self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block(fleet.capacity)
         self.alarms: FleetAlarms | None = raise_alarms(
             self, plan, alarms, group_name=self.fleet_name, log_group=self.log_group
         )
@@ -286,7 +287,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
                 name_tag=path_of(self),
                 launch_template_id=self.launch_template.launch_template_id,
                 launch_template_version=self.launch_template.latest_version_number,
-                subnet_ids=[id_of(subnet) for subnet in self.plan.subnets],
+                subnet_ids=[id_of(subnet) for subnet in self._subnets],
                 minimum=self.plan.minimum,
                 maximum=self.plan.maximum,
                 terminates_before_launch=self.plan.decision.terminates_before_launch,
@@ -296,13 +297,19 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
                 target_group_arns=[group.target_group_arn for group in target_groups],
             ),
         )
-        for subnet in self.plan.subnets:  # a node's first boot needs the way out
+        for subnet in self._subnets:  # a node's first boot needs the way out
             group.node.add_dependency(way_out_of(subnet))
         return group
 
-    def _follow_block(self) -> CapacityBlockLifecycle | None:
-        if not self.plan.capacity.terms.kind.is_block:
+    def _follow_block(self, capacity: Capacity) -> CapacityBlockLifecycle | None:
+        if not capacity.terms.kind.is_block:
             return None
         from cdk_gpu_clusters.compute.block_lifecycle import follow_block
 
-        return follow_block(self, self.plan, group=self.cfn_auto_scaling_group, log_group=self.log_group)
+        return follow_block(
+            self,
+            capacity.terms,
+            node_count=self.plan.maximum,
+            group=self.cfn_auto_scaling_group,
+            log_group=self.log_group,
+        )

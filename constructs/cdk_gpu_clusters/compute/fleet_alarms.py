@@ -14,9 +14,9 @@ from cdk_gpu_clusters._cdk import (
     report,
     stack_of,
 )
-from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.compute.launch_stop import ALARM, STOPPING, LaunchStop
 from cdk_gpu_clusters.compute.node_alarms import BILLED, NodeAlarms, node_alarms
+from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms
 
 

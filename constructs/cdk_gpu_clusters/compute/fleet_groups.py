@@ -6,7 +6,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import report
-from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
+from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 
 

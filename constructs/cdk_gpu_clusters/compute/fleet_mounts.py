@@ -10,11 +10,9 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import report
 from cdk_gpu_clusters.catalogue.instances import InstanceType
-from cdk_gpu_clusters.catalogue.lustre import lustre_fact
-from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
 from cdk_gpu_clusters.errors import Finding
-from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount
-from cdk_gpu_clusters.rules.lustre_clients import lustre_efa_interfaces
+from cdk_gpu_clusters.fleet.plan import FleetPlan
+from cdk_gpu_clusters.node.storage import LustreMount
 
 
 class MountableFileSystem(Protocol):
@@ -49,12 +47,11 @@ class _KnowsClients(Protocol):
     ) -> list[Finding]: ...
 
 
-def lustre_mounts(stores: Mapping[str, MountableFileSystem], *, efa: bool) -> tuple[LustreMount, ...]:
-    """The mounts of a node, in the order given: over EFA where nodes and file system both have it.
+def lustre_mounts(stores: Mapping[str, MountableFileSystem]) -> tuple[LustreMount, ...]:
+    """The mounts of a node, in the order given, with EFA if the file system has it.
 
     Args:
         stores: File systems by mount point.
-        efa: Whether the nodes have EFA.
     """
     return tuple(
         LustreMount(
@@ -62,28 +59,9 @@ def lustre_mounts(stores: Mapping[str, MountableFileSystem], *, efa: bool) -> tu
             dns_name=store.dns_name,
             mount_name=store.mount_name,
             # Only a `LustreStore` knows it of itself.
-            efa=efa and bool(getattr(store, "efa", False)),
+            efa=bool(getattr(store, "efa", False)),
         )
         for point, store in stores.items()
-    )
-
-
-def lustre_efa(
-    mounts: Sequence[LustreMount], instance_type: InstanceType, node_count: int
-) -> LustreEfa | None:
-    """How nodes mount over EFA; None where none of the mounts is of that kind.
-
-    Args:
-        mounts: What they mount.
-        instance_type: Their type.
-        node_count: How many there are at most.
-    """
-    if not any(mount.efa for mount in mounts):
-        return None
-    return LustreEfa(
-        interface_count=lustre_efa_interfaces(instance_type, node_count),
-        driver_version=lustre_fact("efa", "driver_version"),
-        lnd_version=lustre_fact("efa", "lnd_version").get(instance_type.family, ""),
     )
 
 
@@ -92,6 +70,8 @@ def join_stores(
     plan: FleetPlan,
     stores: Mapping[str, MountableFileSystem],
     security_group: ec2.ISecurityGroup,
+    *,
+    subnets: Sequence[ec2.ISubnet],
 ) -> None:
     """Open each file system to the nodes, where it can do that by itself, and report what keeps them from it.
 
@@ -100,6 +80,7 @@ def join_stores(
         plan: What was decided about it.
         stores: File systems by mount point.
         security_group: Group of the nodes.
+        subnets: Subnets of the nodes.
 
     Raises:
         ConfigError: The faults that the file systems find in their clients.
@@ -110,7 +91,7 @@ def join_stores(
         plan.instance_type,
         node_count=plan.maximum,
         efa=plan.efa,
-        subnets=plan.subnets,
+        subnets=subnets,
         operating_system=plan.operating_system,
         kernel=plan.kernel,
     )

@@ -46,9 +46,15 @@ def select_subnets(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> FleetSubn
     return found
 
 
+@asked_once
+def zone_of(subnet: ec2.ISubnet) -> str | None:
+    """The zone of a subnet, None if it is not known."""
+    return known(subnet.availability_zone)
+
+
 def zones_of(subnets: Sequence[ec2.ISubnet]) -> set[str]:
     """The zones of subnets, as far as they are known."""
-    return {zone for subnet in subnets if (zone := known(_zone(subnet))) is not None}
+    return {zone for subnet in subnets if (zone := zone_of(subnet)) is not None}
 
 
 @asked_once
@@ -90,8 +96,3 @@ def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> FleetSubnets:
         is_public=any(path_of(subnet) in public for subnet in selected.subnets),
         is_pending_lookup=bool(selected.is_pending_lookup),
     )
-
-
-@asked_once
-def _zone(subnet: ec2.ISubnet) -> str:
-    return subnet.availability_zone

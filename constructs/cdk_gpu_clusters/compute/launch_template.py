@@ -15,17 +15,15 @@ from cdk_gpu_clusters._cdk import (
     ClusterConstruct,
     asked_once,
     errors_at,
-    known,
     path_of,
-    region_of,
     report,
     stack_of,
     tag_specifications,
 )
 from cdk_gpu_clusters.capacity.capacity import Capacity
-from cdk_gpu_clusters.capacity.placement_group import name_of, strategy_of
+from cdk_gpu_clusters.capacity.placement_group import name_of
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
+from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, resolve_fleet
 from cdk_gpu_clusters.compute.launch_template_data import (
     LaunchTemplateData,
     TemplateParts,
@@ -34,21 +32,12 @@ from cdk_gpu_clusters.compute.launch_template_data import (
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
-from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
+from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic
+from cdk_gpu_clusters.fleet.profile import PROFILES, ImageChoice, OrchestratorProfile
 from cdk_gpu_clusters.node.user_data import check_block_end, check_user_data
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, block_window, decide_capacity
-from cdk_gpu_clusters.rules.capacity_checks import check_capacity
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, block_window
 from cdk_gpu_clusters.rules.fleet import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE
-from cdk_gpu_clusters.rules.interfaces import (
-    InterfacePlan,
-    InterfacePolicy,
-    Orchestrator,
-    check_efa_unused,
-    check_efa_wish,
-    plan_interfaces,
-    uses_efa,
-)
-from cdk_gpu_clusters.rules.placement import check_group_of_reservation
+from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, Orchestrator
 
 NO_IMAGE = define_rule(
     "GPU-LT-007",
@@ -58,7 +47,6 @@ NO_IMAGE = define_rule(
 
 _SHARED_INTERFACES: WeakKeyDictionary[cdk.Stack, dict[str, cdk.IResolvable]] = WeakKeyDictionary()
 _TAGGED = ("instance", "volume", "network-interface")
-_EKS_HOP_LIMIT = 2
 
 
 @jsii.implements(cdk.ITaggable)
@@ -103,6 +91,7 @@ class GpuLaunchTemplate(ClusterConstruct):
         metadata_hop_limit: int | None = None,
         associate_public_ip_address: bool = False,
         name_tag: str | None = None,
+        _resolved: ResolvedFleet | None = None,
     ) -> None:
         """Define the template.
 
@@ -133,34 +122,32 @@ class GpuLaunchTemplate(ClusterConstruct):
             ConfigError: Faults of type, interfaces and image; then those of capacity, groups and user data at once.
         """
         super().__init__(scope, construct_id)
-        capacity = capacity or Capacity.on_demand()
-        name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
-        with errors_at(self):
-            self.catalogue_type: InstanceType = catalogue_type(name)
-            self.interface_plan: InterfacePlan = plan_interfaces(
-                self.catalogue_type,
-                policy=interface_policy,
-                orchestrator=orchestrator,
-                efa=uses_efa(self.catalogue_type, efa),
-            )
-            image = image or (NodeImage.latest() if orchestrator is Orchestrator.EC2 else None)
-            resolved = None if image is None else image.resolve(self, self.catalogue_type)
-        self.placement_group: ec2.IPlacementGroup | None = placement_group or capacity.placement_group
-        self.capacity_decision: CapacityDecision = decide_capacity(
-            capacity.terms, efa=self.interface_plan.efa_count > 0
+        profile = PROFILES[orchestrator]
+        fleet = _resolved or resolve_fleet(
+            self,
+            instance_type=instance_type,
+            profile=profile,
+            capacity=capacity,
+            efa=efa,
+            interface_policy=interface_policy,
+            placement_group=placement_group,
+            image=image,
         )
+        plan, capacity = fleet.plan, fleet.capacity
+        if _resolved is None:
+            _report_plan(self, plan)
+        self.catalogue_type: InstanceType = plan.instance_type
+        self.interface_plan: InterfacePlan = plan.interfaces
+        self.capacity_decision: CapacityDecision = plan.decision
+        self.placement_group: ec2.IPlacementGroup | None = placement_group or fleet.placement_group
+        image = fleet.image or (NodeImage.latest() if profile.image is ImageChoice.LIBRARY else None)
+        with errors_at(self):
+            resolved = None if image is None else image.resolve(self, plan.image)
         report(
             self,
             [
-                *check_efa_wish(self.catalogue_type, efa),
-                *check_efa_unused(
-                    self.catalogue_type,
-                    efa=self.interface_plan.efa_count > 0,
-                    placement=None if self.placement_group is None else strategy_of(self.placement_group),
-                ),
-                *errors_in(_check_purchase(self, capacity, self.catalogue_type, placement_group)),
-                *self._check(fabric, security_groups, subnet, user_data, image),
-                *_check_image(image, orchestrator),
+                *self._check(profile, fabric, security_groups, subnet, user_data, image),
+                *_check_image(image, profile),
                 *check_block_end(user_data or "", block_window(capacity.terms)),
             ],
         )
@@ -172,7 +159,8 @@ class GpuLaunchTemplate(ClusterConstruct):
             [{"key": "Name", "value": name_tag or path_of(self)}],
         )
         parts = TemplateParts(
-            instance_type=name,
+            instance_type=plan.instance_type.name,
+            profile=profile,
             plan=self.interface_plan,
             terms=capacity.terms,
             decision=self.capacity_decision,
@@ -186,7 +174,7 @@ class GpuLaunchTemplate(ClusterConstruct):
             subnet_id=None if subnet is None else subnet.subnet_id,
             user_data=None if user_data is None else cdk.Fn.base64(user_data),
             public_ip=associate_public_ip_address,
-            metadata_hop_limit=metadata_hop_limit or (_EKS_HOP_LIMIT if orchestrator.is_eks else 1),
+            metadata_hop_limit=metadata_hop_limit or profile.metadata_hop_limit,
         )
         data = launch_template_data(parts)
         data["networkInterfaces"] = _shared_interfaces(self, data["networkInterfaces"])
@@ -218,13 +206,14 @@ class GpuLaunchTemplate(ClusterConstruct):
 
     def _check(
         self,
+        profile: OrchestratorProfile,
         fabric: ec2.ISecurityGroup | None,
         security_groups: Sequence[ec2.ISecurityGroup],
         subnet: ec2.ISubnet | None,
         user_data: str | None,
         image: NodeImage | None,
     ) -> list[Finding]:
-        findings = list(self.interface_plan.findings)
+        findings: list[Finding] = []
         if fabric is None and self.interface_plan.efa_count:
             findings.append(
                 EFA_WITHOUT_GROUP.finding(
@@ -243,30 +232,30 @@ class GpuLaunchTemplate(ClusterConstruct):
                     fix="pass security_groups=[...]",
                 )
             )
-        if subnet is not None and self.interface_plan.orchestrator is not Orchestrator.PCS:
+        if subnet is not None and not profile.takes_subnet:
             findings.append(
                 SUBNET_IN_TEMPLATE.finding(
                     cause="this orchestrator takes its subnets from the group, not from the launch template",
-                    got=f"subnet with orchestrator {self.interface_plan.orchestrator.value}",
+                    got=f"subnet with orchestrator {profile.orchestrator.value}",
                     allowed="subnet only with orchestrator pcs",
                     fix="give the subnet to the fleet or node group",
                 )
             )
         if user_data is not None:
-            is_merged = self.interface_plan.orchestrator is Orchestrator.EKS_MANAGED and image is None
-            findings += check_user_data(user_data, added_bytes=ADDED_BY_EKS_BYTES if is_merged else 0)
+            added = profile.added_user_data_bytes if image is None else 0
+            findings += check_user_data(user_data, added_bytes=added)
         return findings
 
 
-def _check_image(image: NodeImage | None, orchestrator: Orchestrator) -> list[Finding]:
-    if orchestrator is not Orchestrator.EKS_SELF_MANAGED or image is not None:
+def _check_image(image: NodeImage | None, profile: OrchestratorProfile) -> list[Finding]:
+    if profile.image is not ImageChoice.REQUEST or image is not None:
         return []
     parameter = (
         "/aws/service/eks/optimized-ami/<version>/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
     )
     return [
         NO_IMAGE.finding(
-            cause="nobody else names the image of these nodes",
+            cause="nothing else names the image of these nodes",
             got="no image",
             allowed="an image of EKS for the cluster's version of Kubernetes",
             fix=f'image=NodeImage.from_parameter("{parameter}")',
@@ -275,20 +264,16 @@ def _check_image(image: NodeImage | None, orchestrator: Orchestrator) -> list[Fi
     ]
 
 
-def _check_purchase(
-    scope: Construct,
-    capacity: Capacity,
-    instance_type: InstanceType,
-    placement_group: ec2.IPlacementGroup | None,
-) -> list[Finding]:
-    findings = check_capacity(
-        capacity.known_terms,
-        instance_type,
-        region=known(region_of(stack_of(scope))),
-        placement=None if placement_group is None else strategy_of(placement_group),
-        has_reservation_group=capacity.placement_group is placement_group,
+def _report_plan(scope: Construct, plan: FleetPlan) -> None:
+    """Report what is wrong with the parts of a fleet that a template has: first what it cannot be made without."""
+    report(scope, plan.about(Topic.TYPE, Topic.INTERFACES, Topic.IMAGE))
+    report(
+        scope,
+        [
+            *plan.about(Topic.EFA, Topic.EFA_UNUSED),
+            *errors_in(plan.about(Topic.CAPACITY, Topic.RESERVATION_GROUP)),
+        ],
     )
-    return findings + ([] if capacity.placement_group is None else check_group_of_reservation(instance_type))
 
 
 @asked_once

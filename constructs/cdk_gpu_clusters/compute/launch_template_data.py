@@ -12,8 +12,9 @@ from decimal import Decimal
 from typing import Any
 
 from cdk_gpu_clusters.compute.root_volume import RootVolume
+from cdk_gpu_clusters.fleet.profile import OrchestratorProfile
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan, NetworkInterface, Orchestrator
+from cdk_gpu_clusters.rules.interfaces import InterfacePlan, NetworkInterface
 
 LaunchTemplateData = dict[str, Any]
 
@@ -24,6 +25,7 @@ class TemplateParts:
 
     Attributes:
         instance_type: Type of the nodes.
+        profile: The orchestrator that launches the nodes.
         plan: Network interfaces.
         terms: How the nodes are bought.
         decision: What follows from the terms.
@@ -41,6 +43,7 @@ class TemplateParts:
     """
 
     instance_type: str
+    profile: OrchestratorProfile
     plan: InterfacePlan
     terms: CapacityTerms
     decision: CapacityDecision
@@ -83,7 +86,7 @@ def launch_template_data(parts: TemplateParts) -> LaunchTemplateData:
 
 def _instance_type(parts: TemplateParts) -> str | None:
     # PCS takes the type from the node group and ignores the template's, except that a block must name it.
-    if parts.plan.orchestrator is Orchestrator.PCS and not parts.terms.kind.is_block:
+    if not parts.profile.takes_instance_type and not parts.terms.kind.is_block:
         return None
     return parts.instance_type
 
@@ -126,7 +129,7 @@ def _market_options(parts: TemplateParts) -> LaunchTemplateData | None:
         return None
     if market_type == "spot":
         # Managed node groups of EKS and PCS ask for spot on the group, and EKS refuses it here.
-        if parts.plan.orchestrator in (Orchestrator.EKS_MANAGED, Orchestrator.PCS):
+        if not parts.profile.takes_spot:
             return None
         if parts.terms.max_price_usd_per_hour is not None:
             price = f"{Decimal(str(parts.terms.max_price_usd_per_hour)):f}"

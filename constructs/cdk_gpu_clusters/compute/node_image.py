@@ -11,9 +11,8 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import known, region_of, stack_of
 from cdk_gpu_clusters.catalogue.images import ImageParameter, OperatingSystem, root_device_name
-from cdk_gpu_clusters.catalogue.instances import InstanceType
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.images import choose_image, image_context_key, not_pinned
+from cdk_gpu_clusters.rules.images import image_context_key, not_pinned
 
 # Values of the parameters of each stack by name: its fleets share them.
 _PARAMETERS: WeakKeyDictionary[cdk.Stack, dict[str, str]] = WeakKeyDictionary()
@@ -96,23 +95,16 @@ class NodeImage:
         """
         return cls(operating_system=OperatingSystem(operating_system), parameter=parameter)
 
-    def row(self, instance_type: InstanceType) -> ImageParameter | None:
-        """The catalogue's row of the image for nodes of a type; None for an image of the user's own.
+    def resolve(self, scope: Construct, row: ImageParameter | None) -> ResolvedImage:
+        """The image for nodes, in a scope.
+
+        Args:
+            scope: Where it is used.
+            row: The catalogue's row of it, as the fleet's plan has it; None for your own image.
 
         Raises:
-            ConfigError: Where no such image exists for the type.
+            ConfigError: If a pinned image was never looked up.
         """
-        if self.image_id is not None or self.parameter is not None:
-            return None
-        return choose_image(instance_type, operating_system=self.operating_system)
-
-    def resolve(self, scope: Construct, instance_type: InstanceType) -> ResolvedImage:
-        """The image for nodes of a type, in a scope.
-
-        Raises:
-            ConfigError: Where no such image exists for the type, or a pinned one was never looked up.
-        """
-        row = self.row(instance_type)
         if row is None:
             system = self.operating_system or OperatingSystem.AL2023
             image_id = self.image_id or _from_parameter(scope, str(self.parameter))

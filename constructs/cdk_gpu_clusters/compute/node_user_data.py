@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
@@ -13,45 +12,30 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import ClusterConstruct, errors_at, path_of, report
+from cdk_gpu_clusters._cdk import ClusterConstruct, report
 from cdk_gpu_clusters.capacity.capacity import Capacity
-from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
-from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, check_stores
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, check_stores, lustre_mounts
+from cdk_gpu_clusters.compute.fleet_request import resolve_fleet
 from cdk_gpu_clusters.compute.node_asset import NodeAsset
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_log_group import node_log_group
-from cdk_gpu_clusters.compute.node_plan import (
-    BLOCK_DRAIN_SECONDS,
-    SPOT_DRAIN_SECONDS,
-    NodePlan,
-    NodeWish,
-    boot_deadline_seconds,
-)
 from cdk_gpu_clusters.compute.node_role import allow_node
-from cdk_gpu_clusters.compute.node_settings import write_node
+from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.fleet.node import NodeRequest
+from cdk_gpu_clusters.fleet.plan import Topic
+from cdk_gpu_clusters.fleet.profile import PROFILES
 from cdk_gpu_clusters.node.kubernetes_node import CERTIFICATE_BYTES, NOT_EKS, NodeConfig, check_node_config
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
 from cdk_gpu_clusters.node.software import NodeFile
 from cdk_gpu_clusters.node.user_data import check_user_data
-from cdk_gpu_clusters.rules.capacity import block_window
-from cdk_gpu_clusters.rules.fleet import check_timeout
-from cdk_gpu_clusters.rules.interfaces import (
-    InterfacePlan,
-    InterfacePolicy,
-    Orchestrator,
-    check_efa_wish,
-    plan_interfaces,
-    uses_efa,
-)
-from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig_with_efa, plan_mig
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
+from cdk_gpu_clusters.rules.mig import MigLayout
 
 if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_s3 as s3
 
-# AWS PCS user guide, troubleshooting: an instance runs for about 30 minutes until Slurm's ResumeTimeout is reached.
-_READY_TIMEOUT_SECONDS = 30 * 60
 _VERSION = re.compile(r"\d\d\.\d\d")
 
 FLEETS_OWN = define_rule(
@@ -175,69 +159,54 @@ class NodeUserData(ClusterConstruct):
                 type, interfaces and MIG.
         """
         super().__init__(scope, construct_id)
-        name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
-        ready = _READY_TIMEOUT_SECONDS if ready_timeout is None else int(ready_timeout.to_seconds())
-        with errors_at(self):
-            record = catalogue_type(name)
-            interfaces = plan_interfaces(
-                record, policy=interface_policy, orchestrator=orchestrator, efa=uses_efa(record, efa)
-            )
-            mig_plan = None if mig is None else plan_mig(record, mig)
+        plan = resolve_fleet(
+            self,
+            profile=PROFILES[orchestrator],
+            instance_type=instance_type,
+            max_node_count=max_node_count,
+            capacity=capacity,
+            efa=efa,
+            interface_policy=interface_policy,
+            mig=mig,
+            ready_timeout=ready_timeout,
+        ).plan
+        report(self, plan.about(Topic.TYPE, Topic.INTERFACES))
         report(
             self,
             [
-                *check_efa_wish(record, efa),
-                *check_mig_with_efa(record, mig, efa=interfaces.efa_count > 0),
-                *(() if mig_plan is None else mig_plan.findings),
-                *check_timeout("ready_timeout", ready),
+                *plan.about(Topic.EFA, Topic.MIG_WITH_EFA, Topic.MIG, Topic.TIMEOUTS),
                 *_check_orchestrator(orchestrator, node_config, slurm_version),
                 *(_check_pcs_parts(user_data_parts) if orchestrator is Orchestrator.PCS else ()),
             ],
         )
         evidence = None if evidence_bucket is None else NodeEvidence(self, evidence_bucket, evidence_prefix)
         self.log_group: logs.ILogGroup = node_log_group(self, log_retention)
-        wish = NodeWish(
+        node = NodeRequest(
             environment=environment or {},
             user_parts=tuple(user_data_parts),
             files=tuple(node_files),
             fabric_manager_order=fabric_manager_order,
-            mounts=mounts or {},
+            mounts=lustre_mounts(mounts or {}),
             scratch=scratch,
             watch=watch or NodeWatch(),
+            log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
             node_config=(node_config or NodeConfig()) if orchestrator.is_eks else None,
             slurm_version=slurm_version,
         )
-        plan = _plan(self, interfaces, mig_plan, max_node_count, ready)
-        window = None if capacity is None else block_window(capacity.terms)
-        if window is not None:
-            plan = replace(plan, drain_at=window.drain_at, drain_deadline_seconds=BLOCK_DRAIN_SECONDS)
-        written = write_node(self, plan, wish, log_group=self.log_group)
-        check_stores(self, mounts or {}, record, node_count=max_node_count, efa=interfaces.efa_count > 0)
+        written = write_node(self, plan, node)
+        check_stores(
+            self,
+            mounts or {},
+            plan.instance_type,
+            node_count=max_node_count,
+            efa=plan.interfaces.efa_count > 0,
+        )
         self.text: str = written.user_data
         self.node_asset: NodeAsset = written.asset
         report(self, check_user_data(_with_certificate(self.text, node_config)))
         self.node_asset.read_policy.attach_to_role(role)
         allow_node(self, role, log_group=self.log_group, evidence=evidence)
-
-
-def _plan(
-    scope: Construct,
-    interfaces: InterfacePlan,
-    mig: MigPlan | None,
-    node_count: int,
-    ready_timeout_seconds: int,
-) -> NodePlan:
-    return NodePlan(
-        name=path_of(scope),
-        instance_type=catalogue_type(interfaces.instance_type),
-        orchestrator=interfaces.orchestrator,
-        efa_count=interfaces.efa_count,
-        fleet_size=node_count,
-        mig=mig,
-        boot_deadline_seconds=boot_deadline_seconds(ready_timeout_seconds),
-        drain_deadline_seconds=SPOT_DRAIN_SECONDS,
-    )
 
 
 def _check_orchestrator(
@@ -247,7 +216,7 @@ def _check_orchestrator(
     if orchestrator is Orchestrator.EC2:
         findings.append(
             FLEETS_OWN.finding(
-                cause="nobody would complete the launch of these nodes",
+                cause="nothing would complete the launch of these nodes",
                 got="orchestrator ec2",
                 allowed=", ".join(one.value for one in Orchestrator if one is not Orchestrator.EC2),
                 fix="make a GpuFleet",
@@ -259,7 +228,7 @@ def _check_orchestrator(
     elif node_config is not None:
         findings.append(
             NOT_EKS.finding(
-                cause="nobody would read it",
+                cause="nothing would read it",
                 got=f"node_config with orchestrator {orchestrator.value}",
                 path="node_config",
             )

@@ -12,14 +12,15 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import errors_at, report
+from cdk_gpu_clusters._cdk import path_of, report
 from cdk_gpu_clusters.capacity.capacity import Capacity
-from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
+from cdk_gpu_clusters.compute.fleet_request import resolve_fleet
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
+from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.inference.load_balancer import (
     InferenceLoadBalancer,
     balancer_subnets,
@@ -33,7 +34,6 @@ from cdk_gpu_clusters.inference.node_servers import (
     required_servers,
     server_scratch,
     server_settings,
-    spread_where_it_fits,
 )
 from cdk_gpu_clusters.inference.scaling import InferenceScaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
@@ -162,20 +162,34 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             ConfigError: GPU-INF-001 to -023 and -026, and the faults of `GpuFleet`.
         """
         super().__init__(scope, construct_id)
-        name = instance_type if isinstance(instance_type, str) else instance_type.to_string()
-        capacity = capacity or Capacity.on_demand()
         idle = int((idle_timeout or cdk.Duration.minutes(5)).to_seconds())
         drain = int((drain_timeout or cdk.Duration.minutes(5)).to_seconds())
         maximum = min_node_count if max_node_count is None else max_node_count
-        with errors_at(self):
-            record = catalogue_type(name)
+        fleet = resolve_fleet(
+            self,
+            name=f"{path_of(self)}/Fleet",
+            vpc=vpc,
+            vpc_subnets=vpc_subnets,
+            instance_type=instance_type,
+            min_node_count=min_node_count,
+            max_node_count=maximum,
+            capacity=capacity,
+            efa=False,
+            placement=placement,
+            image=image,
+            mig=mig,
+            ready_timeout=ready_timeout,
+            drain_timeout=cdk.Duration.seconds(drain + DRAIN_MARGIN_SECONDS),
+            serves_models=True,
+        )
+        report(self, fleet.plan.about(Topic.TYPE))
+        record = fleet.plan.instance_type
         has_scratch, scratch_findings = server_scratch(server, record, scratch, mounts or {})
         subnets = balancer_subnets(vpc, load_balancer_subnets, internet_facing=internet_facing)
         self.servers: ServerPlan = plan_or_report(
             self,
-            record,
+            fleet.plan,
             slots,
-            mig,
             node_port,
             first_server_port,
             [
@@ -214,18 +228,10 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             self,
             "Fleet",
             vpc=vpc,
-            vpc_subnets=vpc_subnets,
-            instance_type=name,
-            min_node_count=min_node_count,
-            max_node_count=maximum,
-            capacity=capacity,
-            efa=False,
-            mig=mig,
+            instance_type=record.name,
             fabric_manager_order=fabric_manager_order,
             mounts=mounts,
             scratch=has_scratch,
-            placement=placement or spread_where_it_fits(vpc, vpc_subnets, record, capacity, maximum),
-            image=image,
             root_volume=root_volume,
             role=role,
             node_files=model_server_files(settings),
@@ -235,11 +241,10 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             user_data_parts=[model_server_part(settings)],
             target_groups=[self.load_balancer.target_group],
             update_policy=update_policy,
-            ready_timeout=ready_timeout,
-            drain_timeout=cdk.Duration.seconds(drain + DRAIN_MARGIN_SECONDS),
+            _resolved=fleet,
         )
-        pinned = capacity.terms.kind.is_reserved
-        report(self, check_node_zones(self.fleet.plan.subnets, subnets, pinned=pinned))
+        pinned = fleet.plan.terms.kind.is_reserved
+        report(self, check_node_zones(fleet.subnets, subnets, pinned=pinned))
         # Nodes that join a target group without a load balancer would have no health.
         self.fleet.cfn_auto_scaling_group.node.add_dependency(self.load_balancer.listener)
         self.fleet.connections.allow_from(

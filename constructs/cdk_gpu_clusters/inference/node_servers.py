@@ -1,22 +1,19 @@
-"""What the nodes of an inference fleet are told, and how they are placed."""
+"""The model servers of a node, as an inference fleet sets them up."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
-from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import report
-from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import ConfigError, Finding
-from cdk_gpu_clusters.inference.load_balancer import zone_count
+from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic
 from cdk_gpu_clusters.inference.model_server import ModelServer
 from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
 from cdk_gpu_clusters.rules.inference import check_servers_required, servers_required
-from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import (
     ServerPlan,
     ServerSlots,
@@ -24,7 +21,6 @@ from cdk_gpu_clusters.rules.model_servers import (
     plan_scratch,
     plan_servers,
 )
-from cdk_gpu_clusters.rules.placement import PlacementStrategy, spread_of_servers
 
 # /dev/shm of a server of several accelerators, whose processes exchange data through it: this library's choice.
 _GROUP_SHARED_MEMORY_GIB = 8
@@ -32,9 +28,8 @@ _GROUP_SHARED_MEMORY_GIB = 8
 
 def plan_or_report(
     scope: Construct,
-    record: InstanceType,
+    fleet: FleetPlan,
     slots: ServerSlots | None,
-    mig: MigLayout | Sequence[MigLayout] | None,
     port: int,
     first_server_port: int,
     findings: list[Finding],
@@ -42,10 +37,9 @@ def plan_or_report(
     """Plan the servers of a node; their faults are reported together with those found before.
 
     Args:
-        scope: Whose faults they are.
-        record: Type of the nodes.
+        scope: The construct that the faults are reported at.
+        fleet: What was decided about the nodes.
         slots: How their accelerators are shared out.
-        mig: How their GPUs are split.
         port: Port of the node's balancer.
         first_server_port: Port of the first server.
         findings: What was found before.
@@ -53,15 +47,15 @@ def plan_or_report(
     Raises:
         ConfigError: Every error.
     """
+    split = fleet.mig
+    if fleet.request.mig is not None and split is None:
+        report(scope, [*fleet.about(Topic.MIG), *findings])
+    if split is not None:
+        whole = split.whole_gpus_per_node
+        findings = [*check_mig_slots(slots, split.slices_per_node, whole_gpus=whole), *findings]
+        slots = slots or ServerSlots.per_mig_slice(split.slices_per_node)
     try:
-        if mig is not None:
-            split = plan_mig(record, mig)
-            findings = [
-                *check_mig_slots(slots, split.slices_per_node, whole_gpus=split.whole_gpus_per_node),
-                *findings,
-            ]
-            slots = slots or ServerSlots.per_mig_slice(split.slices_per_node)
-        plan = plan_servers(record, slots, port=port, first_server_port=first_server_port)
+        plan = plan_servers(fleet.instance_type, slots, port=port, first_server_port=first_server_port)
     except ConfigError as error:
         report(scope, [*error.findings, *findings])
         raise  # not reached: the findings of a ConfigError are errors
@@ -140,23 +134,3 @@ def server_settings(
         drain_seconds=drain_seconds,
         requests_per_server=server.max_concurrent_requests,
     )
-
-
-def spread_where_it_fits(
-    vpc: ec2.IVpc,
-    vpc_subnets: ec2.SubnetSelection | None,
-    record: InstanceType,
-    capacity: Capacity,
-    maximum: int,
-) -> PlacementStrategy | None:
-    """Spread, if the type allows it and EC2 can hold that many nodes apart; None to leave it to the capacity.
-
-    Args:
-        vpc: Network.
-        vpc_subnets: Where the nodes stand, None for the private subnets.
-        record: Type of the nodes.
-        capacity: How they are bought.
-        maximum: Most nodes.
-    """
-    subnets = (vpc_subnets and vpc_subnets.subnets) or vpc.private_subnets
-    return spread_of_servers(record, capacity.terms.kind, node_count=maximum, zone_count=zone_count(subnets))

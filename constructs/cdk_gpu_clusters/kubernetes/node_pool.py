@@ -115,17 +115,58 @@ def node_pool(
         record, policy=interface_policy, orchestrator=Orchestrator.EKS_MANAGED, efa=uses_efa(record, efa)
     )
     split = mig if mig is None or isinstance(mig, MigPlan) else plan_mig(record, mig)
-    strategy = choose_strategy(split, mig_strategy)
-    own = node_labels(record, fleet=name, efa_count=interfaces.efa_count, mig_strategy=strategy)
-    return NodePool(
-        name=name,
+    return planned_pool(
+        name,
         instance_type=record,
         node_count=node_count,
         efa_count=interfaces.efa_count,
         mig=split,
+        mig_strategy=mig_strategy,
+        labels=labels,
+        taints=taints,
+        mounts=mounts,
+        network_topology=network_topology,
+    )
+
+
+def planned_pool(
+    name: str,
+    *,
+    instance_type: InstanceType,
+    node_count: int,
+    efa_count: int,
+    mig: MigPlan | None,
+    mig_strategy: MigStrategy | None = None,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[NodeTaint] | None = None,
+    mounts: Mapping[str, LustreVolume] | None = None,
+    network_topology: bool = True,
+) -> NodePool:
+    """Describe a group of nodes whose interfaces and MIG layout are planned already.
+
+    Args:
+        name: Name of the group.
+        instance_type: Type of the nodes.
+        node_count: Most nodes of the group.
+        efa_count: EFA interfaces of a node.
+        mig: How each GPU is split, None for GPUs that are not split.
+        mig_strategy: As in `node_pool`, like all that follow.
+        labels: Further labels.
+        taints: Taints.
+        mounts: File systems for pods.
+        network_topology: Whether labels name a node's place in the network.
+    """
+    strategy = choose_strategy(mig, mig_strategy)
+    own = node_labels(instance_type, fleet=name, efa_count=efa_count, mig_strategy=strategy)
+    return NodePool(
+        name=name,
+        instance_type=instance_type,
+        node_count=node_count,
+        efa_count=efa_count,
+        mig=mig,
         mig_strategy=strategy,
         labels=MappingProxyType({**own, **(labels or {})}),
-        taints=node_taints(record) if taints is None else tuple(taints),
+        taints=node_taints(instance_type) if taints is None else tuple(taints),
         mounts=MappingProxyType(dict(mounts or {})),
         network_topology=network_topology,
     )

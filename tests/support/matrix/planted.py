@@ -14,13 +14,15 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 
-from cdk_gpu_clusters.compute import block_follower, fleet, fleet_plan, launch_template, node_image
+from cdk_gpu_clusters.compute import block_follower, fleet, launch_template, node_image
 from cdk_gpu_clusters.compute.auto_scaling_group import auto_scaling_group
-from cdk_gpu_clusters.compute.fleet_node import fleet_node
 from cdk_gpu_clusters.compute.launch_template_data import launch_template_data
 from cdk_gpu_clusters.compute.node_role import allow_fleet
+from cdk_gpu_clusters.compute.written_node import write_node
+from cdk_gpu_clusters.fleet import node_group as node_group_plan
+from cdk_gpu_clusters.fleet import plan as fleet_plan
 from cdk_gpu_clusters.network import efa_security_group
-from cdk_gpu_clusters.orchestration.eks import node_group, node_group_plan
+from cdk_gpu_clusters.orchestration.eks import node_group
 from cdk_gpu_clusters.orchestration.eks.managed_nodes import managed_nodes
 from cdk_gpu_clusters.rules import capacity, interfaces, mig
 from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse
@@ -111,12 +113,12 @@ def in_user_data(old: str, new: str) -> Plant:
     """Another text of the user data, too long or not."""
 
     def faulty(*args: Any, **options: Any) -> Any:
-        node = fleet_node(*args, **options)
+        node = write_node(*args, **options)
         assert old in node.user_data
         return replace(node, user_data=node.user_data.replace(old, new))
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(fleet, "fleet_node", faulty)
+        patch.setattr(fleet, "write_node", faulty)
         patch.setattr(launch_template, "check_user_data", lambda *_, **__: [])
 
     return plant

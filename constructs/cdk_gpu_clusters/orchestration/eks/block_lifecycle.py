@@ -10,8 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters.compute.block_follower import BlockFollower, GroupCalls, sdk_call
-from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
-from cdk_gpu_clusters.rules.capacity import BlockWindow, block_window
+from cdk_gpu_clusters.rules.capacity import BlockWindow, CapacityTerms, block_window
 
 # `Ref` of a node group, and its id in CloudFormation's events, is `<cluster>/<node group>`
 # (AWS::EKS::Nodegroup reference, Return values).
@@ -39,7 +38,7 @@ class EksBlockLifecycle(BlockFollower):
 
     Example:
         >>> from aws_cdk import aws_eks_v2 as eks
-        >>> from cdk_gpu_clusters.rules.capacity import block_window
+        >>> from cdk_gpu_clusters.rules.capacity import CapacityTerms, block_window
         >>> block = Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z")
         >>> lifecycle = EksBlockLifecycle(
         ...     stack,
@@ -121,17 +120,23 @@ def _resize(desired: int) -> dict[str, Any]:
 
 
 def follow_block(
-    scope: Construct, plan: FleetPlan, *, group: eks.CfnNodegroup, log_group: logs.ILogGroup
+    scope: Construct,
+    terms: CapacityTerms,
+    *,
+    node_count: int,
+    group: eks.CfnNodegroup,
+    log_group: logs.ILogGroup,
 ) -> EksBlockLifecycle | None:
     """Let a node group follow its Capacity Block, if it has one.
 
     Args:
         scope: The node group.
-        plan: What was decided about it.
+        terms: How its nodes are bought; its ids may be tokens.
+        node_count: Most nodes.
         group: Its resource.
         log_group: Where the state machine logs.
     """
-    window = block_window(plan.capacity.terms)
+    window = block_window(terms)
     if window is None:
         return None
     return EksBlockLifecycle(
@@ -139,7 +144,7 @@ def follow_block(
         "Block",
         group=group,
         window=window,
-        reservation_id=plan.capacity.terms.reservation_id,
-        node_count=plan.maximum,
+        reservation_id=terms.reservation_id,
+        node_count=node_count,
         log_group=log_group,
     )

@@ -11,10 +11,10 @@ from aws_cdk import aws_eks_v2 as eks
 from constructs import Construct, IDependable
 
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
-from cdk_gpu_clusters.compute.fleet_plan import FleetPlan
-from cdk_gpu_clusters.orchestration.eks.node_group_plan import NodeGroupPlan, NodeGroupWish
+from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
+from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
-from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, RepairOverride, desired_size, update_strategy
+from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, RepairOverride
 
 _EFFECTS = {
     "NoSchedule": "NO_SCHEDULE",
@@ -34,7 +34,8 @@ class ManagedNodes:
         template: Their launch template, which names their type.
         plan: What was decided about them as about every fleet.
         group: What was decided about them as a node group.
-        wish: What the user says.
+        kubernetes_version: Version of the cluster, or a token for it.
+        release_version: Release of EKS's image, or a token for it; None if EKS chooses.
         update_policy: What a new template version, or version of Kubernetes, does to running nodes.
         needs: What has to be there for a node's first boot.
     """
@@ -45,7 +46,8 @@ class ManagedNodes:
     template: ec2.CfnLaunchTemplate
     plan: FleetPlan
     group: NodeGroupPlan
-    wish: NodeGroupWish
+    kubernetes_version: str
+    release_version: str | None
     update_policy: UpdatePolicy
     needs: Sequence[IDependable]
 
@@ -61,7 +63,7 @@ def managed_nodes(scope: Construct, construct_id: str, nodes: ManagedNodes) -> e
     reference, DefaultVersionNumber), and on the Kubernetes version that the cluster had when the group was made.
     """
     rolls = nodes.update_policy is UpdatePolicy.ROLLING
-    template, decision = nodes.template, nodes.plan.decision
+    template, group = nodes.template, nodes.group
     # Dictionaries in camel case, which CDK passes on as given.
     made = eks.CfnNodegroup(
         scope,
@@ -69,36 +71,36 @@ def managed_nodes(scope: Construct, construct_id: str, nodes: ManagedNodes) -> e
         cluster_name=nodes.cluster_name,
         node_role=nodes.role_arn,
         subnets=list(nodes.subnet_ids),
-        ami_type=nodes.group.ami_type,
-        capacity_type=CAPACITY_TYPES[nodes.plan.capacity.terms.kind].value,
+        ami_type=group.ami_type,
+        capacity_type=CAPACITY_TYPES[nodes.plan.terms.kind].value,
         launch_template={
             "id": template.ref,
             "version": template.attr_latest_version_number if rolls else template.attr_default_version_number,
         },
-        version=nodes.wish.kubernetes_version if rolls else None,
-        release_version=nodes.wish.release_version,
-        scaling_config=_scaling(nodes.plan),
+        version=nodes.kubernetes_version if rolls else None,
+        release_version=nodes.release_version,
+        scaling_config=_scaling(nodes),
         update_config={
-            "maxUnavailable": nodes.wish.max_unavailable,
-            "updateStrategy": update_strategy(decision).value,
+            "maxUnavailable": group.request.max_unavailable,
+            "updateStrategy": group.update_strategy.value,
         },
         node_repair_config=_repair(nodes),
-        labels=dict(nodes.group.pool.labels),
-        taints=[_taint(taint) for taint in nodes.group.pool.taints] or None,
+        labels=dict(group.pool.labels),
+        taints=[_taint(taint) for taint in group.pool.taints] or None,
     )
     made.node.add_dependency(*nodes.needs)
     scope.node.default_child = made
     return made
 
 
-def _scaling(plan: FleetPlan) -> dict[str, int]:
-    sizes = {"minSize": plan.minimum, "maxSize": plan.maximum}
-    desired = desired_size(plan.decision, minimum=plan.minimum, maximum=plan.maximum)
+def _scaling(nodes: ManagedNodes) -> dict[str, int]:
+    sizes = {"minSize": nodes.plan.minimum, "maxSize": nodes.plan.maximum}
+    desired = nodes.group.desired_size
     return sizes if desired is None else {**sizes, "desiredSize": desired}
 
 
 def _repair(nodes: ManagedNodes) -> dict[str, Any]:
-    repair = nodes.wish.repair
+    repair = nodes.group.request.repair
     if not repair.enabled:
         return {"enabled": False}
     limits = {

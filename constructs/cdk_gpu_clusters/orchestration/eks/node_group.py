@@ -12,33 +12,31 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known, path_of, region_of, stack_of
+from cdk_gpu_clusters._cdk import known, path_of, report
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
-from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
-from cdk_gpu_clusters.compute.fleet_plan import FleetPlan, FleetWish, plan_fleet
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores, lustre_mounts
+from cdk_gpu_clusters.compute.fleet_request import resolve_fleet
 from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_log_group import node_log_group
-from cdk_gpu_clusters.compute.node_plan import NodeWish
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
-from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.compute.written_node import write_node
+from cdk_gpu_clusters.fleet.node import NodeRequest
+from cdk_gpu_clusters.fleet.node_group import NodeGroupRequest, plan_node_group
+from cdk_gpu_clusters.fleet.plan import FleetPlan
+from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
 from cdk_gpu_clusters.node.software import NodeFile
 from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle, follow_block
 from cdk_gpu_clusters.orchestration.eks.managed_nodes import ManagedNodes, managed_nodes
 from cdk_gpu_clusters.orchestration.eks.node_group_access import NodeGroupAccess
-from cdk_gpu_clusters.orchestration.eks.node_group_plan import (
-    NodeGroupWish,
-    check_node_group,
-    plan_node_group,
-    write_eks_node,
-)
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_nodes
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
@@ -189,68 +187,71 @@ class EksGpuNodeGroup(NodeGroupAccess):
                 capacity, interfaces and MIG.
         """
         super().__init__(scope, construct_id)
-        wish = NodeGroupWish(
-            name=construct_id,
-            kubernetes_version=cluster.kubernetes_version,
-            mig_strategy=mig_strategy,
-            labels=labels or {},
-            taints=taints,
-            kubelet_config=kubelet_config or {},
-            prefix_delegation=prefix_delegation,
-            release_version=release_version,
-            max_unavailable=max_unavailable,
-            repair=node_repair,
-        )
-        plan = plan_fleet(
+        fleet = resolve_fleet(
             self,
-            FleetWish(
-                vpc=cluster.vpc,
-                vpc_subnets=vpc_subnets,
-                instance_type=instance_type,
-                node_count=node_count,
-                min_node_count=min_node_count,
-                max_node_count=max_node_count,
-                capacity=capacity,
-                efa=efa,
-                interface_policy=interface_policy,
-                placement=placement,
-                placement_group=placement_group,
-                image=None,
-                mig=mig,
-                ready_timeout=ready_timeout,
-                drain_timeout=None,
-                orchestrator=Orchestrator.EKS_MANAGED,
-            ),
-            further=lambda decided: check_node_group(decided, wish),
+            profile=EKS_MANAGED,
+            vpc=cluster.vpc,
+            vpc_subnets=vpc_subnets,
+            instance_type=instance_type,
+            node_count=node_count,
+            min_node_count=min_node_count,
+            max_node_count=max_node_count,
+            capacity=capacity,
+            efa=efa,
+            interface_policy=interface_policy,
+            placement=placement,
+            placement_group=placement_group,
+            mig=mig,
+            ready_timeout=ready_timeout,
         )
-        group = plan_node_group(plan, wish, mounts or {}, known(region_of(stack_of(self))))
+        plan = fleet.plan
+        if plan.interfaces_or_none is None:  # nothing else can be decided
+            report(self, list(plan.findings))
+        group = plan_node_group(
+            plan,
+            NodeGroupRequest(
+                name=construct_id,
+                kubernetes_version=known(cluster.kubernetes_version),
+                mig_strategy=mig_strategy,
+                labels=labels or {},
+                taints=taints,
+                kubelet_config=kubelet_config or {},
+                prefix_delegation=prefix_delegation,
+                release_version=known(release_version),
+                max_unavailable=max_unavailable,
+                repair=node_repair,
+                mounts=_volumes(mounts or {}),
+                hardware_group=None if fleet.placement_group is None else path_of(fleet.placement_group),
+            ),
+        )
+        report(self, [*plan.findings, *group.findings])
         self.plan: FleetPlan = plan
         self.node_pool: NodePool = group.pool
         self.labels: Mapping[str, str] = group.pool.labels
         self.taints: tuple[NodeTaint, ...] = group.pool.taints
         self.fabric: ec2.ISecurityGroup | None = join_fabric(self, plan, vpc=cluster.vpc, fabric=fabric)
-        self.placement_group: ec2.IPlacementGroup | None = plan.placement_group
+        self.placement_group: ec2.IPlacementGroup | None = fleet.placement_group
         if plan.new_placement:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
         self.log_group: logs.ILogGroup = node_log_group(self, log_retention, log_encryption_key)
         if root_volume and root_volume.encryption_key:
             allow_auto_scaling(root_volume.encryption_key)
         evidence = NodeEvidence(self, evidence_bucket, evidence_prefix) if evidence_bucket else None
-        node = write_eks_node(
+        node = write_node(
             self,
             plan,
-            group,
-            NodeWish(
+            NodeRequest(
                 environment=environment or {},
                 user_parts=tuple(user_data_parts),
                 files=tuple(node_files),
                 fabric_manager_order=fabric_manager_order,
-                mounts=mounts or {},
+                mounts=lustre_mounts(mounts or {}),
                 scratch=scratch,
                 watch=watch or NodeWatch(),
+                log_group_name=self.log_group.log_group_name,
                 evidence_uri=None if evidence is None else evidence.uri,
+                node_config=group.node_config,
             ),
-            log_group=self.log_group,
         )
         self.node_asset: NodeAsset = node.asset
         self.role: iam.IRole = role or EksNodeRole(self, "Role")
@@ -259,10 +260,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             self,
             f"LaunchTemplate{group.hardware}",
             instance_type=plan.instance_type.name,
-            capacity=plan.capacity,
             orchestrator=Orchestrator.EKS_MANAGED,
-            interface_policy=interface_policy,
-            efa=plan.efa,
             fabric=self.fabric,
             security_groups=[
                 *host_groups(self, vpc=cluster.vpc, fabric=self.fabric),
@@ -273,25 +271,45 @@ class EksGpuNodeGroup(NodeGroupAccess):
             root_volume=root_volume,
             name_tag=path_of(self),
             user_data=node.user_data,
+            _resolved=fleet,
         )
-        join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0])
-        ways_out = [way_out_of(subnet) for subnet in plan.subnets]
+        join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0], subnets=fleet.subnets)
+        ways_out = [way_out_of(subnet) for subnet in fleet.subnets]
         self.cfn_nodegroup: eks.CfnNodegroup = managed_nodes(
             self,
             f"Resource{group.hardware}",
             ManagedNodes(
                 cluster_name=cluster.cluster_name,
                 role_arn=self.role.role_arn,
-                subnet_ids=[id_of(subnet) for subnet in plan.subnets],
+                subnet_ids=[id_of(subnet) for subnet in fleet.subnets],
                 template=self.launch_template.cfn_launch_template,
                 plan=plan,
                 group=group,
-                wish=wish,
+                kubernetes_version=cluster.kubernetes_version,
+                release_version=release_version,
                 update_policy=update_policy,
                 needs=[*nodes_need, *cluster.node_prerequisites, *ways_out],
             ),
         )
         self.block_lifecycle: EksBlockLifecycle | None = follow_block(
-            self, plan, group=self.cfn_nodegroup, log_group=self.log_group
+            self,
+            fleet.capacity.terms,
+            node_count=plan.maximum,
+            group=self.cfn_nodegroup,
+            log_group=self.log_group,
         )
         self.alarms: NodeAlarms | None = self._raise_alarms(plan, alarms)
+
+
+def _volumes(mounts: Mapping[str, MountableFileSystem]) -> dict[str, LustreVolume]:
+    """File systems as pods mount them, as far as they know their own id; each is one volume, at however many points."""
+    volumes: dict[MountableFileSystem, LustreVolume] = {}
+    for point, store in mounts.items():
+        if hasattr(store, "file_system_id") and store not in volumes:
+            volumes[store] = LustreVolume(
+                name=point.strip("/").replace("/", "-"),
+                file_system_id=store.file_system_id,
+                dns_name=store.dns_name,
+                mount_name=store.mount_name,
+            )
+    return {point: volumes[store] for point, store in mounts.items() if store in volumes}

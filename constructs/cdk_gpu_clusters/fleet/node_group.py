@@ -1,0 +1,166 @@
+"""What Amazon EKS adds to a fleet: the plan of a managed node group."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdk_gpu_clusters.catalogue.network_topology import has_topology
+from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.fleet.plan import FleetPlan
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, planned_pool
+from cdk_gpu_clusters.node.kubernetes_node import NodeConfig, check_kubelet, check_labels
+from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint
+from cdk_gpu_clusters.rules.mig_strategy import MigStrategy, check_strategy
+from cdk_gpu_clusters.rules.node_group import (
+    NodeRepair,
+    UpdateStrategy,
+    check_block_of_group,
+    check_group_labels,
+    check_group_taints,
+    check_release,
+    check_repair,
+    check_updates,
+    choose_ami_type,
+    desired_size,
+    max_pods,
+    update_strategy,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupRequest:
+    """What is requested of a node group, beyond a fleet. None is a value that is left open or unknown.
+
+    Attributes:
+        name: Its name for pods, unless a label sets another.
+        kubernetes_version: Version of the cluster.
+        mig_strategy: How the device plugin shows split GPUs.
+        labels: Further labels of the nodes.
+        taints: Taints of the nodes.
+        kubelet_config: Fields of a `KubeletConfiguration`.
+        prefix_delegation: Whether the VPC CNI gives nodes prefixes.
+        release_version: Release of EKS's image.
+        max_unavailable: Nodes that an update replaces at once.
+        repair: How EKS repairs nodes.
+        mounts: File systems of the pods, by mount point.
+        hardware_group: What names an existing placement group, for the key of the hardware.
+    """
+
+    name: str
+    kubernetes_version: str | None = None
+    mig_strategy: MigStrategy | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[NodeTaint] | None = None
+    kubelet_config: Mapping[str, Any] = field(default_factory=dict)
+    prefix_delegation: bool = False
+    release_version: str | None = None
+    max_unavailable: int = 1
+    repair: NodeRepair = field(default_factory=NodeRepair)
+    mounts: Mapping[str, LustreVolume] = field(default_factory=dict)
+    hardware_group: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroupPlan:
+    """What was decided about a node group.
+
+    Attributes:
+        request: What was requested.
+        ami_type: Which image EKS chooses; empty if it has none.
+        pool: The group as manifests see it.
+        max_pods: Pods of a node.
+        desired_size: Size that a deployment sets; None if others set it.
+        update_strategy: How EKS replaces nodes in an update.
+        hardware: A key that changes with the type of the nodes, how they are bought, their network interfaces and
+            their placement, and with nothing else.
+        findings: What is wrong with the group, beyond the fleet.
+    """
+
+    request: NodeGroupRequest
+    ami_type: str
+    pool: NodePool
+    max_pods: int
+    desired_size: int | None
+    update_strategy: UpdateStrategy
+    hardware: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def node_config(self) -> NodeConfig:
+        """How nodeadm sets a node up: the number of pods, and the requested fields of kubelet."""
+        return NodeConfig(kubelet_config={"maxPods": self.max_pods, **self.request.kubelet_config})
+
+
+def plan_node_group(fleet: FleetPlan, request: NodeGroupRequest) -> NodeGroupPlan:
+    """Decide what a node group is made of.
+
+    Args:
+        fleet: The plan of its fleet, with a known type and a layout of interfaces.
+        request: What is requested of it.
+
+    Raises:
+        ConfigError: The findings of the fleet, if its type or its interfaces are not known.
+    """
+    record = fleet.instance_type
+    row, about_image = choose_ami_type(record)
+    region = fleet.request.region
+    pool = planned_pool(
+        request.labels.get(FLEET_LABEL, request.name),
+        instance_type=record,
+        node_count=fleet.maximum,
+        efa_count=fleet.interfaces.efa_count,
+        mig=fleet.mig,
+        mig_strategy=request.mig_strategy,
+        labels=request.labels,
+        taints=request.taints,
+        mounts=request.mounts,
+        network_topology=region is None or has_topology(region),
+    )
+    return NodeGroupPlan(
+        request=request,
+        ami_type="" if row is None else row.ami_type,
+        pool=pool,
+        max_pods=max_pods(record, fleet.interfaces, prefix_delegation=request.prefix_delegation),
+        desired_size=desired_size(fleet.decision, minimum=fleet.minimum, maximum=fleet.maximum),
+        update_strategy=update_strategy(fleet.decision),
+        hardware=_hardware(fleet, request),
+        findings=(*about_image, *_check(fleet, request)),
+    )
+
+
+def _check(fleet: FleetPlan, request: NodeGroupRequest) -> list[Finding]:
+    taints = request.taints or ()
+    return [
+        *check_block_of_group(fleet.terms),
+        *check_strategy(fleet.mig, request.mig_strategy),
+        *check_labels(
+            {FLEET_LABEL: request.name, **request.labels},
+            [f"{one.key}={one.value}:{one.effect}" for one in taints],
+        ),
+        *check_group_labels(request.labels),
+        *check_group_taints(taints),
+        *check_kubelet(request.kubelet_config),
+        *check_updates(request.max_unavailable, fleet.maximum),
+        *check_repair(request.repair),
+        *check_release(request.release_version, request.kubernetes_version),
+    ]
+
+
+def _hardware(fleet: FleetPlan, request: NodeGroupRequest) -> str:
+    """A digest of what a group keeps for its life, and of what another template of it would no longer name."""
+    terms = fleet.terms
+    parts = (
+        fleet.instance_type.name,
+        terms.kind.value,
+        terms.reservation_id,
+        terms.reservation_group_arn,
+        terms.uses_open_reservations,
+        fleet.interfaces.policy.value,
+        fleet.interfaces.efa_count,
+        None if fleet.new_placement is None else fleet.new_placement.value,
+        request.hardware_group,
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:8]

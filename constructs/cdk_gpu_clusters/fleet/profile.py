@@ -1,0 +1,112 @@
+"""What each orchestrator takes, forbids and does by itself, as data: a new orchestrator is a new row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from types import MappingProxyType
+
+from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.node.kubernetes_node import ADDED_BY_EKS_BYTES
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
+
+
+class ImageChoice(str, Enum):
+    """Who chooses the machine image of the nodes.
+
+    Attributes:
+        LIBRARY: This library, from the catalogue, if you name none.
+        ORCHESTRATOR: The service, if the launch template names none.
+        REQUEST: You: nothing else names an image.
+    """
+
+    LIBRARY = "library"
+    ORCHESTRATOR = "orchestrator"
+    REQUEST = "request"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrchestratorProfile:
+    """What an orchestrator takes, forbids and does by itself.
+
+    Which network interfaces it takes is in `rules.interfaces.plan_interfaces`.
+
+    Attributes:
+        orchestrator: The orchestrator.
+        agent: Its name in the settings of a node: which service a node reports its health to.
+        image: Who chooses the machine image.
+        operating_system: Operating system of the image that the orchestrator chooses; None if unknown.
+        launch_hook: Lifecycle hook that a node completes when it is ready; None if there is none.
+        terminate_hook: Lifecycle hook that a node completes when it is drained; None if there is none.
+        runs_model_servers: Whether model servers are part of the node; elsewhere they are pods or jobs. Their nodes
+            spread over separate hardware.
+        takes_subnet: Whether the launch template names the subnet.
+        takes_spot: Whether the launch template asks for spot instances; elsewhere the service does.
+        takes_instance_type: Whether the launch template always names the instance type; elsewhere it does so only for
+            a Capacity Block.
+        metadata_hop_limit: Network hops that an answer of the instance metadata service may take.
+        added_user_data_bytes: What the orchestrator adds to the user data if it chooses the image.
+        has_node_config: Whether nodeadm sets the node up, with its local disks.
+    """
+
+    orchestrator: Orchestrator
+    agent: str
+    image: ImageChoice
+    operating_system: OperatingSystem | None = None
+    launch_hook: str | None = None
+    terminate_hook: str | None = None
+    runs_model_servers: bool = False
+    takes_subnet: bool = False
+    takes_spot: bool = True
+    takes_instance_type: bool = True
+    metadata_hop_limit: int = 1
+    added_user_data_bytes: int = 0
+    has_node_config: bool = False
+
+    @property
+    def has_hooks(self) -> bool:
+        """Whether a lifecycle hook tells a node that it ends, and waits for it."""
+        return self.terminate_hook is not None
+
+
+#: A pod is one hop away from its node.
+_POD_HOPS = 2
+
+EC2 = OrchestratorProfile(
+    orchestrator=Orchestrator.EC2,
+    agent="ec2",
+    image=ImageChoice.LIBRARY,
+    launch_hook="node-ready",
+    terminate_hook="node-drain",
+    runs_model_servers=True,
+)
+EKS_MANAGED = OrchestratorProfile(
+    orchestrator=Orchestrator.EKS_MANAGED,
+    agent="eks",
+    image=ImageChoice.ORCHESTRATOR,
+    operating_system=OperatingSystem.AL2023,
+    takes_spot=False,
+    metadata_hop_limit=_POD_HOPS,
+    added_user_data_bytes=ADDED_BY_EKS_BYTES,
+    has_node_config=True,
+)
+EKS_SELF_MANAGED = OrchestratorProfile(
+    orchestrator=Orchestrator.EKS_SELF_MANAGED,
+    agent="eks",
+    image=ImageChoice.REQUEST,
+    metadata_hop_limit=_POD_HOPS,
+    has_node_config=True,
+)
+PCS = OrchestratorProfile(
+    orchestrator=Orchestrator.PCS,
+    agent="pcs",
+    image=ImageChoice.ORCHESTRATOR,
+    takes_subnet=True,
+    takes_spot=False,
+    takes_instance_type=False,
+)
+
+PROFILES: Mapping[Orchestrator, OrchestratorProfile] = MappingProxyType(
+    {profile.orchestrator: profile for profile in (EC2, EKS_MANAGED, EKS_SELF_MANAGED, PCS)}
+)
