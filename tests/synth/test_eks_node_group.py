@@ -181,7 +181,7 @@ def test_the_template_leaves_to_eks_what_is_eks_own(site: Site, kind: str, capac
     market = data.get("InstanceMarketOptions", {}).get("MarketType")
     assert (market == "capacity-block") == (group["CapacityType"] == "CAPACITY_BLOCK")
     assert market in (None, "capacity-block"), "spot is asked of the group alone"
-    assert group["CapacityType"] == CAPACITY_TYPES[made.plan.capacity.terms.kind].value
+    assert group["CapacityType"] == CAPACITY_TYPES[made.plan.terms.kind].value
     assert ("DesiredSize" in group["ScalingConfig"]) == (capacity != "block")
     reserved = capacity in ("block", "reservation", "reservation group")
     assert group["UpdateConfig"]["UpdateStrategy"] == ("MINIMAL" if reserved else "DEFAULT")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.network_topology import has_topology
-from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, planned_pool
 from cdk_gpu_clusters.node.kubernetes_node import NodeConfig, check_kubelet, check_labels
@@ -106,6 +106,7 @@ def plan_node_group(fleet: FleetPlan, request: NodeGroupRequest) -> NodeGroupPla
     """
     record = fleet.instance_type
     row, about_image = choose_ami_type(record)
+    about_strategy = check_strategy(fleet.mig, request.mig_strategy)
     region = fleet.request.region
     pool = planned_pool(
         request.labels.get(FLEET_LABEL, request.name),
@@ -113,7 +114,7 @@ def plan_node_group(fleet: FleetPlan, request: NodeGroupRequest) -> NodeGroupPla
         node_count=fleet.maximum,
         efa_count=fleet.interfaces.efa_count,
         mig=fleet.mig,
-        mig_strategy=request.mig_strategy,
+        mig_strategy=None if errors_in(about_strategy) else request.mig_strategy,
         labels=request.labels,
         taints=request.taints,
         mounts=request.mounts,
@@ -127,7 +128,7 @@ def plan_node_group(fleet: FleetPlan, request: NodeGroupRequest) -> NodeGroupPla
         desired_size=desired_size(fleet.decision, minimum=fleet.minimum, maximum=fleet.maximum),
         update_strategy=update_strategy(fleet.decision),
         hardware=_hardware(fleet, request),
-        findings=(*about_image, *_check(fleet, request)),
+        findings=(*about_image, *about_strategy, *_check(fleet, request)),
     )
 
 
@@ -135,7 +136,6 @@ def _check(fleet: FleetPlan, request: NodeGroupRequest) -> list[Finding]:
     taints = request.taints or ()
     return [
         *check_block_of_group(fleet.terms),
-        *check_strategy(fleet.mig, request.mig_strategy),
         *check_labels(
             {FLEET_LABEL: request.name, **request.labels},
             [f"{one.key}={one.value}:{one.effect}" for one in taints],
