@@ -61,7 +61,11 @@ def parameter(given: inspect.Parameter) -> str:
 def function(name: str, made: Any) -> str:
     """A function or constructor, on one line if it fits."""
     signature = inspect.signature(made)
-    given = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
+    given = [
+        one
+        for one in signature.parameters.values()
+        if one.name not in ("self", "cls") and not one.name.startswith("_")
+    ]
     texts = [parameter(one) for one in given]
     keyword_only = [one.kind is one.KEYWORD_ONLY for one in given]
     if any(keyword_only) and not any(one.kind is one.VAR_POSITIONAL for one in given):
