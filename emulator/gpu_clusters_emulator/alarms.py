@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from . import events
-from .world import ALARM, Json, Resource, World
+from .world import Json, Resource, Type, World
 
 _COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "GreaterThanOrEqualToThreshold": operator.ge,
@@ -45,7 +45,7 @@ class _NoData(Exception):
 
 def look_at_alarms(world: World) -> None:
     """Bring the states up to date, and tell of every change."""
-    for alarm in list(world.of_type(ALARM)):
+    for alarm in list(world.of_type(Type.ALARM)):
         state = _state(world, alarm)
         before = world.alarm_states.get(alarm.physical_id, "INSUFFICIENT_DATA")
         if state != before:
@@ -62,7 +62,7 @@ def describe_alarms(world: World, params: Json) -> Json:
                 "AlarmName": alarm.physical_id,
                 "StateValue": world.alarm_states.get(alarm.physical_id, "INSUFFICIENT_DATA"),
             }
-            for alarm in world.of_type(ALARM)
+            for alarm in world.of_type(Type.ALARM)
             if not names or alarm.physical_id in names
         ]
     }

@@ -1,26 +1,37 @@
-"""The engine below the models: ministack, with its CloudFormation handlers wrapped.
+"""The engine below the models: ministack, with handlers of this package in its CloudFormation.
 
-Everything that knows ministack stands in the files `engine*.py`. Written against ministack 1.5.33.
+This module alone knows ministack, and it is written against ministack 1.5.33. Requests, resets, buckets and security
+groups go through ministack's public ASGI application and its services' request handlers. Its CloudFormation has no
+public place for what follows, so private names are replaced here, and nowhere else. The proposal to make them public is
+in docs/decisions/0005-emulator.md.
+
+* `_RESOURCE_HANDLERS`: a resource type is served by a table. Without it only another CloudFormation could help.
+* `_delete_predecessor`: a handler that replaces a resource deletes the old one in the stack's cleanup.
+* `_deploy_stack_async`: a handler gets properties, and a rolling update needs the template's `UpdatePolicy`.
+* `_add_event`: EventBridge tells of every change of a stack's resources.
+* `_property_recreation`: a change set says what a change replaces; the registry schemas know it for more types.
+* `_evaluate_conditions`, `_resolve_refs`: functions inside `Fn::Equals`, as in the CDK's bootstrap template.
+* `_STACK_TAG_PROPERTY`: stack tags of a group come without `PropagateAtLaunch`, which its schema requires.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
+from urllib.parse import urlencode
 
 from . import events, provisioning
-from .engine_corrections import by_schema, with_functions, with_public_parameters, without_docker
-from .engine_groups import EngineGroups
-from .engine_types import put_right
-from .extra import optional_module
-from .faults import Refused
-from .kubectl import APPLIED, kubectl_handler
-from .lazy_handlers import Handler, LazyHandlers
-from .models import change_faults, creation_faults, deletion_faults
+from .api import call_from_states
+from .handlers import Handlers
 from .schemas import resource_schema
-from .world import AUTO_SCALING_GROUP, Json, Resource, World
+from .world import Json, Resource, Type, World
 
 # The engine starts no listener, scheduler or container of its own; the front serves it and the world's clock drives it.
 _SETTINGS = {
@@ -31,206 +42,130 @@ _SETTINGS = {
     "PERSIST_STATE": "0",
     "SFTP_ENABLED": "0",
 }
-_CLOUDFORMATION_PARTS = ("engine", "changesets", "handlers", "stacks")
+_PUBLIC_PARAMETERS = "/aws/service/"
+_CONDITION_FUNCTIONS = ("Fn::Join", "Fn::Sub", "Fn::FindInMap", "Fn::Split")
+_RULE_SIDES = {"AWS::EC2::SecurityGroupIngress": "Ingress", "AWS::EC2::SecurityGroupEgress": "Egress"}
+#: Properties of a security group rule, each with its member of `IpPermissions` in the query protocol.
+_PEERS = {
+    "CidrIp": "IpRanges.1.CidrIp",
+    "CidrIpv6": "Ipv6Ranges.1.CidrIpv6",
+    "SourcePrefixListId": "PrefixListIds.1.PrefixListId",
+    "DestinationPrefixListId": "PrefixListIds.1.PrefixListId",
+    "SourceSecurityGroupId": "Groups.1.GroupId",
+    "DestinationSecurityGroupId": "Groups.1.GroupId",
+}
 
 
 class Engine:
-    """ministack with this library's models in front of its CloudFormation handlers."""
+    """ministack, as the host of the handlers."""
 
     def __init__(self) -> None:
         os.environ.update(_SETTINGS)
-        self.world = World()
-        self._provisioners = optional_module("ministack.services.cloudformation.provisioners")
-        self._app = optional_module("ministack.app")
-        self._groups = EngineGroups(optional_module("ministack.services.ec2"), self._provisioners)
-        self._responses = optional_module("ministack.core.responses")
+        self.world = World(call_from_states)
         self._templates: dict[str, Json] = {}
-        self._own: Mapping[str, Handler] = dict(self._provisioners._RESOURCE_HANDLERS)
+        self._responses = import_module("ministack.core.responses")
+        self.asgi: Callable[..., Any] = import_module("ministack.app").app
         self._install()
 
-    @property
-    def asgi(self) -> Callable[..., Any]:
-        """The engine's ASGI application."""
-        application: Callable[..., Any] = self._app.app
-        return application
-
-    def adopt_loop(self, loop: Any) -> None:
-        """Tell the engine which event loop serves it; its worker threads call back into it."""
-        self._app._MAIN_LOOP = loop
-
-    def reset(self) -> None:
+    async def reset(self) -> None:
         """Forget everything."""
-        with without_docker():
-            self._app._reset_all_state()
-        self.world = World()
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": "/_ministack/reset",
+            "query_string": b"",
+            "headers": [],
+        }
+
+        async def receive() -> Json:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(_message: Mapping[str, Any]) -> None:
+            return None
+
+        with _without_docker():
+            await self.asgi(scope, receive, send)
+        self.world = World(call_from_states)
         self._templates.clear()
 
-    def _install(self) -> None:
-        handlers = LazyHandlers(self.handler)
-        self._provisioners._RESOURCE_HANDLERS = handlers
-        parts = [
-            optional_module(f"ministack.services.cloudformation.{name}") for name in _CLOUDFORMATION_PARTS
-        ]
-        cloudformation, changesets, _, stacks = parts
-        changesets._RESOURCE_HANDLERS = handlers
-        stacks._property_recreation = by_schema(stacks._property_recreation)
-        stacks._add_event = self._reporting(stacks._add_event)
-        evaluate = with_functions(cloudformation._evaluate_conditions, cloudformation._resolve_refs)
-        deploy = self._remembering(stacks._deploy_stack_async)
-        for part in parts:
-            part._evaluate_conditions = evaluate
-            if hasattr(part, "_deploy_stack_async"):
-                part._deploy_stack_async = deploy
-        # The engine adds stack tags to a group without PropagateAtLaunch, which the schema requires.
-        self._provisioners._STACK_TAG_PROPERTY.pop(AUTO_SCALING_GROUP, None)
-        ssm = optional_module("ministack.services.ssm")
-        ssm.resolve_parameter_value = with_public_parameters(ssm.resolve_parameter_value)
+    def here(self) -> World:
+        self.world.account, self.world.region = self._responses.get_account_id(), self._responses.get_region()
+        return self.world
 
-    def handler(self, type_name: str) -> Handler | None:
-        """The handler of a resource type; None for what has no schema and no handler."""
-        if type_name in APPLIED:
-            return kubectl_handler(type_name, self._here)
-        own = self._own.get(type_name)
-        own = own and put_right(type_name, own)
-        if own is not None and resource_schema(type_name) is None:
-            return own
-        if own is not None and type_name not in provisioning.MODELLED_TYPES:
-            return self._checked(type_name, own)
-        return self._modelled(type_name) if resource_schema(type_name) is not None else None
-
-    def _checked(self, type_name: str, own: Handler) -> Handler:
-        """The engine's handler, behind the schema and the models' checks."""
-
-        def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
-            properties = self._accepted(type_name, logical_id, given)
-            physical_id, attributes = own["create"](logical_id, given, stack_name)
-            self._record(type_name, logical_id, physical_id, stack_name, properties, attributes)
-            return physical_id, attributes
-
-        def update(
-            physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
-        ) -> tuple[str, Json]:
-            name = logical_id or physical_id
-            properties = self._accepted(type_name, name, new)
-            extra = (logical_id,) if own.get("update_with_logical_id") else ()
-            changed_id, attributes = own["update"](physical_id, old, new, stack_name, *extra)
-            self._record(type_name, name, changed_id, stack_name, properties, attributes)
-            return changed_id, attributes
-
-        def delete(physical_id: str, given: Json, logical_id: str | None = None) -> None:
-            self._may_delete(type_name, physical_id)
-            if own.get("delete_with_logical_id"):
-                own["delete"](physical_id, given, logical_id)
-            else:
-                own["delete"](physical_id, given)
-            self.world.remove(type_name, physical_id)
-
-        wrapped = {**own, "create": create}
-        if "update" in own:
-            wrapped |= {"update": update, "update_with_logical_id": True}
-        if "delete" in own:
-            wrapped |= {"delete": delete, "delete_with_logical_id": True}
-        return wrapped
-
-    def _modelled(self, type_name: str) -> Handler:
-        """A handler of this library's models."""
-
-        def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
-            policy = self._update_policy(stack_name, logical_id)
-            properties = self._accepted(type_name, logical_id, given, policy)
-            resource = provisioning.create(
-                self.world, type_name, logical_id, properties, stack_name, update_policy=policy
-            )
-            self._groups.add(self.world, resource)
-            return resource.physical_id, resource.attributes
-
-        def update(
-            physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
-        ) -> tuple[str, Json]:
-            name = logical_id or physical_id
-            resource = self.world.find(type_name, physical_id)
-            if resource is None or provisioning.replaces(type_name, old, new):
-                created = create(name, new, stack_name)
-                self._provisioners._delete_predecessor(delete, physical_id, old)
-                return created
-            policy = self._update_policy(stack_name, name)
-            with self.world.without(resource):
-                properties = self._accepted(type_name, name, new, policy)
-            faults = change_faults(type_name, physical_id, resource.properties, properties, self.world)
-            if faults:
-                raise Refused(f"{type_name} {name}", faults)
-            self._groups.withdraw(resource)
-            provisioning.update(self.world, resource, properties, update_policy=policy)
-            self._groups.add(self.world, resource)
-            return physical_id, resource.attributes
-
-        def delete(physical_id: str, _given: Json) -> None:
-            self._may_delete(type_name, physical_id)
-            resource = self.world.find(type_name, physical_id)
-            if resource is not None:
-                self._groups.remove(resource)
-            provisioning.delete(self.world, type_name, physical_id)
-
-        return {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
-
-    def _update_policy(self, stack_name: str, logical_id: str) -> Json:
+    def update_policy(self, stack_name: str, logical_id: str) -> Json:
         definition = self._templates.get(stack_name, {}).get("Resources", {}).get(logical_id, {})
         policy: Json = definition.get("UpdatePolicy", {})
         return policy
 
+    def delete_replaced(self, delete: Callable[..., None], physical_id: str, properties: Json) -> None:
+        self._provisioners._delete_predecessor(delete, physical_id, properties)
+
+    def holds_objects(self, bucket: str) -> bool:
+        listed = _call("s3", "GET", f"/{bucket}", query={"versions": [""]})
+        return b"<Version>" in listed or b"<DeleteMarker>" in listed
+
+    def show(self, resource: Resource) -> None:
+        if resource.type == Type.CLUSTER:
+            self._add_cluster_group(resource)
+        elif resource.type in _RULE_SIDES:
+            _call_ec2(
+                f"AuthorizeSecurityGroup{_RULE_SIDES[resource.type]}", **_permission(resource.properties)
+            )
+
+    def hide(self, resource: Resource) -> None:
+        if resource.type == Type.CLUSTER:
+            _call_ec2("DeleteSecurityGroup", GroupId=resource.attributes["ClusterSecurityGroupId"])
+        elif resource.type in _RULE_SIDES:
+            _call_ec2(f"RevokeSecurityGroup{_RULE_SIDES[resource.type]}", **_permission(resource.properties))
+
+    def _add_cluster_group(self, cluster: Resource) -> None:
+        """The security group that EKS makes for a cluster.
+
+        Source: Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "View Amazon EKS security group
+        requirements for clusters" (name, rules), read 2026-11-22.
+        """
+        world, name = self.world, cluster.physical_id
+        made = _call_ec2(
+            "CreateSecurityGroup",
+            GroupName=f"eks-cluster-sg-{name}-{int(world.new_id('', f'{name} group', 8), 16)}",
+            GroupDescription="EKS created security group",
+            VpcId=world.vpc_of_subnet(cluster.properties["ResourcesVpcConfig"]["SubnetIds"][0]) or "",
+        )
+        group = re.search(rb"<groupId>(sg-\w+)</groupId>", made)
+        if group is None:
+            raise ValueError(f"the engine made no security group: {made.decode()}")
+        cluster.attributes["ClusterSecurityGroupId"] = identifier = group[1].decode()
+        itself = {"GroupId": identifier, "IpProtocol": "-1", "SourceSecurityGroupId": identifier}
+        _call_ec2("AuthorizeSecurityGroupIngress", **_permission(itself))
+
+    def _install(self) -> None:
+        package = "ministack.services.cloudformation"
+        names = ("engine", "changesets", "handlers", "stacks", "provisioners")
+        parts: list[Any] = [import_module(f"{package}.{name}") for name in names]
+        cloudformation, changesets, _, stacks, provisioners = parts
+        self._provisioners: Any = provisioners
+        handlers = Handlers(dict(provisioners._RESOURCE_HANDLERS), self)
+        provisioners._RESOURCE_HANDLERS = changesets._RESOURCE_HANDLERS = handlers
+        stacks._property_recreation = _by_schema(stacks._property_recreation)
+        stacks._add_event = self._reporting(stacks._add_event)
+        evaluate = _with_functions(cloudformation._evaluate_conditions, cloudformation._resolve_refs)
+        deploy = self._remembering(stacks._deploy_stack_async)
+        for part in parts[:-1]:
+            part._evaluate_conditions = evaluate
+            if hasattr(part, "_deploy_stack_async"):
+                part._deploy_stack_async = deploy
+        provisioners._STACK_TAG_PROPERTY.pop(Type.AUTO_SCALING_GROUP, None)
+        ssm: Any = import_module("ministack.services.ssm")
+        ssm.resolve_parameter_value = _with_public_parameters(ssm.resolve_parameter_value)
+
     def _remembering(self, deploy: Callable[..., Any]) -> Callable[..., Any]:
-        """A stack's deploy that notes the template first: handlers get properties only."""
+        """A stack's deploy that notes the template first."""
 
         def remembered(stack_name: str, stack_id: str, template: Json, *rest: Any, **more: Any) -> Any:
             self._templates[stack_name] = template
             return deploy(stack_name, stack_id, template, *rest, **more)
 
         return remembered
-
-    def _here(self) -> World:
-        """The world, with the account and Region of the request that the engine serves."""
-        self.world.account, self.world.region = self._responses.get_account_id(), self._responses.get_region()
-        return self.world
-
-    def _accepted(self, type_name: str, logical_id: str, given: Json, policy: Json | None = None) -> Json:
-        """The properties as the schema types them.
-
-        Raises:
-            Refused: If the schema or a model refuses them.
-        """
-        schema = resource_schema(type_name, self._here().region)
-        properties = schema.coerce(given) if schema is not None else given
-        faults = creation_faults(type_name, properties, self.world, update_policy=policy or {})
-        if faults:
-            raise Refused(f"{type_name} {logical_id}", faults)
-        return properties
-
-    def _may_delete(self, type_name: str, physical_id: str) -> None:
-        faults = deletion_faults(type_name, physical_id, self.world)
-        if faults:
-            raise Refused(f"{type_name} {physical_id}", faults)
-
-    def _record(
-        self,
-        type_name: str,
-        logical_id: str,
-        physical_id: str,
-        stack_name: str,
-        given: Json,
-        attributes: Json,
-    ) -> None:
-        self.world.add(
-            Resource(
-                type=type_name,
-                logical_id=logical_id,
-                physical_id=physical_id,
-                stack_name=stack_name,
-                region=self.world.region,
-                properties=given,
-                attributes=attributes or {},
-                answered_by="emulator",
-            )
-        )
 
     def _reporting(self, add_event: Callable[..., None]) -> Callable[..., None]:
         """CloudFormation's stack events, also as EventBridge events."""
@@ -241,22 +176,20 @@ class Engine:
             logical_id: str,
             type_name: str,
             status: str,
-            *rest: Any,
+            reason: str = "",
+            physical_id: str = "",
             **more: Any,
         ) -> None:
-            add_event(stack_id, stack_name, logical_id, type_name, status, *rest, **more)
+            add_event(stack_id, stack_name, logical_id, type_name, status, reason, physical_id, **more)
+            if type_name == "AWS::CloudFormation::Stack":
+                return
             detail: Json = {
                 "stack-id": stack_id,
                 "logical-resource-id": logical_id,
-                "physical-resource-id": more.get("physical_id") or (rest[1] if len(rest) > 1 else ""),
-                "status-details": {
-                    "status": status,
-                    "status-reason": more.get("reason") or (rest[0] if rest else ""),
-                },
+                "physical-resource-id": physical_id,
+                "status-details": {"status": status, "status-reason": reason},
                 "resource-type": type_name,
             }
-            if type_name == "AWS::CloudFormation::Stack":
-                return
             event = {
                 "source": "aws.cloudformation",
                 "detail-type": "CloudFormation Resource Status Change",
@@ -266,6 +199,106 @@ class Engine:
             events.emit(self.world, event)
 
         return report
+
+
+def _call(service: str, method: str, path: str, *, query: Mapping[str, list[str]], body: str = "") -> bytes:
+    """A call of one of the engine's services, in the account and Region of the request that it serves.
+
+    Resource handlers run inside the engine's event loop, and these services answer without waiting.
+    """
+    handler = import_module(f"ministack.services.{service}").handle_request
+    call = handler(method, path, {}, body.encode(), dict(query))
+    try:
+        call.send(None)
+    except StopIteration as done:
+        return bytes(done.value[2])
+    call.close()
+    raise RuntimeError(f"the engine's {service} waits")
+
+
+def _call_ec2(action: str, **params: object) -> bytes:
+    return _call("ec2", "POST", "/", query={}, body=urlencode({"Action": action, **params}))
+
+
+def _permission(rule: Json) -> Json:
+    """A rule of a security group in EC2's query protocol."""
+    members = {"IpProtocol": rule["IpProtocol"]}
+    members |= {name: rule[name] for name in ("FromPort", "ToPort") if name in rule}
+    members |= {member: rule[name] for name, member in _PEERS.items() if name in rule}
+    return {"GroupId": rule["GroupId"]} | {
+        f"IpPermissions.1.{name}": value for name, value in members.items()
+    }
+
+
+def _with_public_parameters(resolve: Callable[..., str | None]) -> Callable[..., str | None]:
+    """Give every public AMI parameter an image id that is made up from its name."""
+
+    def resolved(name: str, *rest: Any, **more: Any) -> str | None:
+        value = resolve(name, *rest, **more)
+        if value is None and name.startswith(_PUBLIC_PARAMETERS):
+            return "ami-" + hashlib.sha256(name.encode()).hexdigest()[:17]
+        return value
+
+    return resolved
+
+
+@contextmanager
+def _without_docker() -> Iterator[None]:
+    """Keep the engine from a Docker daemon: its reset would remove the containers of an earlier engine."""
+    if find_spec("docker") is None:
+        yield
+        return
+    docker: Any = import_module("docker")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise docker.errors.DockerException("the emulator uses no Docker")
+
+    found = docker.from_env
+    docker.from_env = refuse
+    try:
+        yield
+    finally:
+        docker.from_env = found
+
+
+def _by_schema(recreation: Callable[[str, str], str]) -> Callable[[str, str], str]:
+    """What a changed property does in a change set, from the schema if that leaves no doubt."""
+
+    def recreates(type_name: str, name: str) -> str:
+        schema = resource_schema(type_name)
+        if schema is None or name in schema.conditional_create_only_names:
+            return recreation(type_name, name)
+        inside = any(path.startswith(f"{name}.") for path in schema.create_only)
+        if inside or provisioning.may_replace(type_name, name):
+            return "Conditionally"
+        return "Always" if name in schema.create_only_names else "Never"
+
+    return recreates
+
+
+def _with_functions(evaluate: Callable[..., Json], resolve: Callable[..., Any]) -> Callable[..., Json]:
+    """Conditions with `Fn::Join` and its like inside `Fn::Equals`.
+
+    The engine compares such an operand as it is written, which makes `HasCloudFormationExecutionPolicies` true.
+    """
+
+    def evaluated(template: Json, parameters: Json) -> Json:
+        mappings = template.get("Mappings", {})
+
+        def operand(value: Any) -> Any:
+            if isinstance(value, list):
+                return [operand(item) for item in value]
+            if not isinstance(value, dict):
+                return value
+            if any(name in value for name in _CONDITION_FUNCTIONS):
+                return resolve(value, {}, parameters, {}, mappings, "", "")
+            return {key: operand(item) for key, item in value.items()}
+
+        conditions = operand(template.get("Conditions", {}))
+        found: Json = evaluate({**template, "Conditions": conditions}, parameters)
+        return found
+
+    return evaluated
 
 
 @cache

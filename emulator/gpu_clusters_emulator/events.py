@@ -6,14 +6,14 @@ A target that is a state machine runs at once, to its end. Every other target is
 from __future__ import annotations
 
 import json
+import operator
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from .asl import Execution, run
 from .clock import format_time
-from .event_patterns import matches
-from .paths import lookup
-from .world import EVENTS_RULE, STATE_MACHINE, Json, Resource, World
+from .state_machines import Execution, lookup, run
+from .world import Json, Resource, Type, World
 
 
 def emit(world: World, event: Json) -> list[Json]:
@@ -36,7 +36,7 @@ def emit(world: World, event: Json) -> list[Json]:
     }
     world.events.append(full)
     deliveries = []
-    for rule in world.of_type(EVENTS_RULE):
+    for rule in world.of_type(Type.EVENTS_RULE):
         pattern = rule.properties.get("EventPattern")
         if not _listens(rule) or not pattern:
             continue
@@ -90,7 +90,7 @@ def deliver(world: World, rule: Resource, event: Json) -> list[Json]:
 
 
 def _state_machine(world: World, arn: str) -> Resource | None:
-    return next((found for found in world.of_type(STATE_MACHINE) if found.physical_id == arn), None)
+    return next((found for found in world.of_type(Type.STATE_MACHINE) if found.physical_id == arn), None)
 
 
 def start_execution(world: World, machine: Resource, sent: Any) -> Json:
@@ -142,3 +142,57 @@ def _transformed(template: str, values: Json) -> str:
         else:
             parts.append(json.dumps(values[name]))
     return "".join(parts) + template[position:]
+
+
+# EventBridge event patterns. Source: EventBridge user guide, "Comparison operators for use in event patterns"
+# (exact, prefix, suffix, anything-but, exists, equals-ignore-case, numeric, wildcard), read 2026-11-21.
+
+_NUMERIC = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+def matches(pattern: Mapping[str, Any], event: Any) -> bool:
+    """Whether an event matches every field of a pattern, any entry of a list; ValueError if not emulated."""
+    if "$or" in pattern:
+        rest = {key: value for key, value in pattern.items() if key != "$or"}
+        return any(matches({**rest, **branch}, event) for branch in pattern["$or"])
+    for key, wanted in pattern.items():
+        present = isinstance(event, Mapping) and key in event
+        value = event[key] if present else None
+        if isinstance(wanted, Mapping):
+            if not matches(wanted, value if present else {}):
+                return False
+        elif not any(_entry_matches(entry, value, present) for entry in wanted):
+            return False
+    return True
+
+
+def _entry_matches(entry: Any, value: Any, present: bool) -> bool:
+    if isinstance(entry, Mapping) and "exists" in entry:
+        return bool(entry["exists"]) == present
+    if not present:
+        return False
+    values = value if isinstance(value, list) else [value]
+    return any(_value_matches(entry, one) for one in values)
+
+
+def _value_matches(entry: Any, value: Any) -> bool:
+    if not isinstance(entry, Mapping):
+        return type(entry) is type(value) and bool(entry == value)
+    ((name, operand),) = entry.items()
+    if name == "numeric":
+        pairs = zip(operand[::2], operand[1::2], strict=True)
+        return isinstance(value, int | float) and all(_NUMERIC[sign](value, bound) for sign, bound in pairs)
+    if name == "anything-but":
+        barred = operand if isinstance(operand, list) else [operand]
+        return not any(_value_matches(one, value) for one in barred)
+    if not isinstance(value, str):
+        return False
+    if name == "prefix":
+        return value.startswith(operand)
+    if name == "suffix":
+        return value.endswith(operand)
+    if name == "equals-ignore-case":
+        return value.lower() == str(operand).lower()
+    if name == "wildcard":
+        return re.fullmatch(".*".join(map(re.escape, str(operand).split("*"))), value) is not None
+    raise ValueError(f"the event pattern operator {name!r} is not emulated")

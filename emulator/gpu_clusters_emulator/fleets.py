@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from . import lifecycle
+from . import events
 from .alarms import look_at_alarms
 from .faults import ApiError
-from .groups import IN_SERVICE, Group, Instance
-from .launches import launch
-from .rolling_updates import roll
-from .targets import is_unhealthy
-from .world import AUTO_SCALING_GROUP, Json, Resource, World
+from .models.load_balancing import is_unhealthy
+from .reservations import Reservation
+from .world import (
+    IN_SERVICE,
+    PENDING,
+    TERMINATING,
+    Group,
+    Instance,
+    Json,
+    Resource,
+    Type,
+    World,
+    template_specification,
+)
 
 
 def create_group(world: World, resource: Resource) -> None:
@@ -38,11 +47,7 @@ def update_group(world: World, resource: Resource) -> None:
 
 
 def group_named(world: World, name: str) -> Group:
-    """The group of that name.
-
-    Raises:
-        ApiError: `ValidationError` where there is none, in Auto Scaling's words.
-    """
+    """The group of that name; raises ApiError: `ValidationError` where there is none, in Auto Scaling's words."""
     group = world.groups.get(name)
     if group is None:
         raise ApiError("ValidationError", f"AutoScalingGroup name not found - null: {name}")
@@ -50,11 +55,7 @@ def group_named(world: World, name: str) -> Group:
 
 
 def set_desired(world: World, name: str, desired: int) -> None:
-    """Change the desired capacity through the API.
-
-    Raises:
-        ApiError: `ValidationError` outside minimum and maximum.
-    """
+    """Change the desired capacity through the API; raises ApiError: `ValidationError` outside minimum and maximum."""
     group = group_named(world, name)
     if desired < group.minimum:
         raise ApiError(
@@ -71,11 +72,7 @@ def set_desired(world: World, name: str, desired: int) -> None:
 
 
 def resize(world: World, name: str, changes: Json) -> None:
-    """Change minimum, maximum and desired capacity together; the desired capacity follows the bounds.
-
-    Raises:
-        ApiError: `ValidationError` where the bounds cross or the desired capacity lies outside.
-    """
+    """Change the sizes together; the desired capacity follows the bounds; ApiError if they do not fit."""
     group = group_named(world, name)
     least, most = int(changes.get("MinSize", group.minimum)), int(changes.get("MaxSize", group.maximum))
     if least > most:
@@ -98,16 +95,12 @@ def complete_lifecycle_action(world: World, name: str, instance_id: str, hook: s
     Raises:
         ApiError: `ValidationError` where the hook holds no such instance.
     """
-    lifecycle.complete(world, group_named(world, name), instance_id, hook, result)
+    complete(world, group_named(world, name), instance_id, hook, result)
     settle(world)
 
 
 def set_health(world: World, instance_id: str, status: str, *, respect_grace: bool) -> None:
-    """Mark an instance, as SetInstanceHealth does.
-
-    Raises:
-        ApiError: `ValidationError` where there is no such instance.
-    """
+    """Mark an instance, as SetInstanceHealth does; ApiError if there is no such instance."""
     for group in world.groups.values():
         for one in group.instances:
             if one.id == instance_id:
@@ -119,11 +112,7 @@ def set_health(world: World, instance_id: str, status: str, *, respect_grace: bo
 
 
 def set_answering(world: World, instance_id: str, *, answers: bool) -> Json:
-    """Let the health checks of load balancers fail at an instance, or succeed again.
-
-    Raises:
-        ValueError: If there is no such instance.
-    """
+    """Let the health checks of load balancers fail at an instance, or succeed; ValueError if there is none."""
     if not any(one.id == instance_id for group in world.groups.values() for one in group.instances):
         raise ValueError(f"there is no instance {instance_id}")
     if answers:
@@ -138,12 +127,12 @@ def settle(world: World) -> None:
     """Bring every group to its desired capacity, as far as launches are possible now."""
     for group in world.groups.values():
         _end_lost_instances(world, group)
-        lifecycle.end_waits(world, group)
+        end_waits(world, group)
         _end_unhealthy_instances(world, group)
         surplus = len(group.staying) - group.desired
         if surplus > 0:
             for one in group.staying[-surplus:]:
-                lifecycle.leave(world, group, one, "the desired capacity fell")
+                leave(world, group, one, "the desired capacity fell")
         elif surplus < 0 and "Launch" not in group.suspended:
             launch(world, group, -surplus)
         group.measure(world)
@@ -175,7 +164,7 @@ def _end_unhealthy_instances(world: World, group: Group) -> None:
         lost = by_balancer and is_unhealthy(world, group, one) and not _in_grace(world, group, one)
         if one.lifecycle_state == IN_SERVICE and (lost or not one.is_healthy):
             reason = "an ELB health check failed" if lost else "it was marked unhealthy"
-            lifecycle.leave(world, group, one, reason, _TAKEN_OUT + _HEALTH_CHECKS[lost])
+            leave(world, group, one, reason, _TAKEN_OUT + _HEALTH_CHECKS[lost])
 
 
 def _in_grace(world: World, group: Group, instance: Instance) -> bool:
@@ -184,5 +173,210 @@ def _in_grace(world: World, group: Group, instance: Instance) -> bool:
 
 
 def _properties(world: World, group: Group) -> Json:
-    resource = world.find(AUTO_SCALING_GROUP, group.name)
-    return resource.properties if resource else {}
+    return world.properties_of(Type.AUTO_SCALING_GROUP, group.name)
+
+
+# An instance's way into service and out of it: lifecycle hooks, what ends them, and what follows. Source: EC2 Auto
+# Scaling user guide, "How lifecycle hooks work": an abandoned launch is terminated and tried again, a terminating
+# instance goes whatever the result; a hook that nobody completes ends with its default result at its time-out.
+
+LAUNCHING_TRANSITION = "autoscaling:EC2_INSTANCE_LAUNCHING"
+TERMINATING_TRANSITION = "autoscaling:EC2_INSTANCE_TERMINATING"
+
+
+def hooks_of(world: World, name: str, transition: str = "") -> list[Json]:
+    """Every lifecycle hook of a group: those inside it and those of their own, in `DescribeLifecycleHooks` form."""
+    inside = world.properties_of(Type.AUTO_SCALING_GROUP, name).get("LifecycleHookSpecificationList", [])
+    own = [
+        {"LifecycleHookName": hook.physical_id.split("|")[-1], **hook.properties}
+        for hook in world.of_type(Type.LIFECYCLE_HOOK)
+        if hook.properties.get("AutoScalingGroupName") == name
+    ]
+    defaults: Json = {"HeartbeatTimeout": 3600, "DefaultResult": "ABANDON", "AutoScalingGroupName": name}
+    found = [{**defaults, **hook, "GlobalTimeout": 172_800} for hook in [*inside, *own]]
+    return [hook for hook in found if transition in ("", hook["LifecycleTransition"])]
+
+
+def enter(world: World, group: Group, instance: Instance) -> None:
+    """Put a new instance into the group: in service, or held by the launching hooks."""
+    group.instances.append(instance)
+    _hold(world, group, instance, LAUNCHING_TRANSITION, PENDING)
+    group.note(world, "Successful", f"Launching a new EC2 instance: {instance.id}")
+
+
+def leave(world: World, group: Group, instance: Instance, reason: str, cause: str = "") -> None:
+    """Take an instance out of the group: at once, or when the terminating hooks let go of it."""
+    in_service = instance.lifecycle_state == IN_SERVICE
+    if not (in_service and _hold(world, group, instance, TERMINATING_TRANSITION, TERMINATING)):
+        group.instances.remove(instance)
+    group.note(world, "Successful", f"Terminating EC2 instance: {instance.id}", reason, cause)
+
+
+def complete(world: World, group: Group, instance_id: str, hook: str, result: str) -> None:
+    """End one hook's hold on an instance; ApiError if it holds no such instance."""
+    held = [one for one in group.instances if one.id == instance_id and hook in one.waits]
+    if not held:
+        raise ApiError("ValidationError", f"No active Lifecycle Action found with instance ID {instance_id}")
+    _end_wait(world, group, held[0], hook, result)
+
+
+def extend(world: World, group: Group, instance_id: str, hook: str) -> None:
+    """Start a hook's time anew (RecordLifecycleActionHeartbeat); ApiError if it holds no such instance."""
+    for one in group.instances:
+        if one.id == instance_id and hook in one.waits:
+            one.waits[hook] = world.clock.now() + _timeout(_named(world, group, hook))
+            return
+    raise ApiError("ValidationError", f"No active Lifecycle Action found with instance ID {instance_id}")
+
+
+def end_waits(world: World, group: Group) -> None:
+    """Give every hook that timed out its default result."""
+    now = world.clock.now()
+    for instance in list(group.instances):
+        for hook in [name for name, deadline in instance.waits.items() if deadline <= now]:
+            if hook in instance.waits:
+                default = _named(world, group, hook).get("DefaultResult", "ABANDON")
+                _end_wait(world, group, instance, hook, default)
+
+
+def _hold(world: World, group: Group, instance: Instance, transition: str, state: str) -> bool:
+    """Let the hooks of a transition hold an instance; False if there are none."""
+    now = world.clock.now()
+    hooks = hooks_of(world, group.name, transition)
+    instance.waits = {hook["LifecycleHookName"]: now + _timeout(hook) for hook in hooks}
+    instance.lifecycle_state = state if hooks else IN_SERVICE
+    instance.since = now
+    return bool(hooks)
+
+
+def _end_wait(world: World, group: Group, instance: Instance, hook: str, result: str) -> None:
+    if not instance.is_leaving and result == "ABANDON":
+        group.instances.remove(instance)
+        instance.waits = {}
+        launching = f"Launching a new EC2 instance: {instance.id}"
+        group.note(world, "Cancelled", launching, f"the lifecycle hook {hook} abandoned it")
+        events.emit(world, _unsuccessful(group, instance, hook))
+        return
+    del instance.waits[hook]
+    if instance.waits:
+        return
+    if instance.is_leaving:
+        group.instances.remove(instance)
+    else:
+        instance.lifecycle_state, instance.since = IN_SERVICE, world.clock.now()
+
+
+def _unsuccessful(group: Group, instance: Instance, hook: str) -> Json:
+    """Source: EC2 Auto Scaling user guide, "Amazon EC2 Auto Scaling event reference", unsuccessful scaling events."""
+    return {
+        "source": "aws.autoscaling",
+        "detail-type": "EC2 Instance Launch Unsuccessful",
+        "detail": {
+            "StatusCode": "Failed",
+            "AutoScalingGroupName": group.name,
+            "EC2InstanceId": instance.id,
+            "StatusMessage": f"Instance failed to complete user's Lifecycle Action: {hook} was abandoned",
+        },
+    }
+
+
+def _named(world: World, group: Group, hook: str) -> Json:
+    return next((one for one in hooks_of(world, group.name) if one["LifecycleHookName"] == hook), {})
+
+
+def _timeout(hook: Json) -> timedelta:
+    return timedelta(seconds=int(hook.get("HeartbeatTimeout", 0)))
+
+
+# Launches of instances: where they stand, which reservation they use, and when there is none. A launch succeeds when
+# the reservation that the launch template targets accepts launches now and has room; nothing else (quota,
+# insufficient capacity, boot) is modelled.
+
+
+def launch(world: World, group: Group, count: int) -> list[Instance]:
+    """Launch instances into a group; fewer where reserved capacity runs out, which the activities tell."""
+    reservations, targeted = _target(world, group)
+    now = world.clock.now()
+    made: list[Instance] = []
+    for _ in range(count):
+        usable = [
+            one for one in reservations if one.accepts_launches(now) and _used(world, one.id) < one.count
+        ]
+        if targeted and not usable:
+            states = ", ".join(f"{one.id} is {one.state(now)}" for one in reservations)
+            reason = f"no reserved capacity: {states or 'its target is gone'}"
+            group.note(world, "Failed", "Launching a new EC2 instance", reason)
+            break
+        made.append(_new_instance(world, group, usable[0] if usable else None))
+        enter(world, group, made[-1])
+    return made
+
+
+def current_template(world: World, group: Group) -> tuple[str, str]:
+    """Id and version of the launch template that a group uses now."""
+    specification = template_specification(_properties(world, group)) or {}
+    found = world.launch_template(specification)
+    return (found.physical_id if found else ""), str(specification.get("Version", "$Default"))
+
+
+def _target(world: World, group: Group) -> tuple[list[Reservation], bool]:
+    data = world.data_of_group(group.name) or {}
+    target = data.get("CapacityReservationSpecification", {}).get("CapacityReservationTarget", {})
+    if "CapacityReservationId" in target:
+        found = world.reservations().get(target["CapacityReservationId"])
+        return ([found] if found else []), True
+    if "CapacityReservationResourceGroupArn" in target:
+        return world.reservations_in_group(target["CapacityReservationResourceGroupArn"]) or [], True
+    return [], False
+
+
+def _used(world: World, reservation_id: str) -> int:
+    return sum(
+        one.reservation_id == reservation_id for group in world.groups.values() for one in group.instances
+    )
+
+
+def _new_instance(world: World, group: Group, reservation: Reservation | None) -> Instance:
+    template_id, version = current_template(world, group)
+    data = world.data_of_group(group.name) or {}
+    return Instance(
+        id=world.new_id("i-", group.name),
+        instance_type=data.get("InstanceType", ""),
+        availability_zone=_zone(world, group),
+        template_id=template_id,
+        template_version=version,
+        reservation_id=reservation.id if reservation else "",
+        lifecycle_state=IN_SERVICE,
+        since=world.clock.now(),
+    )
+
+
+def _zone(world: World, group: Group) -> str:
+    """The zone with the fewest instances of the group: Auto Scaling keeps its zones balanced."""
+    subnets = _properties(world, group).get("VPCZoneIdentifier", [])
+    zones = [world.zone_of_subnet(subnet) or "" for subnet in subnets] or [""]
+    taken = [one.availability_zone for one in group.instances]
+    return min(zones, key=taken.count)
+
+
+# CloudFormation's rolling update of an Auto Scaling group, by `AutoScalingRollingUpdate`. It takes no time: an
+# instance that is replaced ends at once, and the new one is in service at once, whatever hooks and pauses say.
+# Source: CloudFormation user guide, "UpdatePolicy attribute" (instances that do not match the present launch
+# template are replaced, `MaxBatchSize` at a time, one if it is left out).
+
+
+def roll(world: World, resource: Resource, group: Group) -> None:
+    """Replace the instances of an older launch template, where the update policy says so."""
+    policy = resource.update_policy.get("AutoScalingRollingUpdate")
+    if policy is None:
+        return
+    present = current_template(world, group)
+    old = [one for one in group.staying if (one.template_id, one.template_version) != present]
+    size = max(1, int(policy.get("MaxBatchSize", 1)))
+    for start in range(0, len(old), size):
+        batch = old[start : start + size]
+        for one in batch:
+            group.instances.remove(one)
+            group.note(world, "Successful", f"Terminating EC2 instance: {one.id}", "a rolling update")
+        for made in launch(world, group, len(batch)):
+            made.lifecycle_state, made.waits = IN_SERVICE, {}

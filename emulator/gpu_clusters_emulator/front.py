@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -32,10 +31,10 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+            await _lifespan(receive, send)
             return
         if scope["type"] == "http" and scope["path"].startswith(CONTROL):
-            status, document = self._control(scope, await _body(receive))
+            status, document = await self._control(scope, await _body(receive))
             await _respond(send, status, "application/json", json.dumps(document, default=str))
             return
         key, region, service = _signed_for(scope)
@@ -58,16 +57,7 @@ class Front:
         else:
             await _respond(send, answered.status, answered.content_type, answered.text)
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                self._engine.adopt_loop(asyncio.get_running_loop())
-            await send({"type": f"{message['type']}.complete"})
-            if message["type"] == "lifespan.shutdown":
-                return
-
-    def _control(self, scope: Scope, body: bytes) -> tuple[int, Any]:
+    async def _control(self, scope: Scope, body: bytes) -> tuple[int, Any]:
         world = self._engine.world
         document: Json = json.loads(body) if body else {}
         action = f"{scope['method']} {scope['path'].removeprefix(CONTROL)}"
@@ -92,11 +82,20 @@ class Front:
                 plant(world, document)
                 return 200, {}
             if action == "POST reset":
-                self._engine.reset()
+                await self._engine.reset()
                 return 200, {}
         except (KeyError, TypeError, ValueError) as error:
             return 400, {"error": f"{type(error).__name__}: {error}"}
         return 404, {"error": f"no control action {action!r}"}
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """The engine's own start and end do not happen: they would start schedulers on the machine's clock."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
 
 
 def _signed_for(scope: Scope) -> tuple[str, str, str]:

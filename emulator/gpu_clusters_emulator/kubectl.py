@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .faults import Fault, Refused
-from .lazy_handlers import Handler
-from .node_templates import reaches
-from .world import ACCESS_ENTRY, Json, Resource, World
+from .node_groups import reaches
+from .world import Json, Resource, Type, World
 
 #: The resources, each with its property in JSON.
 APPLIED: dict[str, str] = {
@@ -27,7 +26,7 @@ APPLIED: dict[str, str] = {
 _FUNCTION = "AWS::Lambda::Function"
 
 
-def kubectl_handler(type_name: str, here: Callable[[], World]) -> Handler:
+def kubectl_handler(type_name: str, here: Callable[[], World]) -> dict[str, Any]:
     """The handler of a resource that the kubectl provider applies.
 
     Args:
@@ -48,8 +47,6 @@ def kubectl_handler(type_name: str, here: Callable[[], World]) -> Handler:
                 stack_name=stack_name,
                 region=world.region,
                 properties=given,
-                attributes={},
-                answered_by="model",
             )
         )
         return physical_id, {}
@@ -79,7 +76,7 @@ def _faults(type_name: str, given: Json, world: World) -> Iterator[Fault]:
     try:
         found = json.loads(given.get(name, "{}"))
     except json.JSONDecodeError as error:
-        yield Fault(check="kubectl-json", message=f"{name} is not JSON: {error}", path=name)
+        yield Fault("kubectl-json", f"{name} is not JSON: {error}", name)
         return
     if name == "Manifest":
         yield from _manifest_faults(found)
@@ -91,14 +88,14 @@ def _manifest_faults(found: Any) -> Iterator[Fault]:
         missing += [] if one.get("metadata", {}).get("name") else ["metadata.name"]
         if missing:
             message = f"object {position} has no {', no '.join(missing)}"
-            yield Fault(check="kubectl-manifest", message=message, path="Manifest")
+            yield Fault("kubectl-manifest", message, "Manifest")
 
 
 def _access_faults(given: Json, world: World) -> Iterator[Fault]:
     cluster = world.cluster(given["ClusterName"])
     if cluster is None:
         message = f"No cluster found for name: {given['ClusterName']}."
-        yield Fault(check="cluster-missing", message=message, path="ClusterName")
+        yield Fault("cluster-missing", message, "ClusterName")
         return
     runner = _runner(given["ServiceToken"], world)
     if runner is None:
@@ -109,16 +106,16 @@ def _access_faults(given: Json, world: World) -> Iterator[Fault]:
         message = (
             f"the function {runner.physical_id} does not reach the private endpoint of {cluster.physical_id}"
         )
-        yield Fault(check="kubectl-network", message=message, path="ServiceToken")
+        yield Fault("kubectl-network", message, "ServiceToken")
     role = runner.properties["Role"]
     entries = [
         one
-        for one in world.of_type(ACCESS_ENTRY)
+        for one in world.of_type(Type.ACCESS_ENTRY)
         if (one.properties["ClusterName"], one.properties["PrincipalArn"]) == (cluster.physical_id, role)
     ]
     if not entries and cluster.answered_by != "seed":
         message = f"You must be logged in to the server (Unauthorized): {role} has no access entry"
-        yield Fault(check="kubectl-access", message=message, path="ServiceToken")
+        yield Fault("kubectl-access", message, "ServiceToken")
 
 
 def _runner(token: str, world: World) -> Resource | None:

@@ -12,15 +12,14 @@ given one back, and the sizes that the planned action sets.
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from datetime import timedelta
 
 from . import fleets
 from .clock import format_time
 from .faults import ApiError
-from .groups import Group
-from .node_templates import launch_data, obstacles
-from .template_versions import add_version, first_version
-from .world import AUTO_SCALING_GROUP, LAUNCH_TEMPLATE, SCHEDULED_ACTION, Json, Resource, World
+from .world import Group, Json, Resource, Type, World, add_version, first_version
 
 _SCALE_DOWN = "Amazon EKS Node Group Capacity Scaledown Before Reservation End"
 _SCALE_DOWN_LEAD = timedelta(minutes=40)
@@ -28,7 +27,7 @@ _SCALE_DOWN_LEAD = timedelta(minutes=40)
 
 def group_behind(world: World, node_group: Resource) -> Group:
     """The Auto Scaling group behind a node group."""
-    return world.groups[node_group.parts[AUTO_SCALING_GROUP]]
+    return world.groups[node_group.parts[Type.AUTO_SCALING_GROUP]]
 
 
 def version_of(world: World, node_group: Resource) -> str:
@@ -43,10 +42,10 @@ def version_of(world: World, node_group: Resource) -> str:
 def start(world: World, node_group: Resource) -> None:
     """Make what stands behind a new node group, and launch its nodes."""
     name = f"eks-{node_group.attributes['NodegroupName']}-{world.new_id('', node_group.physical_id, 32)}"
-    template = _behind(world, node_group, LAUNCH_TEMPLATE, world.new_id("lt-", node_group.physical_id))
+    template = _behind(world, node_group, Type.LAUNCH_TEMPLATE, world.new_id("lt-", node_group.physical_id))
     template.properties = {"LaunchTemplateName": name, "LaunchTemplateData": _data(world, node_group)}
     first_version(world, template)
-    group = _behind(world, node_group, AUTO_SCALING_GROUP, name)
+    group = _behind(world, node_group, Type.AUTO_SCALING_GROUP, name)
     group.properties = _group_properties(world, node_group)
     group.attributes = {"AutoScalingGroupARN": world.arn("autoscaling", f"autoScalingGroup:{name}")}
     fleets.create_group(world, group)
@@ -56,8 +55,8 @@ def start(world: World, node_group: Resource) -> None:
 def change(world: World, node_group: Resource) -> None:
     """Bring what stands behind a node group to its new properties."""
     node_group.settings["Version"] = version_of(world, node_group)
-    template = world.find(LAUNCH_TEMPLATE, node_group.parts[LAUNCH_TEMPLATE])
-    group = world.find(AUTO_SCALING_GROUP, node_group.parts[AUTO_SCALING_GROUP])
+    template = world.find(Type.LAUNCH_TEMPLATE, node_group.parts[Type.LAUNCH_TEMPLATE])
+    group = world.find(Type.AUTO_SCALING_GROUP, node_group.parts[Type.AUTO_SCALING_GROUP])
     if template is None or group is None:
         raise ValueError(f"what stood behind {node_group.physical_id} is gone")
     template.properties["LaunchTemplateData"] = _data(world, node_group)
@@ -70,17 +69,13 @@ def change(world: World, node_group: Resource) -> None:
 
 def end(world: World, node_group: Resource) -> None:
     """Remove what stands behind a node group."""
-    world.groups.pop(node_group.parts[AUTO_SCALING_GROUP], None)
+    world.groups.pop(node_group.parts[Type.AUTO_SCALING_GROUP], None)
     for type_name, physical_id in node_group.parts.items():
         world.remove(type_name, physical_id)
 
 
 def resize(world: World, node_group: Resource, wish: Json) -> None:
-    """Change sizes as UpdateNodegroupConfig does; what is left out stays, a desired size within its new bounds.
-
-    Raises:
-        ApiError: `InvalidParameterException` where the sizes do not fit each other, in EKS's words.
-    """
+    """Change sizes as UpdateNodegroupConfig does; what is left out stays; ApiError if they do not fit."""
     group = group_behind(world, node_group)
     least, most = int(wish.get("MinSize", group.minimum)), int(wish.get("MaxSize", group.maximum))
     desired = int(wish.get("DesiredSize", min(max(group.desired, least), most)))
@@ -117,16 +112,8 @@ def issues(world: World, node_group: Resource) -> list[Json]:
 
 
 def _behind(world: World, node_group: Resource, type_name: str, physical_id: str) -> Resource:
-    made = Resource(
-        type=type_name,
-        logical_id=node_group.logical_id,
-        physical_id=physical_id,
-        stack_name="",
-        region=node_group.region,
-        properties={},
-        attributes={},
-        answered_by="model",
-    )
+    name, region = node_group.logical_id, node_group.region
+    made = Resource(type=type_name, logical_id=name, physical_id=physical_id, region=region)
     world.add(made)
     node_group.parts[type_name] = physical_id
     return made
@@ -141,7 +128,7 @@ def _data(world: World, node_group: Resource) -> Json:
 
 def _group_properties(world: World, node_group: Resource) -> Json:
     given, sizes = node_group.properties, node_group.properties["ScalingConfig"]
-    template = world.resources[f"{LAUNCH_TEMPLATE} {node_group.parts[LAUNCH_TEMPLATE]}"]
+    template = world.resources[f"{Type.LAUNCH_TEMPLATE} {node_group.parts[Type.LAUNCH_TEMPLATE]}"]
     made: Json = {
         "MinSize": sizes.get("MinSize", 0),
         "MaxSize": sizes["MaxSize"],
@@ -167,11 +154,121 @@ def _plan_scale_down(world: World, node_group: Resource) -> None:
     block = world.reservations().get(target.get("CapacityReservationId", ""))
     if block is None or block.ends_at is None:
         return
-    group = node_group.parts[AUTO_SCALING_GROUP]
-    action = _behind(world, node_group, SCHEDULED_ACTION, f"{_SCALE_DOWN}|{group}")
+    group = node_group.parts[Type.AUTO_SCALING_GROUP]
+    action = _behind(world, node_group, Type.SCHEDULED_ACTION, f"{_SCALE_DOWN}|{group}")
     action.properties = {
         "AutoScalingGroupName": group,
         "StartTime": format_time(block.ends_at - _SCALE_DOWN_LEAD),
         "MinSize": 0,
         "DesiredCapacity": 0,
     }
+
+
+# The launch template that EKS makes for a managed node group, and whether its nodes reach their cluster. Sources:
+# Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Customize managed nodes with launch templates" (a
+# node group always has a template of EKS's own; t3.medium where no type is given; EKS adds the cluster security
+# group where the user's template has no groups), "View Amazon EKS security group requirements for clusters" and
+# "View Amazon EKS networking requirements for VPC and subnets" (DNS support); EKS API model (botocore 1.44.5),
+# CreateCluster (bootstrapSelfManagedAddons), read 2026-11-22. The merged user data is not modelled.
+
+_DEFAULT_TYPE = "t3.medium"
+_HTTPS = 443
+
+
+def own_specification(properties: Json) -> Json | None:
+    """The user's launch template of a node group, as EC2 spells it; None where it has none."""
+    given = properties.get("LaunchTemplate")
+    if given is None:
+        return None
+    return {
+        "LaunchTemplateId": given.get("Id"),
+        "LaunchTemplateName": given.get("Name"),
+        "Version": given.get("Version", "$Default"),
+    }
+
+
+def own_data(properties: Json, world: World) -> Json:
+    """What the user's launch template says; empty where there is none."""
+    specification = own_specification(properties)
+    return (world.launch_template_data(specification) if specification else None) or {}
+
+
+def launch_data(properties: Json, cluster: Resource, world: World, version: str = "") -> Json:
+    """What a node of the group is launched with; its version is the cluster's if it has none of its own."""
+    data = {"InstanceType": _DEFAULT_TYPE, **own_data(properties, world)}
+    data |= {"InstanceType": types[0]} if (types := properties.get("InstanceTypes")) else {}
+    if "ImageId" not in data:
+        chosen = properties.get("Version") or version or cluster.properties.get("Version", "")
+        data["ImageId"] = _image(properties.get("AmiType", ""), chosen, properties.get("ReleaseVersion", ""))
+    group = cluster.attributes["ClusterSecurityGroupId"]
+    interfaces = data.get("NetworkInterfaces", [])
+    if not data.get("SecurityGroupIds") and not any(one.get("Groups") for one in interfaces):
+        if interfaces:
+            data["NetworkInterfaces"] = [{**one, "Groups": [group]} for one in interfaces]
+        else:
+            data["SecurityGroupIds"] = [group]
+    return data
+
+
+def _image(*chosen: str) -> str:
+    """An image id that is made up from what chooses the image."""
+    return "ami-" + hashlib.sha256(" ".join(chosen).encode()).hexdigest()[:17]
+
+
+def obstacles(data: Json, cluster: Resource, world: World) -> Iterator[str]:
+    """What keeps nodes from registering with their cluster, as far as the account shows it."""
+    groups = set(_primary_groups(data))
+    own = cluster.attributes["ClusterSecurityGroupId"]
+    if not reaches(groups, cluster, world):
+        yield f"their security groups ({', '.join(sorted(groups))}) do not reach the control plane, which is in {own}"
+    if not _has_network_plugin(cluster, world):
+        yield "the cluster was made without its networking add-ons, and vpc-cni is not there yet"
+    for subnet in cluster.properties["ResourcesVpcConfig"]["SubnetIds"]:
+        vpc = world.find("AWS::EC2::VPC", world.vpc_of_subnet(subnet) or "")
+        if vpc is not None and not _has_dns(vpc.properties):
+            yield f"the VPC {vpc.physical_id} has no DNS hostnames or no DNS support"
+            return
+
+
+def _has_network_plugin(cluster: Resource, world: World) -> bool:
+    return cluster.properties.get("BootstrapSelfManagedAddons") is not False or any(
+        (one.properties["ClusterName"], one.properties["AddonName"]) == (cluster.physical_id, "vpc-cni")
+        for one in world.of_type(Type.ADD_ON)
+    )
+
+
+def _primary_groups(data: Json) -> list[str]:
+    for one in data.get("NetworkInterfaces", []):
+        if not one.get("DeviceIndex") and not one.get("NetworkCardIndex"):
+            return list(one.get("Groups", []))
+    return list(data.get("SecurityGroupIds", []))
+
+
+def _has_dns(vpc: Json) -> bool:
+    return bool(vpc.get("EnableDnsHostnames")) and vpc.get("EnableDnsSupport") is not False
+
+
+def reaches(groups: set[str], cluster: Resource, world: World) -> bool:
+    """Whether security groups let their members call the control plane; a range of addresses is taken as theirs."""
+    doors = {cluster.attributes["ClusterSecurityGroupId"]}
+    if doors & groups:
+        return True
+    doors |= set(cluster.properties["ResourcesVpcConfig"].get("SecurityGroupIds", []))
+    rules = [
+        one.properties
+        for one in world.of_type("AWS::EC2::SecurityGroupIngress")
+        if one.properties.get("GroupId") in doors
+    ]
+    for name in doors:
+        made = world.find(Type.SECURITY_GROUP, name)
+        rules += made.properties.get("SecurityGroupIngress", []) if made else []
+    return any(
+        _is_https(rule) and ("CidrIp" in rule or rule.get("SourceSecurityGroupId") in groups)
+        for rule in rules
+    )
+
+
+def _is_https(rule: Json) -> bool:
+    if str(rule.get("IpProtocol")) == "-1":
+        return True
+    return int(rule.get("FromPort", 0)) <= _HTTPS <= int(rule.get("ToPort", 0))

@@ -6,46 +6,31 @@ properties get made-up values, a change of a create-only property replaces.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from . import fleets, node_groups
-from .attributes import Birth, special_attributes
 from .clock import format_time
 from .faults import Fault, Refused
-from .models.file_systems import REPLACING, configuration
-from .models.load_balancers import settings_after
+from .models.load_balancing import settings_after
+from .models.lustre import REPLACING, configuration
 from .schemas import ResourceSchema, resource_schema
-from .template_versions import add_version, first_version
-from .world import (
-    AUTO_SCALING_GROUP,
-    CAPACITY_RESERVATION,
-    CLUSTER,
-    FILE_SYSTEM,
-    LAUNCH_TEMPLATE,
-    LISTENER,
-    LISTENER_RULE,
-    LOAD_BALANCER,
-    NODE_GROUP,
-    SCALING_POLICY,
-    TARGET_GROUP,
-    Json,
-    Resource,
-    World,
-)
+from .world import Json, Resource, Type, World, add_version, first_version
 
 MODELLED_TYPES = frozenset(
     {
-        LAUNCH_TEMPLATE,
-        CAPACITY_RESERVATION,
-        AUTO_SCALING_GROUP,
-        CLUSTER,
-        LISTENER,
-        LISTENER_RULE,
-        LOAD_BALANCER,
-        NODE_GROUP,
-        SCALING_POLICY,
-        TARGET_GROUP,
+        Type.LAUNCH_TEMPLATE,
+        Type.CAPACITY_RESERVATION,
+        Type.AUTO_SCALING_GROUP,
+        Type.CLUSTER,
+        Type.LISTENER,
+        Type.LISTENER_RULE,
+        Type.LOAD_BALANCER,
+        Type.NODE_GROUP,
+        Type.SCALING_POLICY,
+        Type.TARGET_GROUP,
         "AWS::EC2::PlacementGroup",
         "AWS::EC2::SecurityGroupIngress",
         "AWS::EC2::SecurityGroupEgress",
@@ -55,8 +40,8 @@ MODELLED_TYPES = frozenset(
     }
 )
 _PREFIXES: Mapping[str, str] = {
-    LAUNCH_TEMPLATE: "lt-",
-    CAPACITY_RESERVATION: "cr-",
+    Type.LAUNCH_TEMPLATE: "lt-",
+    Type.CAPACITY_RESERVATION: "cr-",
     "AWS::EC2::EIP": "eipalloc-",
     "AWS::EC2::FlowLog": "fl-",
     "AWS::EC2::NatGateway": "nat-",
@@ -80,7 +65,7 @@ def create(
     """Make a resource and record it; the checks have run."""
     schema = resource_schema(type_name, world.region)
     if schema is None:
-        raise Refused(type_name, [Fault(check="type", message="the registry has no such type")])
+        raise Refused(type_name, [Fault("type", "the registry has no such type")])
     attributes = _attributes(world, schema, logical_id, properties, stack_name)
     physical_id = _physical_id(schema, attributes, properties)
     resource = Resource(
@@ -91,11 +76,10 @@ def create(
         region=world.region,
         properties=properties,
         attributes=attributes,
-        answered_by="model",
         update_policy=update_policy or {},
     )
     if world.find(type_name, physical_id) is not None:
-        raise Refused(type_name, [Fault(check="exists", message=f"{physical_id!r} already exists")])
+        raise Refused(type_name, [Fault("exists", f"{physical_id!r} already exists")])
     _CREATED.get(type_name, _nothing)(world, resource)
     world.add(resource)
     _STARTED.get(type_name, _nothing)(world, resource)
@@ -115,27 +99,20 @@ def replaces(type_name: str, old: Json, new: Json) -> bool:
     changed += _changed_inside(type_name, old, new)
     kept = [name for name in schema.primary_identifier if name in old and old.get(name) == new.get(name)]
     if changed and kept and len(kept) == len(schema.primary_identifier):
-        raise Refused(
-            type_name,
-            [
-                Fault(
-                    check="custom-name",
-                    message="CloudFormation cannot update a stack when a custom-named resource requires replacing: "
-                    f"{', '.join(changed)} changed and {old[kept[0]]!r} did not",
-                )
-            ],
-        )
+        message = "CloudFormation cannot update a stack when a custom-named resource requires replacing: "
+        message += f"{', '.join(changed)} changed and {old[kept[0]]!r} did not"
+        raise Refused(type_name, [Fault("custom-name", message)])
     return bool(changed)
 
 
 def may_replace(type_name: str, name: str) -> bool:
     """Whether a change of a property replaces the resource under conditions that its schema does not name."""
-    return type_name == FILE_SYSTEM and name in ("LustreConfiguration", *REPLACING)
+    return type_name == Type.FILE_SYSTEM and name in ("LustreConfiguration", *REPLACING)
 
 
 def _changed_inside(type_name: str, old: Json, new: Json) -> list[str]:
     """Changed properties that replace the resource and stand inside others, or that its schema does not name."""
-    if type_name != FILE_SYSTEM:
+    if type_name != Type.FILE_SYSTEM:
         schema = resource_schema(type_name)
         paths = schema.create_only if schema else ()
         return [path for path in paths if "." in path and _inside(old, path) != _inside(new, path)]
@@ -159,9 +136,9 @@ def update(world: World, resource: Resource, properties: Json, *, update_policy:
 def delete(world: World, type_name: str, physical_id: str) -> None:
     """Remove a resource; the checks have run."""
     resource = world.find(type_name, physical_id)
-    if type_name == AUTO_SCALING_GROUP:
+    if type_name == Type.AUTO_SCALING_GROUP:
         world.groups.pop(physical_id, None)
-    elif type_name == NODE_GROUP and resource is not None:
+    elif type_name == Type.NODE_GROUP and resource is not None:
         node_groups.end(world, resource)
     world.remove(type_name, physical_id)
 
@@ -257,21 +234,189 @@ def _settle_attributes(_world: World, resource: Resource) -> None:
 
 
 _CREATED: Mapping[str, Callable[[World, Resource], None]] = {
-    LAUNCH_TEMPLATE: first_version,
-    CAPACITY_RESERVATION: _create_capacity_reservation,
-    AUTO_SCALING_GROUP: _create_auto_scaling_group,
-    LOAD_BALANCER: _settle_attributes,
-    TARGET_GROUP: _settle_attributes,
+    Type.LAUNCH_TEMPLATE: first_version,
+    Type.CAPACITY_RESERVATION: _create_capacity_reservation,
+    Type.AUTO_SCALING_GROUP: _create_auto_scaling_group,
+    Type.LOAD_BALANCER: _settle_attributes,
+    Type.TARGET_GROUP: _settle_attributes,
 }
 _STARTED: Mapping[str, Callable[[World, Resource], None]] = {
-    AUTO_SCALING_GROUP: fleets.create_group,
-    NODE_GROUP: node_groups.start,
+    Type.AUTO_SCALING_GROUP: fleets.create_group,
+    Type.NODE_GROUP: node_groups.start,
 }
 _UPDATED: Mapping[str, Callable[[World, Resource], None]] = {
-    LAUNCH_TEMPLATE: add_version,
-    CAPACITY_RESERVATION: _update_capacity_reservation,
-    AUTO_SCALING_GROUP: fleets.update_group,
-    LOAD_BALANCER: _settle_attributes,
-    NODE_GROUP: node_groups.change,
-    TARGET_GROUP: _settle_attributes,
+    Type.LAUNCH_TEMPLATE: add_version,
+    Type.CAPACITY_RESERVATION: _update_capacity_reservation,
+    Type.AUTO_SCALING_GROUP: fleets.update_group,
+    Type.LOAD_BALANCER: _settle_attributes,
+    Type.NODE_GROUP: node_groups.change,
+    Type.TARGET_GROUP: _settle_attributes,
+}
+
+
+# Names, ARNs and addresses with a form of their own, which other resources or programs take apart. Sources of the
+# forms: CloudFormation template reference, return values of each type; Elastic Load Balancing API, `LoadBalancer`
+# and `TargetGroup`; Amazon S3 user guide, "Directory bucket naming rules"; IAM service authorization reference,
+# "Amazon EKS" (ARNs). Stored copies of 2026.
+
+_NAME_LIMIT = 32  # of load balancers and target groups
+_SUFFIX_LENGTH = 12
+_ARN_TYPES = {"application": "app", "network": "net", "gateway": "gwy"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Birth:
+    """A resource that is being made.
+
+    Attributes:
+        identifier: The id that it has by default, such as `fs-0123456789abcdef0`.
+        given: Its properties.
+    """
+
+    world: World
+    stack_name: str
+    logical_id: str
+    identifier: str
+    given: Json
+
+    def short_id(self, kind: str, length: int = 16) -> str:
+        """A made-up id of hexadecimal digits."""
+        return self.world.new_id("", f"{self.stack_name}/{self.logical_id}/{kind}", length)
+
+    def balancer_name(self) -> str:
+        """The name that the template gives, or one as CloudFormation makes them: 32 characters at most."""
+        if "Name" in self.given:
+            return str(self.given["Name"])
+        stem = re.sub(r"[^a-zA-Z0-9-]", "", f"{self.stack_name}-{self.logical_id}")
+        suffix = self.short_id("name", _SUFFIX_LENGTH).upper()
+        return f"{stem[: _NAME_LIMIT - _SUFFIX_LENGTH - 1].rstrip('-')}-{suffix}"
+
+
+def special_attributes(type_name: str, birth: Birth) -> Json:
+    """What stands in place of the made-up attributes of a type; empty for most."""
+    special = _SPECIAL.get(type_name)
+    return special(birth) if special else {}
+
+
+def _file_system(birth: Birth) -> Json:
+    scratch_1 = birth.given.get("LustreConfiguration", {}).get("DeploymentType") == "SCRATCH_1"
+    return {
+        "DNSName": f"{birth.identifier}.fsx.{birth.world.region}.{birth.world.url_suffix}",
+        "LustreMountName": "fsx" if scratch_1 else birth.short_id("mount", 8),
+        "ResourceARN": birth.world.arn("fsx", f"file-system/{birth.identifier}"),
+    }
+
+
+def _data_repository(birth: Birth) -> Json:
+    path = f"association/{birth.given['FileSystemId']}/{birth.identifier}"
+    return {"ResourceARN": birth.world.arn("fsx", path)}
+
+
+def _load_balancer(birth: Birth) -> Json:
+    name = birth.balancer_name()
+    internal = "internal-" if birth.given.get("Scheme") == "internal" else ""
+    full = f"{_ARN_TYPES[birth.given.get('Type', 'application')]}/{name}/{birth.short_id('balancer')}"
+    number = int(birth.short_id("address", 8), 16)
+    return {
+        "LoadBalancerName": name,
+        "LoadBalancerFullName": full,
+        "LoadBalancerArn": birth.world.arn("elasticloadbalancing", f"loadbalancer/{full}"),
+        "DNSName": f"{internal}{name}-{number}.{birth.world.region}.elb.{birth.world.url_suffix}",
+    }
+
+
+def _target_group(birth: Birth) -> Json:
+    name = birth.balancer_name()
+    full = f"targetgroup/{name}/{birth.short_id('targets')}"
+    return {
+        "TargetGroupName": name,
+        "TargetGroupFullName": full,
+        "TargetGroupArn": birth.world.arn("elasticloadbalancing", full),
+    }
+
+
+def _listener(birth: Birth) -> Json:
+    above = str(birth.given["LoadBalancerArn"]).replace(":loadbalancer/", ":listener/")
+    return {"ListenerArn": f"{above}/{birth.short_id('listener')}"}
+
+
+def _listener_rule(birth: Birth) -> Json:
+    above = str(birth.given["ListenerArn"]).replace(":listener/", ":listener-rule/")
+    return {"RuleArn": f"{above}/{birth.short_id('rule')}", "IsDefault": False}
+
+
+def _scaling_policy(birth: Birth) -> Json:
+    name = (
+        birth.given.get("PolicyName") or f"{birth.stack_name}-{birth.logical_id}-{birth.short_id('name', 12)}"
+    )
+    path = f"scalingPolicy:{birth.short_id('policy', 32)}:autoScalingGroupName/{birth.given['AutoScalingGroupName']}"
+    return {"PolicyName": name, "Arn": birth.world.arn("autoscaling", f"{path}:policyName/{name}")}
+
+
+def _directory_bucket(birth: Birth) -> Json:
+    stem = re.sub(r"[^a-z0-9-]", "", f"{birth.stack_name}-{birth.logical_id}".lower())[:20].rstrip("-")
+    made = f"{stem}-{birth.short_id('name', _SUFFIX_LENGTH)}--{birth.given['LocationName']}--x-s3"
+    name = birth.given.get("BucketName", made)
+    return {"BucketName": name, "Arn": birth.world.arn("s3express", f"bucket/{name}")}
+
+
+def _cluster(birth: Birth) -> Json:
+    name = birth.given.get("Name") or f"{birth.logical_id[:80]}-{birth.short_id('name', _SUFFIX_LENGTH)}"
+    identity, region = birth.short_id("issuer", 32).upper(), birth.world.region
+    keys = [one["Provider"]["KeyArn"] for one in birth.given.get("EncryptionConfig", [])]
+    return {
+        "Name": name,
+        "Arn": birth.world.arn("eks", f"cluster/{name}"),
+        "Endpoint": f"https://{identity}.gr7.{region}.eks.{birth.world.url_suffix}",
+        "CertificateAuthorityData": base64.b64encode(f"made up for {name}".encode()).decode(),
+        "ClusterSecurityGroupId": birth.world.new_id("sg-", f"{birth.stack_name}/{birth.logical_id}/group"),
+        "EncryptionConfigKeyArn": next(iter(keys), ""),
+        "OpenIdConnectIssuerUrl": f"https://oidc.eks.{region}.{birth.world.url_suffix}/id/{identity}",
+    }
+
+
+def _node_group(birth: Birth) -> Json:
+    cluster = birth.given["ClusterName"]
+    made = f"{birth.logical_id[:50]}-{birth.short_id('name', _SUFFIX_LENGTH)}"
+    name = birth.given.get("NodegroupName", made)
+    return {
+        "Id": f"{cluster}/{name}",
+        "Arn": birth.world.arn("eks", f"nodegroup/{cluster}/{name}/{birth.short_id('group', 32)}"),
+        "ClusterName": cluster,
+        "NodegroupName": name,
+    }
+
+
+def _add_on(birth: Birth) -> Json:
+    path = f"addon/{birth.given['ClusterName']}/{birth.given['AddonName']}/{birth.short_id('add-on', 32)}"
+    return {"Arn": birth.world.arn("eks", path)}
+
+
+def _access_entry(birth: Birth) -> Json:
+    _, _, _, _, account, principal = birth.given["PrincipalArn"].split(":", 5)
+    kind, _, name = principal.partition("/")
+    path = f"access-entry/{birth.given['ClusterName']}/{kind}/{account}/{name}/{birth.short_id('entry', 32)}"
+    return {"AccessEntryArn": birth.world.arn("eks", path)}
+
+
+def _pod_identity(birth: Birth) -> Json:
+    identifier = f"a-{birth.short_id('pod', 17)}"
+    path = f"podidentityassociation/{birth.given['ClusterName']}/{identifier}"
+    return {"AssociationId": identifier, "AssociationArn": birth.world.arn("eks", path)}
+
+
+_SPECIAL: Mapping[str, Callable[[Birth], Json]] = {
+    Type.ACCESS_ENTRY: _access_entry,
+    Type.ADD_ON: _add_on,
+    Type.CLUSTER: _cluster,
+    Type.DATA_REPOSITORY: _data_repository,
+    Type.DIRECTORY_BUCKET: _directory_bucket,
+    Type.FILE_SYSTEM: _file_system,
+    Type.LISTENER: _listener,
+    Type.LISTENER_RULE: _listener_rule,
+    Type.LOAD_BALANCER: _load_balancer,
+    Type.NODE_GROUP: _node_group,
+    Type.POD_IDENTITY: _pod_identity,
+    Type.SCALING_POLICY: _scaling_policy,
+    Type.TARGET_GROUP: _target_group,
 }

@@ -1,22 +1,34 @@
-"""Capacity reservations and Capacity Blocks, and their states over time.
-
-Source: EC2 user guide, "Capacity Blocks for ML" (instances of a block are terminated from 30 minutes before its end;
-the expiration warning comes 40 minutes before the end; ends at 11:30 UTC) and "View Capacity Blocks" (states
-payment-pending, payment-failed, scheduled, active, expired), read 2026-11-21.
-"""
+"""Capacity reservations, Capacity Blocks and their states over time, and the names of their zones."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from cdk_gpu_clusters.catalogue.regions import region_of_zone
 
 from .clock import parse_time
-from .zones import zone_name
 
-if TYPE_CHECKING:
-    from .world import Resource
+_ID = re.compile(r"[a-z]+\d+(?:-(?P<place>[a-z]+)(?P<number>\d+))?-az(?P<zone>\d+)")
+
+
+def zone_name(zone: str) -> str:
+    """The name of a zone that is given by name or by id; what is neither stays as it is."""
+    region, parts = region_of_zone(zone), _ID.fullmatch(zone)
+    if region is None or parts is None:
+        return zone
+    letter = chr(ord("a") + int(parts["zone"]) - 1)
+    place = f"-{parts['place']}-{parts['number']}" if parts["place"] else ""
+    return f"{region.name}{place}{letter}"
+
+
+# Capacity reservations and Capacity Blocks, and their states over time. Source: EC2 user guide, "Capacity Blocks for
+# ML" (instances of a block are terminated from 30 minutes before its end; the expiration warning comes 40 minutes
+# before the end; ends at 11:30 UTC) and "View Capacity Blocks" (states payment-pending, payment-failed, scheduled,
+# active, expired), read 2026-11-21.
 
 BLOCK_WARNING = timedelta(minutes=40)
 BLOCK_TERMINATION = timedelta(minutes=30)
@@ -87,18 +99,3 @@ def seeded_reservation(document: Mapping[str, Any]) -> Reservation:
     values["fixed_state"] = values.pop("state", "") or ""
     values["availability_zone"] = zone_name(values["availability_zone"])
     return Reservation(**values)
-
-
-def reservation_of(resource: Resource) -> Reservation:
-    """The reservation that a stack made."""
-    given = resource.properties
-    return Reservation(
-        id=resource.physical_id,
-        instance_type=given["InstanceType"],
-        availability_zone=zone_name(given.get("AvailabilityZone") or given.get("AvailabilityZoneId") or ""),
-        count=int(given["InstanceCount"]),
-        ends_at=parse_time(given["EndDate"]) if given.get("EndDate") else None,
-        placement_group=str(given.get("PlacementGroupArn", "")).rsplit("/", 1)[-1],
-        match_criteria=given.get("InstanceMatchCriteria", "open"),
-        platform=given["InstancePlatform"],
-    )

@@ -6,17 +6,20 @@ CloudFormation checks a resource against its registry schema before a provider s
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .extra import package_folder
+import jsonschema
+
+from cdk_gpu_clusters.catalogue import instance_types
+
 from .faults import Fault
-from .schema_keywords import validator_class
 
 Json = dict[str, Any]
 
@@ -35,7 +38,10 @@ _UNICODE_CLASSES = {
 
 @cache
 def _data() -> Path:
-    return package_folder("cfnlint") / "data" / "schemas"
+    found = importlib.util.find_spec("cfnlint")
+    if found is None or found.origin is None:
+        raise ImportError("cfn-lint, which has the schemas, is not installed")
+    return Path(found.origin).parent / "data" / "schemas"
 
 
 @cache
@@ -98,16 +104,12 @@ class ResourceSchema:
         if self._validator is None:
             self._validator = validator_class()(self.document)
         faults = [
-            Fault(check="schema", message=f"{name} is read-only and may not be set", path=name)
+            Fault("schema", f"{name} is read-only and may not be set", name)
             for name in self.read_only
             if name in properties and name not in self.create_only
         ]
         return faults + [
-            Fault(
-                check="schema",
-                message=error.message,
-                path="/".join(str(part) for part in error.absolute_path),
-            )
+            Fault("schema", error.message, "/".join(str(part) for part in error.absolute_path))
             for error in self._validator.iter_errors(properties)
         ]
 
@@ -190,3 +192,43 @@ def _coerce_scalar(value: Any, kind: Any) -> Any:
     if kind == "boolean" and value.lower() in ("true", "false"):
         return value.lower() == "true"
     return value
+
+
+@cache
+def validator_class() -> Any:
+    """A JSON Schema validator (draft 2020-12) that knows cfn-lint's keywords."""
+    extend: Any = jsonschema.validators.extend
+    return extend(
+        jsonschema.Draft202012Validator,
+        {"dependentExcluded": _dependent_excluded, "requiredOr": _required_or, "requiredXor": _required_xor},
+    )
+
+
+def _error(message: str) -> Any:
+    return jsonschema.ValidationError(message)
+
+
+def _required_xor(_validator: Any, names: list[str], value: Any, _schema: Json) -> Iterator[Any]:
+    if isinstance(value, dict) and sum(name in value for name in names) != 1:
+        yield _error(f"exactly one of {names} is required")
+
+
+def _required_or(_validator: Any, names: list[str], value: Any, _schema: Json) -> Iterator[Any]:
+    if isinstance(value, dict) and not any(name in value for name in names):
+        yield _error(f"one of {names} is required")
+
+
+def _dependent_excluded(
+    _validator: Any, rules: dict[str, list[str]], value: Any, _schema: Json
+) -> Iterator[Any]:
+    if not isinstance(value, dict):
+        return
+    pairs = {frozenset((name, other)) for name, others in rules.items() for other in others if name != other}
+    for pair in sorted(map(sorted, pairs)):
+        if all(name in value for name in pair):
+            yield _error(f"{pair[0]} may not be given together with {pair[1]}")
+
+
+def instance_type_exists(name: str) -> bool:
+    """Whether EC2 has the type in any Region."""
+    return name in instance_types() or name in known_instance_types()

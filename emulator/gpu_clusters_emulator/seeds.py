@@ -26,7 +26,7 @@ from typing import Any
 
 from .clock import parse_time
 from .reservations import seeded_reservation
-from .world import CLUSTER, Resource, World
+from .world import Resource, Type, World
 
 _KEYS = {
     "reservations",
@@ -44,11 +44,7 @@ _KEYS = {
 
 
 def plant(world: World, seed: Mapping[str, Any]) -> None:
-    """Put seeds into the world, beside those that are there.
-
-    Raises:
-        ValueError: If a key is unknown.
-    """
+    """Put seeds into the world, beside those that are there; raises ValueError if a key is unknown."""
     unknown = seed.keys() - _KEYS
     if unknown:
         raise ValueError(f"unknown seeds: {', '.join(sorted(unknown))}; allowed: {', '.join(sorted(_KEYS))}")
@@ -75,10 +71,9 @@ def plant(world: World, seed: Mapping[str, Any]) -> None:
 def seeded_cluster(world: World, name: str, document: Mapping[str, Any]) -> Resource:
     """An EKS cluster that no stack made: `version`, `security_group` (the cluster security group) and `subnets`."""
     return Resource(
-        type=CLUSTER,
+        type=Type.CLUSTER,
         logical_id=name,
         physical_id=name,
-        stack_name="",
         region=world.region,
         properties={
             "Name": name,

@@ -6,12 +6,16 @@ models are botocore's; nothing of them is copied into this library.
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import Any
 
-from .extra import optional_module
+import botocore.session
+
 from .faults import Fault
 from .schemas import readable_expression
 
@@ -19,18 +23,11 @@ from .schemas import readable_expression
 @cache
 def service_model(service: str) -> Any:
     """Botocore's model of a service."""
-    return optional_module("botocore.session").get_session().get_service_model(service)
+    return botocore.session.get_session().get_service_model(service)
 
 
 def shape_faults(service: str, operation: str, given: Mapping[str, Any], path: str = "") -> Iterator[Fault]:
-    """Faults of properties against the input of an operation; what the operation does not know is passed over.
-
-    Args:
-        service: Name as botocore spells it.
-        operation: Name, such as `CreateTargetGroup`.
-        given: The properties, as the schema types them.
-        path: Where they stand in the resource.
-    """
+    """Faults of properties against the input of an operation; what the operation does not know is passed over."""
     shape = service_model(service).operation_model(operation).input_shape
     # Tags pass through CloudFormation's own hands, which leave an empty list out.
     yield from _faults(shape, {name: value for name, value in given.items() if name != "Tags"}, path)
@@ -41,7 +38,7 @@ def _faults(shape: Any, value: Any, path: str) -> Iterator[Fault]:
         # At the top CloudFormation fills in what is required and missing, such as names and tokens.
         for name in shape.required_members if path else ():
             if name not in value:
-                yield Fault(check="api-model", message=f"{name} is required", path=path)
+                yield Fault("api-model", f"{name} is required", path)
         for name, item in value.items():
             if name in shape.members:
                 yield from _faults(shape.members[name], item, f"{path}/{name}".lstrip("/"))
@@ -49,7 +46,7 @@ def _faults(shape: Any, value: Any, path: str) -> Iterator[Fault]:
         for position, item in enumerate(value):
             yield from _faults(shape.member, item, f"{path}/{position}")
     for message in _messages(shape, value):
-        yield Fault(check="api-model", message=message, path=path)
+        yield Fault("api-model", message, path)
 
 
 def _messages(shape: Any, value: Any) -> Iterator[str]:
@@ -68,3 +65,78 @@ def _messages(shape: Any, value: Any) -> Iterator[str]:
         yield f"at least {limits['min']}{unit}, got {size}"
     if "max" in limits and size > limits["max"]:
         yield f"at most {limits['max']}{unit}, got {size}"
+
+
+# Key-value attributes of load balancers and target groups, as the API model documents each key. No schema knows the
+# keys or their values. The texts are those of botocore's elbv2 model, which is AWS's own.
+
+_ITEM = re.compile(r"<li>(.*?)</li>", re.DOTALL)
+_NAME = re.compile(r"\s*<p>\s*<code>([a-z0-9_]+(?:\.[a-z0-9_]+)+)</code>\s*(?:-|\u2013)")
+_TAG = re.compile(r"<[^>]+>")
+_SECTION = re.compile(r"<p>The following attributes? (?:is|are) ")
+_END_OF_SECTION_TITLE = re.compile(r"[.:]</p>|</p>")
+_RANGE = re.compile(r"range is (\d+)(?:-| second to 1 week \()(\d+)")
+_DEFAULT = re.compile(r"[Tt]he default (?:value )?is (?:1 day \()?(?:<code>)?([\w.]+)")
+_VALUES = re.compile(
+    r"[Tt]he (?:possible )?values? (?:is|are|for this attribute is) (.*?)\.(?:\s|$)", re.DOTALL
+)
+_CODE = re.compile(r"<code>([\w.]+)</code>")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentedAttribute:
+    """A key of a list of key-value attributes, as the API model documents it.
+
+    Attributes:
+        section: What has it, in the model's words, such as `supported by only Application Load Balancers`.
+        default: Value of a new resource; None where the model names none.
+        bounds: Least and most, for numbers.
+        values: Allowed words; empty where the model names none.
+    """
+
+    section: str
+    default: str | None
+    bounds: tuple[int, int] | None
+    values: tuple[str, ...]
+
+    def fits(self, kind: str) -> bool:
+        """Whether load balancers of a kind have it: `Application`, `Network` or `Gateway`."""
+        return "all load balancers" in self.section or f"{kind} Load Balancer" in self.section
+
+    def message(self, value: str) -> str:
+        """What is wrong with a value; empty if nothing is."""
+        if self.bounds is not None:
+            least, most = self.bounds
+            if value == self.default or (value.isdigit() and least <= int(value) <= most):
+                return ""
+            return f"is {least:,} to {most:,}, got {value}"
+        if self.values and value not in self.values:
+            return f"is one of {', '.join(self.values)}, got {value}"
+        return ""
+
+
+@cache
+def documented_attributes(service: str, shape: str) -> Mapping[str, DocumentedAttribute]:
+    """The keys of a shape of `Key` and `Value`, such as `LoadBalancerAttribute`, from its documentation."""
+    text = html.unescape(service_model(service).shape_for(shape).members["Key"].documentation)
+    found: dict[str, DocumentedAttribute] = {}
+    for part in _SECTION.split(text)[1:]:
+        section = _END_OF_SECTION_TITLE.split(part, maxsplit=1)[0]
+        for item in _ITEM.findall(part):
+            name = _NAME.match(item)
+            if name is not None:
+                found.setdefault(name[1], _documented(section, item[name.end() :]))
+    return MappingProxyType(found)
+
+
+def _documented(section: str, text: str) -> DocumentedAttribute:
+    bounds = _RANGE.search(_TAG.sub("", text))
+    default = _DEFAULT.search(text)
+    values = _VALUES.search(text)
+    words = tuple(_CODE.findall(values[1])) if values else ()
+    return DocumentedAttribute(
+        section=section,
+        default=default[1].rstrip(".") if default else None,
+        bounds=(int(bounds[1]), int(bounds[2])) if bounds else None,
+        values=words if len(words) > 1 else (),
+    )

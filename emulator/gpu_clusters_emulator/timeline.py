@@ -14,11 +14,10 @@ from functools import partial
 from typing import Any
 
 from . import events, fleets
-from .clock import format_time, parse_time
+from .clock import Schedule, firings, format_time, parse_time
 from .faults import ApiError
 from .reservations import BLOCK_TERMINATION, BLOCK_WARNING, Reservation
-from .schedules import Schedule, firings
-from .world import EVENTS_RULE, SCHEDULED_ACTION, Json, Resource, World
+from .world import Json, Resource, Type, World
 
 
 def move_clock(world: World, target: datetime) -> list[Json]:
@@ -53,11 +52,11 @@ def _happenings(
         for moment, kind, action in _reservation_moments(world, reservation):
             if start < moment <= end:
                 yield moment, kind, reservation.id, action
-    for rule in world.of_type(EVENTS_RULE):
+    for rule in world.of_type(Type.EVENTS_RULE):
         if rule.properties.get("ScheduleExpression"):
             for moment in firings(rule.properties["ScheduleExpression"], start, end):
                 yield moment, "schedule", rule.physical_id, partial(events.fire_schedule, world, rule)
-    for action_resource in world.of_type(SCHEDULED_ACTION):
+    for action_resource in world.of_type(Type.SCHEDULED_ACTION):
         for moment in _action_moments(action_resource, start, end):
             yield (
                 moment,

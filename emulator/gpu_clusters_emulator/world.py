@@ -1,4 +1,4 @@
-"""What exists in the emulated account: resources of every stack, and what stood there before."""
+"""What exists in the emulated account: resources of every stack, seeds, and Auto Scaling groups at run time."""
 
 from __future__ import annotations
 
@@ -8,41 +8,120 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from enum import StrEnum
+from typing import Any, Protocol
 
-from .clock import Clock
-from .groups import Group
-from .reservations import Reservation, reservation_of
-from .zones import zone_name
+from .clock import Clock, format_time, parse_time
+from .faults import ApiError
+from .reservations import Reservation, zone_name
+
+IN_SERVICE = "InService"
+PENDING = "Pending:Wait"
+TERMINATING = "Terminating:Wait"
+
+
+@dataclass(slots=True, kw_only=True)
+class Instance:
+    """One instance of a group.
+
+    Attributes:
+        waits: Lifecycle hooks that hold it, each with the moment at which it times out.
+        since: When it came into its present state.
+        is_healthy: False once somebody called SetInstanceHealth.
+    """
+
+    id: str
+    instance_type: str
+    availability_zone: str
+    template_id: str
+    template_version: str
+    reservation_id: str
+    lifecycle_state: str
+    since: datetime
+    waits: dict[str, datetime] = field(default_factory=dict)
+    is_healthy: bool = True
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it counts no more towards the desired capacity."""
+        return self.lifecycle_state == TERMINATING
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """The state of one Auto Scaling group that is not in its template."""
+
+    name: str
+    minimum: int
+    maximum: int
+    desired: int
+    created_at: datetime
+    instances: list[Instance] = field(default_factory=list)
+    activities: list[dict[str, Any]] = field(default_factory=list)
+    suspended: set[str] = field(default_factory=set)
+    sizes: list[tuple[datetime, int, int]] = field(default_factory=list)
+
+    @property
+    def staying(self) -> list[Instance]:
+        """The instances that count towards the desired capacity."""
+        return [one for one in self.instances if not one.is_leaving]
+
+    def measure(self, world: World) -> None:
+        """Put down the desired capacity and the instances in service, if they changed."""
+        now = (self.desired, sum(one.lifecycle_state == IN_SERVICE for one in self.instances))
+        if not self.sizes or self.sizes[-1][1:] != now:
+            self.sizes.append((world.clock.now(), *now))
+
+    def note(self, world: World, status: str, description: str, message: str = "", cause: str = "") -> None:
+        """Put an activity first in the list of `DescribeScalingActivities`; without a cause, the desired size."""
+        now = world.clock.now()
+        cause = cause or f"the group had a desired capacity of {self.desired}"
+        activity: dict[str, Any] = {
+            "ActivityId": world.new_id("", f"{self.name} activity", 32),
+            "AutoScalingGroupName": self.name,
+            "Description": description,
+            "Cause": f"At {format_time(now)} {cause}.",
+            "StartTime": now,
+            "EndTime": now,
+            "StatusCode": status,
+            "StatusMessage": message,
+            "Progress": 100,
+        }
+        self.activities.insert(0, activity)
+
 
 Json = dict[str, Any]
 
-LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
-CAPACITY_RESERVATION = "AWS::EC2::CapacityReservation"
-PLACEMENT_GROUP = "AWS::EC2::PlacementGroup"
-SECURITY_GROUP = "AWS::EC2::SecurityGroup"
-SUBNET = "AWS::EC2::Subnet"
-AUTO_SCALING_GROUP = "AWS::AutoScaling::AutoScalingGroup"
-LIFECYCLE_HOOK = "AWS::AutoScaling::LifecycleHook"
-SCHEDULED_ACTION = "AWS::AutoScaling::ScheduledAction"
-SCALING_POLICY = "AWS::AutoScaling::ScalingPolicy"
-ALARM = "AWS::CloudWatch::Alarm"
-EVENTS_RULE = "AWS::Events::Rule"
-STATE_MACHINE = "AWS::StepFunctions::StateMachine"
-FILE_SYSTEM = "AWS::FSx::FileSystem"
-DATA_REPOSITORY = "AWS::FSx::DataRepositoryAssociation"
-LOAD_BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
-LISTENER = "AWS::ElasticLoadBalancingV2::Listener"
-LISTENER_RULE = "AWS::ElasticLoadBalancingV2::ListenerRule"
-TARGET_GROUP = "AWS::ElasticLoadBalancingV2::TargetGroup"
-BUCKET = "AWS::S3::Bucket"
-DIRECTORY_BUCKET = "AWS::S3Express::DirectoryBucket"
-CERTIFICATE = "AWS::CertificateManager::Certificate"
-CLUSTER = "AWS::EKS::Cluster"
-NODE_GROUP = "AWS::EKS::Nodegroup"
-ADD_ON = "AWS::EKS::Addon"
-ACCESS_ENTRY = "AWS::EKS::AccessEntry"
-POD_IDENTITY = "AWS::EKS::PodIdentityAssociation"
+
+class Type(StrEnum):
+    """The resource types that the models know by name; the values are CloudFormation's."""
+
+    LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
+    CAPACITY_RESERVATION = "AWS::EC2::CapacityReservation"
+    PLACEMENT_GROUP = "AWS::EC2::PlacementGroup"
+    SECURITY_GROUP = "AWS::EC2::SecurityGroup"
+    SUBNET = "AWS::EC2::Subnet"
+    AUTO_SCALING_GROUP = "AWS::AutoScaling::AutoScalingGroup"
+    LIFECYCLE_HOOK = "AWS::AutoScaling::LifecycleHook"
+    SCHEDULED_ACTION = "AWS::AutoScaling::ScheduledAction"
+    SCALING_POLICY = "AWS::AutoScaling::ScalingPolicy"
+    ALARM = "AWS::CloudWatch::Alarm"
+    EVENTS_RULE = "AWS::Events::Rule"
+    STATE_MACHINE = "AWS::StepFunctions::StateMachine"
+    FILE_SYSTEM = "AWS::FSx::FileSystem"
+    DATA_REPOSITORY = "AWS::FSx::DataRepositoryAssociation"
+    LOAD_BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
+    LISTENER = "AWS::ElasticLoadBalancingV2::Listener"
+    LISTENER_RULE = "AWS::ElasticLoadBalancingV2::ListenerRule"
+    TARGET_GROUP = "AWS::ElasticLoadBalancingV2::TargetGroup"
+    BUCKET = "AWS::S3::Bucket"
+    DIRECTORY_BUCKET = "AWS::S3Express::DirectoryBucket"
+    CERTIFICATE = "AWS::CertificateManager::Certificate"
+    CLUSTER = "AWS::EKS::Cluster"
+    NODE_GROUP = "AWS::EKS::Nodegroup"
+    ADD_ON = "AWS::EKS::Addon"
+    ACCESS_ENTRY = "AWS::EKS::AccessEntry"
+    POD_IDENTITY = "AWS::EKS::PodIdentityAssociation"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,13 +144,13 @@ class Resource:
     """
 
     type: str
-    logical_id: str
     physical_id: str
-    stack_name: str
     region: str
-    properties: Json
-    attributes: Json
-    answered_by: str
+    logical_id: str = ""
+    stack_name: str = ""
+    properties: Json = field(default_factory=dict)
+    attributes: Json = field(default_factory=dict)
+    answered_by: str = "model"
     versions: list[Json] = field(default_factory=list)
     settings: dict[str, str] = field(default_factory=dict)
     update_policy: Json = field(default_factory=dict)
@@ -79,22 +158,29 @@ class Resource:
 
     def document(self) -> Json:
         """The resource as JSON."""
-        return {
-            "type": self.type,
-            "logical_id": self.logical_id,
-            "physical_id": self.physical_id,
-            "stack": self.stack_name,
-            "region": self.region,
-            "answered_by": self.answered_by,
-            "properties": self.properties,
-            "attributes": self.attributes,
-        }
+        names = ("type", "logical_id", "physical_id", "region", "answered_by", "properties", "attributes")
+        return {"stack": self.stack_name, **{name: getattr(self, name) for name in names}}
+
+
+class ApiCall(Protocol):
+    """An API call that a state machine makes."""
+
+    def __call__(self, world: World, service: str, operation: str, params: Json, /) -> Json: ...
+
+
+def _no_api(_world: World, service: str, operation: str, _params: Json, /) -> Json:
+    raise ApiError("NotEmulated", f"no model answers {service}:{operation}")
 
 
 class World:
-    """The emulated account: resources, seeds, clock, fleets and what happened."""
+    """The emulated account: resources, seeds, clock, fleets and what happened.
 
-    def __init__(self) -> None:
+    Args:
+        api: Answers the API calls of state machines.
+    """
+
+    def __init__(self, api: ApiCall = _no_api) -> None:
+        self.api = api
         self.clock = Clock()
         self.account = "123456789012"
         self.region = "us-east-1"
@@ -166,7 +252,7 @@ class World:
 
     def reservations(self) -> dict[str, Reservation]:
         """Every capacity reservation: seeded ones and those that stacks made."""
-        made = {found.physical_id: reservation_of(found) for found in self.of_type(CAPACITY_RESERVATION)}
+        made = {found.physical_id: reservation_of(found) for found in self.of_type(Type.CAPACITY_RESERVATION)}
         return {**self.seeded_reservations, **made}
 
     def reservations_in_group(self, arn: str) -> list[Reservation] | None:
@@ -185,7 +271,7 @@ class World:
         """The name of a subnet's zone; None where there is no such subnet, `""` where AWS would choose."""
         if subnet_id in self.seeded_subnets:
             return zone_name(self.seeded_subnets[subnet_id])
-        subnet = self.find(SUBNET, subnet_id)
+        subnet = self.find(Type.SUBNET, subnet_id)
         if subnet is None:
             return None
         given = subnet.properties.get("AvailabilityZone") or subnet.properties.get("AvailabilityZoneId")
@@ -193,7 +279,7 @@ class World:
 
     def vpc_of_subnet(self, subnet_id: str) -> str | None:
         """The VPC of a subnet that a stack made; None for others."""
-        subnet = self.find(SUBNET, subnet_id)
+        subnet = self.find(Type.SUBNET, subnet_id)
         return None if subnet is None else str(subnet.properties["VpcId"])
 
     def has_vpc(self, vpc_id: str) -> bool:
@@ -202,34 +288,39 @@ class World:
 
     def region_of_bucket(self, name: str) -> str | None:
         """The Region of a bucket; None where there is none of that name."""
-        bucket = self.find(BUCKET, name)
+        bucket = self.find(Type.BUCKET, name)
         return bucket.region if bucket else self.seeded_buckets.get(name)
 
     def has_certificate(self, arn: str) -> bool:
         """Whether a certificate exists."""
-        return arn in self.seeded_certificates or self.find(CERTIFICATE, arn) is not None
+        return arn in self.seeded_certificates or self.find(Type.CERTIFICATE, arn) is not None
 
     def has_security_group(self, group_id: str) -> bool:
         """Whether a security group exists; the default group of a VPC and the group of an EKS cluster count."""
-        if group_id in self.seeded_security_groups or self.find(SECURITY_GROUP, group_id):
+        if group_id in self.seeded_security_groups or self.find(Type.SECURITY_GROUP, group_id):
             return True
         made = {found.attributes.get("DefaultSecurityGroup") for found in self.of_type("AWS::EC2::VPC")}
         return group_id in made | {
-            found.attributes["ClusterSecurityGroupId"] for found in self.of_type(CLUSTER)
+            found.attributes["ClusterSecurityGroupId"] for found in self.of_type(Type.CLUSTER)
         }
+
+    def properties_of(self, type_name: str, physical_id: str) -> Json:
+        """The properties of a resource; empty if there is none."""
+        found = self.find(type_name, physical_id)
+        return found.properties if found else {}
 
     def cluster(self, name: str) -> Resource | None:
         """The EKS cluster of that name."""
-        return self.find(CLUSTER, name)
+        return self.find(Type.CLUSTER, name)
 
     def node_groups(self, cluster: str) -> list[Resource]:
         """The managed node groups of an EKS cluster."""
-        return [one for one in self.of_type(NODE_GROUP) if one.properties["ClusterName"] == cluster]
+        return [one for one in self.of_type(Type.NODE_GROUP) if one.properties["ClusterName"] == cluster]
 
     def launch_template(self, specification: Json) -> Resource | None:
         """The launch template that a specification names, by id or by name."""
         wanted = specification.get("LaunchTemplateId") or specification.get("LaunchTemplateName")
-        for found in self.of_type(LAUNCH_TEMPLATE):
+        for found in self.of_type(Type.LAUNCH_TEMPLATE):
             if wanted in (found.physical_id, found.attributes.get("LaunchTemplateName")):
                 return found
         return None
@@ -251,7 +342,7 @@ class World:
 
     def data_of_group(self, name: str) -> Json | None:
         """The launch template data of an Auto Scaling group; None where there is no such group or template."""
-        group = self.find(AUTO_SCALING_GROUP, name)
+        group = self.find(Type.AUTO_SCALING_GROUP, name)
         specification = template_specification(group.properties) if group else None
         return self.launch_template_data(specification) if specification else None
 
@@ -265,3 +356,56 @@ def template_specification(properties: Json) -> Json | None:
     )
     found: Json | None = properties.get("LaunchTemplate") or mixed
     return found
+
+
+def reservation_of(resource: Resource) -> Reservation:
+    """The reservation that a stack made."""
+    given = resource.properties
+    return Reservation(
+        id=resource.physical_id,
+        instance_type=given["InstanceType"],
+        availability_zone=zone_name(given.get("AvailabilityZone") or given.get("AvailabilityZoneId") or ""),
+        count=int(given["InstanceCount"]),
+        ends_at=parse_time(given["EndDate"]) if given.get("EndDate") else None,
+        placement_group=str(given.get("PlacementGroupArn", "")).rsplit("/", 1)[-1],
+        match_criteria=given.get("InstanceMatchCriteria", "open"),
+        platform=given["InstancePlatform"],
+    )
+
+
+# Versions of launch templates. Source: CloudFormation template reference, AWS::EC2::LaunchTemplate (a change makes a
+# version and leaves the default).
+
+
+def first_version(world: World, resource: Resource) -> None:
+    """Give a new launch template its name and its version 1."""
+    name = resource.properties.get("LaunchTemplateName") or world.new_id(
+        f"{resource.stack_name}-", resource.logical_id
+    )
+    resource.attributes |= {
+        "LaunchTemplateName": name,
+        "DefaultVersionNumber": "1",
+        "LatestVersionNumber": "1",
+    }
+    resource.versions = [_version(world, resource, 1)]
+
+
+def add_version(world: World, resource: Resource) -> None:
+    """Add a version where the data of a launch template changed."""
+    if resource.properties["LaunchTemplateData"] == resource.versions[-1]["LaunchTemplateData"]:
+        return
+    number = len(resource.versions) + 1
+    resource.versions.append(_version(world, resource, number))
+    resource.attributes["LatestVersionNumber"] = str(number)
+
+
+def _version(world: World, resource: Resource, number: int) -> Json:
+    return {
+        "LaunchTemplateId": resource.physical_id,
+        "LaunchTemplateName": resource.attributes["LaunchTemplateName"],
+        "VersionNumber": number,
+        "VersionDescription": resource.properties.get("VersionDescription", ""),
+        "DefaultVersion": number == 1,
+        "CreateTime": world.clock.now(),
+        "LaunchTemplateData": resource.properties["LaunchTemplateData"],
+    }

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpu_clusters_emulator.asl import run
-from gpu_clusters_emulator.asl.choices import holds
-from gpu_clusters_emulator.asl.templates import Scope, intrinsic
-from gpu_clusters_emulator.groups import Group
-from gpu_clusters_emulator.world import World
+from gpu_clusters_emulator.api import call_from_states
+from gpu_clusters_emulator.state_machines import Scope, holds, intrinsic, run
+from gpu_clusters_emulator.world import Group, World
 
 Json = dict[str, Any]
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -32,7 +30,7 @@ CONTEXT: Json = {
 
 @pytest.fixture
 def world() -> World:
-    made = World()
+    made = World(call_from_states)
     made.clock.set(NOON)
     made.groups["trainers"] = Group(name="trainers", minimum=0, maximum=8, desired=0, created_at=NOON)
     return made

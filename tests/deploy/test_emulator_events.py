@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from gpu_clusters_emulator import provisioning
-from gpu_clusters_emulator.event_patterns import matches
-from gpu_clusters_emulator.events import emit, target_input
-from gpu_clusters_emulator.schedules import firings
+from gpu_clusters_emulator.clock import firings
+from gpu_clusters_emulator.events import emit, matches, target_input
 from gpu_clusters_emulator.world import World
 
 Json = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_clusters_emulator.extra import optional_module, package_folder
+from cdk_gpu_clusters.testing._extra import optional_module, package_folder
 
 
 @pytest.mark.parametrize("ask", [optional_module, package_folder])

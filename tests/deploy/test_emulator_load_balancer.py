@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from gpu_clusters_emulator import provisioning
-from gpu_clusters_emulator.documented_attributes import documented_attributes
 from gpu_clusters_emulator.models import creation_faults, deletion_faults
+from gpu_clusters_emulator.reservations import zone_name
 from gpu_clusters_emulator.seeds import plant
+from gpu_clusters_emulator.service_shapes import documented_attributes
 from gpu_clusters_emulator.world import World
-from gpu_clusters_emulator.zones import zone_name
 from mutations import Mutation, drop, put
 
 Json = dict[str, Any]

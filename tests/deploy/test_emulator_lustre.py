@@ -148,7 +148,7 @@ def test_a_wrong_file_system_is_refused(mutate: Callable[[Json], None], message:
 
 TIERING_FAULTS = [
     (put(f"{LUSTRE}.ThroughputCapacity", 6000), "cannot have this throughput capacity, got 6000 MB/s"),
-    (drop(f"{LUSTRE}.DataReadCacheConfiguration"), "needs a read cache, or the word that there is none"),
+    (drop(f"{LUSTRE}.DataReadCacheConfiguration"), "needs a read cache, or the sizing mode NO_CACHE"),
     (put("StorageCapacity", 1200), "Intelligent-Tiering storage is elastic"),
     (put(f"{LUSTRE}.MetadataConfiguration", {"Mode": "AUTOMATIC"}), "does not take this metadata mode, got AUTOMATIC"),
 ]  # fmt: skip
@@ -206,10 +206,10 @@ def test_some_file_systems_take_no_link(good: Callable[[], Json], message: str, 
 
 
 CHANGE_FAULTS = [
-    (put("StorageCapacity", 19_200), "storage_capacity_gib of a file system can only grow, got 19200"),
-    (put(f"{LUSTRE}.EfaEnabled", False), "efa would replace the file system: it is settled at its creation"),
-    (put("StorageType", "INTELLIGENT_TIERING"), "storage_type would replace the file system"),
-    (put(f"{LUSTRE}.MetadataConfiguration", {"Mode": "USER_PROVISIONED", "Iops": 6000}), "metadata_iops of a file system can only grow, got 6000"),
+    (put("StorageCapacity", 19_200), "StorageCapacity of a file system can only grow, got 19200"),
+    (put(f"{LUSTRE}.EfaEnabled", False), "EfaEnabled of a file system is settled at its creation"),
+    (put("StorageType", "INTELLIGENT_TIERING"), "StorageType of a file system is settled at its creation"),
+    (put(f"{LUSTRE}.MetadataConfiguration", {"Mode": "USER_PROVISIONED", "Iops": 6000}), "Iops of a file system can only grow, got 6000"),
     (put(f"{LUSTRE}.AutomaticBackupRetentionDays", 7), "is linked to S3 and cannot be backed up"),
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from gpu_clusters_emulator.extra import optional_module
+from ._extra import optional_module
 
 Json = dict[str, Any]
 

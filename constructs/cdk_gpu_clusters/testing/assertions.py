@@ -9,8 +9,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from cdk_gpu_clusters.catalogue import instance_types
+from cdk_gpu_clusters.errors import errors_in
+from cdk_gpu_clusters.rules.interface_checks import check_addresses, check_interfaces, check_public_ip
+from cdk_gpu_clusters.rules.interfaces import NetworkInterface
 from cdk_gpu_clusters.testing.account import EmulatedAccount, Json
-from gpu_clusters_emulator.models.interfaces import interface_faults
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
 _ALL_TRAFFIC = "-1"
@@ -23,6 +26,21 @@ _DATA = (
     "AWS::S3Express::DirectoryBucket",
 )
 _KEPT = ("Retain", "RetainExceptOnCreate")
+#: Settings of a network interface that give it addresses.
+_ADDRESSES = frozenset(
+    {
+        "Ipv4PrefixCount",
+        "Ipv4Prefixes",
+        "Ipv6AddressCount",
+        "Ipv6Addresses",
+        "Ipv6PrefixCount",
+        "Ipv6Prefixes",
+        "PrimaryIpv6",
+        "PrivateIpAddress",
+        "PrivateIpAddresses",
+        "SecondaryPrivateIpAddressCount",
+    }
+)
 
 
 class _Template(Protocol):
@@ -181,7 +199,7 @@ def _efa_faults(resources: Mapping[str, Json], launched: Mapping[str, Json]) -> 
     ways_in = _self_rules(resources, "Ingress", "SourceSecurityGroupId")
     ways_out = _self_rules(resources, "Egress", "DestinationSecurityGroupId")
     for name, data in launched.items():
-        yield from (f"{name}: {fault}" for fault in interface_faults(data))
+        yield from (f"{name}: {fault}" for fault in _interface_faults(data))
         for interface in data["NetworkInterfaces"]:
             groups = {_text(group) for group in interface.get("Groups", ())}
             if _is_efa(interface) and groups <= made.keys() and not groups & ways_in & ways_out:
@@ -190,6 +208,25 @@ def _efa_faults(resources: Mapping[str, Json], launched: Mapping[str, Json]) -> 
                 )
                 own = ", ".join(sorted(made[group] for group in groups)) or "none"
                 yield f"{name}: {where} has no group that allows all traffic with itself in and out; groups: {own}"
+
+
+def _interface_faults(data: Json) -> Iterator[str]:
+    given = data["NetworkInterfaces"]
+    if data.get("SecurityGroupIds") or data.get("SecurityGroups"):
+        yield "security groups belong to the interfaces; they may not be given at the top level too"
+    interfaces = [
+        NetworkInterface(
+            one.get("NetworkCardIndex", 0), one.get("DeviceIndex", 0), one.get("InterfaceType", "interface")
+        )
+        for one in given
+    ]
+    addressed = [made for made, one in zip(interfaces, given, strict=True) if _ADDRESSES & one.keys()]
+    public = any(one.get("AssociatePublicIpAddress") for one in given)
+    findings = [*check_public_ip(interfaces, public_ip=public), *check_addresses(addressed)]
+    if data.get("InstanceType") in instance_types():
+        findings += check_interfaces(data["InstanceType"], interfaces)
+    for finding in errors_in(findings):
+        yield f"[{finding.id}] {finding.cause}, got {finding.got}"
 
 
 def _self_rules(resources: Mapping[str, Json], direction: str, peer: str) -> set[str]:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 
-from gpu_clusters_emulator.extra import optional_module
-
+from ._extra import optional_module, require_emulator
 from .account import DEFAULT_ACCOUNT, NO_SECRET, EmulatedAccount
 
 if TYPE_CHECKING:
@@ -46,6 +45,7 @@ class InProcessEmulator(EmulatedAccount):
         region: str = "us-east-1",
         seed: Mapping[str, Any] | None = None,
     ) -> None:
+        require_emulator()
         from gpu_clusters_emulator.engine import engine
         from gpu_clusters_emulator.front import Front
 
@@ -63,9 +63,8 @@ class InProcessEmulator(EmulatedAccount):
         return self._engine.world
 
     def __enter__(self) -> Self:
-        self._engine.adopt_loop(self._loop)
         self._thread.start()
-        self._engine.reset()
+        self.reset()
         if self._seed:
             self.seed(self._seed)
         return self

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from http.client import HTTPConnection
 from typing import IO, Any, Self
 
-from gpu_clusters_emulator.extra import optional_module, package_folder
-
+from ._extra import optional_module, require_emulator
 from .account import DEFAULT_ACCOUNT, NO_SECRET, EmulatedAccount
 
 _STOP_SECONDS = 10
@@ -47,8 +46,7 @@ class Emulator(EmulatedAccount):
         port: int = 0,
         log: IO[bytes] | None = None,
     ) -> None:
-        for package in ("ministack", "cfnlint", "jsonschema", "boto3"):
-            package_folder(package)
+        require_emulator()
         self.account, self.region = account, region
         self.endpoint_url = ""
         self._seed = seed

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from .. import fleets, lifecycle
-from ..groups import Group, Instance
-from ..world import SCALING_POLICY, SCHEDULED_ACTION, Json, World
+from .. import fleets
+from ..world import Group, Instance, Json, Type, World
 
 
 def _instance(instance: Instance) -> Json:
@@ -72,7 +69,7 @@ def describe_auto_scaling_instances(world: World, params: Json) -> Json:
 
 
 def describe_lifecycle_hooks(world: World, params: Json) -> Json:
-    return {"LifecycleHooks": lifecycle.hooks_of(world, params["AutoScalingGroupName"])}
+    return {"LifecycleHooks": fleets.hooks_of(world, params["AutoScalingGroupName"])}
 
 
 def describe_scaling_activities(world: World, params: Json) -> Json:
@@ -86,7 +83,7 @@ def describe_scheduled_actions(world: World, params: Json) -> Json:
     return {
         "ScheduledUpdateGroupActions": [
             {**found.properties, "ScheduledActionName": found.physical_id.split("|")[0]}
-            for found in world.of_type(SCHEDULED_ACTION)
+            for found in world.of_type(Type.SCHEDULED_ACTION)
             if name in (None, found.properties.get("AutoScalingGroupName"))
         ]
     }
@@ -128,7 +125,7 @@ def complete_lifecycle_action(world: World, params: Json) -> Json:
 
 def record_lifecycle_action_heartbeat(world: World, params: Json) -> Json:
     group = fleets.group_named(world, params["AutoScalingGroupName"])
-    lifecycle.extend(world, group, params["InstanceId"], params["LifecycleHookName"])
+    fleets.extend(world, group, params["InstanceId"], params["LifecycleHookName"])
     return {}
 
 
@@ -153,7 +150,7 @@ def describe_policies(world: World, params: Json) -> Json:
                 "PolicyName": found.attributes["PolicyName"],
                 "Enabled": True,
             }
-            for found in world.of_type(SCALING_POLICY)
+            for found in world.of_type(Type.SCALING_POLICY)
             if name in (None, found.properties["AutoScalingGroupName"])
         ]
     }
@@ -171,19 +168,3 @@ _PROCESSES = (
     "ReplaceUnhealthy",
     "ScheduledActions",
 )
-
-OPERATIONS: Mapping[str, Callable[[World, Json], Json]] = {
-    "CompleteLifecycleAction": complete_lifecycle_action,
-    "DescribeAutoScalingGroups": describe_auto_scaling_groups,
-    "DescribeAutoScalingInstances": describe_auto_scaling_instances,
-    "DescribeLifecycleHooks": describe_lifecycle_hooks,
-    "DescribePolicies": describe_policies,
-    "DescribeScalingActivities": describe_scaling_activities,
-    "DescribeScheduledActions": describe_scheduled_actions,
-    "RecordLifecycleActionHeartbeat": record_lifecycle_action_heartbeat,
-    "ResumeProcesses": resume_processes,
-    "SetDesiredCapacity": set_desired_capacity,
-    "SetInstanceHealth": set_instance_health,
-    "SuspendProcesses": suspend_processes,
-    "UpdateAutoScalingGroup": update_auto_scaling_group,
-}

@@ -5,24 +5,36 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from urllib.parse import parse_qsl
 
-from ..alarms import describe_alarms
+from botocore import xform_name
+
+from .. import alarms
 from ..faults import ApiError
 from ..world import Json, World
 from . import autoscaling, ec2, eks, elbv2, fsx
-from .json_protocol import error_json, operation_of, response_json
-from .letter_case import as_input, as_result
-from .query_protocol import error_xml, read_request, response_xml
-from .rest_protocol import error_status, read_rest_request
+from .protocols import (
+    as_input,
+    as_result,
+    error_json,
+    error_status,
+    error_xml,
+    operation_of,
+    read_request,
+    read_rest_request,
+    response_json,
+    response_xml,
+)
 
-OPERATIONS: Mapping[str, Mapping[str, Callable[[World, Json], Json]]] = {
-    "autoscaling": autoscaling.OPERATIONS,
-    "cloudwatch": {"DescribeAlarms": describe_alarms},  # for state machines; the engine answers others
-    "ec2": ec2.OPERATIONS,
-    "eks": eks.OPERATIONS,
-    "elbv2": elbv2.OPERATIONS,
-    "fsx": fsx.OPERATIONS,
+#: Each operation is a function of the module, of the name that botocore gives it in Python.
+_MODULES: Mapping[str, ModuleType] = {
+    "autoscaling": autoscaling,
+    "cloudwatch": alarms,  # for state machines; the engine answers others
+    "ec2": ec2,
+    "eks": eks,
+    "elbv2": elbv2,
+    "fsx": fsx,
 }
 #: Services as requests are signed for them, and as botocore names them.
 SIGNED_NAMES = {
@@ -38,15 +50,7 @@ _REST = ("eks",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """An HTTP request.
-
-    Attributes:
-        method: Method.
-        path: Path as it was sent, with its percent signs.
-        query: Query string.
-        target: Header `X-Amz-Target` of the JSON protocol; empty in the others.
-        body: Body.
-    """
+    """An HTTP request: its path as it was sent, and the header `X-Amz-Target`, which only the JSON protocol has."""
 
     method: str
     path: str
@@ -55,7 +59,7 @@ class Request:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
     """An HTTP response."""
 
@@ -64,31 +68,23 @@ class Answer:
     text: str
 
 
+def _operation(service: str, name: str) -> Callable[[World, Json], Json] | None:
+    """The function that answers an operation; None where no model has it."""
+    module = _MODULES.get(service)
+    return getattr(module, xform_name(name), None) if module and name else None
+
+
 def call(world: World, service: str, operation: str, params: Json) -> Json:
-    """Perform an operation.
-
-    Args:
-        world: The account.
-        service: Service name as botocore spells it, such as `autoscaling`.
-        operation: Operation name, such as `SetDesiredCapacity`.
-        params: Its parameters.
-
-    Raises:
-        ApiError: What the service answers; `NotEmulated` where no model has the operation.
-    """
-    handler = OPERATIONS.get(service, {}).get(operation)
+    """Perform an operation of a service, as botocore spells both; raises ApiError, `NotEmulated` if no model has it."""
+    handler = _operation(service, operation)
     if handler is None:
         raise ApiError("NotEmulated", f"no model answers {service}:{operation}")
     return handler(world, params)
 
 
 def call_from_states(world: World, service: str, operation: str, params: Json) -> Json:
-    """Perform an operation for a state machine, which names members with a capital letter first.
-
-    Raises:
-        ApiError: As `call`.
-    """
-    if operation not in OPERATIONS.get(service, {}):
+    """Perform an operation for a state machine, which names members with a capital letter first."""
+    if _operation(service, operation) is None:
         return call(world, service, operation, params)
     result: Json = as_result(
         service, operation, call(world, service, operation, as_input(service, operation, params))
@@ -97,51 +93,34 @@ def call_from_states(world: World, service: str, operation: str, params: Json) -
 
 
 def answer(world: World, signed_name: str, request: Request) -> Answer | None:
-    """Answer a request; None where the engine shall answer.
-
-    Args:
-        world: The account.
-        signed_name: Service in the request's signature.
-        request: The request.
-    """
+    """Answer a request to the service in its signature; None if the engine answers it."""
     service = SIGNED_NAMES[signed_name]
     if service in _REST:
-        return _answer_rest(world, service, request)
+        sent = read_rest_request(service, request.method, request.path, request.query, request.body)
+        return _answer_json(world, service, *sent, "application/json")
     if request.target:
-        return _answer_json(world, service, request.target, request.body)
-    return _answer_query(world, service, request.body)
+        operation = operation_of(request.target)
+        if _operation(service, operation) is None and service not in _WITHOUT_ENGINE:
+            return None
+        kind = "application/x-amz-json-1.1"
+        return _answer_json(world, service, operation, json.loads(request.body or b"{}"), kind)
+    return _answer_query(world, service, dict(parse_qsl(request.body.decode(), keep_blank_values=True)))
 
 
-def _answer_rest(world: World, service: str, request: Request) -> Answer:
-    kind = "application/json"
-    operation, params = read_rest_request(service, request.method, request.path, request.query, request.body)
+def _answer_json(world: World, service: str, operation: str, params: Json, kind: str) -> Answer:
     try:
-        result = call(world, service, operation, params)
+        return Answer(200, kind, response_json(call(world, service, operation, params)))
     except ApiError as error:
-        text = error_json(error.code, error.message)
-        return Answer(status=error_status(service, error.code), content_type=kind, text=text)
-    return Answer(status=200, content_type=kind, text=response_json(result))
+        status = error_status(service, error.code) if service in _REST else 400
+        return Answer(status, kind, error_json(error.code, error.message))
 
 
-def _answer_query(world: World, service: str, body: bytes) -> Answer | None:
-    form = dict(parse_qsl(body.decode(), keep_blank_values=True))
-    operation = form.get("Action", "")
-    if operation not in OPERATIONS[service]:
+def _answer_query(world: World, service: str, form: dict[str, str]) -> Answer | None:
+    operation, kind = form.get("Action", ""), "text/xml"
+    if _operation(service, operation) is None:
         return None
     try:
         result = call(world, service, operation, read_request(service, operation, form))
     except ApiError as error:
-        return Answer(status=400, content_type="text/xml", text=error_xml(service, error.code, error.message))
-    return Answer(status=200, content_type="text/xml", text=response_xml(service, operation, result))
-
-
-def _answer_json(world: World, service: str, target: str, body: bytes) -> Answer | None:
-    operation = operation_of(target)
-    if operation not in OPERATIONS[service] and service not in _WITHOUT_ENGINE:
-        return None
-    kind = "application/x-amz-json-1.1"
-    try:
-        result = call(world, service, operation, json.loads(body or b"{}"))
-    except ApiError as error:
-        return Answer(status=400, content_type=kind, text=error_json(error.code, error.message))
-    return Answer(status=200, content_type=kind, text=response_json(result))
+        return Answer(400, kind, error_xml(service, error.code, error.message))
+    return Answer(200, kind, response_xml(service, operation, result))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from ..clock import parse_time
 from ..faults import ApiError
-from ..world import CAPACITY_RESERVATION, LAUNCH_TEMPLATE, PLACEMENT_GROUP, Json, Resource, World
+from ..world import Json, Resource, Type, World
 
 
 def _with_defaults(data: Json) -> Json:
@@ -14,11 +12,7 @@ def _with_defaults(data: Json) -> Json:
     data = dict(data)
     if "NetworkInterfaces" in data:
         data["NetworkInterfaces"] = [
-            {
-                "InterfaceType": "interface",
-                "NetworkCardIndex": 0,
-                **item,
-            }
+            {"InterfaceType": "interface", "NetworkCardIndex": 0, **item}
             for item in data["NetworkInterfaces"]
         ]
     return data
@@ -29,7 +23,7 @@ def _wanted_templates(world: World, params: Json) -> list[Resource]:
     names = params.get("LaunchTemplateNames") or [
         params[key] for key in ("LaunchTemplateName",) if params.get(key)
     ]
-    found = list(world.of_type(LAUNCH_TEMPLATE))
+    found = list(world.of_type(Type.LAUNCH_TEMPLATE))
     for wanted in ids:
         if wanted not in {one.physical_id for one in found}:
             raise ApiError(
@@ -70,7 +64,7 @@ def describe_launch_template_versions(world: World, params: Json) -> Json:
 
 def describe_placement_groups(world: World, params: Json) -> Json:
     names = params.get("GroupNames")
-    found = {one.physical_id: one.properties for one in world.of_type(PLACEMENT_GROUP)}
+    found = {one.physical_id: one.properties for one in world.of_type(Type.PLACEMENT_GROUP)}
     found |= {name: {"Strategy": strategy} for name, strategy in world.seeded_placement_groups.items()}
     return {
         "PlacementGroups": [
@@ -95,7 +89,7 @@ def describe_capacity_reservations(world: World, params: Json) -> Json:
     for one in world.reservations().values():
         if wanted and one.id not in wanted:
             continue
-        resource = world.find(CAPACITY_RESERVATION, one.id)
+        resource = world.find(Type.CAPACITY_RESERVATION, one.id)
         document: Json = {
             "CapacityReservationId": one.id,
             "CapacityReservationArn": world.arn("ec2", f"capacity-reservation/{one.id}"),
@@ -119,11 +113,3 @@ def describe_capacity_reservations(world: World, params: Json) -> Json:
             document["StartDate"] = started
         answer.append(document)
     return {"CapacityReservations": answer}
-
-
-OPERATIONS: Mapping[str, Callable[[World, Json], Json]] = {
-    "DescribeCapacityReservations": describe_capacity_reservations,
-    "DescribeLaunchTemplateVersions": describe_launch_template_versions,
-    "DescribeLaunchTemplates": describe_launch_templates,
-    "DescribePlacementGroups": describe_placement_groups,
-}

@@ -6,7 +6,6 @@ turned from one into the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -14,8 +13,8 @@ from .. import node_groups, provisioning
 from ..faults import ApiError
 from ..models import deletion_faults
 from ..models.eks_clusters import authentication_mode
-from ..world import ACCESS_ENTRY, ADD_ON, CLUSTER, NODE_GROUP, POD_IDENTITY, Json, Resource, World
-from .letter_case import with_small_letters
+from ..world import Json, Resource, Type, World
+from .protocols import with_small_letters
 
 _LOG_TYPES = ("api", "audit", "authenticator", "controllerManager", "scheduler")
 _PRESENT = "ACTIVE"
@@ -72,11 +71,7 @@ def describe_nodegroup(world: World, params: Json) -> Json:
         "nodegroupArn": found.attributes["Arn"],
         "clusterName": given["ClusterName"],
         "status": "DEGRADED" if issues else _PRESENT,
-        "scalingConfig": {
-            "minSize": group.minimum,
-            "maxSize": group.maximum,
-            "desiredSize": group.desired,
-        },
+        "scalingConfig": {"minSize": group.minimum, "maxSize": group.maximum, "desiredSize": group.desired},
         "labels": given.get("Labels", {}),
         "resources": {"autoScalingGroups": [{"name": group.name}]},
         "health": {"issues": issues},
@@ -89,7 +84,7 @@ def describe_nodegroup(world: World, params: Json) -> Json:
 
 def describe_addon(world: World, params: Json) -> Json:
     name = params["addonName"]
-    found = _one(world, ADD_ON, params, "AddonName", name, f"No addon: {name} found")
+    found = _one(world, Type.ADD_ON, params, "AddonName", name, f"No addon: {name} found")
     given = {key: value for key, value in found.properties.items() if key in _ADD_ON_MEMBERS}
     document = with_small_letters(given) | {"addonArn": found.attributes["Arn"], "status": _PRESENT}
     return {"addon": {**document, "health": {"issues": []}, "tags": _tags(found.properties.get("Tags", []))}}
@@ -101,7 +96,7 @@ _ADD_ON_MEMBERS = ("AddonName", "ClusterName", "AddonVersion", "ConfigurationVal
 def list_access_entries(world: World, params: Json) -> Json:
     """The entries of stacks, and those that EKS makes for the roles of managed nodes."""
     cluster = _cluster(world, params)
-    entries = [one.properties["PrincipalArn"] for one in _of(world, ACCESS_ENTRY, cluster)]
+    entries = [one.properties["PrincipalArn"] for one in _of(world, Type.ACCESS_ENTRY, cluster)]
     if authentication_mode(cluster.properties) != "CONFIG_MAP":
         entries += [one.properties["NodeRole"] for one in world.node_groups(cluster.physical_id)]
     return {"accessEntries": list(dict.fromkeys(entries))}
@@ -110,7 +105,7 @@ def list_access_entries(world: World, params: Json) -> Json:
 def list_associated_access_policies(world: World, params: Json) -> Json:
     arn = params["principalArn"]
     message = f"The specified principalArn could not be found: {arn}"
-    found = _one(world, ACCESS_ENTRY, params, "PrincipalArn", arn, message)
+    found = _one(world, Type.ACCESS_ENTRY, params, "PrincipalArn", arn, message)
     policies = with_small_letters(found.properties.get("AccessPolicies", []))
     return {"clusterName": params["clusterName"], "principalArn": arn, "associatedAccessPolicies": policies}
 
@@ -126,7 +121,7 @@ def list_pod_identity_associations(world: World, params: Json) -> Json:
                 "associationArn": one.physical_id,
                 "associationId": one.attributes["AssociationId"],
             }
-            for one in _of(world, POD_IDENTITY, _cluster(world, params))
+            for one in _of(world, Type.POD_IDENTITY, _cluster(world, params))
         ]
     }
 
@@ -186,7 +181,7 @@ def _cluster(world: World, params: Json) -> Resource:
 
 def _node_group(world: World, params: Json) -> Resource:
     cluster, name = _cluster(world, params).physical_id, params["nodegroupName"]
-    found = world.find(NODE_GROUP, f"{cluster}/{name}")
+    found = world.find(Type.NODE_GROUP, f"{cluster}/{name}")
     if found is None:
         raise ApiError("ResourceNotFoundException", f"No node group found for name: {name}.")
     return found
@@ -207,30 +202,16 @@ def _tags(given: list[Json]) -> dict[str, Any]:
     return {one["Key"]: one["Value"] for one in given}
 
 
-def _list_clusters(world: World, _params: Json) -> Json:
-    return {"clusters": [one.physical_id for one in world.of_type(CLUSTER)]}
+def list_clusters(world: World, _params: Json) -> Json:
+    return {"clusters": [one.physical_id for one in world.of_type(Type.CLUSTER)]}
 
 
-def _list_nodegroups(world: World, params: Json) -> Json:
+def list_nodegroups(world: World, params: Json) -> Json:
     groups = world.node_groups(_cluster(world, params).physical_id)
     return {"nodegroups": [one.attributes["NodegroupName"] for one in groups]}
 
 
-def _list_addons(world: World, params: Json) -> Json:
-    return {"addons": [one.properties["AddonName"] for one in _of(world, ADD_ON, _cluster(world, params))]}
-
-
-OPERATIONS: Mapping[str, Callable[[World, Json], Json]] = {
-    "DeleteCluster": delete_cluster,
-    "DeleteNodegroup": delete_nodegroup,
-    "DescribeAddon": describe_addon,
-    "DescribeCluster": describe_cluster,
-    "DescribeNodegroup": describe_nodegroup,
-    "ListAccessEntries": list_access_entries,
-    "ListAddons": _list_addons,
-    "ListAssociatedAccessPolicies": list_associated_access_policies,
-    "ListClusters": _list_clusters,
-    "ListNodegroups": _list_nodegroups,
-    "ListPodIdentityAssociations": list_pod_identity_associations,
-    "UpdateNodegroupConfig": update_nodegroup_config,
-}
+def list_addons(world: World, params: Json) -> Json:
+    return {
+        "addons": [one.properties["AddonName"] for one in _of(world, Type.ADD_ON, _cluster(world, params))]
+    }

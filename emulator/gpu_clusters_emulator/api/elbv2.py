@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from ..documented_attributes import documented_attributes
 from ..faults import ApiError
-from ..models.listeners import users_of_target_group
-from ..models.load_balancers import kind_of, kind_of_targets, subnets_of
-from ..targets import targets_of
-from ..world import LISTENER, LOAD_BALANCER, TARGET_GROUP, Json, Resource, World
+from ..models.load_balancing import kind_of, kind_of_targets, subnets_of, targets_of, users_of_target_group
+from ..service_shapes import documented_attributes
+from ..world import Json, Resource, Type, World
 
 _TARGET_DEFAULTS: Json = {
     "HealthCheckEnabled": True,
@@ -60,12 +56,12 @@ def _balancer(world: World, found: Resource) -> Json:
 
 
 def describe_load_balancers(world: World, params: Json) -> Json:
-    found = _wanted(world, LOAD_BALANCER, params.get("LoadBalancerArns", []), params.get("Names", []))
+    found = _wanted(world, Type.LOAD_BALANCER, params.get("LoadBalancerArns", []), params.get("Names", []))
     return {"LoadBalancers": [_balancer(world, one) for one in found]}
 
 
 def describe_load_balancer_attributes(world: World, params: Json) -> Json:
-    found = _found(world, LOAD_BALANCER, params["LoadBalancerArn"])
+    found = _found(world, Type.LOAD_BALANCER, params["LoadBalancerArn"])
     return {"Attributes": _attributes("LoadBalancerAttribute", found, kind_of(found.properties))}
 
 
@@ -84,7 +80,7 @@ def describe_listeners(world: World, params: Json) -> Json:
     return {
         "Listeners": [
             {**one.properties, "ListenerArn": one.physical_id}
-            for one in _wanted(world, LISTENER, arns, [])
+            for one in _wanted(world, Type.LISTENER, arns, [])
             if balancer in (None, one.properties["LoadBalancerArn"])
         ]
     }
@@ -93,7 +89,7 @@ def describe_listeners(world: World, params: Json) -> Json:
 def describe_target_groups(world: World, params: Json) -> Json:
     balancer = params.get("LoadBalancerArn")
     found = []
-    for one in _wanted(world, TARGET_GROUP, params.get("TargetGroupArns", []), params.get("Names", [])):
+    for one in _wanted(world, Type.TARGET_GROUP, params.get("TargetGroupArns", []), params.get("Names", [])):
         users = users_of_target_group(one.physical_id, world)
         if balancer is None or balancer in users:
             document = {
@@ -109,13 +105,13 @@ def describe_target_groups(world: World, params: Json) -> Json:
 
 
 def describe_target_group_attributes(world: World, params: Json) -> Json:
-    found = _found(world, TARGET_GROUP, params["TargetGroupArn"])
+    found = _found(world, Type.TARGET_GROUP, params["TargetGroupArn"])
     kind = kind_of_targets(found.properties)
     return {"Attributes": _attributes("TargetGroupAttribute", found, kind)}
 
 
 def describe_target_health(world: World, params: Json) -> Json:
-    found = _found(world, TARGET_GROUP, params["TargetGroupArn"])
+    found = _found(world, Type.TARGET_GROUP, params["TargetGroupArn"])
     return {
         "TargetHealthDescriptions": [
             {
@@ -130,13 +126,3 @@ def describe_target_health(world: World, params: Json) -> Json:
             for one in targets_of(world, found)
         ]
     }
-
-
-OPERATIONS: Mapping[str, Callable[[World, Json], Json]] = {
-    "DescribeListeners": describe_listeners,
-    "DescribeLoadBalancerAttributes": describe_load_balancer_attributes,
-    "DescribeLoadBalancers": describe_load_balancers,
-    "DescribeTargetGroupAttributes": describe_target_group_attributes,
-    "DescribeTargetGroups": describe_target_groups,
-    "DescribeTargetHealth": describe_target_health,
-}

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 from ..faults import ApiError
-from ..models.file_systems import configuration, deployment_type, lustre_version, sizing_of
-from ..world import DATA_REPOSITORY, FILE_SYSTEM, Json, Resource, World
+from ..models.lustre import configuration, deployment_type, lustre_version, metadata_iops
+from ..world import Json, Resource, Type, World
 
 _WITH_DEFAULTS = {"DataCompressionType": "NONE", "EfaEnabled": False, "AutomaticBackupRetentionDays": 0}
 
 
 def _lustre(found: Resource) -> Json:
-    given, sizing = configuration(found.properties), sizing_of(found.properties)
+    given = configuration(found.properties)
     document = {
         **_WITH_DEFAULTS,
         **given,
         "DeploymentType": deployment_type(found.properties),
         "MountName": found.attributes["LustreMountName"],
     }
-    if sizing is not None and "MetadataConfiguration" in given:
-        document["MetadataConfiguration"] = {
-            **given["MetadataConfiguration"],
-            "Iops": sizing.effective_metadata_iops,
-        }
+    if "MetadataConfiguration" in given:
+        provisioned = {**given["MetadataConfiguration"], "Iops": metadata_iops(found.properties)}
+        document["MetadataConfiguration"] = provisioned
     return document
 
 
@@ -50,7 +46,7 @@ def _file_system(world: World, found: Resource) -> Json:
 
 def describe_file_systems(world: World, params: Json) -> Json:
     wanted = params.get("FileSystemIds", [])
-    known = {one.physical_id: one for one in world.of_type(FILE_SYSTEM)}
+    known = {one.physical_id: one for one in world.of_type(Type.FILE_SYSTEM)}
     for identifier in wanted:
         if identifier not in known:
             raise ApiError("FileSystemNotFound", f"File system '{identifier}' does not exist.")
@@ -82,14 +78,8 @@ def describe_data_repository_associations(world: World, params: Json) -> Json:
     return {
         "Associations": [
             _association(one)
-            for one in world.of_type(DATA_REPOSITORY)
+            for one in world.of_type(Type.DATA_REPOSITORY)
             if (not wanted or one.physical_id in wanted)
             and (not systems or one.properties["FileSystemId"] in systems)
         ]
     }
-
-
-OPERATIONS: Mapping[str, Callable[[World, Json], Json]] = {
-    "DescribeDataRepositoryAssociations": describe_data_repository_associations,
-    "DescribeFileSystems": describe_file_systems,
-}

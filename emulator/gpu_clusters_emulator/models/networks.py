@@ -1,4 +1,4 @@
-"""Subnets and security groups: that they exist, fit together, and stay while something stands in them.
+"""Subnets and security groups: they exist, fit together, and stay while something uses them.
 
 Source: EC2 API, DeleteSubnet and DeleteSecurityGroup (DependencyViolation while a network interface uses them).
 """
@@ -6,18 +6,14 @@ Source: EC2 API, DeleteSubnet and DeleteSecurityGroup (DependencyViolation while
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
 
 from ..faults import Fault
-from ..world import CLUSTER, FILE_SYSTEM, LOAD_BALANCER, SECURITY_GROUP
-
-if TYPE_CHECKING:
-    from ..world import World
+from ..world import Json, Type, World
 
 # Types with network interfaces of their own, and their properties with subnets and security groups.
 _HOLDERS = (
-    (FILE_SYSTEM, "SubnetIds", "SecurityGroupIds"),
-    (LOAD_BALANCER, "Subnets", "SecurityGroups"),
+    (Type.FILE_SYSTEM, "SubnetIds", "SecurityGroupIds"),
+    (Type.LOAD_BALANCER, "Subnets", "SecurityGroups"),
     ("AWS::EC2::VPCEndpoint", "SubnetIds", "SecurityGroupIds"),
     ("AWS::EC2::NatGateway", "SubnetId", ""),
 )
@@ -27,36 +23,28 @@ def subnet_faults(subnets: Iterable[str], world: World, path: str) -> Iterator[F
     """Faults of subnets that something is to stand in."""
     for subnet in subnets:
         if world.zone_of_subnet(subnet) is None:
-            yield Fault(check="subnet-missing", message=f"the subnet {subnet!r} does not exist", path=path)
+            yield Fault("subnet-missing", f"the subnet {subnet!r} does not exist", path)
 
 
 def group_faults(groups: Iterable[str], subnets: Iterable[str], world: World, path: str) -> Iterator[Fault]:
     """Faults of the security groups of network interfaces in subnets."""
     vpcs = {world.vpc_of_subnet(subnet) for subnet in subnets} - {None}
     for group in groups:
-        made = world.find(SECURITY_GROUP, group)
+        made = world.find(Type.SECURITY_GROUP, group)
         if not world.has_security_group(group):
-            yield Fault(
-                check="security-group-missing",
-                message=f"the security group {group!r} does not exist",
-                path=path,
-            )
+            yield Fault("security-group-missing", f"the security group {group!r} does not exist", path)
         elif made is not None and vpcs and made.properties.get("VpcId") not in vpcs:
-            yield Fault(
-                check="security-group-vpc",
-                message=f"the security group {group} is in another VPC than the subnets",
-                path=path,
-            )
+            message = f"the security group {group} is in another VPC than the subnets"
+            yield Fault("security-group-vpc", message, path)
 
 
 def subnet_deletion_faults(physical_id: str, world: World) -> Iterator[Fault]:
     """Faults of deleting an `AWS::EC2::Subnet`."""
     holders = [holder for holder in _holders(world, 0) if physical_id in holder[1]]
-    holders += [
-        (f"instances of {group.name}", [])
-        for group in world.groups.values()
-        if group.instances and physical_id in _properties(world, group.name).get("VPCZoneIdentifier", [])
-    ]
+    for group in world.groups.values():
+        subnets = world.properties_of(Type.AUTO_SCALING_GROUP, group.name).get("VPCZoneIdentifier", [])
+        if group.instances and physical_id in subnets:
+            holders.append((f"instances of {group.name}", []))
     yield from _in_use(f"subnet '{physical_id}'", holders)
 
 
@@ -71,17 +59,12 @@ def group_deletion_faults(physical_id: str, world: World) -> Iterator[Fault]:
     yield from _in_use(f"security group '{physical_id}'", holders)
 
 
-def _properties(world: World, group: str) -> dict[str, Any]:
-    resource = world.find("AWS::AutoScaling::AutoScalingGroup", group)
-    return resource.properties if resource else {}
-
-
 def _holders(world: World, position: int) -> Iterator[tuple[str, list[str]]]:
     for type_name, *names in _HOLDERS:
         for resource in world.of_type(type_name):
             held = resource.properties.get(names[position], [])
             yield resource.physical_id, [held] if isinstance(held, str) else held
-    for cluster in world.of_type(CLUSTER):
+    for cluster in world.of_type(Type.CLUSTER):
         given = cluster.properties["ResourcesVpcConfig"]
         yield cluster.physical_id, given.get(("SubnetIds", "SecurityGroupIds")[position], [])
 
@@ -89,4 +72,36 @@ def _holders(world: World, position: int) -> Iterator[tuple[str, list[str]]]:
 def _in_use(what: str, holders: list[tuple[str, list[str]]]) -> Iterator[Fault]:
     if holders:
         names = ", ".join(name for name, _ in holders)
-        yield Fault(check="in-use", message=f"the {what} has dependencies and cannot be deleted: {names}")
+        yield Fault("in-use", f"the {what} has dependencies and cannot be deleted: {names}")
+
+
+# What EC2 refuses in security groups and their rules. Source: EC2 API, AuthorizeSecurityGroupIngress
+# (InvalidGroup.NotFound) and DeleteSecurityGroup (DependencyViolation while another group's rule refers to it).
+
+_PEERS = ("SourceSecurityGroupId", "DestinationSecurityGroupId")
+_RULES = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")
+
+
+def rule_faults(properties: Json, world: World) -> Iterator[Fault]:
+    """Faults of an `AWS::EC2::SecurityGroupIngress` or `...Egress`."""
+    for name in ("GroupId", *_PEERS):
+        group = properties.get(name)
+        if group and not world.has_security_group(group):
+            yield Fault("security-group-missing", f"the security group {group!r} does not exist", name)
+
+
+def security_group_faults(properties: Json, world: World) -> Iterator[Fault]:
+    """Faults of an `AWS::EC2::SecurityGroup` with inline rules."""
+    for side in ("SecurityGroupIngress", "SecurityGroupEgress"):
+        for rule in properties.get(side, []):
+            yield from rule_faults(rule, world)
+
+
+def security_group_deletion_faults(physical_id: str, world: World) -> Iterator[Fault]:
+    """Faults of deleting an `AWS::EC2::SecurityGroup`."""
+    for type_name in _RULES:
+        for rule in world.of_type(type_name):
+            owner = rule.properties.get("GroupId")
+            if owner != physical_id and physical_id in (rule.properties.get(name) for name in _PEERS):
+                message = f"a rule of {owner} still refers to the security group {physical_id}"
+                yield Fault("security-group-in-use", message)

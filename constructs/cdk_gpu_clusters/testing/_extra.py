@@ -37,6 +37,16 @@ def package_folder(name: str) -> Path:
     return Path(found.origin).parent
 
 
+def require_emulator() -> None:
+    """Check that what the emulator is made of is installed.
+
+    Raises:
+        ImportError: If a package is not installed; the message names the extra.
+    """
+    for package in ("ministack", "cfnlint", "jsonschema", "boto3"):
+        package_folder(package)
+
+
 def _missing(package: str) -> ImportError:
     return ImportError(
         f"cdk_gpu_clusters.testing needs the package {package!r}; "

@@ -1,0 +1,254 @@
+"""How CloudFormation makes, changes and deletes each resource: checked first, then by a model or by the engine.
+
+A handler is a dictionary of functions, as the engine's CloudFormation takes them: `create`, `update` and `delete`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from . import provisioning
+from .faults import Fault, Refused
+from .kubectl import APPLIED, kubectl_handler
+from .models import change_faults, creation_faults, deletion_faults
+from .schemas import resource_schema
+from .world import Json, Resource, Type, World
+
+Handler = dict[str, Any]
+
+_SUFFIX_LENGTH = 7  # a hyphen and six characters, which Secrets Manager puts behind the name
+
+
+class Host(Protocol):
+    """What the handlers need of the engine that calls them."""
+
+    def here(self) -> World:
+        """The world, with the account and Region of the request that the engine serves."""
+
+    def update_policy(self, stack_name: str, logical_id: str) -> Json:
+        """The `UpdatePolicy` of a resource in its stack's template."""
+
+    def delete_replaced(self, delete: Callable[..., None], physical_id: str, properties: Json) -> None:
+        """Delete a resource that was replaced, when the stack's cleanup comes to it."""
+
+    def holds_objects(self, bucket: str) -> bool:
+        """Whether a bucket holds objects or versions of them."""
+
+    def show(self, resource: Resource) -> None:
+        """Show the engine's EC2 what a model made."""
+
+    def hide(self, resource: Resource) -> None:
+        """Take from the engine's EC2 what a model made."""
+
+
+class Handlers(dict[str, Handler]):
+    """The handlers by resource type; each is made when it is first asked for.
+
+    Args:
+        own: The engine's handlers.
+        host: The engine.
+    """
+
+    def __init__(self, own: Mapping[str, Handler], host: Host) -> None:
+        super().__init__()
+        self._own = own
+        self._host = host
+
+    def __contains__(self, type_name: object) -> bool:
+        return isinstance(type_name, str) and self.get(type_name) is not None
+
+    def __missing__(self, type_name: str) -> Handler:
+        found: Handler | None = self.get(type_name)
+        if found is None:
+            raise KeyError(type_name)
+        return found
+
+    def get(self, type_name: str, default: Any = None) -> Any:
+        if not dict.__contains__(self, type_name):
+            made = self._make(type_name)
+            if made is None:
+                return default
+            self[type_name] = made
+        return dict.__getitem__(self, type_name)
+
+    def _make(self, type_name: str) -> Handler | None:
+        """The handler of a resource type; None for what has no schema and no handler."""
+        if type_name in APPLIED:
+            return kubectl_handler(type_name, self._host.here)
+        own, has_schema = self._own.get(type_name), resource_schema(type_name) is not None
+        if own is not None and (correct := _CORRECTIONS.get(type_name)) is not None:
+            own = correct(own, self._host)
+        if own is not None and (not has_schema or type_name not in provisioning.MODELLED_TYPES):
+            return self._checked(type_name, own) if has_schema else own
+        return self._modelled(type_name) if has_schema else None
+
+    def _checked(self, type_name: str, own: Handler) -> Handler:
+        """The engine's handler, behind the schema and the models' checks."""
+
+        def record(logical_id: str, physical_id: str, stack_name: str, given: Json, attributes: Json) -> None:
+            world = self._host.here()
+            world.add(
+                Resource(
+                    type=type_name,
+                    logical_id=logical_id,
+                    physical_id=physical_id,
+                    stack_name=stack_name,
+                    region=world.region,
+                    properties=given,
+                    attributes=attributes or {},
+                    answered_by="emulator",
+                )
+            )
+
+        def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
+            properties = self._accepted(type_name, logical_id, given)
+            physical_id, attributes = own["create"](logical_id, given, stack_name)
+            record(logical_id, physical_id, stack_name, properties, attributes)
+            return physical_id, attributes
+
+        def update(
+            physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
+        ) -> tuple[str, Json]:
+            name = logical_id or physical_id
+            properties = self._accepted(type_name, name, new)
+            extra = (logical_id,) if own.get("update_with_logical_id") else ()
+            changed_id, attributes = own["update"](physical_id, old, new, stack_name, *extra)
+            record(name, changed_id, stack_name, properties, attributes)
+            return changed_id, attributes
+
+        def delete(physical_id: str, given: Json, logical_id: str | None = None) -> None:
+            self._may_delete(type_name, physical_id)
+            extra = (logical_id,) if own.get("delete_with_logical_id") else ()
+            own["delete"](physical_id, given, *extra)
+            self._host.here().remove(type_name, physical_id)
+
+        wrapped = {**own, "create": create}
+        if "update" in own:
+            wrapped |= {"update": update, "update_with_logical_id": True}
+        if "delete" in own:
+            wrapped |= {"delete": delete, "delete_with_logical_id": True}
+        return wrapped
+
+    def _modelled(self, type_name: str) -> Handler:
+        """A handler of the models."""
+        host = self._host
+
+        def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
+            policy = host.update_policy(stack_name, logical_id)
+            properties = self._accepted(type_name, logical_id, given, policy)
+            resource = provisioning.create(
+                host.here(), type_name, logical_id, properties, stack_name, update_policy=policy
+            )
+            host.show(resource)
+            return resource.physical_id, resource.attributes
+
+        def update(
+            physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
+        ) -> tuple[str, Json]:
+            world, name = host.here(), logical_id or physical_id
+            resource = world.find(type_name, physical_id)
+            if resource is None or provisioning.replaces(type_name, old, new):
+                created = create(name, new, stack_name)
+                host.delete_replaced(delete, physical_id, old)
+                return created
+            policy = host.update_policy(stack_name, name)
+            with world.without(resource):
+                properties = self._accepted(type_name, name, new, policy)
+            faults = change_faults(type_name, physical_id, resource.properties, properties, world)
+            if faults:
+                raise Refused(f"{type_name} {name}", faults)
+            if type_name != Type.CLUSTER:
+                host.hide(resource)
+            provisioning.update(world, resource, properties, update_policy=policy)
+            if type_name != Type.CLUSTER:
+                host.show(resource)
+            return physical_id, resource.attributes
+
+        def delete(physical_id: str, _given: Json) -> None:
+            self._may_delete(type_name, physical_id)
+            resource = host.here().find(type_name, physical_id)
+            if resource is not None:
+                host.hide(resource)
+            provisioning.delete(host.here(), type_name, physical_id)
+
+        return {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
+
+    def _accepted(self, type_name: str, logical_id: str, given: Json, policy: Json | None = None) -> Json:
+        """The properties as the schema types them; raises Refused if the schema or a model refuses them."""
+        world = self._host.here()
+        schema = resource_schema(type_name, world.region)
+        properties = schema.coerce(given) if schema is not None else given
+        faults = creation_faults(type_name, properties, world, update_policy=policy or {})
+        if faults:
+            raise Refused(f"{type_name} {logical_id}", faults)
+        return properties
+
+    def _may_delete(self, type_name: str, physical_id: str) -> None:
+        faults = deletion_faults(type_name, physical_id, self._host.here())
+        if faults:
+            raise Refused(f"{type_name} {physical_id}", faults)
+
+
+def _secret(own: Handler, _host: Host) -> Handler:
+    """`Ref` of a secret is its ARN (CloudFormation template reference); the engine gives the name."""
+
+    def name(arn: str) -> str:
+        return arn.rpartition(":secret:")[2][:-_SUFFIX_LENGTH]
+
+    def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
+        _, attributes = own["create"](logical_id, given, stack_name)
+        return attributes["Id"], attributes
+
+    def update(
+        physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
+    ) -> tuple[str, Json]:
+        _, attributes = own["update"](name(physical_id), old, new, stack_name, logical_id)
+        return attributes["Id"], attributes
+
+    def delete(physical_id: str, given: Json) -> None:
+        own["delete"](name(physical_id), given)
+
+    return {**own, "create": create, "update": update, "update_with_logical_id": True, "delete": delete}
+
+
+def _bucket(own: Handler, host: Host) -> Handler:
+    """A bucket that holds objects is not deleted (S3 API, DeleteBucket: BucketNotEmpty); the engine deletes it."""
+
+    def delete(physical_id: str, given: Json, *rest: Any) -> None:
+        if host.holds_objects(physical_id):
+            message = f"the bucket {physical_id!r} you tried to delete is not empty"
+            raise Refused(f"{Type.BUCKET} {physical_id}", [Fault("bucket-not-empty", message)])
+        own["delete"](physical_id, given, *rest)
+
+    return {**own, "delete": delete}
+
+
+def _alarm(own: Handler, _host: Host) -> Handler:
+    """The engine refuses alarms on metric math; it keeps them under their first metric, and `alarms.py` reads them."""
+
+    def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
+        made: tuple[str, Json] = own["create"](logical_id, _simple(given), stack_name)
+        return made
+
+    def update(physical_id: str, old: Json, new: Json, *rest: Any) -> tuple[str, Json]:
+        made: tuple[str, Json] = own["update"](physical_id, _simple(old), _simple(new), *rest)
+        return made
+
+    return {**own, "create": create} | ({"update": update} if "update" in own else {})
+
+
+def _simple(alarm: Json) -> Json:
+    stats = [query["MetricStat"] for query in alarm.get("Metrics", []) if "MetricStat" in query]
+    if not stats:
+        return alarm
+    rest = {key: value for key, value in alarm.items() if key != "Metrics"}
+    return {**rest, **stats[0]["Metric"], "Period": stats[0]["Period"], "Statistic": stats[0]["Stat"]}
+
+
+#: What is corrected where the engine is known to differ from AWS.
+_CORRECTIONS: Mapping[str, Callable[[Handler, Host], Handler]] = {
+    Type.ALARM: _alarm,
+    Type.BUCKET: _bucket,
+    "AWS::SecretsManager::Secret": _secret,
+}
