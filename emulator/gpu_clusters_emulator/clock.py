@@ -58,7 +58,7 @@ class Schedule:
 
         Args:
             expression: The six fields inside `cron(...)`, or five plain fields.
-            first_weekday: The number that stands for Sunday: 1 for EventBridge, 0 for Auto Scaling.
+            first_weekday: The number of Sunday: 1 for EventBridge, 0 for Auto Scaling.
 
         Raises:
             ValueError: If the expression cannot be read.

@@ -8,8 +8,8 @@ in docs/decisions/0005-emulator.md.
 * `_RESOURCE_HANDLERS`: a resource type is served by a table. Without it only another CloudFormation could help.
 * `_delete_predecessor`: a handler that replaces a resource deletes the old one in the stack's cleanup.
 * `_deploy_stack_async`: a handler gets properties, and a rolling update needs the template's `UpdatePolicy`.
-* `_add_event`: EventBridge tells of every change of a stack's resources.
-* `_property_recreation`: a change set says what a change replaces; the registry schemas know it for more types.
+* `_add_event`: EventBridge reports every change of a stack's resources.
+* `_property_recreation`: a change set shows what a change replaces; the registry schemas know it for more types.
 * `_evaluate_conditions`, `_resolve_refs`: functions inside `Fn::Equals`, as in the CDK's bootstrap template.
 * `_STACK_TAG_PROPERTY`: stack tags of a group come without `PropagateAtLaunch`, which its schema requires.
 """

@@ -124,7 +124,7 @@ def target_input(target: Json, event: Json) -> Any:
 
 
 def _transformed(template: str, values: Json) -> str:
-    """Fill a template: inside a JSON string a value stands as its text, elsewhere as JSON.
+    """Fill a template: inside a JSON string a value is written as its text, elsewhere as JSON.
 
     Source: EventBridge user guide, "Amazon EventBridge input transformation", read 2026-11-21.
     """

@@ -13,7 +13,7 @@ class Fault:
     Attributes:
         check: Stable short name of the check, such as `reservation-type`.
         message: What is wrong, with the values.
-        path: The property, such as `LaunchTemplateData/NetworkInterfaces/3`; empty for the whole resource.
+        path: The property, such as `LaunchTemplateData/NetworkInterfaces/3`; empty for the resource itself.
     """
 
     check: str

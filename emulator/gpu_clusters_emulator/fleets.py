@@ -366,7 +366,7 @@ def _zone(world: World, group: Group) -> str:
 
 
 def roll(world: World, resource: Resource, group: Group) -> None:
-    """Replace the instances of an older launch template, where the update policy says so."""
+    """Replace the instances of an older launch template, if the update policy asks for it."""
     policy = resource.update_policy.get("AutoScalingRollingUpdate")
     if policy is None:
         return

@@ -40,7 +40,7 @@ def version_of(world: World, node_group: Resource) -> str:
 
 
 def start(world: World, node_group: Resource) -> None:
-    """Make what stands behind a new node group, and launch its nodes."""
+    """Make the launch template and the group behind a new node group, and launch its nodes."""
     name = f"eks-{node_group.attributes['NodegroupName']}-{world.new_id('', node_group.physical_id, 32)}"
     template = _behind(world, node_group, Type.LAUNCH_TEMPLATE, world.new_id("lt-", node_group.physical_id))
     template.properties = {"LaunchTemplateName": name, "LaunchTemplateData": _data(world, node_group)}
@@ -53,12 +53,12 @@ def start(world: World, node_group: Resource) -> None:
 
 
 def change(world: World, node_group: Resource) -> None:
-    """Bring what stands behind a node group to its new properties."""
+    """Bring the launch template and the group behind a node group to its new properties."""
     node_group.settings["Version"] = version_of(world, node_group)
     template = world.find(Type.LAUNCH_TEMPLATE, node_group.parts[Type.LAUNCH_TEMPLATE])
     group = world.find(Type.AUTO_SCALING_GROUP, node_group.parts[Type.AUTO_SCALING_GROUP])
     if template is None or group is None:
-        raise ValueError(f"what stood behind {node_group.physical_id} is gone")
+        raise ValueError(f"what was behind {node_group.physical_id} is gone")
     template.properties["LaunchTemplateData"] = _data(world, node_group)
     add_version(world, template)
     group.properties = _group_properties(world, node_group)
@@ -68,7 +68,7 @@ def change(world: World, node_group: Resource) -> None:
 
 
 def end(world: World, node_group: Resource) -> None:
-    """Remove what stands behind a node group."""
+    """Remove the launch template and the group behind a node group."""
     world.groups.pop(node_group.parts[Type.AUTO_SCALING_GROUP], None)
     for type_name, physical_id in node_group.parts.items():
         world.remove(type_name, physical_id)
@@ -99,7 +99,7 @@ def size_messages(least: int, desired: int, most: int) -> list[str]:
 
 
 def issues(world: World, node_group: Resource) -> list[Json]:
-    """Health issues as DescribeNodegroup tells them: nodes that run and cannot register."""
+    """Health issues as DescribeNodegroup reports them: nodes that run and cannot register."""
     cluster = world.cluster(node_group.properties["ClusterName"])
     nodes = [one.id for one in group_behind(world, node_group).instances]
     if cluster is None or not nodes:
@@ -188,7 +188,7 @@ def own_specification(properties: Json) -> Json | None:
 
 
 def own_data(properties: Json, world: World) -> Json:
-    """What the user's launch template says; empty where there is none."""
+    """The data of the user's launch template; empty if there is none."""
     specification = own_specification(properties)
     return (world.launch_template_data(specification) if specification else None) or {}
 

@@ -1,6 +1,6 @@
 """Create, update and delete the resource types that this library models, and every type the engine lacks.
 
-A type without a special case gets what its registry schema says: `Ref` is the primary identifier, read-only
+A type without a special case gets what its registry schema states: `Ref` is the primary identifier, read-only
 properties get made-up values, a change of a create-only property replaces.
 """
 
@@ -293,7 +293,7 @@ class Birth:
 
 
 def special_attributes(type_name: str, birth: Birth) -> Json:
-    """What stands in place of the made-up attributes of a type; empty for most."""
+    """What replaces the made-up attributes of a type; empty for most."""
     special = _SPECIAL.get(type_name)
     return special(birth) if special else {}
 

@@ -95,7 +95,7 @@ class ResourceSchema:
         return frozenset(path.partition(".")[0] for path in self._paths("conditionalCreateOnlyProperties"))
 
     def coerce(self, properties: Json) -> Json:
-        """Turn text that stands for a number or a boolean into one, and the reverse, as CloudFormation does."""
+        """Turn text with a number or a boolean into one, and the reverse, as CloudFormation does."""
         coerced: Json = _coerce(properties, self.document, self.document)
         return coerced
 

@@ -1,4 +1,4 @@
-"""What stands in the account before the first deploy, as JSON.
+"""What exists in the account before the first deploy, as JSON.
 
 No CloudFormation type buys a Capacity Block, and a cluster file may name reservations, subnets, security groups,
 buckets, certificates and EKS clusters that exist already: those are seeded.

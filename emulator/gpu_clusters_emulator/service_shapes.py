@@ -1,6 +1,6 @@
-"""What a service's API model says of its input: enums, bounds, patterns, required members.
+"""What a service's API model states of its input: enums, bounds, patterns, required members.
 
-CloudFormation's properties carry the names of the API's members, and a service checks them as its model says. The
+CloudFormation's properties carry the names of the API's members, and a service checks them as its model states. The
 models are botocore's; nothing of them is copied into this library.
 """
 
@@ -76,9 +76,9 @@ _TAG = re.compile(r"<[^>]+>")
 _SECTION = re.compile(r"<p>The following attributes? (?:is|are) ")
 _END_OF_SECTION_TITLE = re.compile(r"[.:]</p>|</p>")
 _RANGE = re.compile(r"range is (\d+)(?:-| second to 1 week \()(\d+)")
-_DEFAULT = re.compile(r"[Tt]he default (?:value )?is (?:1 day \()?(?:<code>)?([\w.]+)")
+_DEFAULT = re.compile(r"(?i:the) default (?:value )?is (?:1 day \()?(?:<code>)?([\w.]+)")
 _VALUES = re.compile(
-    r"[Tt]he (?:possible )?values? (?:is|are|for this attribute is) (.*?)\.(?:\s|$)", re.DOTALL
+    r"(?i:the) (?:possible )?values? (?:is|are|for this attribute is) (.*?)\.(?:\s|$)", re.DOTALL
 )
 _CODE = re.compile(r"<code>([\w.]+)</code>")
 

@@ -125,7 +125,7 @@ def _task(resource: str, payload: Json, execution: Execution, world: World) -> A
 
 
 def _error_name(service: str, code: str) -> str:
-    """An error that the API's model names keeps its name; others have one for the whole service."""
+    """An error that the API's model names keeps its name; others have one for the service."""
     prefix = "AutoScaling" if service == "autoscaling" else service.capitalize()
     return f"{prefix}.{code}" if code.endswith("Exception") else f"{prefix}.{prefix}Exception"
 

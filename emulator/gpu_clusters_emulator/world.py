@@ -27,7 +27,7 @@ class Instance:
     Attributes:
         waits: Lifecycle hooks that hold it, each with the moment at which it times out.
         since: When it came into its present state.
-        is_healthy: False once somebody called SetInstanceHealth.
+        is_healthy: False after a call of SetInstanceHealth.
     """
 
     id: str

@@ -292,7 +292,7 @@ NODE_FAULTS: list[tuple[Callable[[], Json], Mutation, str]] = [
     (on_a_block, put("Taints.0.Value", "yes, please"), "Invalid value: 'yes, please'"),
     (on_a_block, put("Taints", [{"Key": "k"}]), "Effect is required"),
     (on_a_block, put("Taints", [{"Key": f"k{number}", "Effect": "NO_SCHEDULE"} for number in range(51)]), "a maximum of 50 taints are allowed per node group, got 51"),
-    (on_a_block, put("Taints", [{"Key": "k", "Effect": "NO_SCHEDULE"}] * 2), "k with NO_SCHEDULE stands twice"),
+    (on_a_block, put("Taints", [{"Key": "k", "Effect": "NO_SCHEDULE"}] * 2), "k with NO_SCHEDULE is given twice"),
     (on_a_block, put("Taints.0.Effect", "NoSchedule"), "'NoSchedule' is not one of"),
     (on_a_block, put("InstanceTypes", ["p5.48xlarge"]), "Cannot specify instance types in launch template and API request"),
     (on_a_block, put("DiskSize", 200), "Disk size must be specified within the launch template."),

@@ -11,8 +11,12 @@ from typing import Any, Protocol
 
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.errors import errors_in
-from cdk_gpu_clusters.rules.interface_checks import check_addresses, check_interfaces, check_public_ip
-from cdk_gpu_clusters.rules.interfaces import NetworkInterface
+from cdk_gpu_clusters.rules.interfaces import (
+    NetworkInterface,
+    check_addresses,
+    check_interfaces,
+    check_public_ip,
+)
 from cdk_gpu_clusters.testing.account import EmulatedAccount, Json
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
@@ -152,7 +156,7 @@ def assert_fleet_size(account: EmulatedAccount, nodes: int, *, fleet: str | None
 
 
 def _names_of(group: Mapping[str, Any]) -> set[str]:
-    """Its own name, and that of the node group of EKS that it stands behind."""
+    """Its own name, and that of the node group of EKS that it belongs to."""
     tags = {tag["Key"]: tag["Value"] for tag in group["Tags"]}
     return {group["AutoScalingGroupName"], tags.get("eks:nodegroup-name", "")}
 
@@ -285,7 +289,7 @@ def _has_public_nodes(template: Json) -> bool:
 
 
 def _has_open_endpoint(cluster: Json) -> bool:
-    """Whether anybody may call the public endpoint; that is what EKS makes where nothing is said."""
+    """Whether any address may call the public endpoint, which is the default of EKS."""
     network = cluster.get("ResourcesVpcConfig", {})
     ranges = network.get("PublicAccessCidrs") or _EVERYWHERE
     return network.get("EndpointPublicAccess", True) is not False and any(

@@ -187,7 +187,7 @@ _BLOCK = "CAPACITY_BLOCK"
 
 
 def node_template_faults(properties: Json, world: World) -> Iterator[Fault]:
-    """Faults of the launch template of an `AWS::EKS::Nodegroup`, and of what stands beside it."""
+    """Faults of the launch template of an `AWS::EKS::Nodegroup`, and of what is beside it."""
     if "LaunchTemplate" not in properties:
         yield from _without_template(properties)
         return
@@ -348,7 +348,7 @@ def taint_faults(taints: list[Json]) -> Iterator[Fault]:
             yield from _form_faults("node-taint", one["Key"], one.get("Value", ""), "Taints")
     pairs = [(one.get("Key"), one.get("Effect")) for one in taints]
     for key, effect in sorted({pair for pair in pairs if pairs.count(pair) > 1}):
-        yield Fault("node-taint", f"{key} with {effect} stands twice", "Taints")
+        yield Fault("node-taint", f"{key} with {effect} is given twice", "Taints")
 
 
 def _form_faults(check: str, key: str, value: str, path: str) -> Iterator[Fault]:
