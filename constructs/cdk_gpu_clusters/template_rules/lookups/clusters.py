@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.template_rules.case import Case, Value
 from cdk_gpu_clusters.template_rules.choices import Undecidable
 from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM
-from cdk_gpu_clusters.template_rules.lookups.hyperpod import HYPERPOD
-from cdk_gpu_clusters.template_rules.lookups.launches import launches, looks_accelerated
-from cdk_gpu_clusters.template_rules.lookups.node_groups import (
+from cdk_gpu_clusters.template_rules.lookups.groups import (
     COMPUTE_ENVIRONMENT,
     EKS_NODE_GROUP,
+    HYPERPOD,
     PCS_NODE_GROUP,
     own_types_of,
 )
+from cdk_gpu_clusters.template_rules.lookups.launches import launches, looks_accelerated
 
 
 def has_accelerated_nodes(case: Case) -> bool | None:

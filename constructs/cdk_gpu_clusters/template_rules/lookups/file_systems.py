@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
 from cdk_gpu_clusters.template_rules.case import Resource, targets_in
-from cdk_gpu_clusters.template_rules.lookups.launches import Launch
-from cdk_gpu_clusters.template_rules.lookups.user_data import user_data_of
+from cdk_gpu_clusters.template_rules.lookups.launches import Launch, user_data_of
 from cdk_gpu_clusters.template_rules.rule import NotApplicable
 
 FILE_SYSTEM = "AWS::FSx::FileSystem"

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import get_args
 
 from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.catalogue.images import ImageParameter, image_parameters
 from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
+from cdk_gpu_clusters.rules.interfaces import InterfaceType, NetworkInterface
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.choices import Undecidable, suppose
+from cdk_gpu_clusters.template_rules.resolve import Unknown
 from cdk_gpu_clusters.template_rules.rule import NotApplicable
+
+# Launches: what EC2 starts instances from, and who uses it.
 
 LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
 INSTANCE = "AWS::EC2::Instance"
@@ -285,3 +293,124 @@ def _named(specification: Value) -> Iterator[Resource]:
         if own.exists and any(name.identity() == own.identity() for name in names):
             yield template
             return
+
+
+# Network interfaces of launches, as the decision functions take them.
+
+
+def layout_of(launch: Launch) -> list[NetworkInterface]:
+    """The interfaces as the decision functions take them."""
+    return launch.resource.once(_layout)
+
+
+def _layout(resource: Resource) -> list[NetworkInterface]:
+    return [
+        NetworkInterface(one.network_card_index, one.device_index, _known_type(one.interface_type, one.value))
+        for one in launch_of(resource).interfaces()
+    ]
+
+
+def _known_type(name: str, value: Value) -> InterfaceType:
+    for known in get_args(InterfaceType):
+        if known == name:
+            found: InterfaceType = known
+            return found
+    raise value.get("InterfaceType").undecidable(f"there is no interface type {name!r}")
+
+
+# Machine images that launches name by a public parameter of Systems Manager.
+
+_READ_AT_LAUNCH = re.compile(r"(?:\{\{)?resolve:ssm:([^:}]+)")
+_VERSION = re.escape("{kubernetes_version}")
+
+
+def image_parameter_of(launch: Launch) -> str | None:
+    """The name of the parameter that a launch gets its image id from; None if it gets it in another way."""
+    image = launch.data.get("ImageId")
+    if found := _READ_AT_LAUNCH.match(image.shown()):
+        return found[1]
+    part = image.parts[0] if len(image.parts) == 1 else None
+    if not isinstance(part, Unknown) or part.template is None:
+        return None
+    parameter = part.template.parameters.get(part.parameter)
+    if not isinstance(parameter, dict) or not str(parameter.get("Type")).startswith(
+        "AWS::SSM::Parameter::Value"
+    ):
+        return None
+    default = parameter.get("Default")
+    return default if isinstance(default, str) else None
+
+
+def image_of(launch: Launch) -> ImageParameter | None:
+    """What the catalogue knows of the image of a launch; None if it names none.
+
+    Raises:
+        Undecidable: If the image is named by its id, or by a parameter that the catalogue does not know.
+    """
+    image = launch.data.get("ImageId")
+    if not image.exists:
+        return None
+    name = image_parameter_of(launch)
+    if name is None:
+        raise image.undecidable("what an image holds is not known by its id")
+    for row in image_parameters():
+        if re.fullmatch(re.escape(row.parameter).replace(_VERSION, r"1\.\d+"), name):
+            return row
+    raise image.undecidable(f"the catalogue has no image parameter {name!r}")
+
+
+# User data as text, as far as the template holds it.
+
+_GZIP = b"\x1f\x8b"
+# It begins where a word does: otherwise each letter of a long word, such as a script in base64, is tried in vain.
+_FSTAB = re.compile(r"(?<!\S)\S+\s+/\S+\s+lustre\s+(\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class UserData:
+    """What cloud-init gets.
+
+    Attributes:
+        value: Where it stands.
+        text: Its text, with `${Name}` for what only a deployment knows.
+        is_complete: Whether all of it is known; if not, what is absent from the text may yet be there.
+    """
+
+    value: Value
+    text: str
+    is_complete: bool
+
+
+def user_data_of(launch: Launch) -> UserData | None:
+    """The user data of a launch; None if it has none.
+
+    Raises:
+        Undecidable: If the template holds nothing of it, or holds it compressed.
+    """
+    value = launch.data.get("UserData")
+    if not value.exists:
+        return None
+    text = value.template_text()
+    if text is None:
+        value.text()  # says why
+        raise value.undecidable("a text belongs here")
+    return UserData(value, _decoded(value, text) if value.is_known else text, value.is_known)
+
+
+def lustre_lines_of_fstab(user_data: UserData) -> list[str]:
+    """The mount options of each line for /etc/fstab that mounts Lustre."""
+    return _FSTAB.findall(user_data.text)
+
+
+def _decoded(value: Value, text: str) -> str:
+    """The text behind Base64, if it is that; `Fn::Base64` gives the text itself."""
+    try:
+        content = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return text
+    if content.startswith(_GZIP):
+        raise value.undecidable("this user data is compressed")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return text

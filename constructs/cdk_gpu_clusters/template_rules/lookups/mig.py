@@ -10,8 +10,7 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.mig import MigLayout, check_mig
 from cdk_gpu_clusters.template_rules.case import Value
-from cdk_gpu_clusters.template_rules.lookups.launches import Launch
-from cdk_gpu_clusters.template_rules.lookups.user_data import user_data_of
+from cdk_gpu_clusters.template_rules.lookups.launches import Launch, user_data_of
 from cdk_gpu_clusters.template_rules.rule import NotApplicable
 
 _QUOTE = r"\\*[\"']?"

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_WITH_PLACEMENT_GROUP
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import market_type_of, placements_of
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.placement_groups import placements_of
-from cdk_gpu_clusters.template_rules.lookups.reservations import market_type_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 

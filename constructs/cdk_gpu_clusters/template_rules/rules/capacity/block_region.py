@@ -9,9 +9,9 @@ from cdk_gpu_clusters.rules.capacity import CapacityTerms
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_REGION, check_capacity
 from cdk_gpu_clusters.rules.zones import read_zone
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import capacity_kind_of, market_type_of
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.reservations import capacity_kind_of, market_type_of
-from cdk_gpu_clusters.template_rules.lookups.subnets import known_zone_of, subnets_by_user
+from cdk_gpu_clusters.template_rules.lookups.network import known_zone_of, subnets_by_user
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

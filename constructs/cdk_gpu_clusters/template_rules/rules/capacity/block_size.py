@@ -8,13 +8,13 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.capacity import CapacityTerms
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_SIZE, check_capacity
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.group_sizes import most_nodes_of, users_of
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.reservations import (
+from cdk_gpu_clusters.template_rules.lookups.capacity import (
     capacity_kind_of,
     market_type_of,
     reservation_target,
 )
+from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
+from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

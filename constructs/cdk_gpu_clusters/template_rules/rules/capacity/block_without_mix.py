@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import market_type_of
 from cdk_gpu_clusters.template_rules.lookups.groups import AUTO_SCALING_GROUP, launch_of_group
-from cdk_gpu_clusters.template_rules.lookups.reservations import market_type_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 BLOCK_WITHOUT_MIX = define_rule(

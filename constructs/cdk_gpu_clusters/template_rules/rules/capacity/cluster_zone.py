@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.placement import CLUSTER_ZONES, PlacementStrategy
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import strategies_of
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.placement_groups import strategies_of
-from cdk_gpu_clusters.template_rules.lookups.subnets import leave_the_zone
+from cdk_gpu_clusters.template_rules.lookups.network import leave_the_zone
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 

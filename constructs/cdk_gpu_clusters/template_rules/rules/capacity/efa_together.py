@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.placement import EFA_TOGETHER
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.group_sizes import most_nodes_of, users_of
+from cdk_gpu_clusters.template_rules.lookups.capacity import placements_of, reservation_target
+from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
 from cdk_gpu_clusters.template_rules.lookups.launches import INSTANCE, LAUNCHES, efa_launch
-from cdk_gpu_clusters.template_rules.lookups.placement_groups import placements_of
-from cdk_gpu_clusters.template_rules.lookups.reservations import reservation_target
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import market_type_of
 from cdk_gpu_clusters.template_rules.lookups.launches import launch_of, template_used_by, values_at
-from cdk_gpu_clusters.template_rules.lookups.reservations import market_type_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 FLEET_ON_BLOCK = define_rule(

@@ -7,17 +7,15 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.capacity_checks import FOREIGN_PLACEMENT_GROUP
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.placement_groups import (
+from cdk_gpu_clusters.template_rules.lookups.capacity import (
+    market_type_of,
     placement_group_in_arn,
     placement_group_of,
     placements_of,
-)
-from cdk_gpu_clusters.template_rules.lookups.reservations import (
-    market_type_of,
     reservation_of,
     reservation_target,
 )
+from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 

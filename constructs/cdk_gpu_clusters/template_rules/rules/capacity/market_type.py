@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import reservation_of, reservation_target
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.reservations import reservation_of, reservation_target
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 MARKET_TYPE = define_rule(

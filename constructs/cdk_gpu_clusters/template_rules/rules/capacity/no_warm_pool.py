@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import market_type_of
 from cdk_gpu_clusters.template_rules.lookups.groups import AUTO_SCALING_GROUP, launch_of_group, warm_pools_of
 from cdk_gpu_clusters.template_rules.lookups.launches import values_at
-from cdk_gpu_clusters.template_rules.lookups.reservations import market_type_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 NO_WARM_POOL = define_rule(

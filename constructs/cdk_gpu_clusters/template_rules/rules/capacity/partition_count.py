@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.placement import PARTITION_COUNT, check_partition_count
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.placement_groups import PLACEMENT_GROUP
+from cdk_gpu_clusters.template_rules.lookups.capacity import PLACEMENT_GROUP
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.placement import STRATEGY_OF_TYPE, check_placement
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import strategies_of
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.placement_groups import strategies_of
 from cdk_gpu_clusters.template_rules.rule import Fault, TemplateRule, faults_of
 
 

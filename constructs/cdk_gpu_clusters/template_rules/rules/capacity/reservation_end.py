@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.reservations import RESERVATION_END
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.reservations import RESERVATION
+from cdk_gpu_clusters.template_rules.lookups.capacity import RESERVATION
 from cdk_gpu_clusters.template_rules.rule import Fault, TemplateRule
 
 

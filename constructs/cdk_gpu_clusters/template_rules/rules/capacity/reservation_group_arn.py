@@ -8,8 +8,8 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.capacity_checks import RESERVATION_GROUP_ARN, check_capacity
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import reservation_target
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.reservations import reservation_target
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

@@ -8,8 +8,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters.rules.reservations import RESERVATION_PLACEMENT
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.placement_groups import placement_group_in_arn, strategy_of
-from cdk_gpu_clusters.template_rules.lookups.reservations import RESERVATION
+from cdk_gpu_clusters.template_rules.lookups.capacity import RESERVATION, placement_group_in_arn, strategy_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 

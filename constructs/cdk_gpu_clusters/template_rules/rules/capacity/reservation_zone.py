@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.fleet import RESERVATION_ZONE
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import reservation_of
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.reservations import reservation_of
-from cdk_gpu_clusters.template_rules.lookups.subnets import (
+from cdk_gpu_clusters.template_rules.lookups.network import (
     is_same_zone,
     known_zone_of,
     subnets_by_user,

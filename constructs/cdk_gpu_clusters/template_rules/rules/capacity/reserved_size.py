@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.reservations import RESERVED_SIZE, check_reserved_use
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.group_sizes import most_nodes_of, users_of
+from cdk_gpu_clusters.template_rules.lookups.capacity import RESERVATION, reservation_of
+from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
 from cdk_gpu_clusters.template_rules.lookups.launches import launches
-from cdk_gpu_clusters.template_rules.lookups.reservations import RESERVATION, reservation_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

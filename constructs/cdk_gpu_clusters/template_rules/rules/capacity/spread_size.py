@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.placement import SPREAD_SIZE, PlacementStrategy, check_placement
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.group_sizes import most_nodes_of, users_of
+from cdk_gpu_clusters.template_rules.lookups.capacity import strategies_of
+from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.placement_groups import strategies_of
-from cdk_gpu_clusters.template_rules.lookups.subnets import subnets_of
+from cdk_gpu_clusters.template_rules.lookups.network import subnets_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

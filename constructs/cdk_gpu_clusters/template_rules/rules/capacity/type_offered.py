@@ -8,7 +8,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.zones import TYPE_OFFERED, check_zone
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, accelerated_launch
-from cdk_gpu_clusters.template_rules.lookups.subnets import known_zone_of, subnets_by_user
+from cdk_gpu_clusters.template_rules.lookups.network import known_zone_of, subnets_by_user
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

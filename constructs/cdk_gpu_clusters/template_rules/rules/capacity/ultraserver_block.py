@@ -9,8 +9,8 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.capacity import CapacityTerms
 from cdk_gpu_clusters.rules.capacity_checks import ONLY_ULTRASERVER, check_capacity
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import capacity_kind_of
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, accelerated_launch
-from cdk_gpu_clusters.template_rules.lookups.reservations import capacity_kind_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.zones import ZONE_FORM, check_zone
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.reservations import RESERVATION
-from cdk_gpu_clusters.template_rules.lookups.subnets import SUBNET, zone_in
+from cdk_gpu_clusters.template_rules.lookups.capacity import RESERVATION
+from cdk_gpu_clusters.template_rules.lookups.network import SUBNET, zone_in
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource, target_of
 from cdk_gpu_clusters.template_rules.lookups.clusters import has_accelerated_nodes
-from cdk_gpu_clusters.template_rules.lookups.subnets import subnet_of
+from cdk_gpu_clusters.template_rules.lookups.network import subnet_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 S3_ENDPOINT = define_rule(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT
 from cdk_gpu_clusters.template_rules.lookups.launches import INSTANCE, LAUNCHES, Launch, accelerated_launch
-from cdk_gpu_clusters.template_rules.lookups.node_groups import COMPUTE_ENVIRONMENT
 from cdk_gpu_clusters.template_rules.rule import Fault, TemplateRule
 
 TAGGED_NODES = define_rule(

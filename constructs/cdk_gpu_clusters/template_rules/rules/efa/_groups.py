@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterator
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.choices import Undecidable
 from cdk_gpu_clusters.template_rules.lookups.launches import Interface, efa_launch
-from cdk_gpu_clusters.template_rules.lookups.security_groups import GroupRule, allows_itself, group_of
+from cdk_gpu_clusters.template_rules.lookups.network import GroupRule, allows_itself, group_of
 from cdk_gpu_clusters.template_rules.rule import Check, Fault
 
 URL = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Finding, Rule
 from cdk_gpu_clusters.rules.interfaces import check_interfaces
 from cdk_gpu_clusters.template_rules.case import Resource, Value
-from cdk_gpu_clusters.template_rules.lookups.interfaces import layout_of
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of, layout_of
 from cdk_gpu_clusters.template_rules.rule import Check, Fault, NotApplicable, faults_of
 
 ON = LAUNCHES

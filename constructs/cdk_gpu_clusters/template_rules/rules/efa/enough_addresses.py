@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.ip_budget import ENOUGH_ADDRESSES, IpDemand, check_ip_budget
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.group_sizes import most_nodes_of, users_of
-from cdk_gpu_clusters.template_rules.lookups.interfaces import layout_of
-from cdk_gpu_clusters.template_rules.lookups.launches import Launch, launches
-from cdk_gpu_clusters.template_rules.lookups.subnets import SUBNET, subnet_of, subnets_of
+from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
+from cdk_gpu_clusters.template_rules.lookups.launches import Launch, launches, layout_of
+from cdk_gpu_clusters.template_rules.lookups.network import SUBNET, subnet_of, subnets_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

@@ -9,7 +9,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.fabric import ISOLATED_TYPE, check_fabric
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, Launch, launch_of
-from cdk_gpu_clusters.template_rules.lookups.security_groups import SECURITY_GROUP
+from cdk_gpu_clusters.template_rules.lookups.network import SECURITY_GROUP
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 

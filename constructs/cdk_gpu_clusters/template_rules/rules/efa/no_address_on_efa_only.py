@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.interfaces import NO_ADDRESS_ON_EFA_ONLY, check_addresses
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.interfaces import layout_of
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, efa_launch
+from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, efa_launch, layout_of
 from cdk_gpu_clusters.template_rules.rule import Fault, TemplateRule, faults_of
 from cdk_gpu_clusters.template_rules.rules.efa._interfaces import URL
 

@@ -8,7 +8,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.fabric import ONE_ZONE
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, efa_launch
-from cdk_gpu_clusters.template_rules.lookups.subnets import leave_the_zone
+from cdk_gpu_clusters.template_rules.lookups.network import leave_the_zone
 from cdk_gpu_clusters.template_rules.rule import Fault, TemplateRule
 
 

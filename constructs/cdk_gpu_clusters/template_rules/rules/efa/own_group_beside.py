@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.security_groups import SECURITY_GROUP
+from cdk_gpu_clusters.template_rules.lookups.network import SECURITY_GROUP
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 BESIDE = define_rule(

@@ -8,7 +8,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.fleet import EFA_PUBLIC_SUBNET, check_public_subnet
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.subnets import subnet_of, subnets_by_user
+from cdk_gpu_clusters.template_rules.lookups.network import subnet_of, subnets_by_user
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 from cdk_gpu_clusters.template_rules.rules.efa._interfaces import URL
 

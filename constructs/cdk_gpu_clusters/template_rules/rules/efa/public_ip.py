@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.interfaces import ONE_INTERFACE_FOR_PUBLIC_IP, check_public_ip
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.interfaces import layout_of
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of, layout_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 from cdk_gpu_clusters.template_rules.rules.efa._interfaces import URL
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES
-from cdk_gpu_clusters.template_rules.lookups.security_groups import egress_rules
+from cdk_gpu_clusters.template_rules.lookups.network import egress_rules
 from cdk_gpu_clusters.template_rules.rule import TemplateRule
 from cdk_gpu_clusters.template_rules.rules.efa._groups import LOOKS_AT, URL, checks_groups
 

@@ -8,8 +8,8 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.interfaces import EFA_USED
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import strategies_of
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, accelerated_launch
-from cdk_gpu_clusters.template_rules.lookups.placement_groups import strategies_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 

@@ -6,10 +6,15 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value
-from cdk_gpu_clusters.template_rules.lookups.group_traffic import Groups, groups_of_launch
+from cdk_gpu_clusters.template_rules.lookups.groups import EKS_NODE_GROUP, launch_of_node_group
 from cdk_gpu_clusters.template_rules.lookups.launches import values_at
-from cdk_gpu_clusters.template_rules.lookups.node_groups import EKS_NODE_GROUP, launch_of_node_group
-from cdk_gpu_clusters.template_rules.lookups.security_groups import INGRESS, group_of, ingress_rules
+from cdk_gpu_clusters.template_rules.lookups.network import (
+    INGRESS,
+    Groups,
+    group_of,
+    groups_of_launch,
+    ingress_rules,
+)
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 CLUSTER_GROUP = define_rule(

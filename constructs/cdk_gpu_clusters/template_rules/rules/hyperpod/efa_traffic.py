@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.group_traffic import exchange_all, groups_at
-from cdk_gpu_clusters.template_rules.lookups.hyperpod import HYPERPOD, efa_groups
+from cdk_gpu_clusters.template_rules.lookups.groups import HYPERPOD, efa_groups
+from cdk_gpu_clusters.template_rules.lookups.network import exchange_all, groups_at
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 EFA_TRAFFIC = define_rule(

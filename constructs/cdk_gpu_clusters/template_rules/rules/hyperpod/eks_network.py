@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.hyperpod import HYPERPOD
+from cdk_gpu_clusters.template_rules.lookups.groups import HYPERPOD
 from cdk_gpu_clusters.template_rules.rule import Fault, TemplateRule
 
 EKS_NETWORK = define_rule(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.catalogue.lookup import instance_type_names
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.hyperpod import HYPERPOD, hyperpod_record_of, instance_groups
+from cdk_gpu_clusters.template_rules.lookups.groups import HYPERPOD, hyperpod_record_of, instance_groups
 from cdk_gpu_clusters.template_rules.rule import Fault, TemplateRule
 
 ML_TYPE = define_rule(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.hyperpod import HYPERPOD, efa_groups
-from cdk_gpu_clusters.template_rules.lookups.subnets import is_same_zone, known_zone_of
+from cdk_gpu_clusters.template_rules.lookups.groups import HYPERPOD, efa_groups
+from cdk_gpu_clusters.template_rules.lookups.network import is_same_zone, known_zone_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 ONE_ZONE = define_rule(

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Rule
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.images import image_of
-from cdk_gpu_clusters.template_rules.lookups.launches import accelerated_launch
+from cdk_gpu_clusters.template_rules.lookups.launches import accelerated_launch, image_of
 from cdk_gpu_clusters.template_rules.rule import Check, Fault, NotApplicable, faults_of
 
 LOOKS_AT = ("LaunchTemplateData/ImageId", "LaunchTemplateData/InstanceType")

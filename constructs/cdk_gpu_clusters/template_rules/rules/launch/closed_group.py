@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, Launch, accelerated_launch
-from cdk_gpu_clusters.template_rules.lookups.security_groups import GroupRule, group_of, ingress_rules
+from cdk_gpu_clusters.template_rules.lookups.network import GroupRule, group_of, ingress_rules
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 CLOSED_GROUP = define_rule(

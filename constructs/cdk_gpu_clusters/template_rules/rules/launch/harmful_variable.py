@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.harmful_variables import HARMFUL_VARIABLE, check_variable
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, accelerated_launch
-from cdk_gpu_clusters.template_rules.lookups.user_data import user_data_of
+from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, accelerated_launch, user_data_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 
 _ASSIGNMENT = re.compile(r"(?m)^[ \t]*(?:-[ \t]+)?(?:export[ \t]+|ENV[ \t]+)?([A-Z][A-Z0-9_]*)=(\S*)")

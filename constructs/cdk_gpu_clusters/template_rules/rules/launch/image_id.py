@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.images import IMAGE_ID_FORM, check_image_id
 from cdk_gpu_clusters.template_rules.case import Resource, Value
+from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, PCS_NODE_GROUP, own_types_of
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     LAUNCHES,
     accelerated_launch,
     looks_accelerated,
     values_at,
-)
-from cdk_gpu_clusters.template_rules.lookups.node_groups import (
-    COMPUTE_ENVIRONMENT,
-    PCS_NODE_GROUP,
-    own_types_of,
 )
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule, faults_of
 

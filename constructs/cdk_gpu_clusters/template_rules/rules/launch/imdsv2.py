@@ -7,9 +7,14 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.images import image_parameter_of
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, Launch, accelerated_launch, values_at
-from cdk_gpu_clusters.template_rules.lookups.node_groups import COMPUTE_ENVIRONMENT, EKS_NODE_GROUP
+from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, EKS_NODE_GROUP
+from cdk_gpu_clusters.template_rules.lookups.launches import (
+    LAUNCHES,
+    Launch,
+    accelerated_launch,
+    image_parameter_of,
+    values_at,
+)
 from cdk_gpu_clusters.template_rules.rule import Fault, TemplateRule
 
 TOKENS_REQUIRED = define_rule(

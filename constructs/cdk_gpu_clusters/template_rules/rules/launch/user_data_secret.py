@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.node.user_data import SECRET, check_secrets
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, accelerated_launch
-from cdk_gpu_clusters.template_rules.lookups.user_data import user_data_of
+from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, accelerated_launch, user_data_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 

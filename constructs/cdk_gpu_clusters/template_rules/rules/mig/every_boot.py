@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of, user_data_of
 from cdk_gpu_clusters.template_rules.lookups.mig import splits_of
-from cdk_gpu_clusters.template_rules.lookups.user_data import user_data_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 EVERY_BOOT = define_rule(

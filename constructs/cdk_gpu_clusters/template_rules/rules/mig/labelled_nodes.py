@@ -9,8 +9,13 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.rules.mig import NOT_CAPABLE, UNKNOWN_PROFILE, MigLayout, check_mig
 from cdk_gpu_clusters.template_rules.case import Resource, Value
-from cdk_gpu_clusters.template_rules.lookups.hyperpod import HYPERPOD, hyperpod_record_of, instance_groups
-from cdk_gpu_clusters.template_rules.lookups.node_groups import EKS_NODE_GROUP, records_of
+from cdk_gpu_clusters.template_rules.lookups.groups import (
+    EKS_NODE_GROUP,
+    HYPERPOD,
+    hyperpod_record_of,
+    instance_groups,
+    records_of,
+)
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 LABELLED = define_rule(

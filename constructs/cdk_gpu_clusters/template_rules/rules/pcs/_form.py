@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Rule
 from cdk_gpu_clusters.rules.interfaces import check_pcs_interfaces
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.interfaces import layout_of
-from cdk_gpu_clusters.template_rules.lookups.node_groups import launch_of_node_group, records_of
+from cdk_gpu_clusters.template_rules.lookups.groups import launch_of_node_group, records_of
+from cdk_gpu_clusters.template_rules.lookups.launches import layout_of
 from cdk_gpu_clusters.template_rules.rule import Check, Fault, NotApplicable
 
 LOOKS_AT = ("AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces", "InstanceConfigs/*/InstanceType")

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.group_sizes import most_nodes_of
-from cdk_gpu_clusters.template_rules.lookups.node_groups import PCS_CLUSTER, PCS_NODE_GROUP
+from cdk_gpu_clusters.template_rules.lookups.groups import PCS_CLUSTER, PCS_NODE_GROUP, most_nodes_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 CLUSTER_SIZE = define_rule(

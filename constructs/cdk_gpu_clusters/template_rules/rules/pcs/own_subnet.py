@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.groups import PCS_NODE_GROUP, launch_of_node_group
 from cdk_gpu_clusters.template_rules.lookups.launches import values_at
-from cdk_gpu_clusters.template_rules.lookups.node_groups import PCS_NODE_GROUP, launch_of_node_group
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 OWN_SUBNET = define_rule(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.interfaces import PCS_DEVICE_INDEX
-from cdk_gpu_clusters.template_rules.lookups.node_groups import PCS_NODE_GROUP
+from cdk_gpu_clusters.template_rules.lookups.groups import PCS_NODE_GROUP
 from cdk_gpu_clusters.template_rules.rule import TemplateRule
 from cdk_gpu_clusters.template_rules.rules.pcs._form import LOOKS_AT, URL, checks_form
 

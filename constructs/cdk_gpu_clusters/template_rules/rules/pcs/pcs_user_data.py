@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.node_groups import (
+from cdk_gpu_clusters.template_rules.lookups.groups import (
     PCS_NODE_GROUP,
     has_plain_user_data,
     launch_of_node_group,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.file_systems import lustre_only
-from cdk_gpu_clusters.template_rules.lookups.group_traffic import groups_at, missing_ports
+from cdk_gpu_clusters.template_rules.lookups.network import groups_at, missing_ports
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable
 
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.file_systems import mounted_by
-from cdk_gpu_clusters.template_rules.lookups.group_traffic import exchange_all, groups_at, groups_of_launch
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.template_rules.lookups.network import exchange_all, groups_at, groups_of_launch
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 CLIENT_EFA_TRAFFIC = define_rule(

@@ -10,7 +10,7 @@ from cdk_gpu_clusters.rules.lustre_clients import CLIENT_NETWORK, check_lustre_c
 from cdk_gpu_clusters.template_rules.case import Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.file_systems import mounted_by
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.subnets import subnet_of, subnets_of_launch
+from cdk_gpu_clusters.template_rules.lookups.network import subnet_of, subnets_of_launch
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 

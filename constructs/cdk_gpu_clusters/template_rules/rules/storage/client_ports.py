@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.file_systems import mounted_by
-from cdk_gpu_clusters.template_rules.lookups.group_traffic import groups_at, groups_of_launch, missing_ports
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
+from cdk_gpu_clusters.template_rules.lookups.network import groups_at, groups_of_launch, missing_ports
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 CLIENT_PORTS = define_rule(

@@ -9,7 +9,7 @@ from cdk_gpu_clusters.rules.lustre_clients import CLIENT_ZONE, check_lustre_clie
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.file_systems import mounted_by
 from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.subnets import is_same_zone, known_zone_of, subnets_of_launch
+from cdk_gpu_clusters.template_rules.lookups.network import is_same_zone, known_zone_of, subnets_of_launch
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 

@@ -7,8 +7,12 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.file_systems import mounted_by
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.user_data import lustre_lines_of_fstab, user_data_of
+from cdk_gpu_clusters.template_rules.lookups.launches import (
+    LAUNCHES,
+    launch_of,
+    lustre_lines_of_fstab,
+    user_data_of,
+)
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 AFTER_EFA = define_rule(

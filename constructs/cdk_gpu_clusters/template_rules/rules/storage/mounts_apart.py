@@ -11,8 +11,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.node.storage import OVERLAP
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.file_systems import mounted_by
-from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
-from cdk_gpu_clusters.template_rules.lookups.user_data import user_data_of
+from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of, user_data_of
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 _SHARED = r"(?:lustre|nfs4?|efs)"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.errors import Severity, define_rule
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM, lustre_only
-from cdk_gpu_clusters.template_rules.lookups.group_traffic import exchange_all, groups_at
+from cdk_gpu_clusters.template_rules.lookups.network import exchange_all, groups_at
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, TemplateRule
 
 EFA_TRAFFIC = define_rule(
