@@ -9,6 +9,8 @@ from pathlib import PurePosixPath
 from typing import TypeAlias
 
 from _pages import ROOT
+from _template_rules import FIXTURES, rule_page
+from write_rules_page import AREAS
 
 #: Section -> its pages in order, or its own sections. A pattern takes the files that no section names; what is not
 #: there is left out, and so is a section without pages.
@@ -55,6 +57,10 @@ NAVIGATION: Sections = {
         "docs/reliability.md",
         "docs/performance.md",
     ),
+    "Template rules": {
+        title: (f"{FIXTURES}/GPU-{area}-*.yaml",)
+        for area, title in sorted(AREAS.items(), key=lambda item: item[1])
+    },
     "Decisions": ("docs/decisions/README.md", "docs/decisions/*.md"),
     "Develop": (
         "CONTRIBUTING.md",
@@ -87,7 +93,9 @@ class Page:
     title: str
 
     def text(self) -> str:
-        """Its Markdown, as it stands in the repository; a file in another language is shown whole."""
+        """Its Markdown: a Markdown file as it is, the page about a rule, or another file as a block of code."""
+        if self.source.startswith(FIXTURES):
+            return rule_page(PurePosixPath(self.source).stem)
         content = (ROOT / self.source).read_text(encoding="utf-8")
         suffix = PurePosixPath(self.source).suffix
         return content if suffix == ".md" else f"# {self.title}\n\n```{LANGUAGES[suffix]}\n{content}```\n"
@@ -137,6 +145,8 @@ def _target(source: PurePosixPath) -> PurePosixPath:
             return source.with_name("index.md")
         case ("docs", *_):
             return source.relative_to("docs")
+        case ("tests", *_):
+            return PurePosixPath("rules", f"{source.stem}.md")
         case ("examples", name, "app.py"):
             return PurePosixPath("examples", f"{name}.md")
         case ("examples", _):

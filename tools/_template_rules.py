@@ -1,57 +1,79 @@
-"""The part of docs/rules.md about the rules over templates: what each looks at, and examples of both kinds."""
+"""The rules over templates, for the page of all rules and for the site's page about each."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from _pages import ROOT
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.rule import TemplateRule
 
-#: When each page that a rule links was last seen, and whether it was read then or its address found in other sources.
-LINKS = Path(__file__).with_name("rule_links.csv")
-
-INTRODUCTION = """\
-
-## Over templates
-
-These rules look at any CloudFormation template, too: [template rules](template-rules.md) says how to run them. Their
-sources stand above. With each link stands when its page was last read; where only its address was seen, in other pages,
-that is said, and the rule rests on its source.
-"""
+#: The examples of each rule; a page of the site is made of each of these files.
+FIXTURES = "tests/fixtures/template_rules"
+#: The date on which each linked page was last seen, and whether it was read then or only its address was found.
+LINKS = ROOT / "tools" / "rule_links.csv"
+_SEEN = {"read": "read on {}", "address": "address seen on {}, page not read"}
 
 
-def template_rules() -> Iterator[str]:
-    """The part, line by line."""
+@cache
+def template_rules() -> dict[str, TemplateRule]:
+    """All rules over templates, by id; none in a checkout without them."""
+    if not (ROOT / FIXTURES).exists():
+        return {}
     from cdk_gpu_clusters.template_rules.registry import every_rule
 
-    yield INTRODUCTION
-    for rule in every_rule():
-        yield from _rule(rule)
+    return {rule.id: rule for rule in every_rule()}
 
 
-def _rule(rule: TemplateRule) -> Iterator[str]:
-    yield f"### {rule.id}: {_text(rule.title)}\n"
-    yield f"- Severity: {rule.severity.value}"
-    yield f"- Cause: {_text(rule.cause)}"
-    yield f"- Fix: {_text(rule.fix)}"
-    yield f"- Asked about: {', '.join(f'`{kind}`' for kind in rule.on)}"
-    yield f"- Looks at: {', '.join(_path(path) for path in rule.looks_at)}"
-    yield f"- More: [{rule.url.removeprefix('https://')}]({rule.url}), {_seen()[rule.url]}\n"
-    for title, example in (("It finds a fault in", rule.bad), ("and none in", rule.good)):
-        yield f"{title}\n\n```yml\n{example.strip()}\n```\n"
+def template_cell(rule_id: str) -> str:
+    """The severity of a rule over templates, with a link to its examples; empty for another rule."""
+    rule = template_rules().get(rule_id)
+    return f"[{rule.severity.value}](../{FIXTURES}/{rule_id}.yaml)" if rule else ""
+
+
+def rule_page(rule_id: str) -> str:
+    """The site's page about one rule."""
+    rule = template_rules()[rule_id]
+    bad, changes, *_ = (ROOT / FIXTURES / f"{rule_id}.yaml").read_text(encoding="utf-8").split("\n---\n")
+    return f"""\
+# {rule.id}
+
+{_text(rule.title)}.
+
+- Severity: {rule.severity.value}
+- Why: {_text(rule.cause)}
+- Fix: {_text(rule.fix)}
+- Checks: {", ".join(f"`{kind}`" for kind in rule.on)}
+- Reads: {", ".join(_path(path) for path in rule.looks_at)}
+- Source: {_text(rule.rule.source)}
+- More: [{rule.url.removeprefix("https://")}]({rule.url}), {_seen()[rule.url]}
+
+How to run the rules, and how to accept a finding: [rules over any template](../../../docs/template-rules.md).
+
+## A template with the fault
+
+```yaml
+{bad.strip()}
+```
+
+## The changes that make it valid
+
+Each path has its new value; `null` removes a value.
+
+```yaml
+{changes.strip()}
+```
+"""
 
 
 @cache
 def _seen() -> dict[str, str]:
-    """What is known of each link."""
+    """When the page behind each link was seen."""
     with LINKS.open(encoding="utf-8", newline="") as lines:
-        rows = list(csv.DictReader(lines))
-    words = {"read": "read on {}", "address": "address seen on {}, page not read"}
-    return {row["url"]: words[row["how"]].format(row["seen"]) for row in rows}
+        return {row["url"]: _SEEN[row["how"]].format(row["seen"]) for row in csv.DictReader(lines)}
 
 
 def _text(text: str) -> str:

@@ -3,8 +3,8 @@
     python tools/write_rules_page.py            write it
     python tools/write_rules_page.py --check    exit 1 if it is not current
 
-The rules are read from the sources, not by importing them: modules with constructs would start Node. Those over
-templates start none, and are asked for their examples.
+The rules are read from the sources, not by importing them: modules with constructs would start Node. The rules over
+templates start none; they are imported for their severity.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import groupby
 from pathlib import Path
 
 from _pages import ROOT, cell, constants_made_by, write_or_check
-from _template_rules import template_rules
+from _template_rules import template_cell
 
 PAGE = ROOT / "docs" / "rules.md"
 
@@ -58,6 +58,9 @@ Every finding carries the id of its rule. An id keeps its meaning for ever; a ru
 A finding names its cause, the value got, the values allowed and the change to make. Errors stop; warnings and infos
 do not.
 
+The last column has the severity of the rules over any CloudFormation template, with a link to an example: see
+[template rules](template-rules.md). Constructs and cluster files keep the other rules.
+
 This page is written by `tools/write_rules_page.py`; do not edit it.
 """
 
@@ -78,7 +81,7 @@ class Row:
 
 
 def rules() -> Iterator[Row]:
-    """The rules that the modules define at their top level."""
+    """The rules that the modules define at their top level, or in the decorator of a check."""
     for rule in constants_made_by("define_rule"):
         yield Row(rule.argument(0), rule.argument(1), rule.keyword("source"), rule.file)
 
@@ -104,12 +107,13 @@ def page() -> str:
     for area, rows in groupby(every_rule(), key=lambda row: row.area):
         parts += [
             f"\n## {AREAS[area]} (`GPU-{area}`)\n",
-            "| Id | Rule | Source | Defined in |",
-            "| --- | --- | --- | --- |",
+            "| Id | Rule | Source | Defined in | In templates |",
+            "| --- | --- | --- | --- | --- |",
         ]
-        parts += [f"| `{row.id}` | {cell(row.title)} | {cell(row.source)} | `{row.file}` |" for row in rows]
-    if (ROOT / "constructs" / "cdk_gpu_clusters" / "template_rules").exists():
-        parts += template_rules()
+        parts += [
+            f"| `{row.id}` | {cell(row.title)} | {cell(row.source)} | `{row.file}` | {template_cell(row.id)} |"
+            for row in rows
+        ]
     return "\n".join(parts).rstrip() + "\n"
 
 

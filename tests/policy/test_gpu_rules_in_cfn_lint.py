@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from cdk_gpu_clusters.template_rules.registry import every_rule
+from rule_fixtures import rule_fixture
 
 
 def cfn_lint(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -17,10 +18,10 @@ def cfn_lint(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_its_findings_have_our_ids_paths_and_lines(tmp_path: Path) -> None:
     file = tmp_path / "template.yaml"
-    rule = next(rule for rule in every_rule() if rule.id == "GPU-LT-010")
-    file.write_text(rule.bad)
+    bad = rule_fixture("GPU-LT-010").bad
+    file.write_text(bad)
     done = cfn_lint("--format", "parseable", "--", str(file))
-    line = next(number for number, text in enumerate(rule.bad.splitlines(), 1) if "HttpTokens" in text)
+    line = next(number for number, text in enumerate(bad.splitlines(), 1) if "HttpTokens" in text)
     ours = [said for said in done.stdout.splitlines() if "GPU-" in said]
     assert len(ours) == 1
     assert ours[0].startswith(f"{file}:{line}:")
@@ -30,7 +31,7 @@ def test_its_findings_have_our_ids_paths_and_lines(tmp_path: Path) -> None:
 
 def test_they_are_ignored_as_others_are(tmp_path: Path) -> None:
     file = tmp_path / "template.yaml"
-    file.write_text(next(rule for rule in every_rule() if rule.id == "GPU-LT-010").bad)
+    file.write_text(rule_fixture("GPU-LT-010").bad)
     assert "GPU-" not in cfn_lint("-i", "W-GPU", "--format", "parseable", "--", str(file)).stdout
 
 

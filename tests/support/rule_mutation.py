@@ -1,15 +1,23 @@
-"""Faults planted in our own templates, one for each rule: exactly that rule is to find it."""
+"""Faults planted in our own templates, one for each rule: exactly that rule has to find it.
+
+A fault comes from the third document of the rule's fixture; from a module of `rule_mutations`, if it takes code to plant
+it; or, for resources that none of our constructs makes, from the fixture's bad template.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from cdk_gpu_clusters.template_rules.registry import every_rule
 from cdk_gpu_clusters.template_rules.template import read_text
 from mutations import Mutation as Change
 from recorded_templates import Json, copy_of
+from rule_fixtures import RuleFixture, changed, rule_fixture, rule_fixtures
+
+MODULES = Path(__file__).with_name("rule_mutations")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +62,9 @@ class RuleMutation:
     def _with_example(self, *, good: bool) -> Json:
         template = copy_of(self.template)
         if self.example:
-            rule = next(rule for rule in every_rule() if rule.id == self.rule)
-            template["Resources"].update(read_text(rule.good if good else rule.bad).data["Resources"])
+            fixture = rule_fixture(self.rule)
+            text = fixture.good if good else fixture.bad
+            template["Resources"].update(read_text(text).data["Resources"])
         return template
 
 
@@ -80,3 +89,33 @@ def without(resource_type: str, where: Callable[[Any], bool]) -> Callable[[Json]
             del resources[key]
 
     return change
+
+
+def every_mutation() -> list[RuleMutation]:
+    """One for each rule that has a fixture, by its id."""
+    modules = [import_module(f"rule_mutations.{file.stem}") for file in sorted(MODULES.glob("*.py"))]
+    planted = {mutation.rule: mutation for module in modules for mutation in module.MUTATIONS}
+    for rule_id, fixture in rule_fixtures().items():
+        if fixture.planted:
+            assert rule_id not in planted, f"{rule_id} is planted twice"
+            planted[rule_id] = _of_fixture(rule_id, fixture)
+        elif rule_id not in planted:
+            planted[rule_id] = RuleMutation(rule=rule_id, template="everywhere/everything_on", example=True)
+    return [planted[rule_id] for rule_id in sorted(planted)]
+
+
+def _of_fixture(rule_id: str, fixture: RuleFixture) -> RuleMutation:
+    planted = fixture.planted
+
+    def change(properties: Json) -> None:
+        after = changed(properties, planted["changes"])
+        properties.clear()
+        properties.update(after)
+
+    return RuleMutation(
+        rule=rule_id,
+        template=planted["template"],
+        at=planted["at"],
+        change=change,
+        also=tuple(planted.get("also", ())),
+    )

@@ -1,34 +1,24 @@
-"""All rules over templates."""
+"""All rules over templates, found in the modules of `template_rules.rules`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 
+from cdk_gpu_clusters.template_rules import rules as areas
 from cdk_gpu_clusters.template_rules.rule import TemplateRule
-
-#: Folders of `policy.rules`; each lists its rules in `RULES`.
-AREAS = (
-    "batch",
-    "capacity",
-    "cost",
-    "efa",
-    "eks",
-    "hyperpod",
-    "inference",
-    "launch",
-    "mig",
-    "pcs",
-    "storage",
-)
 
 
 @cache
 def every_rule() -> tuple[TemplateRule, ...]:
     """All rules, by id."""
-    packages = [import_module(f"cdk_gpu_clusters.template_rules.rules.{area}") for area in AREAS]
-    return tuple(sorted((rule for package in packages for rule in package.RULES), key=lambda rule: rule.id))
+    modules = [import_module(f"{areas.__name__}.{module.name}") for module in iter_modules(areas.__path__)]
+    found = [
+        value for module in modules for value in vars(module).values() if isinstance(value, TemplateRule)
+    ]
+    return tuple(sorted(found, key=lambda rule: rule.id))
 
 
 def choose_rules(*, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> list[TemplateRule]:

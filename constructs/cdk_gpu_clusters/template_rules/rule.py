@@ -47,7 +47,7 @@ Check = Callable[[Resource], Iterator[Fault]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateRule:
-    """A rule over templates: one file of `policy.rules`.
+    """A rule over templates, made by `template_rule`.
 
     Attributes:
         rule: Its id, title and source; the same as a construct's rule where it asks for the same.
@@ -58,8 +58,6 @@ class TemplateRule:
         on: Types of resource that it is asked about.
         looks_at: The properties that it reads, such as `LaunchTemplateData/InstanceType`, or with a type before them.
         check: The check.
-        bad: A template, as YAML, that it finds a fault in.
-        good: The same without that fault.
     """
 
     rule: Rule
@@ -70,8 +68,6 @@ class TemplateRule:
     on: tuple[str, ...]
     looks_at: tuple[str, ...]
     check: Check
-    bad: str
-    good: str
 
     @property
     def id(self) -> str:
@@ -93,6 +89,33 @@ class TemplateRule:
             path=path_text(fault.at.path),
             severity=fault.severity or self.severity,
         )
+
+
+def template_rule(
+    rule: Rule,
+    *,
+    severity: Severity,
+    cause: str,
+    fix: str,
+    url: str,
+    on: tuple[str, ...],
+    looks_at: tuple[str, ...],
+) -> Callable[[Check], TemplateRule]:
+    """Make a check a rule. A decorator; the arguments are the attributes of `TemplateRule`."""
+
+    def decorate(check: Check) -> TemplateRule:
+        return TemplateRule(
+            rule=rule,
+            severity=severity,
+            cause=cause,
+            fix=fix,
+            url=url,
+            on=on,
+            looks_at=looks_at,
+            check=check,
+        )
+
+    return decorate
 
 
 def faults_of(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from mutations import put
 from recorded_templates import Json, copy_of
 from rule_mutation import RuleMutation, without
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
-EVERYTHING = "everywhere/everything_on"
 NODE = "g6-dev-node/dev-fleet-dev"
-VOLUME = "LaunchTemplateData.BlockDeviceMappings.0.Ebs"
 
 
 def without_tags(template: Json) -> None:
@@ -41,9 +38,5 @@ MUTATIONS = (
     RuleMutation(rule="GPU-COST-001", template=NODE, change_template=without_tags),
     RuleMutation(
         rule="GPU-COST-003", template="cluster_network/minimal", change_template=with_nodes_and_no_endpoint
-    ),
-    RuleMutation(rule="GPU-COST-004", template=NODE, at=TEMPLATE, change=put(f"{VOLUME}.VolumeType", "gp2")),
-    RuleMutation(
-        rule="GPU-COST-002", template=NODE, at=TEMPLATE, change=put(f"{VOLUME}.DeleteOnTermination", False)
     ),
 )

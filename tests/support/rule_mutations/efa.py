@@ -35,10 +35,6 @@ def one_efa_less(properties: Json) -> None:
     del properties["LaunchTemplateData"]["NetworkInterfaces"][-1]
 
 
-def over_tcp(properties: Json) -> None:
-    del properties["LaunchTemplateData"]["NetworkInterfaces"][1:]
-
-
 def one_place_twice(properties: Json) -> None:
     interfaces = properties["LaunchTemplateData"]["NetworkInterfaces"]
     interfaces.append({**interfaces[1], "InterfaceType": "interface"})
@@ -120,12 +116,6 @@ MUTATIONS = (
     on_p4d("GPU-EFA-003", at_last(NetworkCardIndex=0, DeviceIndex=2)),
     # every type has as many EFAs as cards that take one
     on_p4d("GPU-EFA-004", one_efa_more, "GPU-EFA-003"),
-    RuleMutation(
-        rule="GPU-EFA-005",
-        template="p6-b300-existing-reservation/pretrain-fleet-trainers",
-        at=TEMPLATE,
-        change=at_last(NetworkCardIndex=0, DeviceIndex=1),
-    ),
     on_p4d("GPU-EFA-006", at_last(NetworkCardIndex=7)),
     on_p4d("GPU-EFA-009", one_place_twice),
     on_p4d("GPU-EFA-010", at_last(DeviceIndex=15)),
@@ -149,9 +139,6 @@ MUTATIONS = (
     ),
     on_p4d("GPU-EFA-032", one_efa_less),
     on_p4d("GPU-EFA-033", put("LaunchTemplateData.SecurityGroupIds", ["sg-0123456789abcdef0"])),
-    RuleMutation(
-        rule="GPU-EFA-034", template="p5en-spot/finetune-fleet-trainers", at=TEMPLATE, change=over_tcp
-    ),
     RuleMutation(
         rule="GPU-EFA-035",
         template=EVERYTHING,

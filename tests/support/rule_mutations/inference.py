@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mutations import put
 from recorded_templates import Json
 from rule_mutation import RuleMutation, first
 
 SERVING = "g6e-tensor-parallel/chat-inference-llama"
 BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
-TARGETS = "AWS::ElasticLoadBalancingV2::TargetGroup"
-GROUP = "AWS::AutoScaling::AutoScalingGroup"
 
 
 def attribute(attributes: str, key: str, value: str | None) -> Callable[[Json], None]:
@@ -31,11 +28,6 @@ def in_clear_text(template: Json) -> None:
     first(template, BALANCER)["Properties"]["Scheme"] = "internet-facing"
 
 
-def judged_at_once(properties: Json) -> None:
-    del properties["HealthCheckGracePeriod"]
-    del properties["LifecycleHookSpecificationList"]
-
-
 MUTATIONS = (
     RuleMutation(rule="GPU-INF-012", template=SERVING, change_template=in_clear_text),
     RuleMutation(
@@ -44,14 +36,6 @@ MUTATIONS = (
         at=BALANCER,
         change=attribute("LoadBalancerAttributes", "idle_timeout.timeout_seconds", "9000"),
     ),
-    RuleMutation(rule="GPU-INF-014", template=SERVING, at=BALANCER, change=put("Subnets", ["subnet-0"])),
-    RuleMutation(
-        rule="GPU-INF-017",
-        template=SERVING,
-        at=TARGETS,
-        change=attribute("TargetGroupAttributes", "deregistration_delay.timeout_seconds", "0"),
-    ),
-    RuleMutation(rule="GPU-INF-030", template=SERVING, at=GROUP, change=judged_at_once),
     RuleMutation(
         rule="GPU-INF-031",
         template=SERVING,

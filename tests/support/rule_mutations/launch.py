@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mutations import Mutation, put
 from recorded_templates import Json
 from rule_mutation import RuleMutation, first
@@ -12,15 +10,8 @@ TEMPLATE = "AWS::EC2::LaunchTemplate"
 EVERYTHING = "everywhere/everything_on"
 SPOT = "p5en-spot/finetune-fleet-trainers"
 ONE_NODE = "g6-dev-node/dev-fleet-dev"
-VOLUME = "LaunchTemplateData.BlockDeviceMappings.0.Ebs"
 X86 = "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
 ARM = "/aws/service/deeplearning/ami/arm64/base-oss-nvidia-driver-gpu-{}/latest/ami-id"
-
-
-def in_template(rule: str, path: str, value: Any, template: str = EVERYTHING) -> RuleMutation:
-    """One value of a launch template changed."""
-    change = put(f"LaunchTemplateData.{path}", value)
-    return RuleMutation(rule=rule, template=template, at=TEMPLATE, change=change)
 
 
 def image(template: Json, instance_type: str, parameter: str) -> None:
@@ -62,35 +53,6 @@ MUTATIONS = (
         "GPU-AMI-006", "g6.xlarge", "/aws/service/neuron/dlami/base/amazon-linux-2023/latest/image_id"
     ),
     with_image("GPU-AMI-007", "p6e-gb200.36xlarge", ARM.format("ubuntu-22.04"), also=("GPU-CAP-005",)),
-    in_template("GPU-AMI-008", "ImageId", "al2023-nvidia"),
-    RuleMutation(
-        rule="GPU-INST-001",
-        template=ONE_NODE,
-        at=TEMPLATE,
-        change=put("LaunchTemplateData.InstanceType", "g6.3xlarge"),
-    ),
-    RuleMutation(
-        rule="GPU-LT-001", template=EVERYTHING, at=TEMPLATE, change=put(f"{VOLUME}.VolumeSize", 70_000)
-    ),
-    RuleMutation(rule="GPU-LT-002", template=EVERYTHING, at=TEMPLATE, change=put(f"{VOLUME}.Iops", 90_000)),
-    RuleMutation(
-        rule="GPU-LT-003", template=EVERYTHING, at=TEMPLATE, change=put(f"{VOLUME}.Throughput", 1_000)
-    ),
-    in_template("GPU-LT-010", "MetadataOptions.HttpTokens", "optional"),
-    in_template("GPU-LT-011", "MetadataOptions.HttpPutResponseHopLimit", 3),
-    RuleMutation(
-        rule="GPU-LT-012", template=EVERYTHING, at=TEMPLATE, change=put(f"{VOLUME}.Encrypted", False)
-    ),
-    RuleMutation(
-        rule="GPU-LT-013",
-        template=SPOT,
-        at="AWS::AutoScaling::AutoScalingGroup",
-        change=put("LaunchTemplate.Version", "1"),
-    ),
     RuleMutation(rule="GPU-LT-014", template=EVERYTHING, change_template=opened),
     RuleMutation(rule="GPU-UD-001", template=SPOT, at=TEMPLATE, change=in_user_data("x" * 17_000)),
-    RuleMutation(
-        rule="GPU-UD-002", template=SPOT, at=TEMPLATE, change=in_user_data("password=hunter2hunter2")
-    ),
-    RuleMutation(rule="GPU-UD-004", template=SPOT, at=TEMPLATE, change=in_user_data("export NCCL_ALGO=Ring")),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mutations import put
 from recorded_templates import Json
 from rule_mutation import RuleMutation, first
 
@@ -61,10 +60,4 @@ MUTATIONS = (
     ),
     RuleMutation(rule="GPU-MIG-006", template=EVERYTHING, change_template=split_and_trained),
     RuleMutation(rule="GPU-MIG-010", template=MIXED, change_template=once_only),
-    RuleMutation(
-        rule="GPU-MIG-011",
-        template="eks_node_group/a_group",
-        at="AWS::EKS::Nodegroup",
-        change=put("Labels", {"nvidia.com/mig.config": "all-1g.5gb"}),
-    ),
 )

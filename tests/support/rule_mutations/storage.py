@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mutations import drop, put
 from recorded_templates import Json
 from rule_mutation import RuleMutation, first, without
 
@@ -17,7 +16,6 @@ OF_BASE_POD = "p4de-base-pod/base-pod-data-corpus"
 WITH_EFA = "p5-lustre/llama-lustre-data-corpus"
 #: The one record with a file system and the nodes that mount it.
 SERVING = "inference_everywhere/everything_on"
-METADATA = "LustreConfiguration.MetadataConfiguration"
 
 
 def dropped_with_its_stack(template: Json) -> None:
@@ -51,10 +49,6 @@ def as_tiering(**values: Any) -> Callable[[Json], None]:
         }
 
     return change
-
-
-def older(properties: Json) -> None:
-    properties["LustreConfiguration"]["DeploymentType"] = "PERSISTENT_1"
 
 
 def linked_too_often(template: Json) -> None:
@@ -133,33 +127,17 @@ def on_file_system(
     return RuleMutation(rule=rule, template=template, at=FILE_SYSTEM, change=change, also=also)
 
 
-def on_association(rule: str, change: Callable[[Json], None]) -> RuleMutation:
-    """A fault in a data repository association."""
-    return RuleMutation(rule=rule, template=CORPUS, at=ASSOCIATION, change=change)
-
-
 MUTATIONS = (
-    on_file_system("GPU-LUS-001", older),
     on_file_system("GPU-LUS-002", as_scratch(StorageType="HDD")),
-    on_file_system("GPU-LUS-003", put("StorageCapacity", 5000)),
-    on_file_system("GPU-LUS-004", put("LustreConfiguration.PerUnitStorageThroughput", 200)),
-    on_file_system("GPU-LUS-005", put("StorageCapacity", 2400), template=WITH_EFA),
     on_file_system("GPU-LUS-006", as_scratch(lustre={"EfaEnabled": True}), "GPU-LUS-043", template=SERVING),
-    on_file_system("GPU-LUS-007", put(METADATA, {"Mode": "USER_PROVISIONED", "Iops": 10_000})),
-    on_file_system("GPU-LUS-008", drop(METADATA), template=WITH_EFA),
-    on_file_system("GPU-LUS-009", put("FileSystemTypeVersion", "2.12")),
     on_file_system("GPU-LUS-012", as_tiering(ThroughputCapacity=6000), template=SERVING),
     on_file_system("GPU-LUS-013", as_tiering(DataReadCacheConfiguration={}), template=SERVING),
-    on_file_system(
-        "GPU-LUS-015", put("LustreConfiguration.AutomaticBackupRetentionDays", 365), template=SERVING
-    ),
     on_file_system(
         "GPU-LUS-016",
         lambda properties: as_scratch(KmsKeyId=properties["KmsKeyId"])(properties),
         template=SERVING,
     ),
     RuleMutation(rule="GPU-LUS-040", template=CORPUS, change_template=dropped_with_its_stack),
-    on_file_system("GPU-LUS-041", put("SubnetIds", ["subnet-0", "subnet-1"])),
     RuleMutation(
         rule="GPU-LUS-042",
         template=OF_BASE_POD,
@@ -186,16 +164,9 @@ MUTATIONS = (
     RuleMutation(rule="GPU-LUS-046", template=SERVING, example=True),
     RuleMutation(rule="GPU-LUS-021", template=SERVING, change_template=in_another_zone),
     RuleMutation(rule="GPU-DRA-001", template=CORPUS, change_template=linked_too_often),
-    on_association("GPU-DRA-002", put("FileSystemPath", "/raw/train.tar")),
     RuleMutation(rule="GPU-DRA-003", template=CORPUS, change_template=linked_inside),
-    on_association("GPU-DRA-004", put("DataRepositoryPath", "https://corpus.s3.amazonaws.com/")),
     RuleMutation(rule="GPU-DRA-005", template=CORPUS, change_template=prefix_inside),
     on_file_system("GPU-DRA-007", as_tiering(), template=CORPUS),
-    on_file_system(
-        "GPU-DRA-008", put("LustreConfiguration.AutomaticBackupRetentionDays", 7), template=CORPUS
-    ),
-    on_association("GPU-DRA-009", put("ImportedFileChunkSize", 1_000_000)),
-    on_file_system("GPU-DRA-021", put("LustreConfiguration.ImportPath", "s3://corpus/tokens")),
     RuleMutation(rule="GPU-MNT-002", template=SERVING, change_template=mounted_inside),
     RuleMutation(rule="GPU-MNT-010", template=SERVING, change_template=mounted_once),
     RuleMutation(rule="GPU-MNT-011", template=SERVING, example=True),

@@ -15,6 +15,8 @@ import pytest
 import cdk_gpu_clusters
 from cdk_gpu_clusters.errors import defined_rules
 from cdk_gpu_clusters.template_rules.registry import every_rule
+from cdk_gpu_clusters.template_rules.rule import TemplateRule
+from rule_fixtures import rule_fixture, rule_fixtures
 
 ROOT = Path(__file__).resolve().parents[3]
 TOOL = ROOT / "tools" / "write_rules_page.py"
@@ -24,9 +26,9 @@ IDS = re.findall(r"^\| `(GPU-[A-Z0-9]+-\d{3})` \|", PAGE.read_text(encoding="utf
 
 @cache
 def named_in_tests() -> frozenset[str]:
-    """Every id of a rule that a test names."""
+    """Every id of a rule that a test names; a fixture of a rule over templates is run by tests of its own."""
     files = [file for file in (ROOT / "tests").rglob("*.py") if file.name != Path(__file__).name]
-    return frozenset(
+    return frozenset(rule_fixtures()) | frozenset(
         one for file in files for one in re.findall(r"GPU-[A-Z0-9]+-\d{3}", file.read_text(encoding="utf-8"))
     )
 
@@ -56,12 +58,23 @@ def test_the_page_has_every_rule_with_its_title_and_source() -> None:
     assert missing == []
 
 
-def test_the_page_has_every_rule_over_templates_with_both_examples() -> None:
+def test_the_page_has_every_rule_over_templates_with_its_severity_and_examples() -> None:
     page = PAGE.read_text(encoding="utf-8")
     for rule in every_rule():
-        assert f"### {rule.id}: " in page
-        for part in (rule.url, rule.bad.strip(), rule.good.strip()):
-            assert part in page
+        file = f"../tests/fixtures/template_rules/{rule.id}.yaml"
+        assert f" [{rule.severity.value}]({file}) |" in page
+        assert (PAGE.parent / file).is_file()
+
+
+@pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.id)
+def test_the_site_has_a_page_about_the_rule_with_both_examples(
+    rule: TemplateRule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(TOOL.parent)
+    page = import_module("_template_rules").rule_page(rule.id)
+    fixture = rule_fixture(rule.id)
+    for part in (f"# {rule.id}\n", rule.url, fixture.bad.strip(), *fixture.changes):
+        assert part in page
 
 
 @pytest.mark.parametrize("rule_id", IDS)
@@ -86,5 +99,6 @@ def test_an_outdated_page_is_noticed(tmp_path: Path) -> None:
     assert run("--check") == 1
     assert run() == 0
     assert (
-        r"| `GPU-IP-900` | a\|b | c | `constructs/more.py` |" in (tmp_path / "docs" / "rules.md").read_text()
+        r"| `GPU-IP-900` | a\|b | c | `constructs/more.py` |  |"
+        in (tmp_path / "docs" / "rules.md").read_text()
     )

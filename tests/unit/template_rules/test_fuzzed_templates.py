@@ -19,8 +19,9 @@ from cdk_gpu_clusters.template_rules.reports import FORMATS
 from cdk_gpu_clusters.template_rules.rule import Outcome
 from cdk_gpu_clusters.template_rules.template import Template, read_text
 from cdk_gpu_clusters.template_rules.yaml_text import read_yaml_text
+from rule_fixtures import rule_fixtures
 
-BAD = {rule.id: rule.bad for rule in every_rule()}
+BAD = {rule_id: fixture.bad for rule_id, fixture in rule_fixtures().items()}
 TYPES = sorted(
     {kind for rule in every_rule() for kind in rule.on} | {"AWS::EC2::SecurityGroupIngress", "A::B::C"}
 )

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-
 import pytest
 
 from cdk_gpu_clusters.template_rules.engine import judge, not_compliant
-from cdk_gpu_clusters.template_rules.registry import AREAS, every_rule
+from cdk_gpu_clusters.template_rules.registry import every_rule
 from cdk_gpu_clusters.template_rules.rule import Outcome
 from cdk_gpu_clusters.template_rules.template import Template
 from matrix.template_rules import EXPLAINED, ask_rules
 from recorded_templates import Json, recorded, recorded_apps
-from rule_mutation import RuleMutation
+from rule_mutation import RuleMutation, every_mutation
 
-MUTATIONS: tuple[RuleMutation, ...] = tuple(
-    mutation for area in AREAS for mutation in import_module(f"rule_mutations.{area}").MUTATIONS
-)
+MUTATIONS = every_mutation()
 
 MADE = {resource["Type"] for template in recorded().values() for resource in template["Resources"].values()}
 

@@ -1,16 +1,16 @@
-"""Every registered rule: described, fired by its bad example, silent on its good one. Later rules come by themselves."""
+"""Every rule is described, finds the fault of its fixture's bad template, and nothing in the good one."""
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import cdk_gpu_clusters.template_rules.rules as rules_package
 from cdk_gpu_clusters.errors import defined_rules
-from cdk_gpu_clusters.template_rules.registry import AREAS, every_rule
+from cdk_gpu_clusters.template_rules.registry import every_rule
 from cdk_gpu_clusters.template_rules.rule import Outcome, TemplateRule
+from rule_fixtures import rule_fixture, rule_fixtures
 from templates import fired_by, template_of, verdicts_of
 
 FOLDER = Path(str(rules_package.__file__)).parent
@@ -19,13 +19,13 @@ RULES = pytest.mark.parametrize("rule", every_rule(), ids=lambda rule: rule.id)
 
 @RULES
 def test_the_bad_example_fires_the_rule_and_nothing_that_the_good_one_does_not(rule: TemplateRule) -> None:
-    assert rule.id in fired_by(rule.bad)
-    assert fired_by(rule.bad) - {rule.id} == fired_by(rule.good)
+    assert rule.id in fired_by(rule_fixture(rule.id).bad)
+    assert fired_by(rule_fixture(rule.id).bad) - {rule.id} == fired_by(rule_fixture(rule.id).good)
 
 
 @RULES
 def test_the_good_example_is_looked_at_and_found_compliant(rule: TemplateRule) -> None:
-    outcomes = {verdict.outcome for verdict in verdicts_of(rule.good, rule.id)}
+    outcomes = {verdict.outcome for verdict in verdicts_of(rule_fixture(rule.id).good, rule.id)}
     assert Outcome.COMPLIANT in outcomes
     assert outcomes <= {Outcome.COMPLIANT, Outcome.NOT_APPLICABLE}
 
@@ -33,9 +33,9 @@ def test_the_good_example_is_looked_at_and_found_compliant(rule: TemplateRule) -
 @RULES
 def test_faults_are_placed_in_the_example(rule: TemplateRule) -> None:
     """The path of a fault starts at its resource, so that line and column are near it."""
-    for verdict in verdicts_of(rule.bad, rule.id):
+    for verdict in verdicts_of(rule_fixture(rule.id).bad, rule.id):
         assert verdict.path[0] == "Resources"
-        assert template_of(rule.bad).place(verdict.path).line > 1
+        assert template_of(rule_fixture(rule.id).bad).place(verdict.path).line > 1
         assert verdict.message
 
 
@@ -56,26 +56,10 @@ def test_ids_are_unique() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_every_file_is_registered() -> None:
-    files = {file for file in FOLDER.glob("*/*.py") if not file.name.startswith("_")}
-    registered = {
-        Path(
-            str(
-                import_module(
-                    f"cdk_gpu_clusters.template_rules.rules.{file.parent.name}.{file.stem}"
-                ).__file__
-            )
-        )
-        for file in files
-        if hasattr(
-            import_module(f"cdk_gpu_clusters.template_rules.rules.{file.parent.name}.{file.stem}"), "RULE"
-        )
-    }
-    assert files == registered
-    assert {file.parent.name for file in files} == set(AREAS)
-    listed = [
-        rule
-        for area in AREAS
-        for rule in import_module(f"cdk_gpu_clusters.template_rules.rules.{area}").RULES
-    ]
-    assert len(listed) == len(files)
+def test_every_rule_has_a_fixture_and_every_fixture_a_rule() -> None:
+    assert set(rule_fixtures()) == {rule.id for rule in every_rule()}
+
+
+def test_every_decorated_check_of_an_area_is_found() -> None:
+    decorators = sum(file.read_text().count("\n@template_rule(") for file in FOLDER.glob("*.py"))
+    assert len(every_rule()) == decorators > 160

@@ -13,6 +13,7 @@ from cdk_gpu_clusters.template_rules.engine import judge
 from cdk_gpu_clusters.template_rules.registry import every_rule
 from cdk_gpu_clusters.template_rules.template import Template, read_text
 from cdk_gpu_clusters_stacks.cli.main import main
+from rule_fixtures import rule_fixture
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
@@ -152,7 +153,7 @@ def test_wrong_types_everywhere_are_undecidable_or_unusable(wrong: Any) -> None:
     """Each value of the rules' own examples in turn: a verdict, or a refusal, and no other exception."""
     looked_at = 0
     for rule in every_rule():
-        for data in with_each_value_replaced(read_text(rule.bad).data, wrong):
+        for data in with_each_value_replaced(read_text(rule_fixture(rule.id).bad).data, wrong):
             try:
                 looked_at += len(judge(Template.of(data), [rule]))
             except UnusableTemplate:

@@ -1,4 +1,4 @@
-"""Capacity reservations that launches name."""
+"""Capacity reservations and placement groups that a launch names."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from cdk_gpu_clusters.template_rules.case import Resource, Value, resource_of, t
 from cdk_gpu_clusters.template_rules.lookups.launches import Launch, values_at
 from cdk_gpu_clusters.template_rules.resolve import Reference
 from cdk_gpu_clusters.template_rules.rule import NotApplicable
-
-# Capacity reservations that launches name.
 
 RESERVATION = "AWS::EC2::CapacityReservation"
 
@@ -40,8 +38,6 @@ def capacity_kind_of(launch: Launch, record: InstanceType) -> CapacityKind:
         return CapacityKind.ULTRASERVER_BLOCK if record.ultraservers else CapacityKind.CAPACITY_BLOCK
     return CapacityKind.RESERVATION if reservation_target(launch).exists else CapacityKind.ON_DEMAND
 
-
-# Placement groups that launches name, themselves or by the resource that launches.
 
 PLACEMENT_GROUP = "AWS::EC2::PlacementGroup"
 

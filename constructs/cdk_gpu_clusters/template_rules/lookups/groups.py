@@ -1,4 +1,4 @@
-"""How many nodes a resource launches."""
+"""Groups that launch nodes: Auto Scaling groups, node groups of orchestrators, instance groups of HyperPod."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from cdk_gpu_clusters.template_rules.lookups.launches import (
     values_at,
 )
 from cdk_gpu_clusters.template_rules.rule import NotApplicable
-
-# How many nodes a resource launches.
 
 #: Where resources that launch name the most nodes that they run.
 _MOST: dict[str, tuple[str, ...]] = {
@@ -56,8 +54,6 @@ def most_nodes_of(resource: Resource) -> int:
         raise size.undecidable("no greatest size is given")
     return most
 
-
-# Auto Scaling groups, and what else sets their size.
 
 AUTO_SCALING_GROUP = "AWS::AutoScaling::AutoScalingGroup"
 
@@ -137,8 +133,6 @@ def _automation(case: Case) -> list[tuple[Resource, str]]:
         if one.case is case
     ]
 
-
-# Node groups of orchestrators, and the launch templates that they name.
 
 EKS_NODE_GROUP = "AWS::EKS::Nodegroup"
 PCS_NODE_GROUP = "AWS::PCS::ComputeNodeGroup"
@@ -231,8 +225,6 @@ def has_plain_user_data(launch: Launch) -> Value | None:
         raise user_data.value.undecidable("the beginning of this user data is known at deployment only")
     return user_data.value
 
-
-# Instance groups of SageMaker HyperPod clusters.
 
 HYPERPOD = "AWS::SageMaker::Cluster"
 _PREFIX = "ml."

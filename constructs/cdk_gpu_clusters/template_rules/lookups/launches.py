@@ -1,4 +1,4 @@
-"""Launches: what EC2 starts instances from, and who uses it."""
+"""Launches: launch templates and instances, and what they launch with (interfaces, volumes, image, user data)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_o
 from cdk_gpu_clusters.template_rules.choices import Undecidable, suppose
 from cdk_gpu_clusters.template_rules.resolve import Unknown
 from cdk_gpu_clusters.template_rules.rule import NotApplicable
-
-# Launches: what EC2 starts instances from, and who uses it.
 
 LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
 INSTANCE = "AWS::EC2::Instance"
@@ -295,9 +293,6 @@ def _named(specification: Value) -> Iterator[Resource]:
             return
 
 
-# Network interfaces of launches, as the decision functions take them.
-
-
 def layout_of(launch: Launch) -> list[NetworkInterface]:
     """The interfaces as the decision functions take them."""
     return launch.resource.once(_layout)
@@ -318,10 +313,14 @@ def _known_type(name: str, value: Value) -> InterfaceType:
     raise value.get("InterfaceType").undecidable(f"there is no interface type {name!r}")
 
 
-# Machine images that launches name by a public parameter of Systems Manager.
-
 _READ_AT_LAUNCH = re.compile(r"(?:\{\{)?resolve:ssm:([^:}]+)")
 _VERSION = re.escape("{kubernetes_version}")
+
+
+def volumes_of(launch: Launch) -> list[Value]:
+    """The EBS volumes that a launch describes."""
+    described = [mapping.get("Ebs") for mapping in launch.data.get("BlockDeviceMappings").items()]
+    return [volume for volume in described if volume.exists]
 
 
 def image_parameter_of(launch: Launch) -> str | None:
@@ -358,8 +357,6 @@ def image_of(launch: Launch) -> ImageParameter | None:
             return row
     raise image.undecidable(f"the catalogue has no image parameter {name!r}")
 
-
-# User data as text, as far as the template holds it.
 
 _GZIP = b"\x1f\x8b"
 # It begins where a word does: otherwise each letter of a long word, such as a script in base64, is tried in vain.

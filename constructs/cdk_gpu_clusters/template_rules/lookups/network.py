@@ -1,4 +1,4 @@
-"""Where nodes are launched: subnets and their zones."""
+"""Subnets, their zones, and security groups."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.choices import Undecidable
 from cdk_gpu_clusters.template_rules.lookups.groups import users_of
 from cdk_gpu_clusters.template_rules.lookups.launches import INSTANCE, Launch, values_at
-
-# Where nodes are launched: subnets and their zones.
 
 SUBNET = "AWS::EC2::Subnet"
 
@@ -119,8 +117,6 @@ def is_same_zone(one: Value, other: Value) -> bool:
     return same
 
 
-# Security groups, with the rules that stand in them and beside them.
-
 SECURITY_GROUP = "AWS::EC2::SecurityGroup"
 INGRESS = "AWS::EC2::SecurityGroupIngress"
 EGRESS = "AWS::EC2::SecurityGroupEgress"
@@ -214,8 +210,6 @@ def _beside(group: Resource, resource_type: str, end: str) -> list[GroupRule]:
     own = [rule.properties for rule in rules if group.is_target_of(rule.get("GroupId"))]
     return list(_rules(own, end))
 
-
-# What two sets of security groups let through between them.
 
 Groups = list[tuple[Value, Resource | None]]
 

@@ -1,1 +1,1 @@
-"""The rules, one a file, in one folder for each area; an area's `RULES` lists them."""
+"""The rules, one module for each area. The registry finds them: there is no list to keep."""

@@ -1,0 +1,576 @@
+"""Capacity: market types, Capacity Blocks, and the groups and fleets that launch into them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
+from cdk_gpu_clusters.rules.capacity_checks import (
+    BLOCK_REGION,
+    BLOCK_SIZE,
+    BLOCK_WITH_PLACEMENT_GROUP,
+    ONLY_ULTRASERVER,
+    SPOT_PRICE,
+    TYPE_WITHOUT_BLOCKS,
+    ULTRASERVER_NODES,
+    check_capacity,
+)
+from cdk_gpu_clusters.rules.zones import TYPE_OFFERED, ZONE_FORM, check_zone, read_zone
+from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import (
+    RESERVATION,
+    capacity_kind_of,
+    market_type_of,
+    placements_of,
+    reservation_of,
+    reservation_target,
+)
+from cdk_gpu_clusters.template_rules.lookups.groups import (
+    AUTO_SCALING_GROUP,
+    automation_of,
+    launch_of_group,
+    most_nodes_of,
+    scaling_policies_of,
+    scheduled_actions_of,
+    users_of,
+    warm_pools_of,
+)
+from cdk_gpu_clusters.template_rules.lookups.launches import (
+    LAUNCHES,
+    accelerated_launch,
+    launch_of,
+    template_used_by,
+    values_at,
+)
+from cdk_gpu_clusters.template_rules.lookups.network import SUBNET, known_zone_of, subnets_by_user, zone_in
+from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
+
+
+@template_rule(
+    BLOCK_WITH_PLACEMENT_GROUP,
+    severity=Severity.ERROR,
+    cause="a launch into a Capacity Block may not name a placement group",
+    fix="leave the placement group out: the block's instances are already close together",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
+        "LaunchTemplateData/Placement/GroupName",
+        "LaunchTemplateData/Placement/GroupId",
+        "AWS::AutoScaling::AutoScalingGroup/PlacementGroup",
+    ),
+)
+def block_placement(resource: Resource) -> Iterator[Fault]:
+    """A launch into a Capacity Block names no placement group, nor does the group that launches."""
+    launch = launch_of(resource)
+    if market_type_of(launch) != "capacity-block":
+        raise NotApplicable
+    for named in placements_of(launch):
+        yield Fault(at=named, got=named.shown(), allowed="none")
+
+
+@template_rule(
+    TYPE_WITHOUT_BLOCKS,
+    severity=Severity.ERROR,
+    cause="there is no Capacity Block of this type to launch into",
+    fix="use a type that is sold as blocks, or leave the market type out",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceType",
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
+    ),
+)
+def sold_as_blocks(resource: Resource) -> Iterator[Fault]:
+    """A launch into a Capacity Block is of a type that is sold as one."""
+    launch = launch_of(resource)
+    if market_type_of(launch) != "capacity-block":
+        raise NotApplicable
+    for value, record in launch.records():
+        terms = CapacityTerms(kind=capacity_kind_of(launch, record))
+        yield from faults_of(TYPE_WITHOUT_BLOCKS, check_capacity(terms, record), value)
+
+
+@template_rule(
+    ONLY_ULTRASERVER,
+    severity=Severity.ERROR,
+    cause="the type is sold only as UltraServer Capacity Block: it cannot be launched otherwise",
+    fix="set MarketType to capacity-block, and name the resource group of the block",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceType",
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
+    ),
+)
+def ultraserver_block(resource: Resource) -> Iterator[Fault]:
+    """An UltraServer type is launched into an UltraServer Capacity Block."""
+    launch = accelerated_launch(resource)
+    rack_types = [(value, record) for value, record in launch.records() if record.ultraservers]
+    if not rack_types:
+        raise NotApplicable
+    for value, record in rack_types:
+        terms = CapacityTerms(kind=capacity_kind_of(launch, record))
+        for fault in faults_of(ONLY_ULTRASERVER, check_capacity(terms, record), value, own_fix=True):
+            yield replace(fault, allowed="MarketType capacity-block")
+
+
+@template_rule(
+    ULTRASERVER_NODES,
+    severity=Severity.WARNING,
+    cause="an UltraServer block is bought whole: instances of it that nobody launches are paid for, too",
+    fix="make the greatest size the number of instances of the UltraServers in the block",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
+        "LaunchTemplateData/InstanceType",
+        "greatest size of the resources that use the launch template",
+    ),
+)
+def ultraserver_size(resource: Resource) -> Iterator[Fault]:
+    """A group on an UltraServer block has whole UltraServers."""
+    launch = launch_of(resource)
+    if market_type_of(launch) != "capacity-block":
+        raise NotApplicable
+    records = [record for _, record in launch.records() if record.ultraservers]
+    users = users_of(launch)
+    if not (records and users):
+        raise NotApplicable
+    for user in users:
+        for record in records:
+            terms = CapacityTerms(kind=capacity_kind_of(launch, record))
+            findings = check_capacity(terms, record, node_count=most_nodes_of(user))
+            for fault in faults_of(ULTRASERVER_NODES, findings, user, own_fix=True):
+                yield replace(fault, cause="")  # launches of a part of the block succeed
+
+
+@template_rule(
+    BLOCK_SIZE,
+    severity=Severity.ERROR,
+    cause="one group takes one Capacity Block, and launches beyond its 64 instances fail",
+    fix="make one group for each block",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
+        "LaunchTemplateData/InstanceType",
+        "greatest size of the resources that use the launch template",
+    ),
+)
+def block_size(resource: Resource) -> Iterator[Fault]:
+    """A group is not larger than a Capacity Block can be."""
+    launch = launch_of(resource)
+    if market_type_of(launch) != "capacity-block":
+        raise NotApplicable
+    if reservation_target(launch).get("CapacityReservationResourceGroupArn").exists:
+        raise NotApplicable  # a resource group holds several blocks
+    records = [record for _, record in launch.records() if not record.ultraservers]
+    users = users_of(launch)
+    if not (records and users):
+        raise NotApplicable
+    for user in users:
+        for record in records:
+            terms = CapacityTerms(kind=capacity_kind_of(launch, record))
+            findings = check_capacity(terms, record, node_count=most_nodes_of(user))
+            yield from faults_of(BLOCK_SIZE, findings, user, own_fix=True)
+
+
+@template_rule(
+    BLOCK_REGION,
+    severity=Severity.WARNING,
+    cause="there may be no Capacity Block of this type to launch into",
+    fix="check the Region; the list is of mid-2026 and may have grown",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
+        "LaunchTemplateData/InstanceType",
+        "subnets of the resources that use the launch template",
+        "AWS::EC2::Subnet/AvailabilityZone",
+    ),
+)
+def block_region(resource: Resource) -> Iterator[Fault]:
+    """Capacity Blocks of the type are listed for the Region."""
+    launch = launch_of(resource)
+    subnets = [value for values in subnets_by_user(launch) for value in values]
+    if market_type_of(launch) != "capacity-block" or not subnets:
+        raise NotApplicable
+    for value in subnets:
+        zone = read_zone(known_zone_of(value).text() or "")
+        for _, record in launch.records():
+            terms = CapacityTerms(kind=capacity_kind_of(launch, record))
+            findings = check_capacity(terms, record, region=zone.region if zone else None)
+            yield from faults_of(BLOCK_REGION, findings, value)
+
+
+@template_rule(
+    SPOT_PRICE,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a spot price limit of 0.001 US dollars or less",
+    fix="leave the limit out to pay at most the on-demand price",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SpotMarketOptions.html",
+    on=LAUNCHES,
+    looks_at=("LaunchTemplateData/InstanceMarketOptions/SpotOptions/MaxPrice",),
+)
+def spot_price(resource: Resource) -> Iterator[Fault]:
+    """A spot price limit is one that EC2 takes."""
+    launch = launch_of(resource)
+    limit = launch.data.get("InstanceMarketOptions", "SpotOptions", "MaxPrice")
+    if not limit.exists:
+        raise NotApplicable
+    terms = CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=limit.number())
+    for _, record in launch.records()[:1]:
+        yield from faults_of(SPOT_PRICE, check_capacity(terms, record), limit)
+
+
+@template_rule(
+    define_rule(
+        "GPU-CAP-030",
+        "the market type fits the reservation that is launched into",
+        source='AWS EC2 user guide, "Launch instances using Capacity Blocks"; awslabs/awsome-distributed-ai 1258',
+    ),
+    severity=Severity.ERROR,
+    cause="EC2 refuses a launch whose market type is not that of the reservation",
+    fix="use capacity-block with the id of a Capacity Block, and no market type with an On-Demand Capacity Reservation",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
+        "LaunchTemplateData/CapacityReservationSpecification/CapacityReservationTarget",
+    ),
+)
+def market_type(resource: Resource) -> Iterator[Fault]:
+    """The market type fits the reservation that is launched into."""
+    launch = launch_of(resource)
+    market = launch.data.get("InstanceMarketOptions", "MarketType")
+    target = reservation_target(launch)
+    if not (market.exists or target.exists):
+        raise NotApplicable
+    market_type = market.text()
+    if market_type == "capacity-block" and not target.exists:
+        yield Fault(
+            at=market,
+            got="capacity-block without a reservation",
+            allowed="CapacityReservationTarget with the id of the block",
+            cause="a launch into a Capacity Block names the block",
+            fix="add CapacityReservationSpecification/CapacityReservationTarget/CapacityReservationId",
+        )
+    if market_type == "spot" and target.exists:
+        yield Fault(
+            at=market,
+            got="spot with a reservation",
+            allowed="one of the two",
+            cause="spot instances are not launched into a reservation",
+            fix="remove InstanceMarketOptions, or the reservation",
+        )
+    reservation = reservation_of(launch)
+    if market_type == "capacity-block" and reservation is not None:
+        yield Fault(
+            at=market,
+            got=f"capacity-block with {reservation.logical_id}, an On-Demand Capacity Reservation",
+            allowed="no market type",
+            cause="CloudFormation makes no Capacity Blocks: this reservation is launched into without a market type",
+            fix="remove InstanceMarketOptions",
+        )
+
+
+@template_rule(
+    define_rule(
+        "GPU-CAP-031",
+        "a group on a Capacity Block has no mixed instances policy",
+        source='EC2 Auto Scaling guide, "Use Capacity Blocks for machine learning workloads"',
+    ),
+    severity=Severity.ERROR,
+    cause="EC2 Auto Scaling refuses a mixed instances policy with a Capacity Block",
+    fix="name the launch template in LaunchTemplate, without a policy",
+    url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-template-capacity-blocks.html",
+    on=(AUTO_SCALING_GROUP,),
+    looks_at=(
+        "MixedInstancesPolicy",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions/MarketType",
+    ),
+)
+def block_without_mix(resource: Resource) -> Iterator[Fault]:
+    """A group on a Capacity Block has no mixed instances policy."""
+    if market_type_of(launch_of_group(resource)) != "capacity-block":
+        raise NotApplicable
+    mix = resource.get("MixedInstancesPolicy")
+    segments = mix.get("InstancesDistribution", "DistributionSegments")  # the newer way, with its own rules
+    if mix.exists and not segments.exists:
+        yield Fault(at=mix, got="MixedInstancesPolicy", allowed="LaunchTemplate")
+
+
+_DISTRIBUTION = ("MixedInstancesPolicy", "InstancesDistribution")
+
+
+@template_rule(
+    define_rule(
+        "GPU-CAP-032",
+        "a group on a Capacity Block or on spot, with weights or with distribution segments has no warm pool",
+        source='EC2 Auto Scaling guide, warm pools, "Limitations"; "Use Capacity Blocks for machine learning '
+        'workloads"; "Use Distribution Segments"',
+    ),
+    severity=Severity.ERROR,
+    cause="EC2 Auto Scaling refuses a warm pool for such a group",
+    fix="remove the warm pool",
+    url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html",
+    on=(AUTO_SCALING_GROUP,),
+    looks_at=(
+        "MixedInstancesPolicy",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions/MarketType",
+        "AWS::AutoScaling::WarmPool/AutoScalingGroupName",
+    ),
+)
+def no_warm_pool(resource: Resource) -> Iterator[Fault]:
+    """A group that launches spot instances or a Capacity Block, or that counts weights, has no warm pool."""
+    reason = _reason(resource)
+    if not reason:
+        raise NotApplicable
+    for pool in warm_pools_of(resource):
+        yield Fault(at=pool, got=f"a warm pool of a group with {reason}", allowed="none")
+
+
+def _reason(group: Resource) -> str:
+    """What keeps a group from having a warm pool; empty if nothing does. Several types alone do not."""
+    if group.get(*_DISTRIBUTION, "DistributionSegments").exists:
+        return "distribution segments"
+    if values_at(group.properties, "MixedInstancesPolicy/LaunchTemplate/Overrides/*/WeightedCapacity"):
+        return "weights of instance types"
+    on_demand = group.get(*_DISTRIBUTION, "OnDemandPercentageAboveBaseCapacity").integer()
+    if on_demand is not None and on_demand < 100:  # 100 by default
+        return "spot instances in its mixed instances policy"
+    market = market_type_of(launch_of_group(group))
+    return {"spot": "spot instances", "capacity-block": "a Capacity Block"}.get(market or "", "")
+
+
+@template_rule(
+    define_rule(
+        "GPU-CAP-033",
+        "a group on a Capacity Block goes to zero before the block ends",
+        source='EC2 Auto Scaling guide, "Use Capacity Blocks": scale to zero more than 30 minutes before the end',
+    ),
+    severity=Severity.WARNING,
+    cause="EC2 terminates the nodes 30 minutes before the end, amid a job, and the group tries to replace them",
+    fix="add an AWS::AutoScaling::ScheduledAction that sets the size to 0, 40 minutes before the end",
+    url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-template-capacity-blocks.html",
+    on=(AUTO_SCALING_GROUP,),
+    looks_at=(
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions/MarketType",
+        "AWS::AutoScaling::ScheduledAction",
+        "state machines, schedules and functions that name the group",
+    ),
+)
+def drained_block(resource: Resource) -> Iterator[Fault]:
+    """A group on a Capacity Block goes to zero before the block ends."""
+    if market_type_of(launch_of_group(resource)) != "capacity-block":
+        raise NotApplicable
+    if automation_of(resource) or any(_empties(action) for action in scheduled_actions_of(resource)):
+        return
+    yield Fault(
+        at=resource, got="nothing that sets its size to 0", allowed="a scheduled action, or a state machine"
+    )
+
+
+def _empties(action: Resource) -> bool:
+    return any(action.get(key).integer() == 0 for key in ("DesiredCapacity", "MaxSize"))
+
+
+# They name the types themselves; EKS, PCS and EC2 Auto Scaling ask for that of the launch template even so.
+_NAME_TYPES = ("AWS::Batch::ComputeEnvironment", "AWS::EC2::EC2Fleet", "AWS::EC2::Instance")
+
+
+@template_rule(
+    define_rule(
+        "GPU-CAP-035",
+        "a launch template for a Capacity Block names the instance type",
+        source='AWS EC2 user guide, "Launch instances using Capacity Blocks"; EKS user guide, "Capacity Blocks for ML"',
+    ),
+    severity=Severity.ERROR,
+    cause="a launch into a Capacity Block is refused if the launch template leaves the instance type open",
+    fix="set InstanceType to the type of the block",
+    url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-template-capacity-blocks.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceType",
+        "LaunchTemplateData/InstanceMarketOptions/MarketType",
+    ),
+)
+def block_names_type(resource: Resource) -> Iterator[Fault]:
+    """A launch template for a Capacity Block names the instance type."""
+    launch = launch_of(resource)
+    if market_type_of(launch) != "capacity-block":
+        raise NotApplicable
+    if any(use.resource.type in _NAME_TYPES and use.instance_types for use in launch.uses()):
+        raise NotApplicable
+    own = launch.data.get("InstanceType")
+    if not own.exists:
+        yield Fault(at=own, got="no InstanceType", allowed="the type of the block")
+
+
+_BLOCK = "capacity-block"
+
+_OTHER_TARGETS = ("OnDemandTargetCapacity", "SpotTargetCapacity")
+
+
+@template_rule(
+    define_rule(
+        "GPU-CAP-037",
+        "an EC2 Fleet on a Capacity Block is of type instant, and asks for nothing else",
+        source='AWS EC2 user guide, "Tutorial: Configure your EC2 Fleet to launch instances into Capacity Blocks"',
+    ),
+    severity=Severity.ERROR,
+    cause="EC2 refuses a fleet that launches into a Capacity Block in any other way",
+    fix="set Type to instant and DefaultTargetCapacityType to capacity-block, with launch templates of one block only",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/"
+    "ec2-fleet-launch-instances-capacity-blocks-walkthrough.html",
+    on=("AWS::EC2::EC2Fleet",),
+    looks_at=(
+        "Type",
+        "TargetCapacitySpecification",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions/MarketType",
+    ),
+)
+def fleet_on_block(resource: Resource) -> Iterator[Fault]:
+    """An EC2 Fleet asks for a Capacity Block as EC2 documents it."""
+    target = resource.get("TargetCapacitySpecification")
+    kind = target.get("DefaultTargetCapacityType")
+    markets = {market or "no market type" for market in _markets_of(resource)}
+    if _BLOCK not in {kind.text(), *markets}:
+        raise NotApplicable
+    if markets - {_BLOCK}:
+        at = resource.get("LaunchTemplateConfigs")
+        yield Fault(at=at, got=f"launch templates with {' and '.join(sorted(markets))}", allowed=_BLOCK)
+    if kind.text() != _BLOCK:
+        yield Fault(at=kind, got=kind.text() or "on-demand, by default", allowed=_BLOCK)
+    if resource.get("Type").text() != "instant":
+        yield Fault(
+            at=resource.get("Type"),
+            got=resource.get("Type").text() or "maintain, by default",
+            allowed="instant",
+        )
+    for name in _OTHER_TARGETS:
+        if target.get(name).integer():
+            yield Fault(at=target.get(name), got=name, allowed="TotalTargetCapacity alone")
+
+
+def _markets_of(fleet: Resource) -> Iterator[str | None]:
+    for specification in values_at(fleet.properties, "LaunchTemplateConfigs/*/LaunchTemplateSpecification"):
+        template = template_used_by(specification)
+        if template is None:
+            raise specification.undecidable("this launch template stands in no part of the template")
+        yield market_type_of(launch_of(template))
+
+
+@template_rule(
+    define_rule(
+        "GPU-FLT-008",
+        "a group whose size is set by a policy, a schedule or a state machine has no desired size in the template",
+        source="AWS::AutoScaling::AutoScalingGroup reference, DesiredCapacity: CloudFormation sets the value of the "
+        "template",
+    ),
+    severity=Severity.WARNING,
+    cause="the next change of the group in the template sets this size again, and ends jobs or pays for nodes",
+    fix="leave DesiredCapacity out, or set IgnoreUnmodifiedGroupSizeProperties in the update policy",
+    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-autoscaling-autoscalinggroup.html",
+    on=(AUTO_SCALING_GROUP,),
+    looks_at=(
+        "DesiredCapacity",
+        "AWS::AutoScaling::ScalingPolicy",
+        "AWS::AutoScaling::ScheduledAction",
+        "state machines, schedules and functions that name the group",
+    ),
+)
+def desired_size(resource: Resource) -> Iterator[Fault]:
+    """A group that something else sizes has no desired size in the template."""
+    sizers = scaling_policies_of(resource) + scheduled_actions_of(resource) + automation_of(resource)
+    if not sizers:
+        raise NotApplicable
+    kept = resource.attribute("UpdatePolicy").get(
+        "AutoScalingScheduledAction", "IgnoreUnmodifiedGroupSizeProperties"
+    )
+    desired = resource.get("DesiredCapacity")
+    if desired.exists and not kept.flag():
+        yield Fault(
+            at=desired,
+            got=f"{desired.shown()} beside {sizers[0].logical_id}",
+            allowed="none",
+        )
+
+
+@template_rule(
+    define_rule(
+        "GPU-FLT-009",
+        "a group in reserved capacity terminates a node before it launches another in its place",
+        source='EC2 Auto Scaling guide, "Instance maintenance policies"; CloudFormation guide, "UpdatePolicy '
+        'attribute"',
+    ),
+    severity=Severity.WARNING,
+    cause="a reservation that is full has no room for a node beside those that it replaces: updates wait, then fail",
+    fix="set MaxHealthyPercentage to 100, and update by AutoScalingRollingUpdate",
+    url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-instance-maintenance-policy.html",
+    on=(AUTO_SCALING_GROUP,),
+    looks_at=(
+        "InstanceMaintenancePolicy/MaxHealthyPercentage",
+        "UpdatePolicy/AutoScalingReplacingUpdate",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/CapacityReservationSpecification/CapacityReservationTarget",
+    ),
+)
+def terminate_first(resource: Resource) -> Iterator[Fault]:
+    """A reserved group terminates a node before it launches another in its place."""
+    if not reservation_target(launch_of_group(resource)).exists:
+        raise NotApplicable
+    most = resource.get("InstanceMaintenancePolicy", "MaxHealthyPercentage")
+    percent = most.integer()
+    if percent is not None and percent > 100:
+        yield Fault(at=most, got=f"{percent} percent", allowed="100")
+    replace = resource.attribute("UpdatePolicy").get("AutoScalingReplacingUpdate", "WillReplace")
+    if replace.flag():
+        yield Fault(at=replace, got="a second group for each update", allowed="AutoScalingRollingUpdate")
+
+
+@template_rule(
+    ZONE_FORM,
+    severity=Severity.ERROR,
+    cause="there is no such zone, so that the resource cannot be made",
+    fix="give the zone by its name or by its id",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-regions-availability-zones.html",
+    on=(SUBNET, RESERVATION),
+    looks_at=(
+        "AvailabilityZone",
+        "AvailabilityZoneId",
+    ),
+)
+def zone_form(resource: Resource) -> Iterator[Fault]:
+    """A zone is written as the name or the id of one."""
+    zone = zone_in(resource)
+    if zone is None or not zone.is_known:
+        raise NotApplicable
+    yield from faults_of(ZONE_FORM, check_zone(resource.case.template.region, zone.text() or ""), zone)
+
+
+@template_rule(
+    TYPE_OFFERED,
+    severity=Severity.WARNING,
+    cause="launches fail where the type is not offered",
+    fix="ask EC2 (DescribeInstanceTypeOfferings) with the account that deploys",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-discovery.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/InstanceType",
+        "subnets of the resources that use the launch template",
+        "AWS::EC2::Subnet/AvailabilityZone",
+    ),
+)
+def type_offered(resource: Resource) -> Iterator[Fault]:
+    """The instance type is known to be offered where the nodes stand."""
+    launch = accelerated_launch(resource)
+    subnets = [value for values in subnets_by_user(launch) for value in values]
+    if not subnets:
+        raise NotApplicable
+    for value in subnets:
+        zone = known_zone_of(value).text() or ""
+        for _, record in launch.records():
+            yield from faults_of(TYPE_OFFERED, check_zone(None, zone, record), value)

@@ -1,0 +1,635 @@
+"""EFA: network interfaces, network cards, security groups, subnets and zones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.errors import Finding, Rule, Severity, define_rule
+from cdk_gpu_clusters.rules.fabric import ISOLATED_TYPE, ONE_SUBNET, ONE_TYPE, ONE_ZONE, check_fabric
+from cdk_gpu_clusters.rules.fleet import EFA_PUBLIC_SUBNET, NO_SECURITY_GROUP, check_public_subnet
+from cdk_gpu_clusters.rules.interfaces import (
+    CARD_EXISTS,
+    DEVICE_IN_RANGE,
+    EFA_TOTAL,
+    EFA_USED,
+    NO_ADDRESS_ON_EFA_ONLY,
+    ONE_EFA_PER_CARD,
+    ONE_INTERFACE_FOR_PUBLIC_IP,
+    ONE_PRIMARY,
+    PRIMARY_HAS_IP,
+    TYPE_ON_CARD,
+    UNIQUE_DEVICE,
+    check_addresses,
+    check_interfaces,
+    check_public_ip,
+    plan_interfaces,
+)
+from cdk_gpu_clusters.rules.ip_budget import ENOUGH_ADDRESSES, IpDemand, check_ip_budget
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
+from cdk_gpu_clusters.template_rules.case import Resource, Value
+from cdk_gpu_clusters.template_rules.choices import Undecidable
+from cdk_gpu_clusters.template_rules.lookups.capacity import strategies_of
+from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
+from cdk_gpu_clusters.template_rules.lookups.launches import (
+    LAUNCHES,
+    Interface,
+    Launch,
+    accelerated_launch,
+    efa_launch,
+    launch_of,
+    launches,
+    layout_of,
+)
+from cdk_gpu_clusters.template_rules.lookups.network import (
+    SECURITY_GROUP,
+    SUBNET,
+    GroupRule,
+    allows_itself,
+    egress_rules,
+    group_of,
+    ingress_rules,
+    leave_the_subnet,
+    leave_the_zone,
+    subnet_of,
+    subnets_by_user,
+    subnets_of,
+)
+from cdk_gpu_clusters.template_rules.rule import (
+    Fault,
+    NotApplicable,
+    faults_of,
+    template_rule,
+)
+
+_GROUPS = ("LaunchTemplateData/NetworkInterfaces/*/Groups",)
+_GROUPS_URL = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"
+
+
+def _group_faults(
+    resource: Resource, rules_of: Callable[[Resource], list[GroupRule]], got: str
+) -> Iterator[Fault]:
+    """A fault for each EFA interface without a group that allows all traffic with itself.
+
+    Args:
+        resource: The launch.
+        rules_of: The rules of a group in one direction.
+        got: What is missing, in words.
+    """
+    checked: set[tuple[Hashable, ...]] = set()
+    for interface in efa_launch(resource).interfaces():
+        groups = tuple(value.identity() for value in interface.groups) if interface.is_efa else ()
+        if groups and groups not in checked:
+            checked.add(groups)  # every interface of a node has the same groups: once is enough
+            if not _has_such_group(interface, rules_of):
+                at = interface.value.get("Groups")
+                yield Fault(at=at, got=got, allowed="IpProtocol -1, with the group itself")
+
+
+def _has_such_group(interface: Interface, rules_of: Callable[[Resource], list[GroupRule]]) -> bool:
+    """Whether one of the groups is such a one.
+
+    Raises:
+        Undecidable: If none surely is, and one might be: a group of another template, for example.
+    """
+    unclear: Undecidable | None = None
+    for value in interface.groups:
+        try:
+            group = group_of(value)
+            if group is None:
+                unclear = value.undecidable("no part of the template holds the rules of this security group")
+            elif allows_itself(group, rules_of(group)):
+                return True
+        except Undecidable as found:
+            unclear = found
+    if unclear:
+        raise unclear
+    return False
+
+
+_LAYOUT = (
+    "LaunchTemplateData/NetworkInterfaces/*/NetworkCardIndex",
+    "LaunchTemplateData/NetworkInterfaces/*/DeviceIndex",
+    "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+    "LaunchTemplateData/InstanceType",
+    "instance types of the resources that use the launch template",
+)
+_LAYOUT_URL = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
+
+
+def _layout_faults(resource: Resource, rule: Rule) -> Iterator[Fault]:
+    """The faults that a rule of `rules.interfaces` finds in the interfaces of a launch."""
+    for at, findings in resource.once(_layout_findings):
+        yield from faults_of(rule, findings, at)
+
+
+def _layout_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
+    """The findings of all of these rules: the interfaces are checked once for each type."""
+    launch = launch_of(resource)
+    interfaces = layout_of(launch)
+    if len(interfaces) < 2 and not launch.has_efa():
+        raise NotApplicable
+    at = launch.data.get("NetworkInterfaces")
+    return [(at, check_interfaces(record, interfaces)) for _, record in launch.records()]
+
+
+@template_rule(
+    ONE_PRIMARY,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a launch without a primary interface, or with two",
+    fix="put one interface at network card 0, device 0",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=_LAYOUT,
+)
+def one_primary(resource: Resource) -> Iterator[Fault]:
+    """A launch has exactly one primary interface."""
+    return _layout_faults(resource, ONE_PRIMARY)
+
+
+@template_rule(
+    PRIMARY_HAS_IP,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a launch whose primary interface takes no IP address",
+    fix="make it interface, and put efa-only at device 1 where card 0 supports EFA",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=_LAYOUT,
+)
+def primary_has_ip(resource: Resource) -> Iterator[Fault]:
+    """The primary interface has an IP address."""
+    return _layout_faults(resource, PRIMARY_HAS_IP)
+
+
+@template_rule(
+    ONE_EFA_PER_CARD,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a launch with two EFA interfaces on one network card",
+    fix="keep one; a plain interface may stand beside it",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=_LAYOUT,
+)
+def one_efa_per_card(resource: Resource) -> Iterator[Fault]:
+    """A network card carries one EFA interface."""
+    return _layout_faults(resource, ONE_EFA_PER_CARD)
+
+
+@template_rule(
+    EFA_TOTAL,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a launch with more EFA interfaces than the type has",
+    fix="remove EFA interfaces, or use a type with more",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=_LAYOUT,
+)
+def efa_total(resource: Resource) -> Iterator[Fault]:
+    """No more EFA interfaces than the instance type supports."""
+    return _layout_faults(resource, EFA_TOTAL)
+
+
+@template_rule(
+    TYPE_ON_CARD,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a launch with an EFA interface on a card that takes none, such as card 0 of p6-b300",
+    fix="set InterfaceType to interface, or move the EFA to a card that takes one",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=_LAYOUT,
+)
+def type_on_card(resource: Resource) -> Iterator[Fault]:
+    """Each network card takes the type of the interfaces on it."""
+    return _layout_faults(resource, TYPE_ON_CARD)
+
+
+@template_rule(
+    CARD_EXISTS,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a launch with an interface on a network card that the type does not have",
+    fix="move the interface to a card that exists, or remove it",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=_LAYOUT,
+)
+def card_exists(resource: Resource) -> Iterator[Fault]:
+    """Interfaces stand on network cards that the instance type has."""
+    return _layout_faults(resource, CARD_EXISTS)
+
+
+@template_rule(
+    UNIQUE_DEVICE,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a launch with two interfaces at one place",
+    fix="give each interface on the card its own device index",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=_LAYOUT,
+)
+def unique_device(resource: Resource) -> Iterator[Fault]:
+    """No two interfaces of a card have one device index."""
+    return _layout_faults(resource, UNIQUE_DEVICE)
+
+
+@template_rule(
+    DEVICE_IN_RANGE,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a device index that the network card does not have",
+    fix="use a lower device index",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=_LAYOUT,
+)
+def device_in_range(resource: Resource) -> Iterator[Fault]:
+    """A device index is one that the network card has."""
+    return _layout_faults(resource, DEVICE_IN_RANGE)
+
+
+@template_rule(
+    ONE_INTERFACE_FOR_PUBLIC_IP,
+    severity=Severity.ERROR,
+    cause="EC2 refuses to assign a public address to a launch with several interfaces",
+    fix="use a private subnet with NAT or endpoints, or attach an Elastic IP address after launch",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=("LaunchTemplateData/NetworkInterfaces/*/AssociatePublicIpAddress",),
+)
+def public_ip(resource: Resource) -> Iterator[Fault]:
+    """No public address is asked for at a launch with several interfaces."""
+    launch = launch_of(resource)
+    if len(launch.interfaces()) < 2:
+        raise NotApplicable
+    for interface in launch.interfaces():
+        asked = interface.value.get("AssociatePublicIpAddress")
+        findings = check_public_ip(layout_of(launch), public_ip=bool(asked.flag()))
+        yield from faults_of(ONE_INTERFACE_FOR_PUBLIC_IP, findings, asked)
+
+
+_ADDRESSES = (
+    "Ipv4PrefixCount",
+    "Ipv4Prefixes",
+    "Ipv6AddressCount",
+    "Ipv6Addresses",
+    "Ipv6PrefixCount",
+    "Ipv6Prefixes",
+    "PrivateIpAddress",
+    "PrivateIpAddresses",
+    "SecondaryPrivateIpAddressCount",
+)
+
+_TRACKING = "ConnectionTrackingSpecification"
+
+
+@template_rule(
+    NO_ADDRESS_ON_EFA_ONLY,
+    severity=Severity.ERROR,
+    cause="an efa-only interface has no IP device: a launch that gives it an address, or tracks its connections, fails",
+    fix="remove the settings of addresses and of connection tracking from this interface",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+        "LaunchTemplateData/NetworkInterfaces/*/PrivateIpAddress, and the other settings of addresses and prefixes",
+        "LaunchTemplateData/NetworkInterfaces/*/ConnectionTrackingSpecification",
+    ),
+)
+def no_address_on_efa_only(resource: Resource) -> Iterator[Fault]:
+    """An efa-only interface is given no IP address."""
+    launch = efa_launch(resource)
+    for interface, planned in zip(launch.interfaces(), layout_of(launch), strict=True):
+        for name in _ADDRESSES:
+            asked = interface.value.get(name)
+            if asked.exists:
+                yield from faults_of(NO_ADDRESS_ON_EFA_ONLY, check_addresses([planned]), asked)
+        tracking = interface.value.get(_TRACKING)
+        if tracking.exists and planned.interface_type == "efa-only":
+            yield Fault(at=tracking, got=f"{_TRACKING} on an efa-only interface", allowed="nothing")
+
+
+@template_rule(
+    define_rule(
+        "GPU-EFA-030",
+        "EFA interfaces carry a security group that admits all traffic from itself",
+        source='AWS EC2 user guide, "Get started with EFA and MPI", step 1; '
+        "gardener/gardener-extension-provider-aws 1832",
+    ),
+    severity=Severity.ERROR,
+    cause="nodes drop EFA packets of each other, and every collective operation hangs",
+    fix="add a SecurityGroupIngress resource: IpProtocol -1, SourceSecurityGroupId the same group",
+    url=_GROUPS_URL,
+    on=LAUNCHES,
+    looks_at=(*_GROUPS, "AWS::EC2::SecurityGroup/SecurityGroupIngress", "AWS::EC2::SecurityGroupIngress"),
+)
+def self_ingress(resource: Resource) -> Iterator[Fault]:
+    """EFA interfaces carry a group that admits all traffic from itself."""
+    return _group_faults(resource, ingress_rules, "no rule that admits all traffic from the same group")
+
+
+@template_rule(
+    define_rule(
+        "GPU-EFA-031",
+        "EFA interfaces carry a security group that sends all traffic to itself",
+        source='AWS EC2 user guide, "Get started with EFA and MPI", step 1; '
+        "gardener/gardener-extension-provider-aws 1832",
+    ),
+    severity=Severity.ERROR,
+    cause="a rule for 0.0.0.0/0 does not cover EFA traffic, which is no IP traffic: every collective operation hangs",
+    fix="add a SecurityGroupEgress resource: IpProtocol -1, DestinationSecurityGroupId the same group",
+    url=_GROUPS_URL,
+    on=LAUNCHES,
+    looks_at=(*_GROUPS, "AWS::EC2::SecurityGroup/SecurityGroupEgress", "AWS::EC2::SecurityGroupEgress"),
+)
+def self_egress(resource: Resource) -> Iterator[Fault]:
+    """EFA interfaces carry a group that sends all traffic to itself; a rule for all addresses is not enough."""
+    return _group_faults(resource, egress_rules, "no rule that sends all traffic to the same group")
+
+
+@template_rule(
+    define_rule(
+        "GPU-EFA-032",
+        "a launch with EFA has an EFA interface for every network card that gives bandwidth",
+        source="EC2 DescribeInstanceTypes, EfaInfo.MaximumEfaInterfaces; skypilot-org/skypilot 8391 (1 of 4 was used)",
+    ),
+    severity=Severity.WARNING,
+    cause="the nodes exchange data over a part of the network cards that are paid for",
+    fix="add an efa-only interface for each network card that supports EFA",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
+    on=LAUNCHES,
+    looks_at=_LAYOUT,
+)
+def every_efa(resource: Resource) -> Iterator[Fault]:
+    """A launch with EFA uses all the bandwidth that EFA has on its type."""
+    launch = efa_launch(resource)
+    count = sum(interface.is_efa for interface in launch.interfaces())
+    for value, record in launch.records():
+        planned = plan_interfaces(record).efa_count
+        if count < planned:
+            at = launch.data.get("NetworkInterfaces")
+            yield Fault(at=at, got=f"{count} on {value.text()}", allowed=str(planned))
+
+
+@template_rule(
+    define_rule(
+        "GPU-EFA-033",
+        "a launch with network interfaces names its security groups in them, and nowhere else",
+        source='EC2 API, RunInstances, "SecurityGroupIds"; AWS PCS user guide, "Create or update an EC2 launch '
+        'template"',
+    ),
+    severity=Severity.ERROR,
+    cause="EC2 refuses a launch with security groups beside network interfaces",
+    fix="move the groups into each interface",
+    url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_networking_efa_create-lt.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/SecurityGroupIds",
+        "LaunchTemplateData/SecurityGroups",
+        "LaunchTemplateData/NetworkInterfaces",
+    ),
+)
+def groups_of_interfaces(resource: Resource) -> Iterator[Fault]:
+    """Security groups stand in the interfaces, where interfaces are given."""
+    launch = launch_of(resource)
+    if not launch.interfaces():
+        raise NotApplicable
+    for name in ("SecurityGroupIds", "SecurityGroups"):
+        if (groups := launch.data.get(name)).exists:
+            yield Fault(
+                at=groups, got=f"{name} beside NetworkInterfaces", allowed="NetworkInterfaces/*/Groups"
+            )
+
+
+@template_rule(
+    EFA_USED,
+    severity=Severity.WARNING,
+    cause="nodes that stand close together, to exchange data fast, exchange it over TCP; no message says so",
+    fix="add efa-only interfaces, with a security group that allows all traffic with itself",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+        "LaunchTemplateData/Placement/GroupName",
+        "AWS::EC2::PlacementGroup/Strategy",
+    ),
+)
+def used_in_cluster(resource: Resource) -> Iterator[Fault]:
+    """Nodes that stand close together use EFA, where their type has it."""
+    launch = accelerated_launch(resource)
+    if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
+        raise NotApplicable
+    if launch.has_efa():
+        return
+    for value, record in launch.records():
+        if record.network.efa and record.accelerator:
+            at = launch.data.get("NetworkInterfaces")
+            yield Fault(
+                at=at, got=f"no EFA on {value.text()}", allowed=f"{record.network.efa.max_interfaces}"
+            )
+
+
+_RULES = (("SecurityGroupIngress", "Source"), ("SecurityGroupEgress", "Destination"))
+
+
+@template_rule(
+    define_rule(
+        "GPU-EFA-035",
+        "a security group names itself in resources beside it, not in its own properties",
+        source="AWS::EC2::SecurityGroup reference: embedded rules between groups make a circular dependency",
+    ),
+    severity=Severity.ERROR,
+    cause="CloudFormation refuses the template: a security group that refers to itself is a circular dependency",
+    fix="move the rule into a resource of type AWS::EC2::SecurityGroupIngress or AWS::EC2::SecurityGroupEgress",
+    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-securitygroup.html",
+    on=(SECURITY_GROUP,),
+    looks_at=(
+        "SecurityGroupIngress/*/SourceSecurityGroupId",
+        "SecurityGroupEgress/*/DestinationSecurityGroupId",
+    ),
+)
+def own_group_beside(resource: Resource) -> Iterator[Fault]:
+    """A security group names itself in rules that are resources of their own."""
+    rules = [(kind, end, rule) for kind, end in _RULES for rule in resource.get(kind).items()]
+    if not rules:
+        raise NotApplicable
+    for kind, end, rule in rules:
+        peer = rule.get(f"{end}SecurityGroupId")
+        if peer.exists and resource.is_target_of(peer):
+            yield Fault(at=peer, got=f"{resource.logical_id} in its own {kind}", allowed=f"AWS::EC2::{kind}")
+
+
+@template_rule(
+    ISOLATED_TYPE,
+    severity=Severity.ERROR,
+    cause="P4d, P4de and DL1 cannot exchange EFA traffic with other instance types",
+    fix="give them an EFA security group of their own, and run no job across both",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
+    on=(SECURITY_GROUP,),
+    looks_at=(
+        "LaunchTemplateData/NetworkInterfaces/*/Groups",
+        "LaunchTemplateData/InstanceType",
+    ),
+)
+def isolated_types(resource: Resource) -> Iterator[Fault]:
+    """Types that share an EFA security group can exchange EFA traffic."""
+    types = _types_in(resource)
+    if not types:
+        raise NotApplicable
+    yield from faults_of(ISOLATED_TYPE, check_fabric(types), resource)
+
+
+def _types_in(group: Resource) -> list[InstanceType]:
+    """The types whose EFA interfaces carry a group."""
+    launches = map(launch_of, group.case.resources_naming(group, *LAUNCHES))
+    return [record for launch in launches if _carries(launch, group) for _, record in launch.records()]
+
+
+def _carries(launch: Launch, group: Resource) -> bool:
+    return any(
+        interface.is_efa and any(group.is_target_of(value) for value in interface.groups)
+        for interface in launch.interfaces()
+    )
+
+
+@template_rule(
+    ONE_ZONE,
+    severity=Severity.ERROR,
+    cause="EFA traffic cannot cross zones: nodes of one job that land in two of them cannot work together",
+    fix="name subnets of one zone",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+        "subnets of the resources that use the launch template",
+        "AWS::EC2::Subnet/AvailabilityZone",
+    ),
+)
+def one_zone(resource: Resource) -> Iterator[Fault]:
+    """The nodes of an EFA group stand in one zone."""
+    for subnet, zones in leave_the_zone(efa_launch(resource)):
+        yield Fault(at=subnet, got=zones, allowed="one zone")
+
+
+@template_rule(
+    ONE_SUBNET,
+    severity=Severity.INFO,
+    cause="nodes of one job may land in different subnets: EC2 allows it in one zone, older guides and eksctl do not",
+    fix="name one subnet, large enough for every node",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+        "subnets of the resources that use the launch template",
+    ),
+)
+def one_subnet(resource: Resource) -> Iterator[Fault]:
+    """The nodes of an EFA group stand in one subnet."""
+    for subnet in leave_the_subnet(efa_launch(resource)):
+        yield Fault(at=subnet, got="a second subnet", allowed="one subnet")
+
+
+@template_rule(
+    ONE_TYPE,
+    severity=Severity.ERROR,
+    cause="one list of interfaces has to fit every type, and a job runs at the pace of the slowest",
+    fix="make one launch template and one group for each instance type",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+        "instance types of the resources that use the launch template",
+    ),
+)
+def one_type(resource: Resource) -> Iterator[Fault]:
+    """An EFA group launches one instance type."""
+    types = efa_launch(resource).instance_types()
+    for value in types[1:]:
+        if not value.is_same_as(types[0]):
+            yield Fault(at=value, got=f"{types[0].text()} and {value.text()}", allowed="one type")
+
+
+@template_rule(
+    EFA_PUBLIC_SUBNET,
+    severity=Severity.ERROR,
+    cause="EC2 gives a node with several interfaces no public address: in a public subnet it reaches nothing",
+    fix="choose a private subnet with a NAT gateway or endpoints",
+    url=_LAYOUT_URL,
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/NetworkInterfaces",
+        "subnets of the resources that use the launch template",
+        "AWS::EC2::Subnet/MapPublicIpOnLaunch",
+    ),
+)
+def private_subnet(resource: Resource) -> Iterator[Fault]:
+    """Nodes with several interfaces stand in a private subnet."""
+    launch = launch_of(resource)
+    count = len(launch.interfaces())
+    if count < 2:
+        raise NotApplicable
+    for value in (value for values in subnets_by_user(launch) for value in values):
+        subnet = subnet_of(value)
+        if subnet is None:
+            raise value.undecidable("this subnet is in no part of the template")
+        public = bool(subnet.get("MapPublicIpOnLaunch").flag())
+        yield from faults_of(
+            EFA_PUBLIC_SUBNET, check_public_subnet(interface_count=count, public=public), value
+        )
+
+
+@template_rule(
+    ENOUGH_ADDRESSES,
+    severity=Severity.ERROR,
+    cause="launches fail when the subnet is used up; an interface of type efa takes an address, efa-only takes none",
+    fix="enlarge the subnet, or make all but the primary interface efa-only",
+    url="https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html",
+    on=(SUBNET,),
+    looks_at=(
+        "CidrBlock",
+        "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+        "greatest size of the resources that use the launch template",
+    ),
+)
+def enough_addresses(resource: Resource) -> Iterator[Fault]:
+    """A subnet has an address for every interface of the nodes in it."""
+    demands = [
+        IpDemand(nodes=most_nodes_of(user), addresses_per_node=_addresses_of(launch), name=user.logical_id)
+        for launch in launches(resource.case)
+        if launch.has_efa()
+        for user in users_of(launch)
+        if _stands_in(user, resource)
+    ]
+    if not demands:
+        raise NotApplicable
+    cidr = resource.get("CidrBlock")
+    yield from faults_of(ENOUGH_ADDRESSES, check_ip_budget(cidr.text() or "", demands), cidr)
+
+
+def _addresses_of(launch: Launch) -> int:
+    return sum(interface.has_ip for interface in layout_of(launch))
+
+
+def _stands_in(user: Resource, subnet: Resource) -> bool:
+    """Whether a subnet is the only one of a group."""
+    subnets = subnets_of(user)
+    return bool(subnets) and all(subnet_of(value) == subnet for value in subnets)
+
+
+@template_rule(
+    NO_SECURITY_GROUP,
+    severity=Severity.ERROR,
+    cause="the default group of the VPC sends no EFA traffic to itself, so that collective operations hang",
+    fix="name a group in Groups of each interface, with rules for all traffic from itself and to itself",
+    url=_GROUPS_URL,
+    on=LAUNCHES,
+    looks_at=_GROUPS,
+)
+def named_groups(resource: Resource) -> Iterator[Fault]:
+    """EFA interfaces name their security groups."""
+    launch = efa_launch(resource)
+    if launch.data.get("SecurityGroupIds").exists or launch.data.get("SecurityGroups").exists:
+        return  # they are not missing, but in the wrong place: another rule's
+    for interface in launch.interfaces():
+        made_before = interface.value.get("NetworkInterfaceId").exists
+        if interface.is_efa and not made_before and not interface.groups:
+            yield Fault(
+                at=interface.value, got="no Groups", allowed="a group that allows all traffic with itself"
+            )

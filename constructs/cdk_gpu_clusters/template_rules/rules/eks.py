@@ -1,0 +1,381 @@
+"""Amazon EKS: clusters and managed node groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Severity, define_rule, errors_in
+from cdk_gpu_clusters.rules.eks_cluster import PUBLIC_CIDRS, VERSION, check_version
+from cdk_gpu_clusters.template_rules.case import Case, Resource, Value
+from cdk_gpu_clusters.template_rules.lookups.groups import (
+    EKS_NODE_GROUP,
+    has_plain_user_data,
+    launch_of_node_group,
+    market_faults,
+    own_types_of,
+    records_of,
+    specification_of,
+)
+from cdk_gpu_clusters.template_rules.lookups.launches import values_at
+from cdk_gpu_clusters.template_rules.lookups.network import (
+    INGRESS,
+    Groups,
+    group_of,
+    groups_of_launch,
+    ingress_rules,
+)
+from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
+
+_FORBIDDEN = (
+    "NetworkInterfaces/*/SubnetId",
+    "IamInstanceProfile",
+    "InstanceInitiatedShutdownBehavior",
+    "HibernationOptions",
+    "InstanceRequirements",
+)
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-011",
+        "the launch template of a managed node group leaves subnet, role, shutdown, hibernation and requirements to "
+        "EKS",
+        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
+    ),
+    severity=Severity.ERROR,
+    cause="EKS refuses a launch template that says what EKS sets itself",
+    fix="leave it out: Subnets, NodeRole and InstanceTypes of the node group say it",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    on=(EKS_NODE_GROUP,),
+    looks_at=(
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData",
+        "LaunchTemplate",
+    ),
+)
+def left_to_eks(resource: Resource) -> Iterator[Fault]:
+    """The launch template of a managed node group leaves to EKS what EKS sets."""
+    data = launch_of_node_group(resource).data
+    for path in _FORBIDDEN:
+        for value in values_at(data, path):
+            yield Fault(at=value, got=path.rpartition("/")[2], allowed="nothing")
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-012",
+        "CAPACITY_BLOCK goes with market type capacity-block, and spot is asked of the node group alone",
+        source='Amazon EKS user guide, "Customize managed nodes with launch templates" and "Capacity Blocks for ML"',
+    ),
+    severity=Severity.ERROR,
+    cause="EKS refuses a node group whose capacity type is not that of its launch template",
+    fix="set CapacityType to CAPACITY_BLOCK with MarketType capacity-block, or to SPOT without a market type",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html",
+    on=(EKS_NODE_GROUP,),
+    looks_at=(
+        "CapacityType",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions",
+    ),
+)
+def capacity_type(resource: Resource) -> Iterator[Fault]:
+    """The capacity type of a node group is that of its launch template."""
+    purchase = resource.get("CapacityType")
+    for at, got, allowed in market_faults(
+        resource, purchase, block="CAPACITY_BLOCK", spot="CapacityType SPOT"
+    ):
+        yield Fault(at=at, got=got, allowed=allowed)
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-013",
+        "instance types stand in the node group or in its launch template, not in both",
+        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
+    ),
+    severity=Severity.ERROR,
+    cause="EKS refuses a node group that names instance types in both places",
+    fix="leave InstanceTypes out of the node group, or InstanceType out of the launch template",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    on=(EKS_NODE_GROUP,),
+    looks_at=(
+        "InstanceTypes",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceType",
+    ),
+)
+def one_place_for_types(resource: Resource) -> Iterator[Fault]:
+    """Instance types stand in the node group or in its launch template."""
+    own_types = own_types_of(resource)
+    in_template = launch_of_node_group(resource).data.get("InstanceType")
+    if own_types and in_template.exists:
+        yield Fault(at=own_types[0], got="types in both places", allowed="one of the two")
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-014",
+        "a node group with a launch template has no DiskSize and no RemoteAccess",
+        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
+    ),
+    severity=Severity.ERROR,
+    cause="EKS takes disk and remote access from the launch template, and refuses them beside it",
+    fix="say it in the launch template: BlockDeviceMappings, KeyName",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    on=(EKS_NODE_GROUP,),
+    looks_at=(
+        "DiskSize",
+        "RemoteAccess",
+        "LaunchTemplate",
+    ),
+)
+def disk_and_access(resource: Resource) -> Iterator[Fault]:
+    """Disk and remote access stand in the launch template, where there is one."""
+    if not resource.get("LaunchTemplate").exists:
+        raise NotApplicable
+    for name in ("DiskSize", "RemoteAccess"):
+        if resource.get(name).exists:
+            yield Fault(at=resource.get(name), got=f"{name} beside LaunchTemplate", allowed="one of the two")
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-015",
+        "a node group whose launch template names an image has AmiType CUSTOM or none, and no version of its own",
+        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
+    ),
+    severity=Severity.ERROR,
+    cause="EKS takes no image type and no version beside an image of the launch template",
+    fix="leave AmiType, Version and ReleaseVersion out, or ImageId",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    on=(EKS_NODE_GROUP,),
+    looks_at=(
+        "AmiType",
+        "Version",
+        "ReleaseVersion",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/ImageId",
+    ),
+)
+def custom_image(resource: Resource) -> Iterator[Fault]:
+    """A node group with an image of its own leaves the choice of images to it."""
+    if not launch_of_node_group(resource).data.get("ImageId").exists:
+        raise NotApplicable
+    for name in ("AmiType", "Version", "ReleaseVersion"):
+        value = resource.get(name)
+        if value.exists and not (name == "AmiType" and value.text() == "CUSTOM"):
+            yield Fault(at=value, got=f"{name} beside ImageId", allowed="one of the two")
+
+
+# What the names of AMI types end with; AL2_x86_64_GPU carried both drivers.
+_DRIVERS = {"NVIDIA": ("NVIDIA", "NVIDIA_FIPS", "_GPU"), "AWS": ("NEURON", "_GPU")}
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-016",
+        "the AMI type of a node group is for its processors, and carries the drivers of its accelerators",
+        source="botocore 1.44.5, eks service model: AMITypes",
+    ),
+    severity=Severity.ERROR,
+    cause="nodes come up without the driver, and Kubernetes sees no accelerator",
+    fix="use an AMI type with NVIDIA or NEURON in its name, for the processors of the type",
+    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html",
+    on=(EKS_NODE_GROUP,),
+    looks_at=(
+        "AmiType",
+        "InstanceTypes",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceType",
+    ),
+)
+def ami_type(resource: Resource) -> Iterator[Fault]:
+    """The AMI type of a node group carries the drivers of its accelerators."""
+    ami_type = resource.get("AmiType")
+    name = ami_type.text()
+    if name == "CUSTOM" or (specification_of(resource).exists and _has_image(resource)):
+        raise NotApplicable
+    for value, record in records_of(resource):
+        if record.accelerator is None:
+            continue
+        if name is None:
+            raise ami_type.undecidable("EKS chooses the image by itself")
+        wanted = _DRIVERS[record.accelerator.manufacturer]
+        processor = "ARM_64" if record.architecture == "arm64" else "x86_64"
+        if not name.endswith(wanted) or processor not in name:
+            allowed = f"AL2023_{processor}_{wanted[0]}"
+            yield Fault(at=ami_type, got=f"{name} with {value.text()}", allowed=allowed)
+
+
+def _has_image(group: Resource) -> bool:
+    return launch_of_node_group(group).data.get("ImageId").exists
+
+
+_NAMED = "ResourcesVpcConfig/SecurityGroupIds/*"
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-017",
+        "a launch template that names security groups names that of the cluster, too",
+        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
+    ),
+    severity=Severity.WARNING,
+    cause="EKS does not add the security group of the cluster by itself then: nodes may not reach the control plane",
+    fix="add the attribute ClusterSecurityGroupId of the cluster to the groups of every interface",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    on=(EKS_NODE_GROUP,),
+    looks_at=(
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/SecurityGroupIds",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces/*/Groups",
+        "AWS::EKS::Cluster/ResourcesVpcConfig/SecurityGroupIds",
+        "AWS::EC2::SecurityGroupIngress",
+    ),
+)
+def cluster_group(resource: Resource) -> Iterator[Fault]:
+    """Nodes whose launch template names security groups are in that of the cluster, too."""
+    launch = launch_of_node_group(resource)
+    groups = groups_of_launch(launch)
+    if not groups:
+        raise NotApplicable
+    if any(_is_of_cluster(value) for value, _ in groups):
+        return
+    for value, group in groups:
+        if group is None:
+            raise value.undecidable("this may be the security group of the cluster")
+    if _is_let_in(resource.case, groups):
+        return
+    yield Fault(at=launch.data, got="other security groups only", allowed="ClusterSecurityGroupId among them")
+
+
+def _is_let_in(case: Case, groups: Groups) -> bool:
+    """Whether a security group of the control plane, its own or one that the cluster names, lets the nodes in."""
+    named = [
+        item for one in case.resources("AWS::EKS::Cluster") for item in values_at(one.properties, _NAMED)
+    ]
+    rules = [rule for value in named if (group := group_of(value)) for rule in ingress_rules(group)]
+    beside = [one for one in case.resources(INGRESS) if _is_of_cluster(one.get("GroupId"))]
+    peers = [*(rule.peer for rule in rules), *(one.get("SourceSecurityGroupId") for one in beside)]
+    return any(group_of(peer) in [group for _, group in groups] for peer in peers if peer.exists)
+
+
+def _is_of_cluster(value: Value) -> bool:
+    return value.reference is not None and value.reference.attribute == "ClusterSecurityGroupId"
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-018",
+        "the user data of a managed node group of Amazon Linux is a MIME archive, which EKS adds its part to",
+        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
+    ),
+    severity=Severity.ERROR,
+    cause="EKS refuses user data that it cannot add its own part to",
+    fix="write a multipart MIME archive, with the script as one of its parts",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    on=(EKS_NODE_GROUP,),
+    looks_at=(
+        "AmiType",
+        "AWS::EC2::LaunchTemplate/LaunchTemplateData/UserData",
+    ),
+)
+def user_data_archive(resource: Resource) -> Iterator[Fault]:
+    """The user data of a managed node group is a MIME archive."""
+    launch = launch_of_node_group(resource)
+    ami_type = resource.get("AmiType").text() or ""
+    if launch.data.get("ImageId").exists or not launch.data.get("UserData").exists:
+        raise NotApplicable
+    if not ami_type.startswith("AL2"):
+        raise NotApplicable  # Bottlerocket reads TOML, Windows PowerShell
+    plain = has_plain_user_data(launch)
+    if plain is not None:
+        yield Fault(at=plain, got="a text that does not start with MIME-Version", allowed="a MIME archive")
+
+
+@template_rule(
+    VERSION,
+    severity=Severity.ERROR,
+    cause="EKS makes no cluster of this version",
+    fix="take a version in standard support",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
+    on=("AWS::EKS::Cluster",),
+    looks_at=("Version",),
+)
+def offered_version(resource: Resource) -> Iterator[Fault]:
+    """A cluster asks for a version of Kubernetes that EKS offers."""
+    version = resource.get("Version")
+    text = version.text()
+    if text is None:  # EKS takes its newest
+        raise NotApplicable
+    # One that is newer than the catalogue is nobody's fault.
+    yield from faults_of(VERSION, errors_in(check_version(text)), version, own_fix=True)
+
+
+_NETWORK = "ResourcesVpcConfig"
+
+
+@template_rule(
+    PUBLIC_CIDRS,
+    severity=Severity.WARNING,
+    cause="everybody on the internet reaches the API server, and only its login stands between them and the cluster",
+    fix="set EndpointPrivateAccess to true and EndpointPublicAccess to false, or name networks in PublicAccessCidrs",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html",
+    on=("AWS::EKS::Cluster",),
+    looks_at=(f"{_NETWORK}/EndpointPublicAccess", f"{_NETWORK}/PublicAccessCidrs"),
+)
+def public_endpoint(resource: Resource) -> Iterator[Fault]:
+    """The API server of a cluster is not open to the whole internet."""
+    network = resource.get(_NETWORK)
+    public = network.get("EndpointPublicAccess")
+    if public.flag() is False:
+        return
+    blocks = network.get("PublicAccessCidrs")
+    if not blocks.items():
+        at = next((one for one in (blocks, public, network) if one.exists), resource)
+        yield Fault(at=at, got="a public endpoint for every address", allowed="named networks, or none")
+    for block in blocks.items():
+        text = block.text()
+        if text is not None and text.endswith("/0"):
+            yield Fault(at=block, got=text, allowed="named networks, or none")
+
+
+_TYPES = ("Logging", "ClusterLogging", "EnabledTypes")
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-028",
+        "a cluster of EKS logs what its API server is asked",
+        source='Amazon EKS user guide, "Send control plane logs to CloudWatch Logs"',
+    ),
+    severity=Severity.WARNING,
+    cause="nobody can tell afterwards who deleted a job or read a secret",
+    fix="enable the log type audit, and give the log group /aws/eks/<cluster>/cluster a retention",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html",
+    on=("AWS::EKS::Cluster",),
+    looks_at=("/".join(_TYPES),),
+)
+def audit_logs(resource: Resource) -> Iterator[Fault]:
+    """The control plane of a cluster writes down who did what."""
+    types = resource.get(*_TYPES)
+    enabled = [item.get("Type").text() for item in types.items()]
+    if "audit" not in enabled:
+        got = ", ".join(str(one) for one in enabled) or "no logs, by default"
+        yield Fault(at=types if types.exists else resource, got=got, allowed="audit among the types")
+
+
+@template_rule(
+    define_rule(
+        "GPU-EKS-029",
+        "the secrets of a cluster of EKS are encrypted with a KMS key of one's own",
+        source='Amazon EKS user guide, "Encrypt Kubernetes secrets with KMS on existing clusters"; CloudFormation '
+        "schema of AWS::EKS::Cluster: EncryptionConfig is create-only (cfn-lint 1.58.0)",
+    ),
+    severity=Severity.INFO,
+    cause="no key policy of yours says who may decrypt secrets; CloudFormation replaces the cluster to add a key later",
+    fix="add EncryptionConfig with a KMS key that is retained",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html",
+    on=("AWS::EKS::Cluster",),
+    looks_at=("EncryptionConfig/*/Provider/KeyArn",),
+)
+def secrets_key(resource: Resource) -> Iterator[Fault]:
+    """The secrets of a cluster are encrypted with a key that its owner holds."""
+    configuration = resource.get("EncryptionConfig")
+    if not any(item.get("Provider", "KeyArn").exists for item in configuration.items()):
+        at = configuration if configuration.exists else resource
+        yield Fault(at=at, got="no key", allowed="Provider.KeyArn for the resource secrets")

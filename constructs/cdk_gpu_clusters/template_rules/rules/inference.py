@@ -1,0 +1,233 @@
+"""Load balancers and groups of model servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.rules.inference import (
+    BALANCER_ZONES,
+    DRAIN_TIMEOUT,
+    IDLE_TIMEOUT,
+    TLS,
+    check_balancer_zones,
+    check_drain_timeout,
+    check_idle_timeout,
+    check_tls,
+)
+from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
+from cdk_gpu_clusters.template_rules.lookups.groups import AUTO_SCALING_GROUP, launch_of_group
+from cdk_gpu_clusters.template_rules.lookups.launches import accelerated_launch, values_at
+from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, template_rule
+
+LOAD_BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
+LISTENER = "AWS::ElasticLoadBalancingV2::Listener"
+TARGET_GROUP = "AWS::ElasticLoadBalancingV2::TargetGroup"
+
+_TARGETS = (
+    "DefaultActions/*/TargetGroupArn",
+    "DefaultActions/*/ForwardConfig/TargetGroups/*/TargetGroupArn",
+)
+
+
+def groups_behind(target_group: Resource) -> list[Resource]:
+    """The Auto Scaling groups of accelerated nodes that a target group sends requests to."""
+    return [
+        group
+        for group in target_group.case.resources_naming(target_group, AUTO_SCALING_GROUP)
+        if any(target_group.is_target_of(value) for value in group.get("TargetGroupARNs").items())
+        and _is_accelerated(group)
+    ]
+
+
+def balancer_of(listener: Resource) -> Resource | None:
+    """The load balancer of a listener that sends requests to accelerated nodes; None of another one."""
+    targets = [target_of(value) for path in _TARGETS for value in values_at(listener.properties, path)]
+    if not any(groups_behind(one) for one in targets if one is not None):
+        return None
+    return target_of(listener.get("LoadBalancerArn"))
+
+
+def serves_models(balancer: Resource) -> bool:
+    """Whether one of an Application Load Balancer's listeners sends requests to accelerated nodes."""
+    if (balancer.get("Type").text() or "application") != "application":
+        return False
+    return any(balancer_of(one) == balancer for one in balancer.case.resources_naming(balancer, LISTENER))
+
+
+def is_internet_facing(listener: Resource) -> bool:
+    """Whether the load balancer of a listener has public addresses, as by default."""
+    balancer = target_of(listener.get("LoadBalancerArn"))
+    scheme = None if balancer is None else balancer.get("Scheme").text()
+    return scheme != "internal"
+
+
+def redirects(listener: Resource) -> bool:
+    """Whether a listener only sends clients elsewhere, such as to HTTPS."""
+    kinds = [value.text() for value in values_at(listener.properties, "DefaultActions/*/Type")]
+    return bool(kinds) and set(kinds) <= {"redirect", "fixed-response"}
+
+
+def attribute_of(resource: Resource, attributes: str, key: str) -> Value | None:
+    """The value of an attribute of a load balancer or target group; None if it is not given."""
+    for one in resource.get(attributes).items():
+        if one.get("Key").text() == key:
+            return one.get("Value")
+    return None
+
+
+def _is_accelerated(group: Resource) -> bool:
+    try:
+        accelerated_launch(launch_of_group(group).resource)
+    except NotApplicable:
+        return False
+    return True
+
+
+@template_rule(
+    TLS,
+    severity=Severity.WARNING,
+    cause="requests and answers cross the internet in clear text",
+    fix="set Protocol to HTTPS with a certificate, or Scheme to internal",
+    url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/create-https-listener.html",
+    on=(LISTENER,),
+    looks_at=(
+        "Protocol",
+        "Certificates",
+        "AWS::ElasticLoadBalancingV2::LoadBalancer/Scheme",
+    ),
+)
+def tls(resource: Resource) -> Iterator[Fault]:
+    """Clients reach model servers over TLS from the internet."""
+    if balancer_of(resource) is None:
+        raise NotApplicable
+    certificate = bool(resource.get("Certificates").items())
+    protocol = resource.get("Protocol").text()
+    if protocol not in ("HTTP", "HTTPS"):
+        raise NotApplicable  # of a Network Load Balancer
+    if redirects(resource) or not is_internet_facing(resource):
+        return
+    for finding in check_tls(
+        has_certificate=certificate, plain_http=protocol == "HTTP", internet_facing=True
+    ):
+        yield Fault(
+            at=resource.get("Protocol"),
+            got=f"{protocol} from the internet",
+            allowed="HTTPS",
+            cause=finding.cause,
+        )
+
+
+@template_rule(
+    IDLE_TIMEOUT,
+    severity=Severity.ERROR,
+    cause="the load balancer refuses the attribute",
+    fix="set idle_timeout.timeout_seconds to 1 to 4000",
+    url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html",
+    on=(LOAD_BALANCER,),
+    looks_at=("LoadBalancerAttributes",),
+)
+def idle_timeout(resource: Resource) -> Iterator[Fault]:
+    """The load balancer of model servers waits for long answers."""
+    if not serves_models(resource):
+        raise NotApplicable
+    seconds = attribute_of(resource, "LoadBalancerAttributes", "idle_timeout.timeout_seconds")
+    if seconds is None:
+        return
+    for finding in check_idle_timeout(seconds.integer() or 0):
+        yield Fault(at=seconds, got=finding.got, allowed=finding.allowed)
+
+
+@template_rule(
+    BALANCER_ZONES,
+    severity=Severity.ERROR,
+    cause="an Application Load Balancer needs subnets in two Availability Zones",
+    fix="add a subnet in another zone; the nodes may stand in one",
+    url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html",
+    on=(LOAD_BALANCER,),
+    looks_at=("Subnets",),
+)
+def balancer_zones(resource: Resource) -> Iterator[Fault]:
+    """The load balancer of model servers stands in two zones."""
+    if not serves_models(resource):
+        raise NotApplicable
+    subnets = resource.get("Subnets")
+    if not subnets.exists:
+        raise NotApplicable  # SubnetMappings
+    for finding in check_balancer_zones(len(subnets.items())):
+        yield Fault(at=subnets, got=f"{finding.got} subnet", allowed="2 or more")
+
+
+@template_rule(
+    DRAIN_TIMEOUT,
+    severity=Severity.WARNING,
+    cause="running requests are cut when a node leaves, or the target group refuses the attribute",
+    fix="set deregistration_delay.timeout_seconds to the time of the longest request",
+    url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-target-group-attributes.html",
+    on=(TARGET_GROUP,),
+    looks_at=("TargetGroupAttributes",),
+)
+def drain_timeout(resource: Resource) -> Iterator[Fault]:
+    """Running requests end before a node of model servers leaves."""
+    if not groups_behind(resource):
+        raise NotApplicable
+    seconds = attribute_of(resource, "TargetGroupAttributes", "deregistration_delay.timeout_seconds")
+    if seconds is None:
+        return
+    for finding in check_drain_timeout(seconds.integer() or 0):
+        yield Fault(at=seconds, got=finding.got, allowed=finding.allowed)
+
+
+_LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
+
+
+@template_rule(
+    define_rule(
+        "GPU-INF-030",
+        "a group with health checks of a load balancer gives GPU nodes time to boot",
+        source="EC2 Auto Scaling guide, health check grace period: 0 by default in CloudFormation",
+    ),
+    severity=Severity.WARNING,
+    cause="nodes are replaced while they load the driver and the model, for ever, at full price",
+    fix="set HealthCheckGracePeriod above the time of a boot, or let a launch lifecycle hook wait for the node",
+    url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/health-check-grace-period.html",
+    on=(AUTO_SCALING_GROUP,),
+    looks_at=(
+        "HealthCheckType",
+        "HealthCheckGracePeriod",
+        "LifecycleHookSpecificationList",
+    ),
+)
+def time_to_boot(resource: Resource) -> Iterator[Fault]:
+    """Nodes of model servers get time to boot before they are judged."""
+    if resource.get("HealthCheckType").text() != "ELB":
+        raise NotApplicable
+    accelerated_launch(launch_of_group(resource).resource)
+    grace = resource.get("HealthCheckGracePeriod")
+    hooks = values_at(resource.properties, "LifecycleHookSpecificationList/*/LifecycleTransition")
+    if not grace.integer() and not any(hook.text() == _LAUNCHING for hook in hooks):
+        yield Fault(
+            at=grace, got="no HealthCheckGracePeriod", allowed="more than a boot takes, or a launch hook"
+        )
+
+
+@template_rule(
+    define_rule(
+        "GPU-INF-031",
+        "a load balancer of model servers says how long it waits for data",
+        source="Elastic Load Balancing user guide for Application Load Balancers, idle_timeout: 60 by default",
+    ),
+    severity=Severity.WARNING,
+    cause="the default of 60 seconds cuts answers that take longer: the client gets 504",
+    fix="add idle_timeout.timeout_seconds, above the longest time in which a server sends nothing",
+    url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html",
+    on=(LOAD_BALANCER,),
+    looks_at=("LoadBalancerAttributes",),
+)
+def said_idle_timeout(resource: Resource) -> Iterator[Fault]:
+    """The load balancer of model servers says how long it waits."""
+    if not serves_models(resource):
+        raise NotApplicable
+    if attribute_of(resource, "LoadBalancerAttributes", "idle_timeout.timeout_seconds") is None:
+        at = resource.get("LoadBalancerAttributes")
+        yield Fault(at=at, got="no idle_timeout.timeout_seconds", allowed="longer than the longest answer")

@@ -1,0 +1,172 @@
+"""Placement groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Severity
+from cdk_gpu_clusters.rules.placement import (
+    CLUSTER_ZONES,
+    EFA_APART,
+    EFA_TOGETHER,
+    PARTITION_COUNT,
+    SPREAD_SIZE,
+    STRATEGY_OF_TYPE,
+    PlacementStrategy,
+    check_partition_count,
+    check_placement,
+)
+from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.lookups.capacity import (
+    PLACEMENT_GROUP,
+    placements_of,
+    reservation_target,
+    strategies_of,
+)
+from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
+from cdk_gpu_clusters.template_rules.lookups.launches import INSTANCE, LAUNCHES, efa_launch, launch_of
+from cdk_gpu_clusters.template_rules.lookups.network import leave_the_zone, subnets_of
+from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
+
+
+@template_rule(
+    STRATEGY_OF_TYPE,
+    severity=Severity.ERROR,
+    cause="EC2 refuses to launch the type into such a placement group",
+    fix="choose a supported strategy, or none",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/Placement/GroupName",
+        "AWS::EC2::PlacementGroup/Strategy",
+        "LaunchTemplateData/InstanceType",
+    ),
+)
+def placement_strategy(resource: Resource) -> Iterator[Fault]:
+    """The instance type supports the strategy of its placement group."""
+    launch = launch_of(resource)
+    for value, strategy in strategies_of(launch):
+        for _, record in launch.records():
+            yield from faults_of(STRATEGY_OF_TYPE, check_placement(record, strategy), value)
+
+
+@template_rule(
+    PARTITION_COUNT,
+    severity=Severity.ERROR,
+    cause="EC2 refuses a partition placement group with that many partitions",
+    fix="choose a number from 1 to 7",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
+    on=(PLACEMENT_GROUP,),
+    looks_at=("PartitionCount",),
+)
+def partition_count(resource: Resource) -> Iterator[Fault]:
+    """A partition group has 1 to 7 partitions."""
+    count = resource.get("PartitionCount")
+    number = count.integer()
+    if number is None:
+        raise NotApplicable
+    yield from faults_of(PARTITION_COUNT, check_partition_count(number), count)
+
+
+@template_rule(
+    SPREAD_SIZE,
+    severity=Severity.ERROR,
+    cause="EC2 runs no more than 7 instances of a spread group in a zone, and launches no others",
+    fix="use a partition group, more zones, or no placement group",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/Placement/GroupName",
+        "AWS::EC2::PlacementGroup/Strategy",
+        "greatest size and subnets of the resources that use the launch template",
+    ),
+)
+def spread_size(resource: Resource) -> Iterator[Fault]:
+    """A spread group has room for the nodes."""
+    launch = launch_of(resource)
+    spread = [value for value, strategy in strategies_of(launch) if strategy is PlacementStrategy.SPREAD]
+    if not spread:
+        raise NotApplicable
+    for user in users_of(launch):
+        zones = max(1, len(subnets_of(user)))  # not fewer than there are
+        nodes = most_nodes_of(user)
+        for _, record in launch.records():
+            findings = check_placement(record, PlacementStrategy.SPREAD, node_count=nodes, zone_count=zones)
+            yield from faults_of(SPREAD_SIZE, findings, spread[0])
+
+
+@template_rule(
+    EFA_APART,
+    severity=Severity.WARNING,
+    cause="this strategy puts nodes apart that exchange EFA traffic",
+    fix="use the strategy cluster",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/Placement/GroupName",
+        "AWS::EC2::PlacementGroup/Strategy",
+        "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+    ),
+)
+def efa_apart(resource: Resource) -> Iterator[Fault]:
+    """Nodes with EFA stand in a cluster placement group."""
+    launch = efa_launch(resource)
+    for value, strategy in strategies_of(launch):
+        for _, record in launch.records():
+            findings = check_placement(record, strategy, efa=True)
+            yield from faults_of(EFA_APART, findings, value, own_fix=True)
+
+
+@template_rule(
+    CLUSTER_ZONES,
+    severity=Severity.ERROR,
+    cause="a cluster placement group cannot span zones: launches into the second one fail",
+    fix="name subnets of one zone, or use another strategy",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/Placement/GroupName",
+        "AWS::EC2::PlacementGroup/Strategy",
+        "subnets of the resources that use the launch template",
+        "AWS::EC2::Subnet/AvailabilityZone",
+    ),
+)
+def cluster_zone(resource: Resource) -> Iterator[Fault]:
+    """The nodes of a cluster placement group stand in one zone."""
+    launch = launch_of(resource)
+    if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
+        raise NotApplicable
+    for subnet, zones in leave_the_zone(launch):
+        yield Fault(at=subnet, got=zones, allowed="subnets of one zone")
+
+
+@template_rule(
+    EFA_TOGETHER,
+    severity=Severity.WARNING,
+    cause="nodes that exchange EFA traffic may land far apart in the zone, which slows every collective operation",
+    fix="add an AWS::EC2::PlacementGroup of strategy cluster and name it in Placement/GroupName",
+    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/Placement",
+        "LaunchTemplateData/CapacityReservationSpecification",
+        "LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
+        "AWS::AutoScaling::AutoScalingGroup/PlacementGroup",
+    ),
+)
+def efa_together(resource: Resource) -> Iterator[Fault]:
+    """Nodes with EFA are kept close together, by a placement group or by reserved capacity."""
+    launch = efa_launch(resource)
+    if resource.type == INSTANCE:
+        raise NotApplicable  # one node has nobody to be close to
+    if placements_of(launch) or reservation_target(launch).exists:
+        return
+    users = users_of(launch)
+    if not users:
+        raise launch.data.undecidable(
+            "what launches from it, maybe into a group, is in no part of the template"
+        )
+    if any(most_nodes_of(user) > 1 for user in users):
+        yield Fault(
+            at=launch.data.get("Placement"), got="no placement group", allowed="a group of strategy cluster"
+        )
