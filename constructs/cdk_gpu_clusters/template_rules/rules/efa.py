@@ -401,7 +401,7 @@ def groups_of_interfaces(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     EFA_USED,
     severity=Severity.WARNING,
-    cause="nodes that stand close together, to exchange data fast, exchange it over TCP; no message says so",
+    cause="nodes that are placed close together to exchange data fast exchange it over TCP, without a message",
     fix="add efa-only interfaces, with a security group that allows all traffic with itself",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
     on=LAUNCHES,
