@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
@@ -11,17 +12,19 @@ from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._accepted import accept_bucket_grant
+from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
 from cdk_gpu_clusters._cdk import errors_at, known, path_of, report
+from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
-from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
+from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, EksAddOn, add_on, ami_type
 from cdk_gpu_clusters.compute.fleet_subnets import select_subnets, zones_of
-from cdk_gpu_clusters.orchestration.eks.add_ons import ClusterAddOns
+from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
+from cdk_gpu_clusters.compute.node_log_group import encrypt_logs
+from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksIdentity, IEksGpuCluster, ImportedEksGpuCluster
-from cdk_gpu_clusters.orchestration.eks.control_plane import ControlPlaneWish, control_plane
-from cdk_gpu_clusters.orchestration.eks.system_nodes import SystemNodes, system_nodes
+from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
 from cdk_gpu_clusters.rules.eks_cluster import (
     AFTER_NODES,
     BEFORE_NODES,
@@ -30,11 +33,16 @@ from cdk_gpu_clusters.rules.eks_cluster import (
     SYSTEM_INSTANCE_TYPE,
     SYSTEM_NODE_COUNT,
     ClusterFacts,
+    add_on_configuration,
     check_cluster,
 )
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
-if TYPE_CHECKING:  # takes long to load
+if TYPE_CHECKING:
     from aws_cdk import aws_s3 as s3
+
+
+# A cluster of Amazon EKS that is right for GPU nodes.
 
 
 class EksGpuCluster(IEksGpuCluster):
@@ -266,3 +274,281 @@ def _block_of(vpc: ec2.IVpc) -> str | None:
         return known(vpc.vpc_cidr_block)
     except RuntimeError:  # CDK's way to say that an imported VPC came without its block
         return None
+
+
+# The control plane of a cluster: CDK's `aws_eks_v2.Cluster`, closed, logged and encrypted.
+#
+# Of that construct only the cluster and its role are used: no Auto Mode, no default capacity, none of the add-ons
+# that
+# EKS installs by itself and nobody updates, and no `kubectl` (docs/decisions/0015).
+
+_CLUSTER_POLICY = AcceptedFinding(
+    cause="`EksGpuCluster`: role of the control plane",
+    reason="AWS keeps what the control plane needs in the managed policy `AmazonEKSClusterPolicy`.",
+    aws_solutions=("IAM4",),
+)
+_CONTROL_PLANE_LOGS = AcceptedFinding(
+    cause="`EksGpuCluster` without `log_encryption_key`: log group of the control plane",
+    reason="CloudWatch Logs encrypts every log group; a key of your own is a property.",
+    nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlaneWish:
+    """What a user says of a control plane."""
+
+    cluster_name: str
+    vpc: ec2.IVpc
+    subnets: Sequence[ec2.ISubnet]
+    kubernetes_version: str
+    service_ipv4_cidr: str
+    public_access_cidrs: Sequence[str]
+    secrets_encryption_key: kms.IKey
+    deletion_protection: bool
+    log_retention: logs.RetentionDays
+    log_encryption_key: kms.IKey | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlPlane:
+    """What was made of it."""
+
+    cluster: eks.Cluster
+    cfn_cluster: eks.CfnCluster
+    log_group: logs.LogGroup
+
+
+def control_plane(scope: Construct, wish: ControlPlaneWish) -> ControlPlane:
+    """Define a control plane.
+
+    Args:
+        scope: The cluster.
+        wish: What the user says of it.
+    """
+    log_group = _log_group(scope, wish)
+    # EKS attaches its own group, too, which admits the nodes: this one has nothing to let through.
+    group = ec2.SecurityGroup(
+        scope, "ControlPlane", vpc=wish.vpc, description="EKS control plane", allow_all_outbound=False
+    )
+    cluster = eks.Cluster(
+        scope,
+        "Cluster",
+        cluster_name=wish.cluster_name,
+        version=eks.KubernetesVersion.of(wish.kubernetes_version),
+        vpc=wish.vpc,
+        vpc_subnets=[ec2.SubnetSelection(subnets=wish.subnets)],
+        security_group=group,
+        endpoint_access=_endpoint_access(wish.public_access_cidrs),
+        service_ipv4_cidr=wish.service_ipv4_cidr,
+        cluster_logging=list(eks.ClusterLoggingTypes),
+        secrets_encryption_key=wish.secrets_encryption_key,
+        bootstrap_cluster_creator_admin_permissions=False,
+        bootstrap_self_managed_addons=False,
+        default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
+        default_capacity=0,
+        output_config_command=False,
+    )
+    cdk.Annotations.of(cluster).acknowledge_warning(
+        "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet",
+        "Only a controller of load balancers asks for the tag, and may be told its subnets instead",
+    )
+    _CLUSTER_POLICY.at(cluster.role, "Policy::arn:<AWS::Partition>:iam::aws:policy/AmazonEKSClusterPolicy")
+    resource = cluster.node.default_child
+    assert isinstance(resource, eks.CfnCluster)  # noqa: S101 - CDK's own promise
+    resource.deletion_protection = wish.deletion_protection
+    # EKS makes the group by itself where there is none, and keeps its logs for ever.
+    resource.node.add_dependency(log_group)
+    return ControlPlane(cluster=cluster, cfn_cluster=resource, log_group=log_group)
+
+
+def _endpoint_access(public_access_cidrs: Sequence[str]) -> eks.EndpointAccess:
+    if not public_access_cidrs:
+        return eks.EndpointAccess.PRIVATE
+    return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*public_access_cidrs)
+
+
+def _log_group(scope: Construct, wish: ControlPlaneWish) -> logs.LogGroup:
+    """The log group that EKS writes to, made before it would make one itself.
+
+    Source: Amazon EKS user guide, "Send control plane logs to CloudWatch Logs": `/aws/eks/<cluster>/cluster`.
+    """
+    made = logs.LogGroup(
+        scope,
+        "Logs",
+        log_group_name=f"/aws/eks/{wish.cluster_name}/cluster",
+        retention=wish.log_retention,
+        encryption_key=wish.log_encryption_key,
+        removal_policy=cdk.RemovalPolicy.DESTROY,
+    )
+    if wish.log_encryption_key is None:
+        _CONTROL_PLANE_LOGS.at(made)
+    else:
+        encrypt_logs(scope, wish.log_encryption_key)
+    return made
+
+
+# The add-ons of a cluster, with roles of their own by EKS Pod Identity.
+
+_POD_POLICIES = AcceptedFinding(
+    cause="`EksGpuCluster`: roles of the add-ons `vpc-cni` and `aws-ebs-csi-driver`",
+    reason="AWS keeps what its add-ons need in managed policies; each is with the one service account that uses it.",
+    aws_solutions=("IAM4",),
+)
+# The one add-on whose managed policy is left out: it may make and delete file systems, and volumes of existing ones are
+# mounted without it (catalogue/data/kubernetes.json).
+_WITHOUT_PERMISSIONS = ("aws-fsx-csi-driver",)
+
+
+class ClusterAddOns:
+    """The add-ons that a cluster has from the start.
+
+    Attributes:
+        resources: The CloudFormation resources by name.
+        roles: Roles of their pods by name, where they have one.
+    """
+
+    def __init__(
+        self, cluster: IEksGpuCluster, *, versions: Mapping[str, str], left_out: Collection[str]
+    ) -> None:
+        """Remember what is asked of them.
+
+        Args:
+            cluster: The cluster.
+            versions: Versions by name; the default one of the cluster's Kubernetes version where left out.
+            left_out: Those not to define.
+        """
+        self._cluster = cluster
+        self._versions = versions
+        self._left_out = left_out
+        self.resources: dict[str, eks.CfnAddon] = {}
+        self.roles: dict[str, iam.Role] = {}
+
+    def define(self, names: Iterable[str], *, after: Sequence[IDependable] = ()) -> list[eks.CfnAddon]:
+        """Define some of them.
+
+        Args:
+            names: Which.
+            after: What has to be there before.
+        """
+        made = [self._define(add_on(name)) for name in names if name not in self._left_out]
+        for one in made:
+            one.node.add_dependency(*after)
+        return made
+
+    def _define(self, row: EksAddOn) -> eks.CfnAddon:
+        roles: dict[str, str] = {}
+        if row.needs_permissions and row.service_account is not None and row.name not in _WITHOUT_PERMISSIONS:
+            self.roles[row.name] = _role(self._cluster, row)
+            roles[row.service_account] = self.roles[row.name].role_arn
+        self.resources[row.name] = self._cluster._define_add_on(
+            row.name,
+            version=self._versions.get(row.name),
+            configuration=add_on_configuration(row.name),
+            service_account_roles=roles,
+        )
+        return self.resources[row.name]
+
+
+def _role(cluster: IEksGpuCluster, row: EksAddOn) -> iam.Role:
+    """A role that only the pods of one service account in one cluster take.
+
+    Source: Amazon EKS user guide, "Create IAM role with trust policy required by EKS Pod Identity"
+    (awsdocs/amazon-eks-user-guide @ 2edffcb, read 2026-11-22): the tags, and the two actions.
+    """
+    pods = iam.ServicePrincipal(
+        "pods.eks.amazonaws.com",
+        conditions={
+            "StringEquals": {
+                "aws:RequestTag/eks-cluster-arn": cluster.cluster_arn,
+                "aws:RequestTag/kubernetes-namespace": row.namespace,
+                "aws:RequestTag/kubernetes-service-account": row.service_account,
+            }
+        },
+    )
+    role = iam.Role(
+        cluster._add_on_scope,
+        f"{row.name}-role",
+        assumed_by=iam.SessionTagsPrincipal(pods),
+        managed_policies=[
+            iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in row.managed_policies
+        ],
+    )
+    if row.managed_policies:
+        _POD_POLICIES.at(
+            role, *(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{name}" for name in row.managed_policies)
+        )
+    return role
+
+
+# The small nodes without accelerators that hold a cluster's own pods.
+
+_ROOT_VOLUME_GIB = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemNodes:
+    """The system nodes of a cluster.
+
+    Attributes:
+        cfn_nodegroup: The CloudFormation resource.
+        role: Role of the nodes.
+        launch_template: Their launch template.
+    """
+
+    cfn_nodegroup: eks.CfnNodegroup
+    role: EksNodeRole
+    launch_template: GpuLaunchTemplate
+
+
+def system_nodes(
+    cluster: IEksGpuCluster,
+    *,
+    instance_type: InstanceType,
+    node_count: int,
+    subnets: Sequence[ec2.ISubnet],
+) -> SystemNodes:
+    """Define the system nodes: a managed node group over the zones of the control plane.
+
+    Args:
+        cluster: The cluster.
+        instance_type: Type of the nodes.
+        node_count: How many.
+        subnets: Where they stand.
+    """
+    scope = Construct(cluster, "SystemNodes")
+    image = ami_type(accelerator=None, architecture=instance_type.architecture)
+    assert image is not None  # noqa: S101 - the catalogue has one for each architecture
+    role = EksNodeRole(scope, "Role")
+    # The type stands in the template: another one then replaces the nodes one by one, not the group.
+    template = GpuLaunchTemplate(
+        scope,
+        "LaunchTemplate",
+        instance_type=instance_type.name,
+        orchestrator=Orchestrator.EKS_MANAGED,
+        security_groups=[cluster.cluster_security_group],
+        name_tag=path_of(cluster) + "/SystemNodes",
+        root_volume=RootVolume(size_gib=_ROOT_VOLUME_GIB, throughput_mib_per_s=125),
+    )
+    group = eks.CfnNodegroup(
+        scope,
+        "Resource",
+        cluster_name=cluster.cluster_name,
+        node_role=role.role_arn,
+        subnets=[subnet.subnet_id for subnet in subnets],
+        ami_type=image.ami_type,
+        version=cluster.kubernetes_version,
+        launch_template=eks.CfnNodegroup.LaunchTemplateSpecificationProperty(
+            id=template.launch_template_id, version=template.latest_version_number
+        ),
+        scaling_config=eks.CfnNodegroup.ScalingConfigProperty(
+            min_size=node_count, desired_size=node_count, max_size=node_count
+        ),
+        update_config=eks.CfnNodegroup.UpdateConfigProperty(max_unavailable=1),
+        node_repair_config=eks.CfnNodegroup.NodeRepairConfigProperty(enabled=True),
+    )
+    if cluster.node_prerequisites:
+        group.node.add_dependency(*cluster.node_prerequisites)
+    for subnet in subnets:  # a node's first boot needs the way out
+        group.node.add_dependency(subnet.internet_connectivity_established)
+    return SystemNodes(cfn_nodegroup=group, role=role, launch_template=template)

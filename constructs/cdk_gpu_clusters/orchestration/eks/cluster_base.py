@@ -1,25 +1,34 @@
-"""What every cluster of Amazon EKS offers, defined here or imported."""
+"""What every cluster of Amazon EKS offers, defined here or imported: identity, access and add-ons."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
+from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, known, region_of, report
+from cdk_gpu_clusters._accepted import named_resource
+from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, known, partition_of, region_of, report, stack_of
 from cdk_gpu_clusters.compute.fleet_subnets import select_subnets
-from cdk_gpu_clusters.orchestration.eks.access import ClusterAccess
-from cdk_gpu_clusters.orchestration.eks.add_on import eks_add_on
 from cdk_gpu_clusters.rules.eks_cluster import check_existing_cluster
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+
+
+# What every cluster of Amazon EKS offers, defined here or imported.
+
+
+#: Who gets access: a role, a user, or the ARN of one.
+Principal = iam.IRole | iam.IUser | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,8 +46,13 @@ class EksIdentity:
 
 
 @jsii.implements(ec2.IConnectable)
-class IEksGpuCluster(ClusterConstruct, ClusterAccess):
+class IEksGpuCluster(ClusterConstruct):
     """A cluster of Amazon EKS for GPU nodes: an `EksGpuCluster`, or an imported one.
+
+    Access is granted by access entries, never by a ConfigMap: one entry an identity, to which each further grant adds a
+    policy. The roles of managed node groups need no grant, because EKS makes their entries.
+
+    Source: Amazon EKS user guide, "Create access entries" (awsdocs/amazon-eks-user-guide @ 1b1d3df, read 2026-11-22).
 
     Example:
         >>> from cdk_gpu_clusters import EksGpuCluster
@@ -169,6 +183,63 @@ class IEksGpuCluster(ClusterConstruct, ClusterAccess):
             made.node.add_dependency(*self.workload_prerequisites)
         return made
 
+    def grant_admin(self, principal: Principal) -> eks.CfnAccessEntry:
+        """Grant permission for everything in the cluster.
+
+        Args:
+            principal: A role or a user, or the ARN of one.
+
+        Returns:
+            The identity's access entry.
+        """
+        return self._grant(principal, "AmazonEKSClusterAdminPolicy", ())
+
+    def grant_edit(self, principal: Principal, *, namespaces: Sequence[str] = ()) -> eks.CfnAccessEntry:
+        """Grant permission to run and change workloads, and to read their secrets.
+
+        Args:
+            principal: A role or a user, or the ARN of one.
+            namespaces: Where; everywhere if left out.
+
+        Returns:
+            The identity's access entry.
+        """
+        return self._grant(principal, "AmazonEKSEditPolicy", namespaces)
+
+    def grant_view(self, principal: Principal, *, namespaces: Sequence[str] = ()) -> eks.CfnAccessEntry:
+        """Grant permission to view workloads, without secrets.
+
+        Args:
+            principal: A role or a user, or the ARN of one.
+            namespaces: Where; everywhere if left out.
+
+        Returns:
+            The identity's access entry.
+        """
+        return self._grant(principal, "AmazonEKSViewPolicy", namespaces)
+
+    def _grant(self, principal: Principal, policy: str, namespaces: Sequence[str]) -> eks.CfnAccessEntry:
+        arn = _arn_of(principal)
+        scopes = self._policies.setdefault(arn, {})
+        # An entry has each policy once: everywhere, or in some namespaces.
+        everywhere = not namespaces or scopes.get(policy) == ()
+        scopes[policy] = () if everywhere else tuple(dict.fromkeys([*scopes.get(policy, ()), *namespaces]))
+        policies: list[cdk.IResolvable | eks.CfnAccessEntry.AccessPolicyProperty] = [
+            _access_policy(self, name, names) for name, names in scopes.items()
+        ]
+        if arn in self._entries:
+            self._entries[arn].access_policies = policies
+        else:
+            self._entries[arn] = eks.CfnAccessEntry(
+                self._entry_scope,
+                _entry_id(self, arn),
+                cluster_name=self.cluster_name,
+                principal_arn=arn,
+                access_policies=policies,
+                type="STANDARD",
+            )
+        return self._entries[arn]
+
     def _define_add_on(
         self,
         name: str,
@@ -178,20 +249,38 @@ class IEksGpuCluster(ClusterConstruct, ClusterAccess):
         service_account_roles: Mapping[str, str] | None,
     ) -> eks.CfnAddon:
         """Define an add-on that waits for nothing but the cluster; otherwise as `add_add_on`."""
-        return eks_add_on(
+        return eks.CfnAddon(
             self._add_on_scope,
             name,
             cluster_name=self.cluster_name,
-            name=name,
-            version=version,
-            configuration=configuration,
-            service_account_roles=service_account_roles,
+            addon_name=name,
+            addon_version=version,
+            configuration_values=json.dumps(configuration, sort_keys=True) if configuration else None,
+            pod_identity_associations=[
+                eks.CfnAddon.PodIdentityAssociationProperty(service_account=account, role_arn=role)
+                for account, role in (service_account_roles or {}).items()
+            ]
+            or None,
+            # What the template has wins over what was changed by kubectl.
+            resolve_conflicts="OVERWRITE",
         )
 
     @cached_property
     def _add_on_scope(self) -> Construct:
         """Namespace of the add-ons."""
         return Construct(self, "AddOns")
+
+    @cached_property
+    def _entry_scope(self) -> Construct:
+        return Construct(self, "Access")
+
+    @cached_property
+    def _entries(self) -> dict[str, eks.CfnAccessEntry]:
+        return {}
+
+    @cached_property
+    def _policies(self) -> dict[str, dict[str, tuple[str, ...]]]:
+        return {}
 
 
 class ImportedEksGpuCluster(IEksGpuCluster):
@@ -231,3 +320,27 @@ class ImportedEksGpuCluster(IEksGpuCluster):
             is_public=is_public,
             kubectl_role_arn=kubectl_role_arn,
         )
+
+
+def _arn_of(principal: Principal) -> str:
+    if isinstance(principal, str):
+        return principal
+    return principal.user_arn if hasattr(principal, "user_arn") else principal.role_arn
+
+
+def _access_policy(
+    scope: Construct, name: str, namespaces: Sequence[str]
+) -> eks.CfnAccessEntry.AccessPolicyProperty:
+    partition = partition_of(stack_of(scope))
+    return eks.CfnAccessEntry.AccessPolicyProperty(
+        policy_arn=f"arn:{partition}:eks::aws:cluster-access-policy/{name}",
+        access_scope=eks.CfnAccessEntry.AccessScopeProperty(
+            type="namespace" if namespaces else "cluster",
+            namespaces=list(namespaces) or None,
+        ),
+    )
+
+
+def _entry_id(scope: Construct, arn: str) -> str:
+    """An id that follows from the identity, even if its ARN is a token."""
+    return named_resource(scope, arn).removeprefix("Resource::").replace("/", ".")
