@@ -4,14 +4,14 @@
     python tools/write_eks_software_page.py --check    exit 1 if they are not current
 
 Charts and images come from the catalogue (`catalogue/data/kubernetes_software.json`), what the GPU Operator leaves
-alone from `kubernetes/software/gpu_operator.py`.
+alone from `kubernetes/software/charts.py`.
 """
 
 from __future__ import annotations
 
 from _pages import ROOT, cell, write_or_check
 from cdk_gpu_clusters.catalogue.kubernetes import charts, images
-from cdk_gpu_clusters.kubernetes.software.gpu_operator import SWITCHES
+from cdk_gpu_clusters.kubernetes.software.charts import SWITCHES
 
 PAGE = ROOT / "docs" / "eks-software.md"
 START = "<!-- {name}: written by tools/write_eks_software_page.py from here; do not edit. -->\n"

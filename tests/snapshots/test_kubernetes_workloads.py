@@ -9,16 +9,15 @@ import yaml
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from cdk_gpu_clusters.kubernetes.lustre_volume import lustre_volume
-from cdk_gpu_clusters.kubernetes.mig_fan_out import mig_fan_out, mig_workflow
-from cdk_gpu_clusters.kubernetes.model_autoscaler import ServerScaling
-from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment
+from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow
+from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.objects import yaml_text
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
+from cdk_gpu_clusters.kubernetes.volumes import lustre_volume
 from kubernetes_pools import CORPUS, MIXED, Objects, check_everywhere, pool_of, slices, trainers
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, nccl_environment, plain_variables, shared_memory
-from cdk_gpu_clusters.kubernetes.lustre_volume import claimed, store_of, volume_mount
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_SERVICE_ACCOUNT, check_name
+from cdk_gpu_clusters.kubernetes.volumes import claimed, store_of, volume_mount
 from cdk_gpu_clusters.rules.inference import check_counts
 from cdk_gpu_clusters.rules.model_servers import (
     check_command,

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, raise_for
-from cdk_gpu_clusters.kubernetes.gang_checks import NODE_COUNT, check_gpus
-from cdk_gpu_clusters.kubernetes.gang_job import queue_label
+from cdk_gpu_clusters.kubernetes.gang_job import NODE_COUNT, check_gpus, queue_label
 from cdk_gpu_clusters.kubernetes.gpu_pod import memory_lock, placement, pod_resources, whole_node
 from cdk_gpu_clusters.kubernetes.model_deployment import service
 from cdk_gpu_clusters.kubernetes.model_server import (
@@ -30,7 +29,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     metadata,
 )
 from cdk_gpu_clusters.kubernetes.queues import check_layer, topology_annotation
-from cdk_gpu_clusters.kubernetes.s3_volume import s3_volume
+from cdk_gpu_clusters.kubernetes.volumes import s3_volume
 
 _API = "leaderworkerset.x-k8s.io/v1"
 _SET = "leaderworkerset.sigs.k8s.io/name"

@@ -12,8 +12,7 @@ from cdk_gpu_clusters.catalogue import Architecture
 from cdk_gpu_clusters.catalogue.kubernetes import image as image_of
 from cdk_gpu_clusters.catalogue.nccl import AllReduceBandwidth, all_reduce_bandwidths
 from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.gang_checks import check_gang_job
-from cdk_gpu_clusters.kubernetes.gang_job import GangJob, job_set
+from cdk_gpu_clusters.kubernetes.gang_job import GangJob, check_gang_job, job_set
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, metadata
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE

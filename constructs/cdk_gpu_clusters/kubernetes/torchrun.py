@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.gang_checks import check_gang_job
 from cdk_gpu_clusters.kubernetes.gang_job import (
     NODE,
     GangJob,
+    check_gang_job,
     failure_policy,
     job_policy,
     job_set,
@@ -20,7 +20,6 @@ from cdk_gpu_clusters.kubernetes.gang_job import (
     queue_label,
 )
 from cdk_gpu_clusters.kubernetes.gpu_pod import whole_node
-from cdk_gpu_clusters.kubernetes.lustre_volume import store_of
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import (
     DEFAULT_NAMESPACE,
@@ -29,6 +28,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     metadata,
 )
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
+from cdk_gpu_clusters.kubernetes.volumes import store_of
 from cdk_gpu_clusters.rules.harmful_variables import check_variable
 from cdk_gpu_clusters.rules.model_servers import check_container_image, check_variables
 

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture
-from cdk_gpu_clusters.kubernetes.mig_fan_out import mig_fan_out, mig_workflow
-from cdk_gpu_clusters.kubernetes.mig_slices import profile_label, profiles_of
-from cdk_gpu_clusters.kubernetes.model_autoscaler import ServerScaling
-from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment, server_places
+from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow, profile_label, profiles_of
+from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment, server_places
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cdk_gpu_clusters.kubernetes.lustre_volume import lustre_volume
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
+from cdk_gpu_clusters.kubernetes.volumes import lustre_volume
 from cdk_gpu_clusters.node.kubernetes_node import node_health_rights
 from cdk_gpu_clusters_stacks.manifests.fleet import Manifest, inference_jobs, model_services, training_jobs
 from cdk_gpu_clusters_stacks.manifests.software import mirror_of

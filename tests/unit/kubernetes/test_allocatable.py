@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type, instance_types
-from cdk_gpu_clusters.kubernetes.allocatable import allocatable
+from cdk_gpu_clusters.kubernetes.gpu_pod import allocatable
 from kubernetes_pools import pool_of
 
 

@@ -9,9 +9,8 @@ import pytest
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.catalogue.nccl import all_reduce_bandwidths
 from cdk_gpu_clusters.errors import ConfigError, Severity
-from cdk_gpu_clusters.kubernetes.allocatable import allocatable
-from cdk_gpu_clusters.kubernetes.gang_checks import check_gang_job
-from cdk_gpu_clusters.kubernetes.gang_job import GangJob
+from cdk_gpu_clusters.kubernetes.gang_job import GangJob, check_gang_job
+from cdk_gpu_clusters.kubernetes.gpu_pod import allocatable
 from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.torchrun import check_torchrun, torchrun_job

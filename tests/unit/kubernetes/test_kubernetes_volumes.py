@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.kubernetes.lustre_volume import (
+from cdk_gpu_clusters.kubernetes.volumes import (
     check_sub_path,
     claimed,
     lustre_volume,
+    s3_volume,
     store_of,
     volume_mount,
 )
-from cdk_gpu_clusters.kubernetes.s3_volume import s3_volume
 from kubernetes_pools import CORPUS, check_everywhere, kinds, trainers
 
 

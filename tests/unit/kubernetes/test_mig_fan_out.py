@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.catalogue.mig import mig_gpu_of
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.kubernetes.allocatable import allocatable
-from cdk_gpu_clusters.kubernetes.mig_fan_out import mig_fan_out, mig_workflow
+from cdk_gpu_clusters.kubernetes.gpu_pod import allocatable
+from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow
 from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool

@@ -11,9 +11,12 @@ import yaml
 
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.kubernetes.allocatable import allocatable
-from cdk_gpu_clusters.kubernetes.model_autoscaler import ServerScaling, prometheus_adapter_rule
-from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment
+from cdk_gpu_clusters.kubernetes.gpu_pod import allocatable
+from cdk_gpu_clusters.kubernetes.model_deployment import (
+    ServerScaling,
+    model_deployment,
+    prometheus_adapter_rule,
+)
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool

@@ -9,7 +9,7 @@ import pytest
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.catalogue.network_topology import has_topology, network_layers, topology_labels
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.kubernetes.mig_fan_out import mig_fan_out
+from cdk_gpu_clusters.kubernetes.mig import mig_fan_out
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job

@@ -3,11 +3,9 @@
 Plain functions: pools of nodes in, `ChartRelease` out. A construct installs them; a user's own tool may as well.
 """
 
+from cdk_gpu_clusters.kubernetes.software.charts import EfaSoftware, gpu_operator_values
 from cdk_gpu_clusters.kubernetes.software.cluster import cluster_software
-from cdk_gpu_clusters.kubernetes.software.copies import mirror_commands
-from cdk_gpu_clusters.kubernetes.software.efa_plugin import EfaSoftware
-from cdk_gpu_clusters.kubernetes.software.gpu_operator import gpu_operator_values
-from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, ImageMirror
+from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, ImageMirror, mirror_commands
 
 __all__ = [
     "ChartRelease",

@@ -12,8 +12,8 @@ from constructs import Construct
 from cdk_gpu_clusters.compute.block_follower import BlockFollower, GroupCalls, sdk_call
 from cdk_gpu_clusters.rules.capacity import BlockWindow, CapacityTerms, block_window
 
-# `Ref` of a node group, and its id in CloudFormation's events, is `<cluster>/<node group>`
-# (AWS::EKS::Nodegroup reference, Return values).
+# `Ref` of a node group, and its id in CloudFormation's events, is `<cluster>/<node group>` (AWS::EKS::Nodegroup
+# reference, Return values).
 _NAMES = {
     "ClusterName.$": "States.ArrayGetItem(States.StringSplit($.group, '/'), 0)",
     "NodegroupName.$": "States.ArrayGetItem(States.StringSplit($.group, '/'), 1)",

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 
 
-# What every cluster of Amazon EKS offers, defined here or imported.
-
-
 #: Who gets access: a role, a user, or the ARN of one.
 Principal = iam.IRole | iam.IUser | str
 

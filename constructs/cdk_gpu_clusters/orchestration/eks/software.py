@@ -24,9 +24,6 @@ from cdk_gpu_clusters.rules.eks_cluster import kubectl_versions, no_kubectl
 if TYPE_CHECKING:
     from aws_cdk import aws_lambda as lambda_
 
-
-# Charts and manifests in a cluster of EKS, as part of a deployment.
-
 # A function of Lambda runs for 15 minutes; Helm has to end before it.
 _HELM_TIMEOUT_MINUTES = 10
 # Their pods run on nodes that may be down, or not there yet: a deployment does not wait for them.

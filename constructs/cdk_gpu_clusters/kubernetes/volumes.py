@@ -1,7 +1,7 @@
-"""An existing FSx for Lustre file system as a volume that pods mount.
+"""Existing storage as volumes that pods mount: an FSx for Lustre file system, and a bucket of Amazon S3.
 
 Sources: kubernetes-sigs/aws-fsx-csi-driver @ 5b22712 (v1.9.0), examples/kubernetes/static_provisioning and
-pkg/driver/node.go (read 2026-11-22).
+pkg/driver/node.go; awslabs/mountpoint-s3-csi-driver, docs/CONFIGURATION.md, "Static Provisioning" (read 2026-11-22).
 """
 
 from __future__ import annotations
@@ -13,14 +13,10 @@ from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
-from cdk_gpu_clusters.kubernetes.objects import (
-    DEFAULT_NAMESPACE,
-    KubernetesObject,
-    check_name,
-    metadata,
-)
+from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
+from cdk_gpu_clusters.rules.model_servers import check_weights
 
-_DRIVER = "fsx.csi.aws.com"
+_LUSTRE_DRIVER = "fsx.csi.aws.com"
 #: As the nodes mount them; FSx for Lustre user guide, "Mounting from an Amazon EC2 instance" (stored copy of 2026).
 _OPTIONS = ("relatime", "flock")
 #: The smallest file system that FSx makes. Kubernetes compares claim and volume by it, and nothing else.
@@ -71,7 +67,7 @@ def lustre_volume(volume: LustreVolume, *, namespace: str = DEFAULT_NAMESPACE) -
                 "claimRef": {"namespace": namespace, "name": volume.name},
                 "mountOptions": list(_OPTIONS),
                 "csi": {
-                    "driver": _DRIVER,
+                    "driver": _LUSTRE_DRIVER,
                     "volumeHandle": volume.file_system_id,
                     "volumeAttributes": {"dnsname": volume.dns_name, "mountname": volume.mount_name},
                 },
@@ -167,3 +163,65 @@ def store_of(pool: NodePool, folder: str) -> tuple[str, LustreVolume] | None:
         if PurePosixPath(folder).is_relative_to(point):
             return point, volume
     return None
+
+
+# A bucket, or a part of one, by Mountpoint for Amazon S3. The role of the add-on reads the bucket
+# (`authenticationSource` driver, its default).
+
+_S3_DRIVER = "s3.csi.aws.com"
+#: The driver ignores it, and Kubernetes demands it.
+_ANY_SIZE = "1Gi"
+
+
+def s3_volume(name: str, s3_uri: str, *, namespace: str = DEFAULT_NAMESPACE) -> list[KubernetesObject]:
+    """The PersistentVolume and the claim of a bucket that pods only read.
+
+    Args:
+        name: Name of the claim.
+        s3_uri: `s3://bucket/prefix`.
+        namespace: Namespace of the pods.
+
+    Raises:
+        ConfigError: GPU-K8S-001, GPU-INF-011.
+
+    Example:
+        >>> volume, claim = s3_volume("chat-weights", "s3://my-models/llama")
+        >>> volume["spec"]["mountOptions"]
+        ['read-only', 'prefix llama/']
+    """
+    volume = f"{namespace}-{name}"
+    raise_for([*check_name(namespace, path="namespace"), *check_name(name), *check_name(volume)])
+    raise_for(check_weights("/weights", s3_uri), path="s3_uri")
+    bucket, _, prefix = s3_uri.removeprefix("s3://").partition("/")
+    inside = [f"prefix {prefix.strip('/')}/"] if prefix.strip("/") else []
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": metadata(volume, namespace=None),
+            "spec": {
+                "capacity": {"storage": _ANY_SIZE},
+                "accessModes": ["ReadOnlyMany"],
+                "persistentVolumeReclaimPolicy": "Retain",
+                "storageClassName": "",
+                "claimRef": {"namespace": namespace, "name": name},
+                "mountOptions": ["read-only", *inside],
+                "csi": {
+                    "driver": _S3_DRIVER,
+                    "volumeHandle": volume,
+                    "volumeAttributes": {"bucketName": bucket},
+                },
+            },
+        },
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": metadata(name, namespace=namespace),
+            "spec": {
+                "accessModes": ["ReadOnlyMany"],
+                "storageClassName": "",
+                "volumeName": volume,
+                "resources": {"requests": {"storage": _ANY_SIZE}},
+            },
+        },
+    ]

@@ -1,36 +1,98 @@
-"""One process on every MIG slice of a group: an indexed Job for each profile, or a Workflow of Argo.
-
-After "Utilizing NVIDIA Multi-Instance GPU (MIG) in Amazon EC2 P4d Instances on Amazon EKS" (AWS blog, 2021), which fans
-out over the 56 slices of a p4d.24xlarge.
-"""
+"""Work on MIG slices: which slices a group of nodes has, and a job with one process on every slice."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.mig import MigProfile
-from cdk_gpu_clusters.errors import define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gang_job import queue_label
-from cdk_gpu_clusters.kubernetes.gpu_pod import placement, plain_variables, pod_resources
-from cdk_gpu_clusters.kubernetes.lustre_volume import claimed, volume_mount
-from cdk_gpu_clusters.kubernetes.mig_slices import (
-    check_split,
-    profile_label,
-    profiles_of,
-    slice_count,
-    slice_share,
-)
+from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, placement, plain_variables, pod_resources
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from cdk_gpu_clusters.kubernetes.objects import (
-    DEFAULT_NAMESPACE,
-    KubernetesObject,
-    check_name,
-    metadata,
-)
+from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
-from cdk_gpu_clusters.rules.mig import MigPlan
+from cdk_gpu_clusters.kubernetes.volumes import claimed, volume_mount
+from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigPlan
+from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
 from cdk_gpu_clusters.rules.model_servers import check_command, check_container_image, check_variables
+
+SPLIT_GPUS = define_rule(
+    "GPU-K8S-007",
+    "a fan-out over slices runs on nodes whose GPUs are split",
+    source="whole GPUs have no slices",
+)
+PROFILE = define_rule(
+    "GPU-K8S-008",
+    "a pod asks for slices that the layout of its group has",
+    source="NVIDIA/k8s-device-plugin: a resource of another name is on no node",
+)
+
+
+def profiles_of(plan: MigPlan) -> list[MigProfile]:
+    """The profiles of a layout, each once, in the order of creation."""
+    return list({profile.name: profile for gpu in plan.gpus for profile in gpu.profiles}.values())
+
+
+def slice_count(pool: NodePool, profile: MigProfile) -> int:
+    """Slices of a profile on all nodes of a group."""
+    if pool.mig is None:
+        return 0
+    each = sum(one.name == profile.name for gpu in pool.mig.gpus for one in gpu.profiles)
+    return each * pool.node_count
+
+
+def slice_share(pool: NodePool, profile: MigProfile) -> NodeShare:
+    """What a pod with one slice takes of a node: CPU and memory as its part of the memory slices that are in use.
+
+    Args:
+        pool: Group of nodes whose GPUs are split.
+        profile: Profile of the slice.
+    """
+    plan = pool.mig
+    if plan is None:
+        raise ValueError(f"the GPUs of {pool.name} are whole, which a check should have said")
+    used = sum(one.memory_slices for gpu in plan.gpus for one in gpu.profiles)
+    used += plan.whole_gpus_per_node * plan.gpu.memory_slices
+    single = pool.mig_strategy is MigStrategy.SINGLE
+    return NodeShare(
+        resource=WHOLE_GPU_RESOURCE if single else profile.resource_name,
+        count=1,
+        part=Fraction(profile.memory_slices, used),
+    )
+
+
+def check_split(pool: NodePool, *, path: str = "pool") -> list[Finding]:
+    """Find a group whose GPUs are whole."""
+    if pool.mig is not None and pool.mig.slices_per_node:
+        return []
+    return [
+        SPLIT_GPUS.finding(
+            cause="the GPUs of these nodes are not split",
+            got=pool.name,
+            allowed="a group with mig",
+            fix="give the group a MIG layout, or run the job on whole GPUs",
+            path=path,
+        )
+    ]
+
+
+def profile_label(profile: MigProfile) -> str:
+    """The profile in letters that a name may have.
+
+    Example:
+        >>> from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
+        >>> [profile_label(one) for one in profiles_of(plan_mig("p4d.24xlarge", MigLayout("1g.5gb+me,3g.20gb")))]
+        ['mig-3g-20gb', 'mig-1g-5gb-me']
+    """
+    return f"mig-{profile.name}".replace(".", "-").replace("+", "-")
+
+
+# One process on every MIG slice of a group: an indexed Job for each profile, or a Workflow of Argo.
+#
+# After "Utilizing NVIDIA Multi-Instance GPU (MIG) in Amazon EC2 P4d Instances on Amazon EKS" (AWS blog, 2021), which
+# fans out over the 56 slices of a p4d.24xlarge.
 
 #: The process's number, from 0 over all slices of the group.
 _NUMBER = "SLICE_INDEX"

@@ -1,0 +1,397 @@
+"""The charts of a cluster's software: device plugins, metrics, queues, and groups of jobs and pods."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from cdk_gpu_clusters.catalogue import AcceleratorKind
+from cdk_gpu_clusters.catalogue.kubernetes_software import DcgmField, dcgm_fields
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, SoftwareSource
+from cdk_gpu_clusters.rules.kubernetes_labels import ACCELERATOR_LABEL, EFA_LABEL, device_plugin_config
+from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+
+#: What GPU nodes are selected by.
+GPU_NODES = {ACCELERATOR_LABEL: AcceleratorKind.GPU.value}
+
+
+def gpu_pools(pools: Iterable[NodePool]) -> list[NodePool]:
+    """Pools whose nodes have NVIDIA GPUs."""
+    return [pool for pool in pools if _kind(pool) is AcceleratorKind.GPU]
+
+
+def efa_pools(pools: Iterable[NodePool]) -> list[NodePool]:
+    """Pools whose nodes have EFA interfaces."""
+    return [pool for pool in pools if pool.efa_count]
+
+
+def tolerations(pools: Sequence[NodePool]) -> list[dict[str, str]]:
+    """Tolerations of every taint of some pools, whatever its value.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> tolerations([node_pool("dev", instance_type="g5.xlarge", node_count=1)])
+        [{'key': 'nvidia.com/gpu', 'operator': 'Exists', 'effect': 'NoSchedule'}]
+    """
+    taints = sorted({(taint.key, taint.effect) for pool in pools for taint in pool.taints})
+    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in taints]
+
+
+def _kind(pool: NodePool) -> AcceleratorKind | None:
+    accelerator = pool.instance_type.accelerator
+    return None if accelerator is None else accelerator.kind
+
+
+# NVIDIA's device plugin with GPU feature discovery: GPUs and slices become resources and labels of their nodes.
+#
+# Nodes of different MIG strategy live in one cluster: the chart holds a configuration for each, and a node takes the
+# one that its label `nvidia.com/device-plugin.config` names, which node groups of this library carry
+# (NVIDIA/k8s-device-plugin @ 1b826ac, README, "Updating per-node configuration with a node label", and the chart's
+# `config.map`).
+
+_NAMESPACE = "nvidia-device-plugin"
+
+
+def device_plugin(pools: Sequence[NodePool], source: SoftwareSource | None = None) -> ChartRelease | None:
+    """The chart for the GPU nodes of a cluster; None if it has none.
+
+    Args:
+        pools: Its groups of nodes.
+        source: From where charts and images come.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> release = device_plugin([node_pool("dev", instance_type="g5.xlarge", node_count=1)])
+        >>> release.values["config"]["default"] if release else None
+        'mig-none'
+    """
+    gpus = gpu_pools(pools)
+    if not gpus:
+        return None
+    source = source or SoftwareSource()
+    values: dict[str, Any] = {
+        "config": {
+            "map": {device_plugin_config(strategy): _config(strategy) for strategy in MigStrategy},
+            "default": device_plugin_config(MigStrategy.NONE),
+        },
+        # It would take EFA devices for those of Mellanox (0.19 and later, AWS's EFA page for EKS).
+        "mofedEnabled": False,
+        "image": source.repository_and_tag("k8s-device-plugin"),
+        # The chart's own terms wait for labels of node feature discovery; a list replaces them.
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_gpu_term()]}
+            }
+        },
+        "tolerations": tolerations(gpus),
+        "gfd": {"enabled": True},
+        # Its worker carries the labels of GPU feature discovery to the node. The chart lets it tolerate the taint
+        # nvidia.com/gpu=present only.
+        "nfd": {
+            "image": source.repository_and_tag("node-feature-discovery"),
+            "worker": {"nodeSelector": dict(GPU_NODES), "tolerations": tolerations(gpus)},
+        },
+    }
+    return source.release("nvidia-device-plugin", _NAMESPACE, values)
+
+
+def _config(strategy: MigStrategy) -> str:
+    return f"version: v1\nflags:\n  migStrategy: {strategy.value}\n"
+
+
+def _gpu_term() -> dict[str, Any]:
+    return {
+        "matchExpressions": [
+            {"key": key, "operator": "In", "values": [value]} for key, value in GPU_NODES.items()
+        ]
+    }
+
+
+# EFA in pods: AWS's device plugin, or its driver for dynamic resource allocation (DRA).
+#
+# The device plugin gives `vpc.amazonaws.com/efa` as a number, on every Kubernetes version; the manifests of this
+# library ask for it. The driver gives each interface as a device with its place on PCIe, which pods ask for by a
+# ResourceClaim; EKS recommends it for new clusters of Kubernetes 1.34 and later. Only one of them may be there: each
+# would give the same interfaces away.
+
+_EFA_NAMESPACE = "kube-system"
+
+
+class EfaSoftware(StrEnum):
+    """How pods get EFA interfaces.
+
+    Attributes:
+        DEVICE_PLUGIN: As the resource `vpc.amazonaws.com/efa`.
+        DRA_DRIVER: By a ResourceClaim of the device class `efa.networking.k8s.aws`.
+    """
+
+    DEVICE_PLUGIN = "device-plugin"
+    DRA_DRIVER = "dra-driver"
+
+
+def efa_software(
+    pools: Sequence[NodePool],
+    source: SoftwareSource | None = None,
+    *,
+    kind: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
+) -> ChartRelease | None:
+    """The chart for the EFA nodes of a cluster; None if it has none.
+
+    Args:
+        pools: Its groups of nodes.
+        source: From where charts and images come.
+        kind: Device plugin or DRA driver.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> release = efa_software([node_pool("train", instance_type="p5.48xlarge", node_count=2)])
+        >>> release.values["supportedInstanceLabels"] if release else None
+        {'keys': ['gpu-cluster/efa-count'], 'values': ['32']}
+    """
+    efa = efa_pools(pools)
+    if not efa:
+        return None
+    source = source or SoftwareSource()
+    plugin = kind is EfaSoftware.DEVICE_PLUGIN
+    values: dict[str, Any] = {
+        "image": source.repository_and_tag("aws-efa-k8s-device-plugin" if plugin else "dranet"),
+        # The charts list instance types. A node of such a type may have no EFA, and a new type may not be listed.
+        "supportedInstanceLabels": {
+            "keys": [EFA_LABEL],
+            "values": [str(count) for count in sorted({pool.efa_count for pool in efa})],
+        },
+        "tolerations": tolerations(efa),
+    }
+    return source.release("aws-efa-k8s-device-plugin" if plugin else "aws-dranet", _EFA_NAMESPACE, values)
+
+
+# What NVIDIA's GPU Operator must leave alone to live beside nodes of this library.
+#
+# The library does not install the operator: the image of a node has the driver and the container toolkit, MIG is set
+# before kubelet starts, and the charts of `cluster_software` do the rest. Two that do one thing undo each other.
+
+
+class OperatorSwitch(NamedTuple):
+    """One thing that the operator would do.
+
+    Attributes:
+        key: Key in the values of its chart.
+        value: What it must be.
+        done_by: What does it here.
+    """
+
+    key: str
+    value: bool
+    done_by: str
+
+
+#: All of them are true by themselves.
+#: Source: NVIDIA/gpu-operator @ 10ee5b3 (v26.7.0), deployments/gpu-operator/values.yaml (read 2026-11-22).
+SWITCHES = (
+    OperatorSwitch("driver.enabled", False, "the image of the node"),
+    OperatorSwitch("toolkit.enabled", False, "the image of the node"),
+    # NVIDIA/gpu-operator issue 2415: its manager restarts kubelet.
+    OperatorSwitch(
+        "migManager.enabled", False, "`gpu-mig`, before kubelet starts; the operator's restarts it"
+    ),
+    OperatorSwitch("devicePlugin.enabled", False, "the release `nvidia-device-plugin`"),
+    OperatorSwitch("gfd.enabled", False, "the release `nvidia-device-plugin`"),
+    OperatorSwitch("nfd.enabled", False, "the release `nvidia-device-plugin`"),
+    OperatorSwitch("dcgmExporter.enabled", False, "the release `dcgm-exporter`"),
+)
+
+
+def gpu_operator_values() -> dict[str, Any]:
+    """Values of the chart `gpu-operator` with which it leaves the nodes of this library alone.
+
+    Example:
+        >>> gpu_operator_values()["driver"]
+        {'enabled': False}
+    """
+    values: dict[str, Any] = {}
+    for switch in SWITCHES:
+        section, _, key = switch.key.partition(".")
+        values.setdefault(section, {})[key] = switch.value
+    return values
+
+
+# NVIDIA's DCGM exporter: what GPUs and slices do, for Prometheus.
+
+_DCGM_NAMESPACE = "dcgm-exporter"
+_PORT = 9400
+
+
+def dcgm_exporter(
+    pools: Sequence[NodePool], source: SoftwareSource | None = None, *, service_monitor: bool = False
+) -> ChartRelease | None:
+    """The chart for the GPU nodes of a cluster; None if it has none.
+
+    Args:
+        pools: Its groups of nodes.
+        source: From where charts and images come.
+        service_monitor: Whether to make a ServiceMonitor, a kind of the Prometheus Operator. The chart makes one by
+            itself, and cannot be installed then where the operator is not. Pods carry the `prometheus.io` annotations
+            in any case.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> from cdk_gpu_clusters.rules.mig import MigLayout
+        >>> slices = MigLayout(["1g.5gb"] * 7)
+        >>> pools = [node_pool("serve", instance_type="p4d.24xlarge", node_count=1, mig=slices)]
+        >>> release = dcgm_exporter(pools)
+        >>> "DCGM_FI_DEV_GPU_UTIL" in release.values["customMetrics"] if release else None
+        False
+    """
+    gpus = gpu_pools(pools)
+    if not gpus:
+        return None
+    source = source or SoftwareSource()
+    values: dict[str, Any] = {
+        "image": source.repository_and_tag("dcgm-exporter"),
+        "customMetrics": "".join(f"{_line(one)}\n" for one in metric_fields(gpus)),
+        "serviceMonitor": {"enabled": service_monitor},
+        "podAnnotations": {"prometheus.io/scrape": "true", "prometheus.io/port": str(_PORT)},
+        "nodeSelector": dict(GPU_NODES),
+        "tolerations": tolerations(gpus),
+    }
+    return source.release("dcgm-exporter", _DCGM_NAMESPACE, values)
+
+
+def metric_fields(pools: Sequence[NodePool]) -> tuple[DcgmField, ...]:
+    """Fields that some GPU of the pools has: a cluster of slices alone has no utilization, but the profiling fields.
+
+    Args:
+        pools: Groups of GPU nodes.
+    """
+    has_whole_gpus = any(pool.mig is None for pool in pools)
+    return tuple(one for one in dcgm_fields() if has_whole_gpus or not one.whole_gpus_only)
+
+
+def _line(one: DcgmField) -> str:
+    return f"{one.name}, {one.kind}, {one.help}"
+
+
+# Kueue: jobs wait until all their pods have room, and start where the network is near.
+#
+# The configuration here replaces the chart's. `managedJobsNamespaceSelector` is left to Kueue, which leaves `kube-
+# system` and its own namespace alone.
+
+_KUEUE_NAMESPACE = "kueue-system"
+
+
+def kueue(source: SoftwareSource | None = None, *, trainer: bool = False) -> ChartRelease:
+    """The chart, for Jobs, JobSets and LeaderWorkerSets.
+
+    Args:
+        source: From where charts and images come.
+        trainer: Whether it also manages TrainJobs of Kubeflow Trainer.
+    """
+    source = source or SoftwareSource()
+    image = {**source.repository_and_tag("kueue"), "pullPolicy": "IfNotPresent"}
+    values = {
+        "controllerManager": {
+            # The default since Kueue 0.14; explicit here because the manifests rely on it.
+            "featureGates": [{"name": "TopologyAwareScheduling", "enabled": True}],
+            "manager": {"image": image},
+        },
+        # Every JSON document is a YAML document.
+        "managerConfig": {"controllerManagerConfigYaml": json.dumps(_configuration(trainer), indent=2)},
+    }
+    return source.release("kueue", _KUEUE_NAMESPACE, values)
+
+
+def _configuration(trainer: bool) -> dict[str, Any]:
+    return {
+        "apiVersion": "config.kueue.x-k8s.io/v1beta2",
+        "kind": "Configuration",
+        "health": {"healthProbeBindAddress": ":8081"},
+        "metrics": {"bindAddress": ":8443"},
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
+        "clientConnection": {"qps": 300, "burst": 500},
+        "integrations": {"frameworks": _frameworks(trainer)},
+    }
+
+
+def _frameworks(trainer: bool) -> list[str]:
+    # Not pod, deployment and statefulset: the chart's webhooks for them would stop every pod of the cluster while Kueue
+    # is away (failurePolicy Fail in templates/webhook/manifests.yaml). LeaderWorkerSets do without since Kueue 0.15.
+    frameworks = ["batch/job", "jobset.x-k8s.io/jobset", "leaderworkerset.x-k8s.io/leaderworkerset"]
+    return [*frameworks, "trainer.kubeflow.org/trainjob"] if trainer else frameworks
+
+
+# JobSet: groups of Jobs that start, fail and restart as one, such as the nodes of a training run.
+
+
+def jobset(source: SoftwareSource | None = None) -> ChartRelease:
+    """The chart.
+
+    Args:
+        source: From where charts and images come.
+    """
+    source = source or SoftwareSource()
+    image = {**source.repository_and_tag("jobset"), "pullPolicy": "IfNotPresent"}
+    return source.release("jobset", "jobset-system", {"image": image})
+
+
+# LeaderWorkerSet: groups of pods that serve one model from several nodes.
+
+
+def leader_worker_set(source: SoftwareSource | None = None) -> ChartRelease:
+    """The chart.
+
+    Args:
+        source: From where charts and images come.
+    """
+    source = source or SoftwareSource()
+    manager = {**source.repository_and_tag("lws"), "pullPolicy": "IfNotPresent"}
+    return source.release("lws", "lws-system", {"image": {"manager": manager}})
+
+
+# Kubeflow Trainer, an option: TrainJobs, which it makes JobSets of.
+
+
+def trainer(source: SoftwareSource | None = None) -> ChartRelease:
+    """The chart, without JobSet, which has a release of its own, and without its training runtimes.
+
+    The chart's runtimes come by a Job that installs kubectl from the Internet at run time (values.yaml,
+    `runtimes.installer`); make a ClusterTrainingRuntime of your own.
+
+    Args:
+        source: From where charts and images come.
+    """
+    source = source or SoftwareSource()
+    values = {
+        "image": source.registry_and_path("trainer-controller-manager"),
+        "jobset": {"install": False},
+        "dataCache": {"enabled": False},
+    }
+    return source.release("kubeflow-trainer", "kubeflow-system", values)
+
+
+# Argo Workflows, an option: runs the Workflow that fans out over the slices of MIG (`kubernetes.mig_fan_out`).
+
+
+def argo_workflows(source: SoftwareSource | None = None) -> ChartRelease:
+    """The chart, without its web server.
+
+    It makes a service account for workflows, `argo-workflow` in the namespace `default`, which a Workflow names. CRDs
+    are the small ones, which lie in the chart: the others come by a Job that downloads them from GitHub (values.yaml,
+    `crds.full`).
+
+    Args:
+        source: From where charts and images come.
+    """
+    source = source or SoftwareSource()
+    values = {
+        "images": {"pullPolicy": "IfNotPresent"},
+        "crds": {"full": False},
+        "workflow": {"serviceAccount": {"create": True}},
+        "controller": {"image": source.registry_and_path("workflow-controller")},
+        "executor": {"image": source.registry_and_path("argoexec")},
+        "server": {"enabled": False},
+    }
+    return source.release("argo-workflows", "argo", values)
