@@ -23,7 +23,7 @@ DEFAULT_SERVICE_ACCOUNT = "default"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "cdk-gpu-clusters"}
 
 _LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-# What no YAML reads as anything but a text. kubectl reads YAML 1.1, to which `off`, `1_0` and `12:30` are no texts.
+# What every YAML reads as a text. kubectl reads YAML 1.1, to which `off`, `1_0` and `12:30` are no texts.
 _PLAIN_TEXT = re.compile(r"[A-Za-z/.][-A-Za-z0-9/._]*")
 _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "y", "n", "null", ".inf", ".nan"})
 #: Longest label of a DNS name (RFC 1035, 2.3.4); names of pods, services and label values keep to it.
@@ -101,8 +101,8 @@ def yaml_text(objects: Iterable[KubernetesObject], *, comments: Mapping[str, str
           name: a
         <BLANKLINE>
     """
-    told = comments or {}
-    return "---\n".join(_comment(told.get(_key(one), "")) + document_text(one) for one in objects)
+    known = comments or {}
+    return "---\n".join(_comment(known.get(_key(one), "")) + document_text(one) for one in objects)
 
 
 def _key(one: KubernetesObject) -> str:
@@ -122,7 +122,7 @@ def document_text(one: Mapping[str, Any]) -> str:
     Example:
         >>> print(document_text({"migStrategy": "mixed", "on": "off"}))
         migStrategy: mixed
-        on: "off"
+        "on": "off"
         <BLANKLINE>
     """
     yaml = YAML(typ="rt", pure=True)
@@ -135,9 +135,9 @@ def document_text(one: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value with texts of several lines as blocks, and others quoted where they could be read as no text."""
+    """The value with texts of several lines as blocks, and other texts and keys quoted if YAML may read them as another type."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
+        return {_plain(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if not isinstance(value, str):

@@ -51,6 +51,11 @@ def test_every_value_is_read_back_as_it_was_by_a_reader_of_yaml_11(value: Any) -
     assert list(yaml.safe_load_all(yaml_text([one, one]))) == [one, one]
 
 
+def test_a_key_that_yaml_11_reads_as_a_boolean_is_quoted() -> None:
+    one = {"kind": "Thing", "metadata": {"name": "a"}, "no": {"on": None}}
+    assert list(yaml.safe_load_all(yaml_text([one]))) == [one]
+
+
 def test_keys_keep_their_order_and_long_texts_their_line() -> None:
     words = " ".join(["word"] * 100)
     text = yaml_text([{"kind": "B", "metadata": {"name": "x"}, "z": words, "a": 1}])
