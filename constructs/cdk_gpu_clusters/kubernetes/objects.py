@@ -135,7 +135,7 @@ def document_text(one: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """The value with texts of several lines as blocks, and other texts and keys quoted if YAML may read them as another type."""
+    """The value with long texts as blocks, and texts and keys quoted if YAML may read another type."""
     if isinstance(value, Mapping):
         return {_plain(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
