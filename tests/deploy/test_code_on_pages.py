@@ -24,7 +24,7 @@ import cdk_gpu_clusters
 from cdk_gpu_clusters import Capacity, EfaSecurityGroup, GpuFleet
 from cdk_gpu_clusters.testing import Emulator, InProcessEmulator
 from pages import COOKBOOK, PAGES, README, REPOSITORY, blocks, name_of
-from sites import Site
+from stack_fixtures import Site
 
 #: README.md runs in test_wheel.py, the cookbook in test_examples_in_python.py, docs/testing.md in test_testing_page.py.
 ELSEWHERE = (README, COOKBOOK, REPOSITORY / "docs" / "testing.md")

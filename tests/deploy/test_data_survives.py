@@ -12,7 +12,7 @@ import pytest
 from cdk_gpu_clusters.testing import DeployFailed, InProcessEmulator
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
-from store_edits import CLUSTER, HARMLESS, edited
+from cluster_files.store_edits import CLUSTER, HARMLESS, edited
 
 FILE_SYSTEM, BUCKET, KEY = "AWS::FSx::FileSystem", "AWS::S3::Bucket", "AWS::KMS::Key"
 DIRECTORY_BUCKET = "AWS::S3Express::DirectoryBucket"

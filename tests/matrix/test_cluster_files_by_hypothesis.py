@@ -11,7 +11,7 @@ from ruamel.yaml import YAML
 
 from matrix.cluster_files import ClusterFile, cluster_files
 from matrix.clusters import judge
-from matrix.planted import FAULTS
+from matrix.seeded_faults import FAULTS
 
 EXAMPLES = 100
 

@@ -12,7 +12,7 @@ import matrix.invariant
 from matrix.cluster_files import ClusterFile
 from matrix.clusters import judge
 from matrix.invariant import invariants
-from matrix.planted import FAULTS, Data, Fault
+from matrix.seeded_faults import FAULTS, Data, Fault
 
 LUSTRE = {"lustre": {"storage_capacity_gib": 1200, "throughput_mb_per_s_per_tib": 125}}
 
@@ -78,8 +78,8 @@ def test_without_a_fault_nothing_is_broken(fault: Fault) -> None:
 def test_invariants_know_nothing_of_the_library() -> None:
     """They are read from the published rules; what they import is their own."""
     folder = Path(matrix.invariant.__file__).parent
-    readers = ["asked", "cloud", "hardware", "invariant", "nodes", "published"]
-    files = [*folder.glob("of_*.py"), *(folder / f"{name}.py" for name in readers)]
+    readers = ["scenario", "cloud", "hardware", "invariant", "nodes", "published"]
+    files = [*folder.glob("invariants_*.py"), *(folder / f"{name}.py" for name in readers)]
     assert len(files) > len(readers)
     pattern = r"^\s*(from|import) (cdk_gpu_clusters|aws_cdk)"
     assert [file.name for file in files if re.search(pattern, file.read_text(), re.MULTILINE)] == []

@@ -13,7 +13,6 @@ from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, defined_rule
 from cdk_gpu_clusters.rules.capacity import CapacityDecision
 from cdk_gpu_clusters.rules.images import check_image, choose_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan
-from matrix.asked import Asked
 from matrix.axes import PURCHASES
 from matrix.cloud import Cloud, Place
 from matrix.combinations import frames
@@ -22,6 +21,7 @@ from matrix.invariant import invariants
 from matrix.nodes import Nodes
 from matrix.outcome import outcome_of
 from matrix.published import images_that_list, reasons_to_refuse
+from matrix.scenario import Asked
 
 #: The invariants that speak of interfaces alone, which the rules decide.
 OF_INTERFACES = (

@@ -10,7 +10,7 @@ from aws_cdk import aws_s3 as s3
 
 from cdk_gpu_clusters import NodeFile, UserDataPart
 from nodebox.lab import Lab, fleet
-from sites import Site
+from stack_fixtures import Site
 
 STAGES = ["driver", "fabric-manager", "efa", "limits", "user-data", "containers", "verification", "hook"]
 L4 = {"gpu": "L4", "gpu_count": 1}

@@ -11,7 +11,7 @@ from cdk_gpu_clusters import MigLayout, NodeWatch
 from nodebox.cloud import Build
 from nodebox.lab import Lab, fleet
 from nodebox.node import Node
-from sites import Site
+from stack_fixtures import Site
 
 WATCH = "gpu-node-watch"
 

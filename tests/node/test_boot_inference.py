@@ -11,7 +11,7 @@ from cdk_gpu_clusters import InferenceFleet, MigLayout, ModelServer
 from nodebox.disks import local_disks
 from nodebox.lab import Lab
 from nodebox.node import Node
-from sites import Site
+from stack_fixtures import Site
 
 COUNT = 7
 UNITS = Path(cdk_gpu_clusters.node.__file__).parent / "files"

@@ -13,14 +13,14 @@ import pytest
 from assemblies import REPORT_ONLY, Assembly, Packs
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
-from everything import ENVIRONMENTS, define_training
-from everything_eks import define_eks
-from everything_node_groups import define_node_groups
-from everything_serving import define_serving
-from everything_stores import define_stores
-from everything_variants import define_variants
-from inference_clusters import EVERYTHING
-from store_edits import CLUSTER
+from cluster_files.inference import EVERYTHING
+from cluster_files.store_edits import CLUSTER
+from everything.eks import define_eks
+from everything.fleets import ENVIRONMENTS, define_training
+from everything.node_groups import define_node_groups
+from everything.serving import define_serving
+from everything.stores import define_stores
+from everything.variants import define_variants
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Model servers on EKS whose weights pods read from a bucket, with what a deployment installs for them.

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from assemblies import Assembly
-from secure_checks import Check
-from secure_data import DATA
-from secure_kubernetes import KUBERNETES
-from secure_machines import MACHINES
+from security.checks import Check
+from security.data import DATA
+from security.kubernetes import KUBERNETES
+from security.machines import MACHINES
 
 
 def of_kind(assemblies: dict[str, Assembly], kind: str) -> dict[str, dict[str, Any]]:

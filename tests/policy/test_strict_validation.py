@@ -11,7 +11,7 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 
 from assemblies import Packs
-from everything import ENVIRONMENTS, define_training
+from everything.fleets import ENVIRONMENTS, define_training
 
 STRICT = {
     "@aws-cdk/core:validateAgainstDefaultRules": True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cdk_gpu_clusters import EksGpuCluster, EksGpuNodeGroup, IEksGpuCluster
-from sites import Site
+from stack_fixtures import Site
 
 CLUSTER_GROUP = "sg-0fedcba9876543210"
 VERSION = "1.34"

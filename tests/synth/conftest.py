@@ -7,7 +7,7 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 
-from sites import Site, SiteFactory
+from stack_fixtures import Site, SiteFactory
 
 
 @pytest.fixture

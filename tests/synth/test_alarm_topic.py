@@ -11,7 +11,7 @@ import pytest
 from cdk_gpu_clusters import AlarmTopic, ConfigError, GpuFleet
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
-from sites import Site
+from stack_fixtures import Site
 
 ALARM = "AWS::CloudWatch::Alarm"
 CLUSTER = """\

@@ -12,7 +12,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, asked_once, known, path_of, region_of, stack_of
-from sites import Site, SiteFactory
+from stack_fixtures import Site, SiteFactory
 
 
 def values() -> list[Any]:

@@ -24,7 +24,7 @@ from cdk_gpu_clusters import (
     LustreStore,
     ModelServer,
 )
-from sites import Resources, Site, SiteFactory, of_type
+from stack_fixtures import Resources, Site, SiteFactory, of_type
 
 PORT = 7777
 OWN_GROUP = "sg-0123456789abcdef0"

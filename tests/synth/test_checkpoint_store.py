@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
 from cdk_gpu_clusters import CheckpointStore, ConfigError, GpuFleet
-from sites import Site, SiteFactory, of_type, only
+from stack_fixtures import Site, SiteFactory, of_type, only
 
 BUCKET = "AWS::S3::Bucket"
 EXPRESS = "AWS::S3Express::DirectoryBucket"

@@ -11,7 +11,7 @@ import pytest
 
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
-from sites import readable
+from stack_fixtures import readable
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTERS = sorted(path.name for path in EXAMPLES.glob("*.yaml"))

@@ -15,9 +15,9 @@ import pytest
 
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
+from cluster_files.store_edits import CLUSTER, HARMFUL, HARMLESS, edited
 from gpu_clusters_emulator.schemas import resource_schema
-from sites import node_roles, of_type, only
-from store_edits import CLUSTER, HARMFUL, HARMLESS, edited
+from stack_fixtures import node_roles, of_type, only
 
 STORES = ("corpus", "fast", "elastic", "checkpoints")
 #: What is lost when it is replaced or deleted.

@@ -17,7 +17,7 @@ from aws_cdk.assertions import Annotations, Match
 from cdk_gpu_clusters import ClusterNetwork, ConfigError, EksGpuCluster, IEksGpuCluster
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES
-from sites import Resources, Site, SiteFactory, of_type, only, readable
+from stack_fixtures import Resources, Site, SiteFactory, of_type, only, readable
 
 CLUSTER, ADD_ON, GROUP = "AWS::EKS::Cluster", "AWS::EKS::Addon", "AWS::EKS::Nodegroup"
 ENTRY, ROLE, TEMPLATE = "AWS::EKS::AccessEntry", "AWS::IAM::Role", "AWS::EC2::LaunchTemplate"

@@ -31,7 +31,7 @@ from cdk_gpu_clusters import (
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES
 from node_groups import CLUSTER_GROUP, VERSION, existing_cluster, node_group
-from sites import ZONE, Resources, Site, SiteFactory, of_type, only
+from stack_fixtures import ZONE, Resources, Site, SiteFactory, of_type, only
 from user_data import node_files, user_data
 
 GROUP, TEMPLATE = "AWS::EKS::Nodegroup", "AWS::EC2::LaunchTemplate"
@@ -504,7 +504,7 @@ def test_manifests_ask_for_the_network_only_where_ec2_tells_of_it(
 
 
 def test_a_group_is_as_recorded(site: Site, snapshot_json: Any) -> None:
-    from sites import readable
+    from stack_fixtures import readable
 
     node_group(site, capacity=BLOCK, node_count=16)
     assert readable(site.template()) == snapshot_json

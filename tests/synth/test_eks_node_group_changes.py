@@ -28,7 +28,7 @@ from cdk_gpu_clusters import (
 )
 from gpu_clusters_emulator.schemas import resource_schema
 from node_groups import existing_cluster, node_group
-from sites import Resources, Site, SiteFactory, of_type
+from stack_fixtures import Resources, Site, SiteFactory, of_type
 
 GROUP, TEMPLATE = "AWS::EKS::Nodegroup", "AWS::EC2::LaunchTemplate"
 ENDS, LATER = "2026-12-15T11:30Z", "2026-12-16T11:30Z"

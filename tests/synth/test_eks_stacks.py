@@ -11,7 +11,7 @@ import pytest
 
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
-from sites import Resources, of_type, only
+from stack_fixtures import Resources, of_type, only
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GROUP, NODE_GROUP = "AWS::AutoScaling::AutoScalingGroup", "AWS::EKS::Nodegroup"

@@ -10,8 +10,8 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk.assertions import Template
 
-from everything import ENVIRONMENTS, define_training
-from sites import of_type, readable
+from everything.fleets import ENVIRONMENTS, define_training
+from stack_fixtures import of_type, readable
 
 
 def everything_on(app: cdk.App, env: cdk.Environment | None, zone: str) -> dict[str, Any]:

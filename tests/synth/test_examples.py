@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters_stacks.spec.load import load_cluster
-from sites import Resources, of_type, only
+from stack_fixtures import Resources, of_type, only
 from user_data import node_files, user_data
 
 REPOSITORY = Path(__file__).parents[2]

@@ -29,7 +29,7 @@ from cdk_gpu_clusters import (
     UpdatePolicy,
     UserDataPart,
 )
-from sites import Site, SiteFactory, node_roles, of_type, only
+from stack_fixtures import Site, SiteFactory, node_roles, of_type, only
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 TEMPLATE = "AWS::EC2::LaunchTemplate"

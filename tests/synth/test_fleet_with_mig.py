@@ -9,7 +9,7 @@ import pytest
 from aws_cdk.assertions import Annotations, Match
 
 from cdk_gpu_clusters import ConfigError, FabricManagerOrder, GpuFleet, MigLayout, NodeImage
-from sites import Site, only
+from stack_fixtures import Site, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 

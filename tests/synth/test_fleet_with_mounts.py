@@ -24,7 +24,7 @@ from cdk_gpu_clusters import (
 )
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding, Rule
-from sites import Site, only
+from stack_fixtures import Site, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 NO_CLIENT = Rule("GPU-TST-001", "a store of the tests refuses a client", "the tests")

@@ -11,9 +11,9 @@ import pytest
 from aws_cdk.assertions import Template
 
 from cdk_gpu_clusters import InferenceFleet, ModelServer
-from everything import ENVIRONMENTS, existing_vpc
-from everything_serving import define_serving
-from sites import of_type, readable
+from everything.fleets import ENVIRONMENTS, existing_vpc
+from everything.serving import define_serving
+from stack_fixtures import of_type, readable
 
 # With a known Region CDK may write the partition out; it must be the right one. Otherwise it stays a reference.
 PARTITIONS = {"agnostic": set(), "commercial": {"aws"}, "gov": {"aws-us-gov"}, "china": {"aws-cn"}}

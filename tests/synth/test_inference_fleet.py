@@ -33,7 +33,7 @@ from cdk_gpu_clusters import (
     UpdatePolicy,
 )
 from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH
-from sites import Resources, Site, SiteFactory, of_type, only
+from stack_fixtures import Resources, Site, SiteFactory, of_type, only
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 TEMPLATE = "AWS::EC2::LaunchTemplate"

@@ -16,8 +16,8 @@ from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.inference import InferenceStack
 from cdk_gpu_clusters_stacks.network import cluster_place
 from cdk_gpu_clusters_stacks.spec import load_cluster
-from inference_clusters import EVERYTHING, MINIMAL, PARAMETER, PUBLIC, SECRET
-from sites import Resources, of_type, only, readable
+from cluster_files.inference import EVERYTHING, MINIMAL, PARAMETER, PUBLIC, SECRET
+from stack_fixtures import Resources, of_type, only, readable
 
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"

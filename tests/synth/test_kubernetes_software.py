@@ -15,7 +15,7 @@ from aws_cdk.assertions import Annotations, Match
 from cdk_gpu_clusters import ConfigError, EksGpuCluster, KubernetesSoftware
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, cluster_software
-from sites import Resources, Site, of_type, only
+from stack_fixtures import Resources, Site, of_type, only
 
 CHART, MANIFEST = "Custom::AWSCDK-EKS-HelmChart", "Custom::AWSCDK-EKS-KubernetesResource"
 FUNCTION, ROLE, ENTRY = "AWS::Lambda::Function", "AWS::IAM::Role", "AWS::EKS::AccessEntry"

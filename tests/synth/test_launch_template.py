@@ -23,7 +23,7 @@ from cdk_gpu_clusters import (
 from cdk_gpu_clusters.catalogue import instance_types
 from cdk_gpu_clusters.compute.launch_template_data import launch_template_data
 from cdk_gpu_clusters.rules.interfaces import NetworkInterface, check_interfaces
-from sites import Site, SiteFactory, of_type, only
+from stack_fixtures import Site, SiteFactory, of_type, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 EFA_TYPES = sorted(

@@ -26,7 +26,7 @@ from cdk_gpu_clusters import (
 )
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.errors import Severity
-from sites import Resources, Site, SiteFactory, of_type, only
+from stack_fixtures import Resources, Site, SiteFactory, of_type, only
 
 FILE_SYSTEM = "AWS::FSx::FileSystem"
 LINK = "AWS::FSx::DataRepositoryAssociation"

@@ -25,7 +25,7 @@ from cdk_gpu_clusters import (
     NodeFile,
     NodeRole,
 )
-from sites import Resources, Site, SiteFactory, node_roles, of_type, only
+from stack_fixtures import Resources, Site, SiteFactory, node_roles, of_type, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 GROUP = "AWS::AutoScaling::AutoScalingGroup"

@@ -21,7 +21,7 @@ from cdk_gpu_clusters import (
 from cdk_gpu_clusters.node.gpunode.drain import Ending, Endings
 from cdk_gpu_clusters.node.gpunode.node import this_node
 from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN
-from sites import Site
+from stack_fixtures import Site
 from user_data import user_data
 from watched_node import Clock
 

@@ -10,7 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
 from cdk_gpu_clusters import ConfigError, GpuFleet, NodeWatch, WatchMode
-from sites import Resources, Site, of_type
+from stack_fixtures import Resources, Site, of_type
 from user_data import user_data
 
 POLICY = "AWS::IAM::ManagedPolicy"

@@ -29,7 +29,7 @@ from cdk_gpu_clusters import (
     UserDataPart,
 )
 from cdk_gpu_clusters.catalogue import instance_type
-from sites import Resources, Site, of_type, only
+from stack_fixtures import Resources, Site, of_type, only
 from user_data import node_files, user_data
 
 EKS, SELF, PCS = Orchestrator.EKS_MANAGED, Orchestrator.EKS_SELF_MANAGED, Orchestrator.PCS

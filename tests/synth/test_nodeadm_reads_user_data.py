@@ -10,7 +10,7 @@ from aws_cdk import aws_eks as eks
 
 from cdk_gpu_clusters import EksCluster, NodeConfig, NodeRole, NodeUserData, Orchestrator
 from nodeadm import FROM_EKS, node_configs, read_by_nodeadm
-from sites import Site
+from stack_fixtures import Site
 
 MANAGED, SELF = Orchestrator.EKS_MANAGED, Orchestrator.EKS_SELF_MANAGED
 CLUSTER = EksCluster(

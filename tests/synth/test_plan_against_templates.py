@@ -13,7 +13,7 @@ import pytest
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan.against import compare_clusters
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
-from cluster_edits import EDITS, sides
+from cluster_files.edits import EDITS, sides
 from gpu_clusters_emulator.provisioning import replaces
 
 #: Types of which a statement is made whenever one changes. Roles, alarms, rules and the like follow from these.

@@ -17,9 +17,9 @@ from cdk_gpu_clusters.testing import (
     assert_efa_ready,
     assert_no_public_access,
 )
-from everything import ENVIRONMENTS, define_training
-from everything_serving import define_serving
-from everything_stores import define_stores
+from everything.fleets import ENVIRONMENTS, define_training
+from everything.serving import define_serving
+from everything.stores import define_stores
 from mutations import Mutation, drop, put
 
 Assertion = Callable[[TemplateLike], None]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
-from matrix.asked import Purchase
+from matrix.scenario import Purchase
 
 RESERVATION = "cr-0123456789abcdef0"
 RESERVATION_GROUP = "arn:aws:resource-groups:us-east-1:111122223333:group/reserved"

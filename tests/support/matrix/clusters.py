@@ -14,13 +14,13 @@ from cdk_gpu_clusters.errors import Finding, defined_rules
 from cdk_gpu_clusters.template_rules.engine import not_compliant
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.spec.load import read_cluster
-from matrix.asked import Asked, Purchase
 from matrix.batches import new_app
 from matrix.cloud import Cloud
 from matrix.cluster_files import ClusterFile
 from matrix.cluster_fleets import SCRIPT
 from matrix.invariant import Violation, violations
 from matrix.nodes import Nodes
+from matrix.scenario import Asked, Purchase
 from matrix.template_rules import ask_rules
 
 #: AWS EC2 user guide, "Placement groups": instances of a spread group that run in a zone at most.

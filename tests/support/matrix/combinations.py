@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import product
 
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
-from matrix.asked import Asked
 from matrix.axes import EFA_WISHES, NO_WISH, POLICIES, PROFILES, PURCHASES, Image, Makes, Profile
 from matrix.hardware import ULTRASERVERS, hardware_types
+from matrix.scenario import Asked
 
 ZONE = "us-east-1a"
 SUBNET = "subnet-0123456789abcdef0"

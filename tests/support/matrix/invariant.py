@@ -51,13 +51,13 @@ def invariants() -> Mapping[str, Invariant]:
     """Every invariant by id."""
     # Importing registers them.
     from matrix import (  # noqa: F401
-        of_access,
-        of_capacity,
-        of_groups,
-        of_interfaces,
-        of_node_groups,
-        of_nodes,
-        of_storage,
+        invariants_access,
+        invariants_capacity,
+        invariants_groups,
+        invariants_interfaces,
+        invariants_node_groups,
+        invariants_nodes,
+        invariants_storage,
     )
 
     return dict(_INVARIANTS)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from matrix.asked import Asked
 from matrix.cloud import Cloud, Json, Place, Properties, walk
 from matrix.hardware import Hardware
+from matrix.scenario import Asked
 
 #: CloudFormation user guide, "Resource identifiers": a name made by CloudFormation ends in a dash and 12 or 13 characters.
 _RANDOM_SUFFIX = 14

@@ -8,8 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from matrix.asked import Asked
 from matrix.hardware import CARDS_FOR_IP_BANDWIDTH, ULTRASERVERS, Hardware
+from matrix.scenario import Asked
 
 
 def reasons_to_refuse(asked: Asked) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 import aws_cdk as cdk
 
 from cdk_gpu_clusters.testing import Emulator
-from sites import ZONE, Site
+from stack_fixtures import ZONE, Site
 
 ACCOUNT, REGION = "123456789012", "us-east-1"
 #: The cluster of EKS, and the security group that EKS made for it.
@@ -35,7 +35,7 @@ class Cloud:
         self._stacks = 0
 
     def start(self) -> None:
-        """Start the emulator, with the network that `sites.Site` takes for granted."""
+        """Start the emulator, with the network that `stack_fixtures.Site` takes for granted."""
         self.account.start()
         subnets = {"subnet-0123456789abcdef0": ZONE, "subnet-0123456789abcdef1": "us-east-1b"}
         cluster = {"version": "1.35", "security_group": CLUSTER_GROUP, "subnets": list(subnets)}

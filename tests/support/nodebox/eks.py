@@ -20,7 +20,7 @@ from nodebox.lab import Lab
 from nodebox.node import Node
 from nodebox.servers import relay
 from services.kubernetes import INSIDE, Kubernetes
-from sites import Site
+from stack_fixtures import Site
 
 #: What a node is called in its cluster.
 NAME = "ip-10-77-0-2.ec2.internal"

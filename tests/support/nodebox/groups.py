@@ -12,7 +12,7 @@ from cdk_gpu_clusters import GpuLaunchTemplate, NodeImage, NodeRole, NodeUserDat
 from nodebox.cloud import Build
 from nodebox.image import remove_from_below
 from nodebox.node import Node
-from sites import Site
+from stack_fixtures import Site
 
 
 def group(orchestrator: Orchestrator, instance_type: str, **options: Any) -> Build:

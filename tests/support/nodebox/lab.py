@@ -15,7 +15,7 @@ from nodebox.debian import need_root
 from nodebox.image import eks_layer, other_order
 from nodebox.machine import remove_leftovers
 from nodebox.node import Node
-from sites import Site
+from stack_fixtures import Site
 
 
 class Lab:

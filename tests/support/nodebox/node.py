@@ -18,7 +18,7 @@ from nodebox.machine import Machine
 from nodebox.namespace import NetworkNamespace
 from nodebox.rootfs import debian_root
 from nodebox.servers import relay
-from sites import ZONE
+from stack_fixtures import ZONE
 
 Found = TypeVar("Found")
 

@@ -11,7 +11,7 @@ from cdk_gpu_clusters_stacks.plan import Change, Comparison, Effect, compare_clu
 from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, FleetSpec, InferenceFleetSpec, load_cluster
 from cdk_gpu_clusters_stacks.spec._base import SpecModel
-from cluster_edits import EDITS, sides
+from cluster_files.edits import EDITS, sides
 
 Compare = Callable[[str], Comparison]
 

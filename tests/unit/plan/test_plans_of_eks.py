@@ -13,7 +13,7 @@ from cdk_gpu_clusters_stacks.plan.text import plan_text
 from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.report_page import report_html
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
-from cluster_edits import EXAMPLES_ON_EC2, REFUSED_BY_EKS
+from cluster_files.edits import EXAMPLES_ON_EC2, REFUSED_BY_EKS
 
 Load = Callable[[str], ClusterSpec]
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"

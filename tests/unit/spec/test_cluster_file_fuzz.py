@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cdk_gpu_clusters_stacks.spec._document import parse
-from inference_clusters import EVERYTHING, MINIMAL, PUBLIC
+from cluster_files.inference import EVERYTHING, MINIMAL, PUBLIC
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 TEXTS = [path.read_text(encoding="utf-8") for path in EXAMPLES] + [MINIMAL, EVERYTHING, PUBLIC]

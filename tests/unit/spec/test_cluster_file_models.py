@@ -36,7 +36,7 @@ from cdk_gpu_clusters_stacks.spec import (
     read_cluster,
 )
 from cdk_gpu_clusters_stacks.spec import fleet as image_module
-from inference_clusters import EVERYTHING, MINIMAL, PUBLIC
+from cluster_files.inference import EVERYTHING, MINIMAL, PUBLIC
 
 HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
 

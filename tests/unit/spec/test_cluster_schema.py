@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from cdk_gpu_clusters_stacks.spec import read_cluster, schema
 from cdk_gpu_clusters_stacks.spec._document import parse
 from cdk_gpu_clusters_stacks.spec.schema import SCHEMA_FILE, cluster_schema, schema_text
-from inference_clusters import EVERYTHING, MINIMAL, PUBLIC
+from cluster_files.inference import EVERYTHING, MINIMAL, PUBLIC
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = sorted((ROOT / "examples").glob("*.yaml"))

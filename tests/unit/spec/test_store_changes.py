@@ -9,7 +9,7 @@ import pytest
 
 from cdk_gpu_clusters_stacks.spec import load_cluster, read_cluster
 from cdk_gpu_clusters_stacks.spec.__main__ import main
-from store_edits import CLUSTER, HARMFUL, HARMLESS, edited
+from cluster_files.store_edits import CLUSTER, HARMFUL, HARMLESS, edited
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from secure_checks import Check, Json
+from security.checks import Check, Json
 
 _NO_RESOURCE_LEVEL = {
     "autoscaling:DescribeAutoScalingGroups",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from secure_checks import Check, Json
+from security.checks import Check, Json
 
 _LOGS = {"api", "audit", "authenticator", "controllerManager", "scheduler"}
 

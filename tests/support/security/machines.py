@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from secure_checks import Check, Json
+from security.checks import Check, Json
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
 _DATA = "Properties.LaunchTemplateData"

@@ -8,7 +8,7 @@ from aws_cdk import aws_s3 as s3
 
 from cdk_gpu_clusters import Capacity, LustreStore, MigLayout, RootVolume, UpdatePolicy
 from node_groups import existing_cluster, node_group
-from sites import Site
+from stack_fixtures import Site
 
 
 def define_node_groups(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from store_edits import CLUSTER as STORES
-from store_edits import HARMFUL, HARMLESS
+from cluster_files.store_edits import CLUSTER as STORES
+from cluster_files.store_edits import HARMFUL, HARMLESS
 
 _SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "dev-tools.sh"
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from matrix.cloud import Place, Properties
 from matrix.invariant import invariant
+from matrix.invariants_access import PEERS
 from matrix.nodes import Nodes
-from matrix.of_access import PEERS
 
 _PORTS = frozenset({988, *range(1018, 1024)})
 _Groups = Sequence[Place | str]

@@ -22,7 +22,7 @@ from cdk_gpu_clusters import (
     ServerSlots,
     UpdatePolicy,
 )
-from everything import existing_vpc
+from everything.fleets import existing_vpc
 
 
 def define_serving(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:

@@ -12,7 +12,7 @@ from aws_cdk import aws_s3 as s3
 from cdk_gpu_clusters import EksGpuCluster, KubernetesSoftware
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.kubernetes.software import cluster_software
-from everything import existing_vpc
+from everything.fleets import existing_vpc
 
 
 def define_eks(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:

@@ -20,7 +20,7 @@ from cdk_gpu_clusters import (
     ReadCacheMode,
     RootVolume,
 )
-from everything import existing_vpc
+from everything.fleets import existing_vpc
 
 
 def define_stores(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:

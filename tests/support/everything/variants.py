@@ -22,7 +22,7 @@ from cdk_gpu_clusters import (
     Orchestrator,
     ServerSecret,
 )
-from everything import existing_vpc
+from everything.fleets import existing_vpc
 
 
 def define_variants(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk.Stack:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from email import message_from_string
 
 from matrix.invariant import invariant
+from matrix.invariants_groups import hook_of
 from matrix.nodes import Nodes
-from matrix.of_groups import hook_of
 
 _EBS = 'Amazon EBS user guide, "General Purpose SSD volumes"; botocore, EC2 EbsBlockDevice'
 _USER_DATA = 'AWS EC2 user guide, "Run commands when you launch an EC2 instance with user data input"'
