@@ -289,6 +289,8 @@ class _Image:
 
 def _choose_image(request: FleetRequest, record: InstanceType) -> _Image:
     image, profile = request.image, request.profile
+    if Field.IMAGE in request.unknown:
+        return _Image(None, None)
     if image is None and profile.image is not ImageChoice.LIBRARY:
         return _Image(None, profile.operating_system)
     if image is not None and image.is_own:
@@ -376,6 +378,8 @@ def _strategy(plan: FleetPlan) -> PlacementStrategy | None:
     """Strategy of the group that was requested or given; None if the placement is left open or unknown."""
     if Field.PLACEMENT in plan.request.unknown:
         return None
+    if plan.request.reservation.is_for_fleet:  # the group follows the strategy, which has to suit both
+        return plan.request.placement
     if plan.placement.origin is GroupOrigin.NEW and plan.request.placement is None:
         return PlacementStrategy.SPREAD if plan.placement.strategy is PlacementStrategy.SPREAD else None
     return _requested_placement(plan.request) or plan.request.group_strategy

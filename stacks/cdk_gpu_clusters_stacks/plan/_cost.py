@@ -11,7 +11,7 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month, node_hour
 from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from .model import (
     ClusterCost,
@@ -42,7 +42,7 @@ _NO_RUN = {
 _NEW_RESERVATION = "from the deployment on, used or not, until the reservation ends or is deleted"
 
 
-def fleet_cost(view: FleetView, region: str) -> FleetCost:
+def fleet_cost(view: PlannedFleet, region: str) -> FleetCost:
     """What the instances of a fleet cost."""
     spec, terms = view.spec, capacity_terms(view.spec.capacity)
     rate = node_hour(
@@ -96,7 +96,7 @@ def run_hours(starts_at: datetime | None, ends_at: datetime | None) -> float | N
     return (ends_at - starts_at).total_seconds() / _SECONDS_PER_HOUR
 
 
-def _run(view: FleetView, terms: CapacityTerms) -> tuple[float | None, str]:
+def _run(view: PlannedFleet, terms: CapacityTerms) -> tuple[float | None, str]:
     """Length of the run, and why it is not known."""
     if terms.kind.is_block:
         return run_hours(terms.starts_at, terms.ends_at), "the block runs already: the file has no starts_at"

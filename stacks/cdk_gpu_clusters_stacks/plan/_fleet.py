@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from cdk_gpu_clusters.catalogue.images import ImageParameter
-from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityTerms, block_window, decide_capacity
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityTerms, block_window
 from cdk_gpu_clusters.rules.inference import servers_required
 from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 from cdk_gpu_clusters.rules.placement import (
     GroupOrigin,
-    choose_placement,
-    reservation_is_placed,
-    spread_of_servers,
 )
 from cdk_gpu_clusters_stacks.spec.capacity import (
     CapacityBlock,
@@ -30,7 +26,7 @@ from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByOs, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import FleetView, plan_slots
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, plan_slots
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
 
 from ._cost import fleet_cost, run_hours
@@ -51,17 +47,15 @@ _SHOWN = (
 )
 
 
-def plan_fleet(view: FleetView, cluster: ClusterSpec) -> FleetPlan:
+def plan_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetPlan:
     """Describe one fleet.
 
     Raises:
         ConfigError: If there is no layout of network interfaces for it, which a checked cluster never has.
     """
     spec = view.spec
-    if view.plan is None:
-        raise ConfigError(view.plan_findings)
-    node = plan_node(view, view.plan)
-    decision = decide_capacity(capacity_terms(spec.capacity), efa=view.uses_efa)
+    node = plan_node(view, view.plan.interfaces)
+    decision = view.plan.decision
     devices = device_count(view.type) * spec.maximum_nodes
     is_training = isinstance(spec, FleetSpec)
     stack_name = training_stack if is_training else inference_stack
@@ -89,12 +83,12 @@ def plan_fleet(view: FleetView, cluster: ClusterSpec) -> FleetPlan:
         watch=spec.watch.mode,
         tags=dict(spec.tags),
         cost=fleet_cost(view, cluster.region),
-        node_group=plan_node_group(view, view.plan) if view.on_eks else None,
+        node_group=plan_node_group(view, view.plan.interfaces) if view.on_eks else None,
         notes=tuple(_notes(view)),
     )
 
 
-def _mounts(view: FleetView, cluster: ClusterSpec) -> tuple[MountPlan, ...]:
+def _mounts(view: PlannedFleet, cluster: ClusterSpec) -> tuple[MountPlan, ...]:
     found = []
     for point, name in view.spec.mounts.items():
         store = cluster.data[name]
@@ -109,7 +103,7 @@ def _mounts(view: FleetView, cluster: ClusterSpec) -> tuple[MountPlan, ...]:
     return tuple(found)
 
 
-def _image(view: FleetView) -> ImagePlan:
+def _image(view: PlannedFleet) -> ImagePlan:
     match view.spec.image:
         case ImageById() as image:
             return ImagePlan(operating_system=image.os, parameter=None, image_id=image.id, moves=False)
@@ -132,7 +126,7 @@ def _recommended(row: ImageParameter | None, *, pinned: bool) -> ImagePlan:
     )
 
 
-def _servers(view: FleetView, spec: InferenceFleetSpec) -> ServersPlan | None:
+def _servers(view: PlannedFleet, spec: InferenceFleetSpec) -> ServersPlan | None:
     plan, _ = plan_slots(view, spec)
     if plan is None:
         return None
@@ -153,7 +147,7 @@ def _servers(view: FleetView, spec: InferenceFleetSpec) -> ServersPlan | None:
     )
 
 
-def _balancer(view: FleetView, spec: FleetSpec | InferenceFleetSpec) -> LoadBalancerPlan | None:
+def _balancer(view: PlannedFleet, spec: FleetSpec | InferenceFleetSpec) -> LoadBalancerPlan | None:
     if view.on_eks or not isinstance(spec, InferenceFleetSpec):
         return None
     balancer = spec.load_balancer
@@ -168,7 +162,7 @@ def _balancer(view: FleetView, spec: FleetSpec | InferenceFleetSpec) -> LoadBala
     )
 
 
-def _notes(view: FleetView) -> list[str]:
+def _notes(view: PlannedFleet) -> list[str]:
     notes = [*view.type.disagreements]
     doubtful = [field for field in view.type.unverified_fields if field.startswith(_SHOWN)]
     if doubtful:
@@ -181,11 +175,11 @@ def _notes(view: FleetView) -> list[str]:
 # How a fleet is bought and placed.
 
 
-def plan_capacity(view: FleetView) -> CapacityPlan:
+def plan_capacity(view: PlannedFleet) -> CapacityPlan:
     """Describe how the nodes of a fleet are bought."""
     capacity = view.spec.capacity
     terms = capacity_terms(capacity)
-    decision = decide_capacity(terms, efa=view.uses_efa)
+    decision = view.plan.decision
     window = block_window(terms)
     ends_at = capacity.new_reservation.end_date if isinstance(capacity, NewReservation) else terms.ends_at
     unknown = {}
@@ -248,31 +242,14 @@ def _reason(decision: CapacityDecision, terms: CapacityTerms) -> str:
     return "ordinary instances; no open reservation of the account is used up by them"
 
 
-def plan_placement(view: FleetView) -> PlacementPlan:
+def plan_placement(view: PlannedFleet) -> PlacementPlan:
     """Describe the placement group of a fleet."""
-    spec, wish = view.spec, view.spec.placement_strategy
-    capacity, terms = spec.capacity, capacity_terms(spec.capacity)
-    is_serving = isinstance(spec, InferenceFleetSpec)
-    if isinstance(capacity, NewReservation):
-        # As `app.build_cluster` makes it: a reservation of model servers has no group.
-        name, reserved = None, not is_serving and reservation_is_placed(wish, efa=view.uses_efa)
-    else:
-        name = capacity.placement_group if isinstance(capacity, Reservation | ReservationGroup) else None
-        reserved = name is not None
-    if is_serving and wish is None and not view.on_eks:
-        wish = spread_of_servers(
-            view.type, terms.kind, node_count=spec.maximum_nodes, zone_count=view.zone_count
-        )
-        reason = "spread placement group: each node on other hardware" if wish else ""
-    else:
-        reason = ""
-    choice = choose_placement(
-        decide_capacity(terms, efa=view.uses_efa), wish=wish, has_reservation_group=reserved
-    )
-    is_new = choice.origin is GroupOrigin.NEW or (reserved and name is None)
+    choice, capacity = view.plan.placement, view.spec.capacity
+    of_reservation = choice.origin is GroupOrigin.RESERVATION
+    existing = capacity if of_reservation and isinstance(capacity, Reservation | ReservationGroup) else None
     return PlacementPlan(
         strategy=None if choice.strategy is None else choice.strategy.value,
-        group_name=name if choice.origin is GroupOrigin.RESERVATION else None,
-        is_made_here=choice.origin is not GroupOrigin.NONE and is_new,
-        reason=reason or choice.reason,
+        group_name=None if existing is None else existing.placement_group,
+        is_made_here=choice.origin is GroupOrigin.NEW or (of_reservation and existing is None),
+        reason=choice.reason,
     )

@@ -8,7 +8,7 @@ from decimal import Decimal
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.kubernetes import KubernetesVersion, kubernetes_versions
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, decide_capacity
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind
 from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan
@@ -24,7 +24,7 @@ from cdk_gpu_clusters_stacks.manifests.pools import pool_of
 from cdk_gpu_clusters_stacks.manifests.software import kubernetes_version, releases
 from cdk_gpu_clusters_stacks.spec.capacity import capacity_terms
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
 
 from ._cost import prices_used, usd_amount
@@ -35,7 +35,7 @@ _NO_DATES = "the catalogue has no dates of this version"
 _EXISTS = "the cluster is there already, and bills without this file"
 
 
-def plan_kubernetes(spec: ClusterSpec, views: Sequence[FleetView]) -> KubernetesPlan | None:
+def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> KubernetesPlan | None:
     """Describe the cluster that the fleets join; None on plain EC2."""
     if spec.orchestrator != "eks":
         return None
@@ -107,11 +107,11 @@ _FOLLOWS_BLOCK = (
 )
 
 
-def plan_node_group(view: FleetView, interfaces: InterfacePlan) -> NodeGroupPlan:
+def plan_node_group(view: PlannedFleet, interfaces: InterfacePlan) -> NodeGroupPlan:
     """Describe the node group of a fleet."""
     spec, pool = view.spec, pool_of(view.name, view.spec, {})
     terms = capacity_terms(spec.capacity)
-    decision = decide_capacity(terms, efa=view.uses_efa)
+    decision = view.plan.decision
     row, _ = choose_ami_type(view.type)
     desired = desired_size(decision, minimum=spec.minimum_nodes, maximum=spec.maximum_nodes)
     strategy = update_strategy(decision)

@@ -17,7 +17,7 @@ from cdk_gpu_clusters_stacks.spec.data import LustreSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from .model import AddressUse, NetworkPlan, SubnetUse
 
@@ -32,7 +32,7 @@ _NO_RANGE = "the file does not give the range of this subnet"
 _ANY_ZONE = "one of the first zones that CloudFormation lists for the account"
 
 
-def plan_network(spec: ClusterSpec, views: Sequence[FleetView]) -> NetworkPlan:
+def plan_network(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> NetworkPlan:
     """Describe the network and the use of its addresses."""
     network = spec.network
     if isinstance(network, NewNetwork):
@@ -51,14 +51,14 @@ def plan_network(spec: ClusterSpec, views: Sequence[FleetView]) -> NetworkPlan:
     )
 
 
-def node_subnet_keys(view: FleetView) -> tuple[str, ...]:
+def node_subnet_keys(view: PlannedFleet) -> tuple[str, ...]:
     """Keys of the subnets that a fleet's nodes stand in."""
     if not view.is_in_service_subnets or view.network is None:
         return (FLEET_SUBNET,)
     return service_subnet_keys(view.network)
 
 
-def balancer_subnet_keys(view: FleetView) -> tuple[str, ...]:
+def balancer_subnet_keys(view: PlannedFleet) -> tuple[str, ...]:
     """Keys of the subnets that the load balancer of a fleet stands in; empty for a training fleet."""
     if not isinstance(view.spec, InferenceFleetSpec) or view.network is None or view.on_eks:
         return ()
@@ -84,7 +84,7 @@ def _public_key(zone: str) -> str:
     return f"public {zone}"
 
 
-def _is_public(view: FleetView) -> bool:
+def _is_public(view: PlannedFleet) -> bool:
     return (
         isinstance(view.spec, InferenceFleetSpec)
         and view.spec.load_balancer.internet_facing
@@ -92,7 +92,7 @@ def _is_public(view: FleetView) -> bool:
     )
 
 
-def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[FleetView]) -> NetworkPlan:
+def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[PlannedFleet]) -> NetworkPlan:
     closed = network.egress == "closed"
     services = endpoints_for(spec.features) if closed else ()
     return NetworkPlan(
@@ -110,7 +110,7 @@ def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[FleetView]) -> 
 
 
 def _new_subnets(
-    network: NewNetwork, spec: ClusterSpec, views: Sequence[FleetView], *, endpoints: int
+    network: NewNetwork, spec: ClusterSpec, views: Sequence[PlannedFleet], *, endpoints: int
 ) -> Iterator[SubnetUse]:
     zones = network.control_zones
     plan = plan_subnets(network.cidr, fleet_subnet_prefix=network.fleet_subnet_prefix, control_zones=zones)
@@ -140,7 +140,7 @@ def _new_subnets(
 
 
 def _existing_subnets(
-    network: ExistingNetwork, spec: ClusterSpec, views: Sequence[FleetView]
+    network: ExistingNetwork, spec: ClusterSpec, views: Sequence[PlannedFleet]
 ) -> Iterator[SubnetUse]:
     yield _subnet(
         FLEET_SUBNET,
@@ -158,7 +158,7 @@ def _existing_subnets(
         yield _subnet(_public_key(zone), "public", zone, uses, subnet_ids=(subnet,))
 
 
-def _fleet_uses(spec: ClusterSpec, views: Sequence[FleetView]) -> Iterator[AddressUse]:
+def _fleet_uses(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Iterator[AddressUse]:
     for view in views:
         if not view.is_in_service_subnets:
             yield _nodes(view, view.spec.maximum_nodes)
@@ -170,7 +170,7 @@ def _fleet_uses(spec: ClusterSpec, views: Sequence[FleetView]) -> Iterator[Addre
 
 
 def _service_uses(
-    spec: ClusterSpec, views: Sequence[FleetView], zone_count: int, *, public: bool | None = None
+    spec: ClusterSpec, views: Sequence[PlannedFleet], zone_count: int, *, public: bool | None = None
 ) -> Iterator[AddressUse]:
     """Nodes are spread evenly, and each load balancer is in every subnet of its kind."""
     if spec.orchestrator == "eks" and spec.eks.existing is None:
@@ -190,7 +190,7 @@ def _kubernetes_uses(system_nodes: int, zone_count: int) -> Iterator[AddressUse]
     yield AddressUse(kind="system-nodes", of="", addresses=nodes * each, words=words)
 
 
-def _balancer_uses(views: Sequence[FleetView]) -> Iterator[AddressUse]:
+def _balancer_uses(views: Sequence[PlannedFleet]) -> Iterator[AddressUse]:
     for view in views:
         yield AddressUse(
             kind="load-balancer",
@@ -200,9 +200,9 @@ def _balancer_uses(views: Sequence[FleetView]) -> Iterator[AddressUse]:
         )
 
 
-def _nodes(view: FleetView, nodes: int) -> AddressUse:
-    each = view.addresses_per_node
-    pods = f", {view.pod_addresses} of them for pods" if view.pod_addresses else ""
+def _nodes(view: PlannedFleet, nodes: int) -> AddressUse:
+    each = view.plan.addresses_per_node
+    pods = f", {view.plan.request.pod_addresses} of them for pods" if view.plan.request.pod_addresses else ""
     words = f"{count(nodes, 'node')} x {each}{pods}"
     return AddressUse(kind="nodes", of=view.name, addresses=nodes * each, words=words)
 

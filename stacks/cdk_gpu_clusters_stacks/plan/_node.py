@@ -19,7 +19,7 @@ from cdk_gpu_clusters.rules.mig import MigGpuPlan, MigPlan
 from cdk_gpu_clusters.rules.root_volume import DEFAULT_IOPS, DEFAULT_SIZE_GIB, DEFAULT_THROUGHPUT_MIB_PER_S
 from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
-from cdk_gpu_clusters_stacks.spec.views import FleetView, plan_slots
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, plan_slots
 
 from .model import (
     AcceleratorPlan,
@@ -40,7 +40,7 @@ _MIB_PER_GIB = 1024
 _PODS_DISKS = "/mnt/k8s-disks/0"
 
 
-def plan_node(view: FleetView, interfaces: InterfacePlan) -> NodePlan:
+def plan_node(view: PlannedFleet, interfaces: InterfacePlan) -> NodePlan:
     """Describe one node of a fleet."""
     record, spec = view.type, view.spec
     stages, checks = boot_of(view, interfaces.efa_count)
@@ -175,7 +175,7 @@ def _mig_gpu(gpu: MigGpuPlan) -> MigGpuSlices:
     return MigGpuSlices(index=gpu.index, partition=gpu.partition, slices=slices)
 
 
-def _disks_at(view: FleetView) -> str | None:
+def _disks_at(view: PlannedFleet) -> str | None:
     """Where the local disks are mounted as one file system."""
     if view.on_eks:
         return None if view.spec.scratch is False else _PODS_DISKS
@@ -208,7 +208,7 @@ def _root_volume(spec: NodesSpec) -> RootVolumePlan:
 _READY_PROGRAMS = "/etc/gpu-cluster/ready.d/"
 
 
-def boot_of(view: FleetView, efa_count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def boot_of(view: PlannedFleet, efa_count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The stages of a node's boot in their order, and the checks of its stage `verification`.
 
     Args:
@@ -223,7 +223,7 @@ def boot_of(view: FleetView, efa_count: int) -> tuple[tuple[str, ...], tuple[str
     return (*stages, *_own_stages(view)), tuple(checks_of(node))
 
 
-def _boot_settings(view: FleetView, efa_count: int) -> NodeSettings:
+def _boot_settings(view: PlannedFleet, efa_count: int) -> NodeSettings:
     accelerator = view.type.accelerator
     return NodeSettings(
         fleet_name="",
@@ -240,7 +240,7 @@ def _boot_settings(view: FleetView, efa_count: int) -> NodeSettings:
     )
 
 
-def _own_stages(view: FleetView) -> list[str]:
+def _own_stages(view: PlannedFleet) -> list[str]:
     """Stages that the fleet's own files add."""
     if view.on_eks or not isinstance(view.spec, InferenceFleetSpec):
         return []

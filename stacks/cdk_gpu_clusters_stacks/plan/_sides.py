@@ -10,7 +10,7 @@ from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec, ExistingL
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ._compare import Made
 from .model import FleetPlan
@@ -24,7 +24,7 @@ class Side:
     """A fleet in one of the two files: the cluster, the fleet with its rules, and its plan."""
 
     cluster: ClusterSpec
-    view: FleetView
+    view: PlannedFleet
     plan: FleetPlan
 
     @property

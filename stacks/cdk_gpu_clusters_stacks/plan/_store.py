@@ -14,7 +14,7 @@ from cdk_gpu_clusters_stacks.spec.data import (
 )
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 from ._cost import store_cost
@@ -25,7 +25,7 @@ from .model import CheckpointsPlan, LustrePlan, ReaderPlan, RepositoryPlan, Stor
 _EXISTING = "the file does not say how fast an existing file system is"
 
 
-def plan_store(name: str, store: StoreSpec, spec: ClusterSpec, views: Sequence[FleetView]) -> StorePlan:
+def plan_store(name: str, store: StoreSpec, spec: ClusterSpec, views: Sequence[PlannedFleet]) -> StorePlan:
     """Describe one store."""
     made_here = isinstance(store, LustreSpec | CheckpointsSpec)
     is_existing_lustre = isinstance(store, ExistingLustreSpec)
@@ -78,7 +78,7 @@ def _lustre(store: LustreSpec) -> LustrePlan:
     )
 
 
-def _readers(name: str, store: StoreSpec, views: Sequence[FleetView]) -> list[ReaderPlan]:
+def _readers(name: str, store: StoreSpec, views: Sequence[PlannedFleet]) -> list[ReaderPlan]:
     found = []
     for view in views:
         for point, mounted in view.spec.mounts.items():
@@ -87,7 +87,7 @@ def _readers(name: str, store: StoreSpec, views: Sequence[FleetView]) -> list[Re
     return found
 
 
-def _reader(view: FleetView, point: str, store: StoreSpec) -> ReaderPlan:
+def _reader(view: PlannedFleet, point: str, store: StoreSpec) -> ReaderPlan:
     nodes, devices = view.spec.maximum_nodes, device_count(view.type)
     over_efa = bool(_efa(store)) and view.uses_efa
     sizing = store.lustre.sizing if isinstance(store, LustreSpec) else None

@@ -12,7 +12,7 @@ from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import NewNetwork
-from cdk_gpu_clusters_stacks.spec.views import FleetView, fleet_views
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import (
     capacity_stack,
     data_stack,
@@ -54,7 +54,7 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
     """
     found = check_cluster(spec) if findings is None else list(findings)
     raise_for(found)
-    views = fleet_views(spec)
+    views = planned_fleets(spec)
     fleets = tuple(plan_fleet(view, spec) for view in views)
     stores = tuple(plan_store(name, store, spec, views) for name, store in spec.data.items())
     kubernetes = plan_kubernetes(spec, views)
@@ -95,7 +95,7 @@ def _totals(fleets: Sequence[FleetPlan]) -> Totals:
 # The stacks of a cluster, as `app.build_cluster` makes them.
 
 
-def plan_stacks(spec: ClusterSpec, views: list[FleetView]) -> tuple[StackPlan, ...]:
+def plan_stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> tuple[StackPlan, ...]:
     """The stacks in an order in which they can be deployed."""
     stacks: dict[str, StackPlan] = {}
     for stack in _stacks(spec, views):
@@ -103,7 +103,7 @@ def plan_stacks(spec: ClusterSpec, views: list[FleetView]) -> tuple[StackPlan, .
     return tuple(stacks.values())
 
 
-def _stacks(spec: ClusterSpec, views: list[FleetView]) -> Iterator[StackPlan]:
+def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]:
     network = (network_stack(spec.name),) if isinstance(spec.network, NewNetwork) else ()
     for name in network:
         yield StackPlan(name=name, kind="network", of="", outlives=False)
@@ -133,7 +133,7 @@ def _stacks(spec: ClusterSpec, views: list[FleetView]) -> Iterator[StackPlan]:
 
 
 def _of_fleet(
-    spec: ClusterSpec, view: FleetView, network: tuple[str, ...], kubernetes: tuple[str, ...]
+    spec: ClusterSpec, view: PlannedFleet, network: tuple[str, ...], kubernetes: tuple[str, ...]
 ) -> Iterator[StackPlan]:
     fleet, depends = view.spec, [*network, *kubernetes]
     if isinstance(fleet, FleetSpec) and view.uses_efa:

@@ -20,7 +20,7 @@ from cdk_gpu_clusters_stacks.spec import (
 )
 from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec, KeyArn
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
-from cdk_gpu_clusters_stacks.spec.views import FleetView, fleet_views
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, planned_fleets
 
 ValueT = TypeVar("ValueT")
 
@@ -40,7 +40,7 @@ class Cluster:
 
     spec: ClusterSpec
     plan: ClusterPlan
-    fleets: Mapping[str, FleetView]
+    fleets: Mapping[str, PlannedFleet]
 
     @classmethod
     def of(cls, spec: ClusterSpec) -> Cluster:
@@ -48,7 +48,7 @@ class Cluster:
         return cls(
             spec=spec,
             plan=plan_cluster(spec, ()),
-            fleets={".".join(map(str, view.key)): view for view in fleet_views(spec)},
+            fleets={".".join(map(str, view.key)): view for view in planned_fleets(spec)},
         )
 
     @property
@@ -164,17 +164,17 @@ class Cluster:
         return zone in (found.get("AvailabilityZone"), found.get("AvailabilityZoneId"))
 
 
-def fleets_where(wanted: Callable[[FleetView], bool]) -> Callable[[Cluster], Mapping[str, FleetView]]:
+def fleets_where(wanted: Callable[[PlannedFleet], bool]) -> Callable[[Cluster], Mapping[str, PlannedFleet]]:
     """The fleets that a check looks at."""
     return lambda cluster: {where: fleet for where, fleet in cluster.fleets.items() if wanted(fleet)}
 
 
-def every_fleet(cluster: Cluster) -> Mapping[str, FleetView]:
+def every_fleet(cluster: Cluster) -> Mapping[str, PlannedFleet]:
     """All fleets."""
     return cluster.fleets
 
 
-def kind_of(fleet: FleetView) -> CapacityKind:
+def kind_of(fleet: PlannedFleet) -> CapacityKind:
     """How a fleet buys its instances."""
     return capacity_terms(fleet.spec.capacity).kind
 

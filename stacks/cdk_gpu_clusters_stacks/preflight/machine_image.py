@@ -7,7 +7,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.images import OperatingSystem
 from cdk_gpu_clusters_stacks.spec import ImageById, ImageByParameter
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from .answer import Absent, NoAnswer
 from .call import IMAGES, PARAMETER
@@ -17,7 +17,7 @@ from .check import Inquiry
 IMAGE_CALLS = (PARAMETER, IMAGES)
 
 
-def parameter_of(fleet: FleetView) -> str | None:
+def parameter_of(fleet: PlannedFleet) -> str | None:
     """The SSM parameter that names the image; None for an id."""
     image = fleet.spec.image
     if isinstance(image, ImageByParameter):
@@ -25,7 +25,7 @@ def parameter_of(fleet: FleetView) -> str | None:
     return None if fleet.image_row is None else fleet.image_row.parameter
 
 
-def operating_system_of(fleet: FleetView) -> OperatingSystem:
+def operating_system_of(fleet: PlannedFleet) -> OperatingSystem:
     """What the image runs, as the file says or the catalogue's row."""
     image = fleet.spec.image
     if isinstance(image, ImageById | ImageByParameter):
@@ -33,7 +33,7 @@ def operating_system_of(fleet: FleetView) -> OperatingSystem:
     return OperatingSystem.AL2023 if fleet.image_row is None else fleet.image_row.operating_system
 
 
-def image_id_of(fleet: FleetView, inquiry: Inquiry) -> str:
+def image_id_of(fleet: PlannedFleet, inquiry: Inquiry) -> str:
     """Id of the image that a deployment would take now.
 
     Raises:
@@ -51,7 +51,7 @@ def image_id_of(fleet: FleetView, inquiry: Inquiry) -> str:
         raise NoAnswer(f"{name} does not exist", fix="see GPU-PRE-101") from absent
 
 
-def image_of(fleet: FleetView, inquiry: Inquiry) -> Mapping[str, Any]:
+def image_of(fleet: PlannedFleet, inquiry: Inquiry) -> Mapping[str, Any]:
     """The image that a deployment would take now.
 
     Raises:

@@ -14,7 +14,7 @@ from cdk_gpu_clusters_stacks.spec import (
     ReservationGroup,
     UltraServerBlock,
 )
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from .answer import Absent, NoAnswer
 from .call import GROUP_MEMBERS, RESERVATIONS, Call
@@ -37,7 +37,7 @@ class Reserved:
         is_block: Whether it is bought as a block.
     """
 
-    fleet: FleetView
+    fleet: PlannedFleet
     target: str
     is_block: bool
 

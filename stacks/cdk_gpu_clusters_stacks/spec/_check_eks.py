@@ -14,7 +14,6 @@ from cdk_gpu_clusters.rules.eks_cluster import check_public_cidrs, check_system_
 
 from ._base import SpecModel
 from ._document import Fault, faults_at
-from ._fleet_view import FleetView
 from ._parts import FleetPart, SpecParts
 from ._rules import (
     EKS_EXISTING,
@@ -31,6 +30,7 @@ from .eks import EksSpec
 from .fleet import ImageByOs
 from .inference import InferenceFleetSpec
 from .network import ExistingNetwork, NewNetwork
+from .planned_fleet import PlannedFleet
 
 _CONTROL_PLANE_ZONES = 2
 #: What an existing cluster has of its own.
@@ -134,7 +134,7 @@ def _about_system_type(name: str) -> list[Finding]:
     return [replace(one, fix="write a type such as m7i.large; fleets hold the GPU nodes") for one in found]
 
 
-def check_devices(view: FleetView) -> list[Fault]:
+def check_devices(view: PlannedFleet) -> list[Fault]:
     """Find nodes whose devices no pod sees with what is installed."""
     accelerator = view.type.accelerator
     if not view.on_eks or accelerator is None or accelerator.kind is not AcceleratorKind.NEURON:

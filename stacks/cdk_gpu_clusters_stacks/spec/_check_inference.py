@@ -36,12 +36,12 @@ from ._check_nodes import check_number
 from ._check_user_data import check_plain_values
 from ._check_values import check_arn
 from ._document import Fault, Key, faults_at
-from ._fleet_view import FleetView
 from ._parts import SpecParts
 from ._rules import CLOSED_REGISTRY, MISSING_KEY
 from .capacity import capacity_terms
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec, WeightsSpec
 from .network import NewNetwork
+from .planned_fleet import PlannedFleet
 from .views import plan_slots
 
 _NODES = frozenset({"nodes", "min_nodes", "max_nodes", "capacity"})
@@ -77,7 +77,7 @@ def _check_room(spec: InferenceFleetSpec) -> list[Finding]:
     ]
 
 
-def check_inference_nodes(view: FleetView, spec: InferenceFleetSpec) -> list[Fault]:
+def check_inference_nodes(view: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
     """Find what is wrong with an inference fleet of its type: its slots, and how many of them must be up."""
     plan, findings = plan_slots(view, spec)
     faults = [fault for finding in findings for fault in _slot_faults(view, spec, finding)]
@@ -90,7 +90,7 @@ def check_inference_nodes(view: FleetView, spec: InferenceFleetSpec) -> list[Fau
     return faults
 
 
-def _slot_faults(view: FleetView, spec: InferenceFleetSpec, finding: Finding) -> list[Fault]:
+def _slot_faults(view: PlannedFleet, spec: InferenceFleetSpec, finding: Finding) -> list[Fault]:
     """Place a finding at the size of the groups, at the layout, or at the type."""
     field = "instance_type"
     if finding.id in (GROUP_DIVIDES.id, NO_NVLINK.id):
@@ -105,7 +105,7 @@ def _slot_faults(view: FleetView, spec: InferenceFleetSpec, finding: Finding) ->
     return faults_at((*view.key, field), [finding])
 
 
-def _check_scratch(view: FleetView, spec: InferenceFleetSpec) -> list[Fault]:
+def _check_scratch(view: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
     """Find weights on local disks that are not there, or that nothing fills."""
     faults: list[Fault] = []
     for finding in view.scratch_plan[1]:

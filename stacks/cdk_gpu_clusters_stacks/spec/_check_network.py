@@ -23,19 +23,19 @@ from cdk_gpu_clusters.rules.lustre import check_lustre
 from cdk_gpu_clusters.rules.zones import check_zone
 
 from ._document import Fault, Key, faults_at, under
-from ._fleet_view import FleetView
 from ._parts import SpecParts
 from ._rules import PUBLIC_SUBNETS, SERVICE_SUBNETS, SUBNET_RANGE, SUBNET_TWICE
 from .data import LustreSpec
 from .inference import InferenceFleetSpec
 from .network import ExistingNetwork, NewNetwork
+from .planned_fleet import PlannedFleet
 
 # Subnets, and addresses for all nodes.
 
 _NETWORK = ("network",)
 
 
-def check_network(parts: SpecParts, fleets: Sequence[FleetView]) -> list[Fault]:
+def check_network(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     """Find what is wrong with the network, by itself and for the fleets that run in its fleet subnet.
 
     Args:
@@ -51,7 +51,9 @@ def check_network(parts: SpecParts, fleets: Sequence[FleetView]) -> list[Fault]:
     return []
 
 
-def _check_new(network: NewNetwork, fleets: Sequence[FleetView], others: Sequence[IpDemand]) -> list[Fault]:
+def _check_new(
+    network: NewNetwork, fleets: Sequence[PlannedFleet], others: Sequence[IpDemand]
+) -> list[Fault]:
     prefix = network.fleet_subnet_prefix
     findings = check_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=network.control_zones)
     faults = [fault for finding in findings for fault in _at_zone(network, finding)]
@@ -73,7 +75,7 @@ def _at_zone(network: NewNetwork, finding: Finding) -> list[Fault]:
 
 
 def _check_existing(
-    network: ExistingNetwork, fleets: Sequence[FleetView], others: Sequence[IpDemand]
+    network: ExistingNetwork, fleets: Sequence[PlannedFleet], others: Sequence[IpDemand]
 ) -> list[Fault]:
     faults = _check_subnets(network)
     if network.cidr is not None:
@@ -85,8 +87,10 @@ def _check_existing(
         faults += faults_at(
             (*_NETWORK, "subnet_ids"), check_efa_group([fleet.type], subnets=network.subnet_ids)
         )
-        if fleet.plan is not None:
-            findings = check_public_subnet(interface_count=len(fleet.plan.interfaces), public=network.public)
+        if fleet.plan.interfaces_or_none is not None:
+            findings = check_public_subnet(
+                interface_count=len(fleet.plan.interfaces.interfaces), public=network.public
+            )
             faults += faults_at((*_NETWORK, "public"), findings)
     return faults
 
@@ -133,15 +137,16 @@ def _file_systems(parts: SpecParts) -> list[IpDemand]:
     ]
 
 
-def _check_budget(subnet: str, fleets: Sequence[FleetView], others: Sequence[IpDemand]) -> list[Finding]:
+def _check_budget(subnet: str, fleets: Sequence[PlannedFleet], others: Sequence[IpDemand]) -> list[Finding]:
     demands = [
         IpDemand(
             nodes=fleet.spec.maximum_nodes,
-            addresses_per_node=fleet.addresses_per_node,
+            addresses_per_node=fleet.plan.addresses_per_node,
             name=fleet.name,
         )
         for fleet in fleets
-        if fleet.plan is not None and not fleet.broken & {"nodes", "max_nodes", "interface_policy", "efa"}
+        if fleet.plan.interfaces_or_none is not None
+        and not fleet.broken & {"nodes", "max_nodes", "interface_policy", "efa"}
     ]
     return check_ip_budget(subnet, [*demands, *others])
 
@@ -151,7 +156,9 @@ def _check_budget(subnet: str, fleets: Sequence[FleetView], others: Sequence[IpD
 _FACING = "load_balancer.internet_facing"
 
 
-def check_service_network(network: NewNetwork | ExistingNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
+def check_service_network(
+    network: NewNetwork | ExistingNetwork, fleets: Sequence[PlannedFleet]
+) -> list[Fault]:
     """Find load balancers without subnets for them, and nodes that they could not reach.
 
     Args:
@@ -164,12 +171,12 @@ def check_service_network(network: NewNetwork | ExistingNetwork, fleets: Sequenc
     return _check_balancers_of_existing(network, serving)
 
 
-def _is_public(fleet: FleetView) -> bool:
+def _is_public(fleet: PlannedFleet) -> bool:
     spec = fleet.spec
     return isinstance(spec, InferenceFleetSpec) and spec.load_balancer.internet_facing
 
 
-def _check_balancers_of_new(network: NewNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
+def _check_balancers_of_new(network: NewNetwork, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     faults: list[Fault] = []
     for fleet in fleets:
         if _is_public(fleet):
@@ -198,7 +205,7 @@ def _check_reserved(network: NewNetwork, zones: Sequence[str]) -> list[Fault]:
     return faults_at(("network",), [replace(one, cause=cause, fix=fix) for one in found], at_key=True)
 
 
-def _check_balancers_of_existing(network: ExistingNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
+def _check_balancers_of_existing(network: ExistingNetwork, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     faults: list[Fault] = []
     for fleet in fleets:
         name = "public_subnets" if _is_public(fleet) else "service_subnets"
@@ -215,7 +222,7 @@ def _check_balancers_of_existing(network: ExistingNetwork, fleets: Sequence[Flee
 
 
 def _check_nodes(
-    network: ExistingNetwork, fleet: FleetView, name: str, balancer: dict[str, str]
+    network: ExistingNetwork, fleet: PlannedFleet, name: str, balancer: dict[str, str]
 ) -> list[Fault]:
     if fleet.is_in_service_subnets and not network.service_subnets and "capacity" not in fleet.broken:
         finding = SERVICE_SUBNETS.finding(
@@ -230,7 +237,7 @@ def _check_nodes(
     return faults_at(("network", name), found)
 
 
-def _check_service_budget(network: NewNetwork, fleets: Sequence[FleetView]) -> list[Fault]:
+def _check_service_budget(network: NewNetwork, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     """Find load-balancer subnets without room: nodes are spread evenly, and each load balancer is in every one."""
     zones, prefix = network.control_zones, network.fleet_subnet_prefix
     if not fleets or errors_in(check_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=zones)):
@@ -240,12 +247,14 @@ def _check_service_budget(network: NewNetwork, fleets: Sequence[FleetView]) -> l
     demands = [
         IpDemand(
             nodes=ceil((fleet.node_count or 0) / len(zones)),
-            addresses_per_node=fleet.addresses_per_node,
+            addresses_per_node=fleet.plan.addresses_per_node,
             other=LOAD_BALANCER_ADDRESSES,
             name=fleet.name,
         )
         for fleet in fleets
-        if fleet.plan is not None and fleet.is_in_service_subnets and "capacity" not in fleet.broken
+        if fleet.plan.interfaces_or_none is not None
+        and fleet.is_in_service_subnets
+        and "capacity" not in fleet.broken
     ]
     balancers = sum(LOAD_BALANCER_ADDRESSES for fleet in fleets if not fleet.is_in_service_subnets)
     demands += [IpDemand(nodes=0, addresses_per_node=0, other=balancers)] if balancers else []
@@ -275,7 +284,7 @@ def check_region(region: str) -> list[Fault]:
 def check_zones(
     network: NewNetwork | ExistingNetwork,
     region: str | None,
-    fleets: Sequence[FleetView],
+    fleets: Sequence[PlannedFleet],
     *,
     wrong_region: str | None = None,
 ) -> list[Fault]:
@@ -312,9 +321,9 @@ def _named(network: NewNetwork | ExistingNetwork) -> Iterator[tuple[Key, str, bo
             yield ("network", name, zone), zone, True
 
 
-def _check_type(fleet: FleetView, region: str | None, wrong: set[str]) -> list[Fault]:
+def _check_type(fleet: PlannedFleet, region: str | None, wrong: set[str]) -> list[Fault]:
     """Ask for each zone of the fleet; where only the deployment knows them, for the Region as a whole."""
-    if fleet.place_is_unsound:
+    if fleet.is_place_unknown:
         return []
     zones = fleet.zones or (() if region is None else (f"{region}a",))
     findings = [

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.node.storage import LustreMount, check_storage
 from cdk_gpu_clusters.rules.fleet_alarms import check_alarms, check_emails
-from cdk_gpu_clusters.rules.images import check_image, choose_image
-from cdk_gpu_clusters.rules.interfaces import check_efa_wish
+from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
-from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA, check_mig_driver, check_mig_with_efa
+from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA
 from cdk_gpu_clusters.rules.node_group import choose_ami_type
 from cdk_gpu_clusters.rules.root_volume import (
     DEFAULT_IOPS,
@@ -26,12 +26,12 @@ from cdk_gpu_clusters.rules.zones import is_zone_id
 from ._check_user_data import check_environment, check_script
 from ._check_values import check_arn, check_store_name
 from ._document import Fault, Key, faults_at
-from ._fleet_view import FleetView
 from ._parts import SpecParts
 from ._rules import NODE_COUNT, SILENT_ALARMS
 from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec
-from .fleet import FleetSpec, ImageByOs, NodesSpec
+from .fleet import FleetSpec, NodesSpec
 from .inference import InferenceFleetSpec
+from .planned_fleet import PlannedFleet
 
 # Number of nodes, and their root volume.
 
@@ -86,39 +86,22 @@ _EFA_FIX = "write efa: false if the nodes serve or share GPUs; remove mig if the
 _INDEX = re.compile(r"mig\[(\d+)\]")
 
 
-def check_machine_image(view: FleetView) -> list[Fault]:
-    """Find a type that the image does not go with; what is in an image of the user's own is not known."""
-    if view.on_eks:
-        return faults_at((*view.key, "instance_type"), choose_ami_type(view.type)[1])
-    image = view.spec.image
-    if image is not None and not isinstance(image, ImageByOs):
-        return []
-    key = (*view.key, "image", "os") if image else (*view.key, "instance_type")
-    try:
-        row = choose_image(view.type, operating_system=image.os if image else None)
-    except ConfigError as fault:
-        return faults_at(key, fault.findings)
-    return faults_at(key, check_image(view.type, row))
+def check_machine_image(fleet: PlannedFleet) -> list[Fault]:
+    """Find a type that the image does not suit; the contents of your own image are unknown."""
+    if fleet.on_eks:
+        return faults_at((*fleet.key, "instance_type"), choose_ami_type(fleet.type)[1])
+    key = (*fleet.key, "image", "os") if fleet.spec.image else (*fleet.key, "instance_type")
+    row = fleet.plan.image
+    findings = [] if row is None else check_image(fleet.type, row)
+    return faults_at(key, [*fleet.plan.about(Topic.IMAGE), *findings])
 
 
-def check_layout(view: FleetView) -> list[Fault]:
-    """Find a MIG layout that the GPUs cannot have."""
-    return mig_faults(view, view.mig_findings)
+def check_mig(fleet: PlannedFleet) -> list[Fault]:
+    """Find a MIG layout that the GPUs, the image or the network interfaces of the nodes do not allow."""
+    return mig_faults(fleet, fleet.plan.about(Topic.MIG, Topic.MIG_WITH_EFA, Topic.DRIVER))
 
 
-def check_driver(view: FleetView) -> list[Fault]:
-    """Find an image whose driver is too old for the layout, or is not known."""
-    if view.mig is None:
-        return []
-    return mig_faults(view, check_mig_driver(view.mig.gpu.model, view.mig.minimum_driver, view.image_row))
-
-
-def check_layout_with_efa(view: FleetView) -> list[Fault]:
-    """Find a fleet whose GPUs are split although its nodes exchange EFA traffic."""
-    return mig_faults(view, check_mig_with_efa(view.type, view.spec.mig_layouts, efa=view.uses_efa))
-
-
-def mig_faults(view: FleetView, findings: Iterable[Finding]) -> list[Fault]:
+def mig_faults(view: PlannedFleet, findings: Iterable[Finding]) -> list[Fault]:
     """Place findings at the text of the layout that each is about."""
     faults: list[Fault] = []
     for finding in findings:
@@ -153,7 +136,7 @@ def check_mounted_stores(key: Key, spec: NodesSpec, parts: SpecParts) -> list[Fa
     ]
 
 
-def check_mounts(view: FleetView, parts: SpecParts) -> list[Fault]:
+def check_mounts(view: PlannedFleet, parts: SpecParts) -> list[Fault]:
     """Find mount points that cannot be, and file systems that the nodes cannot mount."""
     if not view.spec.mounts:
         return []
@@ -170,7 +153,7 @@ def check_mounts(view: FleetView, parts: SpecParts) -> list[Fault]:
     return faults
 
 
-def _check_client(view: FleetView, store: Any, parts: SpecParts) -> list[Finding]:
+def _check_client(view: PlannedFleet, store: Any, parts: SpecParts) -> list[Finding]:
     version: str | None
     zone = parts.network.availability_zone if parts.network else None
     if isinstance(store, LustreSpec):
@@ -180,10 +163,9 @@ def _check_client(view: FleetView, store: Any, parts: SpecParts) -> list[Finding
         version, zone, efa = options.lustre_version, options.availability_zone, options.efa
     else:
         return []
-    system, kernel = _system(view)
     findings = check_lustre_client(
-        operating_system=system,
-        kernel=kernel,
+        operating_system=view.plan.operating_system,
+        kernel=view.plan.kernel,
         version=version,
         instance_type=view.type,
         node_count=view.node_count,
@@ -194,15 +176,6 @@ def _check_client(view: FleetView, store: Any, parts: SpecParts) -> list[Finding
     )
     fix = "let this fleet mount a store without efa, or choose another type"
     return [replace(one, fix=fix) if one.id == CLIENT_TYPE.id else one for one in findings]
-
-
-def _system(view: FleetView) -> tuple[str | None, str | None]:
-    """Operating system and kernel of the nodes, as far as they are known."""
-    image = view.spec.image
-    if image is not None and not isinstance(image, ImageByOs):
-        return image.os, None
-    row = view.image_row
-    return (None, None) if row is None else (row.operating_system, row.versions.get("kernel"))
 
 
 # Alarms.
@@ -263,11 +236,9 @@ def check_training_values(key: Key, spec: FleetSpec, broken: frozenset[str], par
     return faults
 
 
-def check_training_nodes(view: FleetView, spec: FleetSpec) -> list[Fault]:
+def check_training_nodes(fleet: PlannedFleet) -> list[Fault]:
     """Find what is wrong with a training fleet of its type."""
-    faults: list[Fault] = []
-    if "efa" not in view.broken:
-        faults += faults_at((*view.key, "efa"), check_efa_wish(view.type, spec.efa))
-        if "interface_policy" not in view.broken:
-            faults += faults_at((*view.key, "interface_policy"), view.plan_findings)
-    return faults
+    return [
+        *faults_at((*fleet.key, "efa"), fleet.plan.about(Topic.EFA)),
+        *faults_at((*fleet.key, "interface_policy"), fleet.plan.about(Topic.INTERFACES)),
+    ]

@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cdk_gpu_clusters.errors import Finding
-from cdk_gpu_clusters.node.mig import mig_settings
+from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
+from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
-from cdk_gpu_clusters.node.settings import COMMUNICATION_VARIABLES, NodeSettings, UserDataPart, check_settings
+from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
 from cdk_gpu_clusters.node.software import SoftwareObject
 from cdk_gpu_clusters.node.storage import LustreMount
 from cdk_gpu_clusters.node.user_data import (
@@ -19,10 +20,10 @@ from cdk_gpu_clusters.node.user_data import (
 )
 
 from ._document import Fault, Key, faults_at
-from ._fleet_view import FleetView
 from ._rules import USER_DATA_FILE
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
+from .planned_fleet import PlannedFleet
 from .views import plan_slots
 
 #: Lengths of the names that only the app knows: stack names are two names of at most 40 characters and a word between
@@ -69,36 +70,37 @@ def check_script(key: Key, spec: FleetSpec) -> list[Fault]:
     return faults_at((*key, "user_data"), [replace(finding, path="") for finding in found])
 
 
-def check_size(view: FleetView) -> list[Fault]:
+def check_size(fleet: PlannedFleet) -> list[Fault]:
     """Find user data that is longer than EC2 accepts; names that only the app knows are taken at their longest."""
-    spec = view.spec
-    settings = _training(view, spec) if isinstance(spec, FleetSpec) else _inference(view, spec)
-    if settings is None:
+    spec = fleet.spec
+    if fleet.plan.interfaces_or_none is None:
         return []
+    node = _training(fleet, spec) if isinstance(spec, FleetSpec) else _inference(fleet, spec)
+    if node is None:
+        return []
+    request = replace(fleet.plan.request, name="f" * _LONGEST_PATH)
+    text = render_user_data(node_settings(replace(fleet.plan, request=request), node), _LONGEST_OBJECT)
     where = (
         "server" if isinstance(spec, InferenceFleetSpec) else "user_data" if spec.user_data else "environment"
     )
-    return faults_at((*view.key, where), check_user_data_size(render_user_data(settings, _LONGEST_OBJECT)))
+    added = request.profile.added_user_data_bytes
+    return faults_at((*fleet.key, where), check_user_data_size(text, added_bytes=added))
 
 
-def _training(view: FleetView, spec: FleetSpec) -> NodeSettings | None:
+def _training(fleet: PlannedFleet, spec: FleetSpec) -> NodeRequest | None:
     text = None if spec.user_data is None else _read(spec.user_data)
     if isinstance(text, Finding):
         return None
-    values = spec.environment.items()
     return replace(
-        _node(view),
-        nccl_environment={name: value for name, value in values if name.startswith(COMMUNICATION_VARIABLES)},
-        extra_environment={
-            name: value for name, value in values if not name.startswith(COMMUNICATION_VARIABLES)
-        },
-        user_parts=() if text is None else (_part(text),),
+        _node(fleet), environment=spec.environment, user_parts=() if text is None else (_part(text),)
     )
 
 
-def _inference(view: FleetView, spec: InferenceFleetSpec) -> NodeSettings | None:
+def _inference(fleet: PlannedFleet, spec: InferenceFleetSpec) -> NodeRequest | None:
+    if fleet.on_eks:  # the model servers are pods
+        return _node(fleet)
     server, weights = spec.server, spec.server.weights
-    plan, _ = plan_slots(view, spec)
+    plan, _ = plan_slots(fleet, spec)
     if plan is None:
         return None
     settings = ServerSettings(
@@ -114,33 +116,24 @@ def _inference(view: FleetView, spec: InferenceFleetSpec) -> NodeSettings | None
         weights_uri="" if weights is None else weights.s3_uri or "",
     )
     return replace(
-        _node(view),
-        user_parts=(model_server_part(settings),),
-        files=model_server_files(settings),
+        _node(fleet), user_parts=(model_server_part(settings),), files=model_server_files(settings)
     )
 
 
-def _node(view: FleetView) -> NodeSettings:
-    """The settings that follow from what every fleet says."""
-    accelerator = view.type.accelerator
-    return NodeSettings(
-        fleet_name="f" * _LONGEST_PATH,
-        launch_hook_name="node-ready",
-        terminate_hook_name="node-drain",
-        boot_deadline_seconds=1500,
+def _node(fleet: PlannedFleet) -> NodeRequest:
+    """What every fleet of the file requests of its nodes."""
+    spec = fleet.spec
+    return NodeRequest(
         log_group_name="l" * _LONGEST_LOG_GROUP,
-        evidence_uri=None if view.spec.evidence_bucket is None else _LONGEST_EVIDENCE_URI,
-        orchestrator="ec2",
-        watch=view.spec.watch.settings,
-        accelerator_kind=None if accelerator is None else accelerator.kind,
-        accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
-        efa_interface_count=32,
+        evidence_uri=None if spec.evidence_bucket is None else _LONGEST_EVIDENCE_URI,
+        watch=spec.watch.settings,
+        fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
         mounts=tuple(
             LustreMount(mount_point=point, dns_name="d" * _LONGEST_DNS_NAME, mount_name="m" * 8)
-            for point in view.spec.mounts
+            for point in spec.mounts
         ),
-        scratch=view.scratch,
-        mig=None if view.mig is None else mig_settings(view.mig),
+        scratch=fleet.scratch_plan[0],
+        node_config=fleet.node_group.node_config if fleet.on_eks else None,
     )
 
 

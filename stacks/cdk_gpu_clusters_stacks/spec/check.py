@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
-from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
 from ._check_capacity import (
     check_block_size,
+    check_capacity,
     check_group_region,
     check_node_group,
-    check_strategy,
-    check_terms,
 )
 from ._check_data import check_stores
 from ._check_eks import check_devices, check_eks
@@ -22,10 +22,8 @@ from ._check_inference import check_balancer, check_inference_nodes, check_infer
 from ._check_network import check_network, check_region, check_service_network, check_zones
 from ._check_nodes import (
     check_alarms_of,
-    check_driver,
-    check_layout,
-    check_layout_with_efa,
     check_machine_image,
+    check_mig,
     check_mounted_stores,
     check_mounts,
     check_number,
@@ -36,11 +34,11 @@ from ._check_nodes import (
 from ._check_user_data import check_size
 from ._check_values import check_tags
 from ._document import Fault, Key, dotted, faults_at
-from ._fleet_view import FleetView
 from ._parts import FleetPart, SpecParts, parts_of
 from ._rules import FLEET_NAME, FLEETS
 from .fleet import FleetSpec, NodesSpec
 from .model import ClusterSpec
+from .planned_fleet import PlannedFleet
 
 
 def check_cluster(spec: ClusterSpec) -> list[Finding]:
@@ -57,7 +55,7 @@ def check_cluster(spec: ClusterSpec) -> list[Finding]:
 
 def faults_of(parts: SpecParts) -> list[Fault]:
     """Find everything that the rules say about the sound parts of a cluster file."""
-    views: list[FleetView] = []
+    fleets: list[PlannedFleet] = []
     faults = check_tags(("tags",), parts.tags) + _check_fleets(parts)
     about_region = check_region(parts.region) if parts.region is not None else []
     faults += about_region
@@ -66,18 +64,16 @@ def faults_of(parts: SpecParts) -> list[Fault]:
         parts = replace(parts, region=None)
     for part in parts.fleets:
         faults += check_fleet_values(part, parts)
-        try:
-            view = FleetView.of(part, parts)
-        except ConfigError as fault:
-            faults += faults_at((*part.key, "instance_type"), fault.findings)
-        else:
-            views.append(view)
-            faults += check_fleet_nodes(view, parts)
-    faults += check_stores(parts) + check_network(parts, views) + check_eks(parts)
+        fleet = PlannedFleet.of(part, parts)
+        faults += faults_at((*part.key, "instance_type"), fleet.plan.about(Topic.TYPE))
+        if fleet.plan.type_or_none is not None:
+            fleets.append(fleet)
+            faults += check_fleet_nodes(fleet, parts)
+    faults += check_stores(parts) + check_network(parts, fleets) + check_eks(parts)
     if parts.network is not None:
-        faults += check_zones(parts.network, parts.region, views, wrong_region=wrong_region)
-        faults += check_service_network(parts.network, views)
-    return faults + _check_fabrics(views)
+        faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)
+        faults += check_service_network(parts.network, fleets)
+    return faults + _check_fabrics(fleets)
 
 
 def _check_fleets(parts: SpecParts) -> list[Fault]:
@@ -105,10 +101,10 @@ def _check_name(part: FleetPart, before: Iterable[FleetPart]) -> list[Fault]:
     return faults_at(part.key, [finding], at_key=True)
 
 
-def _check_fabrics(views: Sequence[FleetView]) -> list[Fault]:
+def _check_fabrics(views: Sequence[PlannedFleet]) -> list[Fault]:
     """Fleets that share an EFA fabric can exchange EFA traffic; the fault stands at the first that cannot."""
     faults: list[Fault] = []
-    fabrics: dict[str, list[FleetView]] = {}
+    fabrics: dict[str, list[PlannedFleet]] = {}
     for view in views:
         fabric = getattr(view.spec, "fabric", None)
         if fabric is not None and view.uses_efa and not view.broken & {"fabric", "efa"}:
@@ -132,7 +128,7 @@ _COUNTS = frozenset({"nodes", "min_nodes", "max_nodes"})
 
 CheckT = TypeVar("CheckT")
 ValueCheck: TypeAlias = Callable[[Key, NodesSpec], list[Fault]]
-NodeCheck: TypeAlias = Callable[[FleetView], list[Fault]]
+NodeCheck: TypeAlias = Callable[[PlannedFleet], list[Fault]]
 
 _OF_VALUES: tuple[tuple[frozenset[str], ValueCheck], ...] = (
     (_COUNTS, check_number),
@@ -140,15 +136,12 @@ _OF_VALUES: tuple[tuple[frozenset[str], ValueCheck], ...] = (
 )
 _OF_NODES: tuple[tuple[frozenset[str], NodeCheck], ...] = (
     (_COUNTS | {"capacity"}, check_block_size),
-    (frozenset({"capacity"}), check_terms),
+    (frozenset(), check_capacity),
     (frozenset({"capacity"}), check_group_region),
     (frozenset({"capacity"}), check_node_group),
-    (frozenset({"placement", "efa", "capacity"}), check_strategy),
     (frozenset({"image"}), check_machine_image),
     (frozenset(), check_devices),
-    (frozenset({"mig"}), check_layout),
-    (frozenset({"mig", "efa"}), check_layout_with_efa),
-    (frozenset({"mig", "image"}), check_driver),
+    (frozenset(), check_mig),
     (frozenset({"environment", "user_data", "mig", "server"}), check_size),
 )
 
@@ -169,12 +162,12 @@ def check_fleet_values(part: FleetPart, parts: SpecParts) -> list[Fault]:
     return faults + check_inference_values(key, spec, part.broken)
 
 
-def check_fleet_nodes(view: FleetView, parts: SpecParts) -> list[Fault]:
+def check_fleet_nodes(view: PlannedFleet, parts: SpecParts) -> list[Fault]:
     """Find what is wrong with a fleet of its type."""
     faults = [fault for check in _unbroken(_OF_NODES, view.broken) for fault in check(view)]
     faults += check_mounts(view, parts)
     if isinstance(view.spec, FleetSpec):
-        return faults + check_training_nodes(view, view.spec)
+        return faults + check_training_nodes(view)
     return faults + check_inference_nodes(view, view.spec)
 
 

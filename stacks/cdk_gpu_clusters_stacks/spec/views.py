@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots, check_mig_slots, plan_servers
 
-from ._fleet_view import FleetView
 from ._parts import parts_of
 from .inference import InferenceFleetSpec
 from .model import ClusterSpec
+from .planned_fleet import PlannedFleet
 
-__all__ = ["FleetView", "fleet_views", "plan_slots"]
+__all__ = ["PlannedFleet", "plan_slots", "planned_fleets"]
 
 
-def fleet_views(spec: ClusterSpec) -> list[FleetView]:
+def planned_fleets(spec: ClusterSpec) -> list[PlannedFleet]:
     """The fleets of a cluster: training fleets, then inference fleets, in the order of the file.
 
     Args:
         spec: A cluster without errors.
 
     Raises:
-        ConfigError: If an instance type is unknown.
+        ConfigError: If an instance type is unknown, or there is no layout of network interfaces for it.
     """
     parts = parts_of(spec)
-    return [FleetView.of(part, parts) for part in parts.fleets]
+    fleets = [PlannedFleet.of(part, parts) for part in parts.fleets]
+    for fleet in fleets:
+        if fleet.plan.interfaces_or_none is None:
+            raise ConfigError(fleet.plan.about(Topic.TYPE, Topic.INTERFACES))
+    return fleets
 
 
-def plan_slots(view: FleetView, spec: InferenceFleetSpec) -> tuple[ServerPlan | None, list[Finding]]:
+def plan_slots(view: PlannedFleet, spec: InferenceFleetSpec) -> tuple[ServerPlan | None, list[Finding]]:
     """Plan the model servers of a node.
 
     Returns:

@@ -31,7 +31,6 @@ from cdk_gpu_clusters.rules.interfaces import NetworkInterface
 from cdk_gpu_clusters.storage import lustre_traffic
 from cdk_gpu_clusters_stacks import capacity as capacity_stacks
 from cdk_gpu_clusters_stacks import fabric as fabric_stacks
-from cdk_gpu_clusters_stacks.spec import _check_nodes
 from matrix.axes import RESERVATION
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -380,10 +379,7 @@ FAULTS = (
     Fault(
         "mig-without-efa",
         {**SPLIT, "efa": True},
-        both(
-            with_value(fleet_plan, "check_mig_with_efa", lambda *_, **__: []),
-            with_value(_check_nodes, "check_mig_with_efa", lambda *_, **__: []),
-        ),
+        with_value(fleet_plan, "check_mig_with_efa", lambda *_, **__: []),
     ),
     Fault(
         "mig-fits",

@@ -13,7 +13,7 @@ from cdk_gpu_clusters.errors import define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.root_volume import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters_stacks.spec import NewReservation
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ..call import INSTANCES, INTERFACES, RESERVATIONS, VOLUMES
 from ..check import Check, Inquiry, Verdict, cannot_tell, whole
@@ -49,12 +49,12 @@ class VcpuNeed:
     purchase: Purchase
     family: str
     vcpus: VcpuQuota
-    fleets: tuple[FleetView, ...]
+    fleets: tuple[PlannedFleet, ...]
     system_vcpus: int = 0
 
 
 def _needs(purchase: Purchase, cluster: Cluster) -> Mapping[str, VcpuNeed]:
-    groups: dict[str, dict[str, FleetView]] = {}
+    groups: dict[str, dict[str, PlannedFleet]] = {}
     for where, fleet in cluster.fleets.items():
         if _purchase(fleet) == purchase:
             found = vcpu_quota(fleet.type.family, purchase).quota
@@ -87,7 +87,7 @@ def _with_system_nodes(needs: dict[str, VcpuNeed], cluster: Cluster) -> dict[str
     return {**needs, "eks.system_nodes": own}
 
 
-def _purchase(fleet: FleetView) -> Purchase | None:
+def _purchase(fleet: PlannedFleet) -> Purchase | None:
     """Which quota the fleet's own instances count against; None where something reserved covers them."""
     kind = kind_of(fleet)
     if kind is CapacityKind.SPOT:
@@ -188,9 +188,9 @@ def _interfaces(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
         return sum(not cluster.owns(interface) for interface in found)
 
     counts = [
-        (fleet.spec, len(fleet.plan.interfaces))
+        (fleet.spec, len(fleet.plan.interfaces.interfaces))
         for fleet in cluster.fleets.values()
-        if fleet.plan is not None
+        if fleet.plan.interfaces_or_none is not None
     ]
     yield from weigh(
         quota("network-interfaces"),

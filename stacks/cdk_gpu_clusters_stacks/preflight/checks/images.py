@@ -11,7 +11,7 @@ from cdk_gpu_clusters.catalogue.images import root_device_name
 from cdk_gpu_clusters.errors import Rule, Severity, define_rule
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.rules.root_volume import DEFAULT_SIZE_GIB
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ..answer import Absent
 from ..call import CALLER, IMAGES, PARAMETER, Call
@@ -55,7 +55,7 @@ _IMAGE_ID = re.compile(r"ami-([0-9a-f]{8}|[0-9a-f]{17})")
 _SUPPORTED = re.compile(r"Supported EC2 instances:\s*(.+?)(?:\.\s|\.?$)")
 
 
-def _parameter(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _parameter(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     name = parameter_of(fleet)
     try:
         value = str(inquiry.ask(PARAMETER, Name=name)["Parameter"]["Value"])
@@ -71,7 +71,7 @@ def _parameter(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
         yield failed(f"{name} holds {value!r}, no image id", fix="name a parameter that holds an image id")
 
 
-def _there(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _there(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     image_id = image_id_of(fleet, inquiry)
     try:
         found = inquiry.ask(IMAGES, ImageIds=[image_id])["Images"]
@@ -88,7 +88,7 @@ def _there(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
         yield passed(f"{image_id}: {found[0].get('Name')}")
 
 
-def _starts(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _starts(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     image, kind = image_of(fleet, inquiry), fleet.type
     fix = f"name an image for {kind.architecture.value} that boots from EBS on Nitro"
     wrong = [
@@ -117,7 +117,7 @@ def _boots(image: Mapping[str, Any], modes: frozenset[str] | None) -> bool:
     return mode is None or modes is None or mode == "uefi-preferred" or mode in modes
 
 
-def _device(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _device(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     image, system = image_of(fleet, inquiry), operating_system_of(fleet)
     wanted = root_device_name(system)
     if image.get("RootDeviceName") != wanted:
@@ -127,7 +127,7 @@ def _device(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
         )
 
 
-def _size(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _size(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     image = image_of(fleet, inquiry)
     given = fleet.spec.root_volume.size_gib or DEFAULT_SIZE_GIB
     needed = next(
@@ -147,7 +147,7 @@ def _size(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
         yield passed(f"{given} GiB for an image of {needed} GiB")
 
 
-def _serves(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _serves(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     image, family = image_of(fleet, inquiry), fleet.type.family
     named = _SUPPORTED.search(str(image.get("Description", "")))
     if named is not None:
@@ -169,7 +169,7 @@ def _serves(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
             yield warned(f"{finding.cause}, got {finding.got}", fix=finding.fix)
 
 
-def _owner(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _owner(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     inquiry.start(CALLER)
     image = image_of(fleet, inquiry)
     owner, alias = image.get("OwnerId"), image.get("ImageOwnerAlias")
@@ -188,11 +188,11 @@ _on_ec2 = fleets_where(lambda fleet: not fleet.on_eks)
 _CHOSEN_BY_EKS = "EKS chooses the images of all fleets"
 
 
-def _accelerated(fleet: FleetView) -> bool:
+def _accelerated(fleet: PlannedFleet) -> bool:
     return fleet.type.accelerator is not None and not fleet.on_eks
 
 
-def _check(rule: Rule, judge: Judge[FleetView], *calls: Call) -> Check[FleetView]:
+def _check(rule: Rule, judge: Judge[PlannedFleet], *calls: Call) -> Check[PlannedFleet]:
     return Check(
         rule=rule, calls=(*IMAGE_CALLS, *calls), subjects=_on_ec2, judge=judge, unless=_CHOSEN_BY_EKS
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import define_rule
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ..answer import NoAnswer
 from ..call import OFFERINGS, TYPES, Call
@@ -36,7 +36,7 @@ def _types(cluster: Cluster) -> list[str]:
     return sorted({fleet.type.name for fleet in cluster.fleets.values()})
 
 
-def _offered(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _offered(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     names = {"Name": "instance-type", "Values": _types(inquiry.cluster)}
     kinds = ("availability-zone", "availability-zone-id")
     for kind in kinds:
@@ -114,7 +114,7 @@ def _part(said: Mapping[str, object], key: str) -> Mapping[str, object]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _sold(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _sold(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     classes = _described(fleet.type.name, inquiry).get("SupportedUsageClasses")
     if not isinstance(classes, list):
         yield cannot_tell(f"EC2 does not say how {fleet.type.name} is sold")

@@ -9,7 +9,7 @@ from cdk_gpu_clusters.catalogue.quotas import quota
 from cdk_gpu_clusters.errors import define_rule
 from cdk_gpu_clusters_stacks.plan import KubernetesPlan
 from cdk_gpu_clusters_stacks.spec.eks import ExistingEksSpec
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ..answer import Absent, NoAnswer
 from ..call import ADD_ON_VERSIONS, CALLER, EKS_CLUSTER, EKS_CLUSTERS, EKS_VERSIONS, ROLE, USER, ZONES
@@ -125,7 +125,7 @@ def _cluster_count(plan: KubernetesPlan, inquiry: Inquiry) -> Iterator[Verdict]:
         yield from weigh(quota("eks-clusters"), inquiry, used=lambda: len(found), least=1)
 
 
-def _node_count(fleet: FleetView, inquiry: Inquiry) -> Iterator[Verdict]:
+def _node_count(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     spec = fleet.spec
     limit = quota("eks-nodes-per-group")
     yield from weigh(limit, inquiry, used=lambda: 0, least=spec.minimum_nodes, most=spec.maximum_nodes)
@@ -213,7 +213,7 @@ def _principal(arn: str) -> tuple[str, str]:
     return kind, path.rpartition("/")[2]
 
 
-_on_eks: Callable[[Cluster], Mapping[str, FleetView]] = fleets_where(lambda fleet: fleet.on_eks)
+_on_eks: Callable[[Cluster], Mapping[str, PlannedFleet]] = fleets_where(lambda fleet: fleet.on_eks)
 
 CHECKS = (
     Check(rule=VERSION_OFFERED, calls=(EKS_VERSIONS,), subjects=_made, judge=_version, unless=_NONE_MADE),
