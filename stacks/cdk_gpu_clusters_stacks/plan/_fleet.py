@@ -83,7 +83,7 @@ def plan_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetPlan:
         watch=spec.watch.mode,
         tags=dict(spec.tags),
         cost=fleet_cost(view, cluster.region),
-        node_group=plan_node_group(view, view.plan.interfaces) if view.on_eks else None,
+        node_group=plan_node_group(view) if view.on_eks else None,
         notes=tuple(_notes(view)),
     )
 

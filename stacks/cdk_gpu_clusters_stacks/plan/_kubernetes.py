@@ -11,18 +11,12 @@ from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind
 from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
-from cdk_gpu_clusters.rules.interfaces import InterfacePlan
 from cdk_gpu_clusters.rules.node_group import (
     CAPACITY_TYPES,
     UpdateStrategy,
-    choose_ami_type,
-    desired_size,
-    max_pods,
-    update_strategy,
 )
 from cdk_gpu_clusters_stacks.manifests.pools import pool_of
 from cdk_gpu_clusters_stacks.manifests.software import kubernetes_version, releases
-from cdk_gpu_clusters_stacks.spec.capacity import capacity_terms
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
@@ -107,23 +101,19 @@ _FOLLOWS_BLOCK = (
 )
 
 
-def plan_node_group(view: PlannedFleet, interfaces: InterfacePlan) -> NodeGroupPlan:
+def plan_node_group(view: PlannedFleet) -> NodeGroupPlan:
     """Describe the node group of a fleet."""
-    spec, pool = view.spec, pool_of(view.name, view.spec, {})
-    terms = capacity_terms(spec.capacity)
-    decision = view.plan.decision
-    row, _ = choose_ami_type(view.type)
-    desired = desired_size(decision, minimum=spec.minimum_nodes, maximum=spec.maximum_nodes)
-    strategy = update_strategy(decision)
+    group, spec = view.node_group, view.spec
+    pool, strategy = group.pool, group.update_strategy
     efa = {EFA_RESOURCE: pool.efa_count} if pool.efa_count else {}
     return NodeGroupPlan(
-        capacity_type=CAPACITY_TYPES[terms.kind].value,
-        ami_type="" if row is None else row.ami_type,
-        desired_nodes=desired,
-        grown_by=_grown_by(decision, desired),
+        capacity_type=CAPACITY_TYPES[view.plan.terms.kind].value,
+        ami_type=group.ami_type,
+        desired_nodes=group.desired_size,
+        grown_by=_grown_by(view.plan.decision, group.desired_size),
         update_strategy=strategy.value,
         update=_update(strategy, rolls=spec.update == "rolling"),
-        max_pods=max_pods(view.type, interfaces),
+        max_pods=group.max_pods,
         mig_strategy=pool.mig_strategy.value,
         resources={**pool.resources, **efa},
         labels=dict(pool.labels),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 from cdk_gpu_clusters.catalogue import Accelerator, InstanceType, NetworkCard
+from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
 from cdk_gpu_clusters.node.gpunode.boot.stages import extra_stages, stages_of
 from cdk_gpu_clusters.node.gpunode.checks.verify import checks_of
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
-from cdk_gpu_clusters.node.mig import mig_settings
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files
-from cdk_gpu_clusters.node.settings import NodeSettings, gpu_facts
+from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount
 from cdk_gpu_clusters.node.user_data import node_environment
 from cdk_gpu_clusters.rules.cost import ultraserver_of
@@ -43,7 +43,7 @@ _PODS_DISKS = "/mnt/k8s-disks/0"
 def plan_node(view: PlannedFleet, interfaces: InterfacePlan) -> NodePlan:
     """Describe one node of a fleet."""
     record, spec = view.type, view.spec
-    stages, checks = boot_of(view, interfaces.efa_count)
+    stages, checks = boot_of(view)
     return NodePlan(
         instance_type=record.name,
         architecture=record.architecture.value,
@@ -208,14 +208,9 @@ def _root_volume(spec: NodesSpec) -> RootVolumePlan:
 _READY_PROGRAMS = "/etc/gpu-cluster/ready.d/"
 
 
-def boot_of(view: PlannedFleet, efa_count: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The stages of a node's boot in their order, and the checks of its stage `verification`.
-
-    Args:
-        view: Its fleet.
-        efa_count: Its EFA interfaces.
-    """
-    values = node_environment(_boot_settings(view, efa_count))
+def boot_of(view: PlannedFleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The stages of a node's boot in their order, and the checks of its stage `verification`."""
+    values = node_environment(_boot_settings(view))
     settings = Settings({name.removeprefix("GPU_").lower(): value for name, value in values.items()})
     node = Node(settings=settings, metadata=Metadata(), instance_id="", aws=Aws(""))
     here = {stage.name for stage in extra_stages()}  # programs of this machine, if it is a node itself
@@ -223,21 +218,15 @@ def boot_of(view: PlannedFleet, efa_count: int) -> tuple[tuple[str, ...], tuple[
     return (*stages, *_own_stages(view)), tuple(checks_of(node))
 
 
-def _boot_settings(view: PlannedFleet, efa_count: int) -> NodeSettings:
-    accelerator = view.type.accelerator
-    return NodeSettings(
-        fleet_name="",
-        accelerator_kind=None if accelerator is None else accelerator.kind,
-        accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,
-        gpu_facts=gpu_facts(view.type),
-        efa_interface_count=efa_count,
+def _boot_settings(view: PlannedFleet) -> NodeSettings:
+    node = NodeRequest(
         mounts=tuple(
             LustreMount(mount_point=point, dns_name="", mount_name="") for point in view.spec.mounts
         ),
-        scratch=None if view.on_eks else view.scratch,
-        orchestrator="eks" if view.on_eks else None,
-        mig=None if view.mig is None else mig_settings(view.mig),
+        scratch=view.scratch_plan[0],
+        node_config=view.node_group.node_config if view.on_eks else None,
     )
+    return node_settings(view.plan, node)
 
 
 def _own_stages(view: PlannedFleet) -> list[str]:

@@ -14,7 +14,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
 
-from cdk_gpu_clusters.compute import block_follower, fleet, launch_template, node_image
+from cdk_gpu_clusters.compute import block_follower, fleet, launch_template
 from cdk_gpu_clusters.compute.auto_scaling_group import auto_scaling_group
 from cdk_gpu_clusters.compute.launch_template_data import launch_template_data
 from cdk_gpu_clusters.compute.node_role import allow_fleet
@@ -31,6 +31,7 @@ from cdk_gpu_clusters.rules.interfaces import NetworkInterface
 from cdk_gpu_clusters.storage import lustre_traffic
 from cdk_gpu_clusters_stacks import capacity as capacity_stacks
 from cdk_gpu_clusters_stacks import fabric as fabric_stacks
+from cdk_gpu_clusters_stacks.spec import _check_nodes
 from matrix.axes import RESERVATION
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -353,7 +354,10 @@ FAULTS = (
     Fault(
         "image-for-hardware",
         SPOT,
-        with_value(node_image, "choose_image", lambda *_, **__: choose_image("g5g.metal")),
+        both(
+            with_value(fleet_plan, "choose_image", lambda *_, **__: choose_image("g5g.metal")),
+            with_value(_check_nodes, "check_image", lambda *_: []),
+        ),
     ),
     Fault(
         "root-device-name",
