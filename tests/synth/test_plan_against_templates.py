@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters_stacks.app import build_cluster
-from cdk_gpu_clusters_stacks.plan.against import compare_clusters
+from cdk_gpu_clusters_stacks.plan.changes import compare_clusters
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 from cluster_files.edits import EDITS, sides
 from gpu_clusters_emulator.provisioning import replaces

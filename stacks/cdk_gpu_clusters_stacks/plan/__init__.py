@@ -1,7 +1,6 @@
 """What a cluster file makes, seen before it is paid for: the model of `plan` and `report`. Imports no CDK."""
 
-from .against import compare_clusters
-from .change_model import Change, Comparison, Effect
+from .changes import Change, Comparison, Effect, compare_clusters
 from .cluster import plan_cluster
 from .model import (
     AcceleratorPlan,

@@ -1,30 +1,34 @@
-"""A fleet in one of two files, and what of the cluster stands in templates beside it."""
+"""One of the two clusters that `plan --against` compares, as a stack sees it: its keys, and what they come to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
+from cdk_gpu_clusters.catalogue import AcceleratorKind
+from cdk_gpu_clusters_stacks.manifests.parts import applied
+from cdk_gpu_clusters_stacks.manifests.pools import node_pools, volumes
+from cdk_gpu_clusters_stacks.manifests.software import kubernetes_version, releases
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
-from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
+from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.views import FleetView
 
-from ._compare import Made
+from ._network import FLEET_SUBNET
 from .model import FleetPlan
 
-#: Where a statement about what replaces a resource comes from.
-SCHEMA = "CloudFormation registry schema of {}, createOnlyProperties (cfn-lint 1.58.0)"
+#: Key, or key and resource -> the value that takes effect.
+Values = dict[str | tuple[str, Resource], object]
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
-    """A fleet in one of the two files: the cluster, the fleet with its rules, and its plan."""
+@dataclass(frozen=True)
+class FleetSide:
+    """A fleet in one of the two files: its key, its rules, and its plan."""
 
-    cluster: ClusterSpec
-    view: PlannedFleet
+    view: FleetView
     plan: FleetPlan
 
     @property
@@ -32,78 +36,221 @@ class Side:
         """Key of the fleet in its file."""
         return ".".join(map(str, self.view.key))
 
+    @property
+    def stores(self) -> frozenset[str]:
+        """Stores that the nodes use."""
+        names = {mount.store for mount in self.plan.mounts}
+        return frozenset(names if self.plan.checkpoints is None else {*names, self.plan.checkpoints})
 
-def told_of_store(cluster: ClusterSpec, name: str) -> Any:
-    """What a node is told of a store: of one that is made here only its name."""
-    store = cluster.data[name]
-    if isinstance(store, ExistingLustreSpec):
-        options = store.existing_lustre
-        return options.file_system_id, options.mount_name, options.dns_name, options.efa
-    if isinstance(store, ExistingCheckpointsSpec):
-        return store
-    express = getattr(getattr(store, "checkpoints", None), "express_zone_id", None)
-    return name, express is not None
-
-
-def tags_of(side: Side) -> Made:
-    """Tags of the fleet's resources."""
-    return {"tags": side.cluster.tags, f"{side.key}.tags": side.view.spec.tags}
+    @property
+    def has_own_placement(self) -> bool:
+        """Whether its stack has a placement group; that of a new reservation is in the reservation's stack."""
+        return self.plan.placement.is_made_here and not self.plan.capacity.is_made_here
 
 
-def vpc_of(side: Side) -> Made:
-    """The VPC as a template names it: by its id where it exists."""
-    network = side.cluster.network
-    return {"network.vpc_id": network.vpc_id if isinstance(network, ExistingNetwork) else None}
+@dataclass(frozen=True)
+class Side:
+    """One of the two files, for one stack.
+
+    Attributes:
+        cluster: The file.
+        of: Name of the store, fabric or fleet that the stack is made for.
+        entries: Names of fleets and stores whose keys the stack depends on.
+        fleet: The fleet of the stack; None for other stacks.
+        installs: Whether the stack is that of the software.
+    """
+
+    cluster: ClusterSpec
+    of: str
+    entries: frozenset[str]
+    fleet: FleetSide | None = None
+    installs: bool = False
+
+    @cached_property
+    def keys(self) -> tuple[ChangingKey, ...]:
+        """Keys of the file that can change the stack."""
+        return tuple(changing_keys(self.cluster, self.entries))
+
+    @cached_property
+    def effective(self) -> Values:
+        """Values of keys whose effect is decided by rules, by other keys, or by files."""
+        values = _of_cluster(self.cluster)
+        if self.fleet is not None:
+            values |= _of_fleet(self.cluster, self.fleet)
+        elif self.of in self.cluster.data:
+            values |= _of_store(self.cluster, self.of)
+        if self.installs:
+            values |= _of_software(self.cluster)
+        return values
+
+    def value(self, key: ChangingKey, resource: Resource) -> object:
+        """The value of a key, as it takes effect in a resource."""
+        return self.effective.get((key.key, resource), self.effective.get(key.key, key.value))
 
 
-def subnets_of(side: Side, keys: tuple[str, ...]) -> Made:
-    """The subnets as a template names them."""
-    network = side.cluster.network
-    if not isinstance(network, ExistingNetwork):
-        return {"network": keys}
-    if "fleet" in keys:
-        return {"network": network.subnet_ids}
-    public = any(key.startswith("public") for key in keys)
-    return {"network": tuple((network.public_subnets if public else network.service_subnets).items())}
-
-
-def servers_of(cluster: ClusterSpec, name: str) -> Made:
-    """Whom rules between clients and a file system name, and how far they open it."""
-    store = cluster.data[name]
-    if isinstance(store, ExistingLustreSpec):
-        options = store.existing_lustre
-        return {"group": options.security_group_id, "efa": options.efa}
-    return {"efa": isinstance(store, LustreSpec) and store.lustre.efa}
-
-
-def bought(side: Side) -> Any:
-    """What of the capacity stands in a launch template."""
-    terms = capacity_terms(side.view.spec.capacity)
-    is_new = isinstance(side.view.spec.capacity, NewReservation)
-    return (
-        terms.kind, terms.reservation_id, terms.reservation_group_arn, terms.max_price_usd_per_hour, is_new,
-    )  # fmt: skip
-
-
-def block_of(side: Side) -> Made | None:
-    """What grows and drains a fleet with its block; None for other capacity."""
-    if not side.plan.capacity.size_changes_after_deploy:
-        return None
-    capacity = side.plan.capacity
+def _of_cluster(cluster: ClusterSpec) -> Values:
+    network, existing = cluster.network, cluster.eks.existing
     return {
-        f"{side.key}.capacity": (capacity.starts_at, capacity.drains_at),
-        f"{side.key}.nodes": side.plan.maximum_nodes,
+        "eks.kubernetes_version": None if existing else kubernetes_version(cluster),
+        "network": tuple(network.service_subnets.items()) if isinstance(network, ExistingNetwork) else (),
     }
 
 
-def own_placement(side: Side) -> Made | None:
-    """The placement group in the fleet's own stack; a new reservation's group stands with the reservation."""
-    placement = side.plan.placement
-    if not placement.is_made_here or side.plan.capacity.is_made_here:
-        return None
-    return {f"{side.key}.placement": placement.strategy}
+def _of_software(cluster: ClusterSpec) -> Values:
+    network = cluster.network
+    place = None
+    if isinstance(network, ExistingNetwork):
+        place = network.vpc_id, network.subnet_ids, *network.service_subnets.items()
+    pools = node_pools(cluster, volumes(cluster))
+    return {
+        "eks.software": releases(cluster, pools.values()),
+        "network": place,
+        "training": _applied(cluster.model_copy(update={"inference": InferenceSpec()})),
+        "inference": _applied(cluster.model_copy(update={"training": TrainingSpec()})),
+    }
 
 
-def script_of(spec: FleetSpec) -> str | None:
-    """The user's own script."""
-    return None if spec.user_data is None else spec.user_data.read_text(encoding="utf-8")
+def _applied(cluster: ClusterSpec) -> object:
+    """What is installed for the fleets of a cluster."""
+    pools = node_pools(cluster, volumes(cluster))
+    manifests = applied(cluster, pools) if pools else {}
+    return {path: manifest.objects for path, manifest in manifests.items()}
+
+
+def _of_store(cluster: ClusterSpec, name: str) -> Values:
+    """The subnet of a file system: in a network made here it moves with the fleets' subnet only."""
+    store, network = cluster.data[name], cluster.network
+    if not isinstance(store, LustreSpec) or not isinstance(network, ExistingNetwork):
+        return {"network": None}
+    return {"network": store.lustre.subnet_id or network.subnet_ids[0]}
+
+
+def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
+    """What the keys of a fleet come to, and keys of the cluster in its stack."""
+    plan, spec, view = side.plan, side.view.spec, side.view
+    node, placement = plan.node, plan.placement
+    own: Values = {
+        "image": plan.image,
+        "root_volume.size_gib": node.root_volume.size_gib,
+        "root_volume.iops": node.root_volume.iops,
+        "root_volume.throughput_mib_per_s": node.root_volume.throughput_mib_per_s,
+        "efa": node.network.efa_interface_count > 0,
+        ("efa", Resource.NODE_GROUP_IDENTITY): node.network.efa_interface_count,
+        "interface_policy": node.network.policy,
+        "fabric": plan.fabric,
+        "mig": None if view.mig is None else view.mig.partition,
+        "fabric_manager_order": None if view.mig is None else spec.fabric_manager_order,
+        "mounts": plan.mounts,
+        ("mounts", Resource.MOUNT_RULES): sorted({mount.store for mount in plan.mounts}),
+        "scratch": node.local_disks,
+        "placement": (placement.strategy, placement.group_name, placement.is_made_here),
+        ("placement", Resource.PLACEMENT_GROUP): placement.strategy if side.has_own_placement else None,
+        ("placement", Resource.RESERVATION): placement.is_made_here,
+        ("placement", Resource.RESERVED_PLACEMENT): placement.is_made_here,
+        **_of_size(side),
+        **_of_alarms(side),
+    }
+    if isinstance(spec, FleetSpec):
+        own["user_data"] = None if spec.user_data is None else spec.user_data.read_text(encoding="utf-8")
+    else:
+        own |= _of_servers(side)
+    if plan.node_group is not None:
+        own |= _of_node_group(side)
+    return {_below(side.key, key): value for key, value in own.items()} | _of_surroundings(cluster, side)
+
+
+def _below(fleet: str, key: str | tuple[str, Resource]) -> str | tuple[str, Resource]:
+    return f"{fleet}.{key}" if isinstance(key, str) else (f"{fleet}.{key[0]}", key[1])
+
+
+def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
+    """Keys of network, stores and cluster of EKS in the stack of a fleet."""
+    values = _subnets(cluster, side)
+    values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.spec.instance_type)
+    if side.view.spec.update == "never":  # the group stays on its version
+        values["eks.kubernetes_version", Resource.NODE_GROUP] = None
+        values["eks.existing.kubernetes_version", Resource.NODE_GROUP] = None
+    for name in side.stores:
+        store = cluster.data[name]
+        if isinstance(store, CheckpointsSpec):
+            values[f"data.{name}.checkpoints.express_zone_id"] = store.checkpoints.express_zone_id is not None
+    return values
+
+
+def _of_size(side: FleetSide) -> Values:
+    """Number of nodes and capacity."""
+    plan, spec, capacity = side.plan, side.view.spec, side.plan.capacity
+    terms = capacity_terms(spec.capacity)
+    bought = (
+        terms.kind, terms.reservation_id, terms.reservation_group_arn, terms.max_price_usd_per_hour,
+        isinstance(spec.capacity, NewReservation),
+    )  # fmt: skip
+    identity = terms.kind, terms.reservation_id, terms.reservation_group_arn, terms.uses_open_reservations
+    return {
+        ("nodes", Resource.AUTO_SCALING_GROUP): (plan.nodes_at_deploy, plan.maximum_nodes),
+        ("nodes", Resource.NODE_GROUP): (plan.minimum_nodes, plan.maximum_nodes),
+        ("nodes", Resource.BLOCK_FOLLOWER): plan.maximum_nodes,
+        ("nodes", Resource.RESERVATION): plan.maximum_nodes,
+        ("capacity", Resource.EC2_TEMPLATE): bought,
+        ("capacity", Resource.EKS_TEMPLATE): (bought, capacity.drains_at),
+        ("capacity", Resource.NODE_GROUP_IDENTITY): identity,
+        ("capacity", Resource.AUTO_SCALING_GROUP): capacity.terminates_before_launch,
+        ("capacity", Resource.BLOCK_FOLLOWER): (capacity.starts_at, capacity.drains_at),
+    }
+
+
+def _of_alarms(side: FleetSide) -> Values:
+    """Alarms that the fleet can raise: only GPUs report that they are idle, and only EC2 fleets abandon launches."""
+    alarms, accelerator = side.view.spec.alarms, side.view.type.accelerator
+    unused = [] if accelerator and accelerator.kind is AcceleratorKind.GPU else ["idle", "idle_minutes"]
+    if side.view.on_eks:
+        unused += ["abandoned_launches_per_node", "abandoned_within_minutes", "suspends_launching"]
+        unused += ["inspection_minutes"]
+    stops = alarms.enabled and alarms.suspends_launching
+    return {
+        "alarms": alarms.inspection_minutes if stops and not side.view.on_eks else 0,
+        **{(f"alarms.{name}", Resource.ALARMS): None for name in unused},
+    }
+
+
+def _of_servers(side: FleetSide) -> Values:
+    plan, balancer = side.plan, side.plan.load_balancer
+    return {
+        "devices_per_server": plan.servers and plan.servers.servers,
+        "min_servers_per_node": plan.servers and plan.servers.minimum_servers,
+        ("load_balancer.certificate_arn", Resource.BALANCER_SECURITY_GROUP): balancer and balancer.port,
+    }
+
+
+def _of_node_group(side: FleetSide) -> Values:
+    plan, group = side.plan, side.plan.node_group
+    placement, own = plan.placement, side.has_own_placement
+    return {
+        ("mig", Resource.NODE_GROUP): group and group.mig_strategy,
+        ("efa", Resource.NODE_GROUP): group and group.labels,
+        ("placement", Resource.NODE_GROUP_IDENTITY): (
+            placement.strategy if own else None, not own and placement.strategy is not None,
+        ),
+    }  # fmt: skip
+
+
+def _subnets(cluster: ClusterSpec, side: FleetSide) -> Values:
+    """Subnets of the nodes and of their load balancer, as a template names them."""
+    nodes = _named(cluster, side.plan.subnets)
+    balancer = side.plan.load_balancer
+    return {
+        ("network", Resource.AUTO_SCALING_GROUP): nodes,
+        ("network", Resource.NODE_GROUP): nodes,
+        ("network", Resource.LOAD_BALANCER): balancer and _named(cluster, balancer.subnets),
+    }
+
+
+def _named(cluster: ClusterSpec, keys: tuple[str, ...]) -> object:
+    """Subnets by their ids where they exist, else by their keys in the plan."""
+    network = cluster.network
+    if not isinstance(network, ExistingNetwork):
+        return keys
+    if FLEET_SUBNET in keys:
+        return network.subnet_ids
+    is_public = any(key.startswith("public") for key in keys)
+    return tuple((network.public_subnets if is_public else network.service_subnets).items())

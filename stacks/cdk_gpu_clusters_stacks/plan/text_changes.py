@@ -9,7 +9,7 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters_stacks.counting import count
 
 from ._layout import Row, Section, lay_out
-from .change_model import Change, Comparison, Effect
+from .changes import Change, Comparison, Effect
 from .text import WIDTH
 
 _ORDER = (Effect.REPLACED, Effect.REMOVED, Effect.LEFT, Effect.ADDED, Effect.UPDATED)

@@ -12,6 +12,7 @@ from cdk_gpu_clusters.rules.data_repository import DataRepository, DataRepositor
 from cdk_gpu_clusters.rules.lustre import LustreSizing, ReadCacheMode
 
 from ._base import AsTuple, SpecModel, Text, form_of
+from .changes import NO_CHANGE, TEMPLATES, Resource, makes, replaces, updates
 from .network import SubnetId
 
 FileSystemId = Annotated[str, StringConstraints(pattern=r"^fs-([0-9a-f]{8}|[0-9a-f]{17})$")]
@@ -46,51 +47,58 @@ _KEY = Field(
 class LustreOptions(SpecModel):
     """The FSx for Lustre file system to make. What replaces it later is said at each key."""
 
-    storage_capacity_gib: int | None = Field(
+    storage_capacity_gib: Annotated[int | None, updates(Resource.FILE_SYSTEM)] = Field(
         default=None,
         description="SSD storage in GiB: 1200, 2400 or a multiple of 2400; with EFA multiples of 38400, 19200, 9600 "
         "or 4800 at 125, 250, 500 or 1000 MB/s/TiB. It can only grow.",
     )
-    throughput_mb_per_s_per_tib: int | None = Field(
+    throughput_mb_per_s_per_tib: Annotated[int | None, replaces(Resource.FILE_SYSTEM)] = Field(
         default=None,
         description="125, 250, 500 or 1000 MB/s for each TiB of SSD. With EFA it never changes.",
     )
-    efa: bool = Field(
+    efa: Annotated[
+        bool, updates(Resource.MOUNT_RULES), replaces(Resource.FILE_SYSTEM, Resource.LINK_RULES)
+    ] = Field(
         default=False,
         description="Whether nodes with EFA mount it over EFA. It can never be switched.",
     )
-    deployment_type: Literal["PERSISTENT_2", "SCRATCH_2"] = Field(
+    deployment_type: Annotated[Literal["PERSISTENT_2", "SCRATCH_2"], replaces(Resource.FILE_SYSTEM)] = Field(
         default="PERSISTENT_2",
         description="PERSISTENT_2, or SCRATCH_2 for data that can be lost. It never changes.",
     )
-    storage_type: Literal["SSD", "INTELLIGENT_TIERING"] = Field(
+    storage_type: Annotated[Literal["SSD", "INTELLIGENT_TIERING"], replaces(Resource.FILE_SYSTEM)] = Field(
         default="SSD", description="SSD, or Intelligent-Tiering, which is elastic. It never changes."
     )
-    throughput_capacity_mb_per_s: int | None = Field(
+    throughput_capacity_mb_per_s: Annotated[int | None, updates(Resource.FILE_SYSTEM)] = Field(
         default=None, description="Of Intelligent-Tiering: a multiple of 4000 MB/s. It can only grow."
     )
-    read_cache: Literal["NO_CACHE", "USER_PROVISIONED", "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"] | None = Field(
-        default=None, description="Of Intelligent-Tiering: its SSD read cache."
-    )
-    read_cache_gib: int | None = Field(
+    read_cache: Annotated[
+        Literal["NO_CACHE", "USER_PROVISIONED", "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"] | None,
+        updates(Resource.FILE_SYSTEM),
+    ] = Field(default=None, description="Of Intelligent-Tiering: its SSD read cache.")
+    read_cache_gib: Annotated[int | None, updates(Resource.FILE_SYSTEM)] = Field(
         default=None, description="Of Intelligent-Tiering: size of a USER_PROVISIONED read cache, in GiB."
     )
-    metadata_iops: int | None = Field(
+    metadata_iops: Annotated[int | None, updates(Resource.FILE_SYSTEM)] = Field(
         default=None,
         description="Metadata operations a second to provision. Default: automatic, by the capacity. Only grows.",
     )
-    lustre_version: Version = Field(default="2.15", description="Lustre version of the servers.")
-    compression: bool = Field(default=True, description="Whether data are compressed with LZ4.")
-    backup_retention_days: int = Field(
+    lustre_version: Annotated[Version, replaces(Resource.FILE_SYSTEM)] = Field(
+        default="2.15", description="Lustre version of the servers."
+    )
+    compression: Annotated[bool, updates(Resource.FILE_SYSTEM)] = Field(
+        default=True, description="Whether data are compressed with LZ4."
+    )
+    backup_retention_days: Annotated[int, updates(Resource.FILE_SYSTEM)] = Field(
         default=0,
         description="Days for which daily backups are kept, 0 to 90. Default: 0, none; a must with repositories.",
     )
-    weekly_maintenance_start_time: WeeklyTime | None = Field(
+    weekly_maintenance_start_time: Annotated[WeeklyTime | None, updates(Resource.FILE_SYSTEM)] = Field(
         default=None,
         description="Weekly maintenance, day:hour:minute in UTC, Monday is 1. Default: FSx chooses.",
     )
-    encryption_key_arn: KeyArn | None = _KEY
-    subnet_id: SubnetId | None = Field(
+    encryption_key_arn: Annotated[KeyArn | None, replaces(Resource.FILE_SYSTEM)] = _KEY
+    subnet_id: Annotated[SubnetId | None, replaces(Resource.FILE_SYSTEM)] = Field(
         default=None,
         description="Subnet of its servers, one of the network's. Default: the network's subnet; to be given where "
         "the network has several. A change replaces the file system.",
@@ -116,20 +124,24 @@ class LustreOptions(SpecModel):
 class RepositorySpec(SpecModel):
     """A link between a directory of the file system and a bucket, or a prefix of it."""
 
-    path: Text = Field(description="Directory of the file system.", examples=["/data"])
-    bucket: BucketName = Field(description="Name of an existing bucket.", examples=["my-corpus"])
-    prefix: str = Field(default="", description="Prefix in the bucket. Default: all of it.")
-    bucket_region: Text | None = Field(
+    path: Annotated[Text, NO_CHANGE] = Field(description="Directory of the file system.", examples=["/data"])
+    bucket: Annotated[BucketName, replaces(Resource.S3_LINK)] = Field(
+        description="Name of an existing bucket.", examples=["my-corpus"]
+    )
+    prefix: Annotated[str, replaces(Resource.S3_LINK)] = Field(
+        default="", description="Prefix in the bucket. Default: all of it."
+    )
+    bucket_region: Annotated[Text | None, updates(Resource.S3_LINK)] = Field(
         default=None,
         description="Region of the bucket, if it is another; automatic import needs the cluster's.",
     )
-    auto_import: Annotated[tuple[Change, ...], AsTuple] = Field(
+    auto_import: Annotated[tuple[Change, ...], AsTuple, updates(Resource.S3_LINK)] = Field(
         default=(), description="Changes in S3 that appear in the file system by themselves."
     )
-    auto_export: Annotated[tuple[Change, ...], AsTuple] = Field(
+    auto_export: Annotated[tuple[Change, ...], AsTuple, updates(Resource.S3_LINK)] = Field(
         default=(), description="Changes in the file system that appear in S3 by themselves."
     )
-    on_removal: Literal["keep", "unlink"] = Field(
+    on_removal: Annotated[Literal["keep", "unlink"], updates(Resource.S3_LINK)] = Field(
         default="keep",
         description="What removing this entry does. `keep`: the link stays. `unlink`: it goes, and no data with it; "
         "deploy once with this word before you remove the entry.",
@@ -170,8 +182,8 @@ def _events(words: Sequence[str]) -> tuple[DataRepositoryEvent, ...]:
 class LustreSpec(SpecModel):
     """An FSx for Lustre file system made here, in a data stack of its own."""
 
-    lustre: LustreOptions = Field(description="The file system to make.")
-    repositories: Annotated[tuple[RepositorySpec, ...], AsTuple] = Field(
+    lustre: Annotated[LustreOptions, NO_CHANGE] = Field(description="The file system to make.")
+    repositories: Annotated[tuple[RepositorySpec, ...], AsTuple, makes(Resource.S3_LINK)] = Field(
         default=(), description="Links to S3, 8 at most: apart from each other on both sides."
     )
 
@@ -179,20 +191,28 @@ class LustreSpec(SpecModel):
 class ExistingLustreOptions(SpecModel):
     """How an existing file system is reached, as `aws fsx describe-file-systems` shows it."""
 
-    file_system_id: FileSystemId = Field(
+    file_system_id: Annotated[FileSystemId, updates(*TEMPLATES)] = Field(
         description="Id of the file system.", examples=["fs-0123456789abcdef0"]
     )
-    mount_name: MountName = Field(description="Its mount name.", examples=["abcdefgh"])
-    security_group_id: SecurityGroupId = Field(
+    mount_name: Annotated[MountName, updates(*TEMPLATES)] = Field(
+        description="Its mount name.", examples=["abcdefgh"]
+    )
+    security_group_id: Annotated[
+        SecurityGroupId, updates(Resource.MOUNT_RULES), replaces(Resource.LINK_RULES)
+    ] = Field(
         description="Security group of its servers; rules for the fleets that mount it are added to it.",
         examples=["sg-0123456789abcdef0"],
     )
-    dns_name: Text | None = Field(default=None, description="Its DNS name. Default: made of id and Region.")
-    efa: bool = Field(default=False, description="Whether it serves clients over EFA.")
-    lustre_version: ExistingVersion | None = Field(
+    dns_name: Annotated[Text | None, updates(*TEMPLATES)] = Field(
+        default=None, description="Its DNS name. Default: made of id and Region."
+    )
+    efa: Annotated[bool, updates(*TEMPLATES, Resource.MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
+        default=False, description="Whether it serves clients over EFA."
+    )
+    lustre_version: Annotated[ExistingVersion | None, NO_CHANGE] = Field(
         default=None, description="Lustre version of its servers. Default: unknown, and not checked."
     )
-    availability_zone: Text | None = Field(
+    availability_zone: Annotated[Text | None, NO_CHANGE] = Field(
         default=None,
         description="Zone of its servers, written as the network's. Default: unknown, and not checked.",
     )
@@ -201,39 +221,39 @@ class ExistingLustreOptions(SpecModel):
 class ExistingLustreSpec(SpecModel):
     """An FSx for Lustre file system that exists already; no stack is made for it."""
 
-    existing_lustre: ExistingLustreOptions = Field(description="The file system.")
+    existing_lustre: Annotated[ExistingLustreOptions, NO_CHANGE] = Field(description="The file system.")
 
 
 class CheckpointOptions(SpecModel):
     """The bucket to make, and on request a directory bucket of S3 Express One Zone beside it."""
 
-    bucket_name: BucketName | None = Field(
+    bucket_name: Annotated[BucketName | None, replaces(Resource.BUCKET)] = Field(
         default=None, description="Name of the bucket. Default: made by CloudFormation. It never changes."
     )
-    versioned: bool = Field(
+    versioned: Annotated[bool, updates(Resource.BUCKET)] = Field(
         default=True, description="Whether overwritten and deleted checkpoints can be brought back."
     )
-    keep_deleted_days: Days = Field(
+    keep_deleted_days: Annotated[Days, updates(Resource.BUCKET)] = Field(
         default=1, description="Days for which they can be brought back, and are paid for."
     )
-    expire_after_days: Days | None = Field(
+    expire_after_days: Annotated[Days | None, updates(Resource.BUCKET)] = Field(
         default=None, description="Days after which checkpoints are deleted. Default: never."
     )
-    archive_after_days: Days | None = Field(
+    archive_after_days: Annotated[Days | None, updates(Resource.BUCKET)] = Field(
         default=None,
         description="Days after which checkpoints move to S3 Glacier Instant Retrieval. Default: never.",
     )
-    encryption_key_arn: KeyArn | None = _KEY
-    express_zone_id: Text | None = Field(
+    encryption_key_arn: Annotated[KeyArn | None, updates(Resource.BUCKET, Resource.DIRECTORY_BUCKET)] = _KEY
+    express_zone_id: Annotated[Text | None, updates(*TEMPLATES), replaces(Resource.DIRECTORY_BUCKET)] = Field(
         default=None,
         description="Zone id of the fleets, for a directory bucket there. Default: none. A change replaces it.",
         examples=["use1-az4"],
     )
-    express_base_name: Text | None = Field(
+    express_base_name: Annotated[Text | None, replaces(Resource.DIRECTORY_BUCKET)] = Field(
         default=None,
         description="First part of the directory bucket's name. Default: made by CloudFormation. It never changes.",
     )
-    express_expire_after_days: Days | None = Field(
+    express_expire_after_days: Annotated[Days | None, updates(Resource.DIRECTORY_BUCKET)] = Field(
         default=None, description="Days after which its objects are deleted. Default: never."
     )
 
@@ -241,18 +261,22 @@ class CheckpointOptions(SpecModel):
 class CheckpointsSpec(SpecModel):
     """Buckets for checkpoints made here, in a data stack of their own."""
 
-    checkpoints: CheckpointOptions = Field(description="The buckets to make; `{}` for one with defaults.")
+    checkpoints: Annotated[CheckpointOptions, NO_CHANGE] = Field(
+        description="The buckets to make; `{}` for one with defaults."
+    )
 
 
 class ExistingCheckpointsOptions(SpecModel):
     """Buckets that exist already, and their key."""
 
-    bucket_name: BucketName = Field(description="Name of the bucket.", examples=["my-checkpoints"])
-    encryption_key_arn: KeyArn | None = Field(
+    bucket_name: Annotated[BucketName, updates(*TEMPLATES)] = Field(
+        description="Name of the bucket.", examples=["my-checkpoints"]
+    )
+    encryption_key_arn: Annotated[KeyArn | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Customer managed KMS key of the buckets, which the nodes may use then. Default: they have none.",
     )
-    express_bucket_name: ExpressBucketName | None = Field(
+    express_bucket_name: Annotated[ExpressBucketName | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Name of a directory bucket of S3 Express One Zone in the fleets' zone. Default: none.",
         examples=["llama--use1-az4--x-s3"],
@@ -262,7 +286,7 @@ class ExistingCheckpointsOptions(SpecModel):
 class ExistingCheckpointsSpec(SpecModel):
     """Buckets for checkpoints that exist already; no stack is made for them."""
 
-    existing_checkpoints: ExistingCheckpointsOptions = Field(description="The buckets.")
+    existing_checkpoints: Annotated[ExistingCheckpointsOptions, NO_CHANGE] = Field(description="The buckets.")
 
 
 #: Leading key of a form -> the tag under which pydantic reports its faults.

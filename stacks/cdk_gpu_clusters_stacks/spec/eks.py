@@ -9,6 +9,7 @@ from pydantic import Field, StringConstraints
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 
 from ._base import AsTuple, SpecModel, Text
+from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
 from .data import SecurityGroupId
 from .network import Cidr
 
@@ -50,20 +51,26 @@ class KubectlSpec(SpecModel):
 class SystemNodesSpec(SpecModel):
     """The small nodes without accelerators that hold the cluster's own pods."""
 
-    instance_type: Text = Field(default="m7i.large", description="EC2 instance type.")
-    nodes: int = Field(default=2, ge=2, le=100, description="Number of nodes, over two zones.")
+    instance_type: Annotated[Text, updates(Resource.SYSTEM_TEMPLATE)] = Field(
+        default="m7i.large", description="EC2 instance type."
+    )
+    nodes: Annotated[int, updates(Resource.SYSTEM_NODES)] = Field(
+        default=2, ge=2, le=100, description="Number of nodes, over two zones."
+    )
 
 
 class SoftwareSpec(SpecModel):
     """What is installed in the cluster: device plugins, queues, metrics."""
 
-    apply: bool = Field(
+    apply: Annotated[bool, makes(Resource.MORE_ENDPOINTS)] = Field(
         default=False,
         description="Whether deploying installs the charts and manifests, by a function that runs kubectl in the "
         "network. Default: `gpu-clusters manifests` writes them, and you apply them.",
     )
-    trainer: bool = Field(default=False, description="Whether Kubeflow Trainer is part of it.")
-    mirror: Mirror | None = Field(
+    trainer: Annotated[bool, changes_with("software")] = Field(
+        default=False, description="Whether Kubeflow Trainer is part of it."
+    )
+    mirror: Annotated[Mirror | None, changes_with("software")] = Field(
         default=None,
         description="Registry, with a path if any, that holds copies of all charts and images, for networks without "
         "the internet. Default: the public ones.",
@@ -74,15 +81,19 @@ class SoftwareSpec(SpecModel):
 class ExistingEksSpec(SpecModel):
     """A cluster of Amazon EKS that exists already. Nothing is looked up."""
 
-    cluster_name: Text = Field(description="Name of the cluster.", examples=["research"])
-    cluster_security_group_id: SecurityGroupId = Field(
+    cluster_name: Annotated[Text, replaces(Resource.NODE_GROUP)] = Field(
+        description="Name of the cluster.", examples=["research"]
+    )
+    cluster_security_group_id: Annotated[SecurityGroupId, updates(Resource.EKS_TEMPLATE)] = Field(
         description="The security group that EKS made for it, as describe-cluster shows it."
     )
-    kubernetes_version: KubernetesVersion = Field(description="Its version, in quotes.", examples=["1.34"])
-    service_cidr: Cidr = Field(
+    kubernetes_version: Annotated[KubernetesVersion, updates(Resource.NODE_GROUP)] = Field(
+        description="Its version, in quotes.", examples=["1.34"]
+    )
+    service_cidr: Annotated[Cidr, NO_CHANGE] = Field(
         default="172.20.0.0/16", description="IPv4 range of its services, as describe-cluster shows it."
     )
-    kubectl_role_arn: RoleArn | None = Field(
+    kubectl_role_arn: Annotated[RoleArn | None, changes_with("existing")] = Field(
         default=None,
         description="Role that may install software in it. Needed only where `software.apply` is true.",
     )
@@ -91,32 +102,37 @@ class ExistingEksSpec(SpecModel):
 class EksSpec(SpecModel):
     """The cluster of Amazon EKS: made here, or an existing one."""
 
-    existing: ExistingEksSpec | None = Field(
+    existing: Annotated[ExistingEksSpec | None, updates(Resource.SOFTWARE)] = Field(
         default=None,
         description="A cluster that exists already. Default: one is made, in a stack of its own.",
     )
-    kubernetes_version: KubernetesVersion | None = Field(
+    kubernetes_version: Annotated[
+        KubernetesVersion | None,
+        updates(Resource.CONTROL_PLANE, Resource.SYSTEM_NODES, Resource.NODE_GROUP, Resource.SOFTWARE),
+    ] = Field(
         default=None,
         description="Version of Kubernetes, in quotes. Default: the one that this version of the library is tested "
         "with. A newer one updates the cluster; say it before upgrading the library.",
         examples=["1.34"],
     )
-    public_access_cidrs: Annotated[tuple[Cidr, ...], AsTuple] = Field(
+    public_access_cidrs: Annotated[tuple[Cidr, ...], AsTuple, updates(Resource.CONTROL_PLANE)] = Field(
         default=(),
         description="IPv4 ranges that may reach the API server from the internet. Default: none; it is reached "
         "from inside the network only.",
         examples=[["203.0.113.0/24"]],
     )
-    admin_principal_arns: Annotated[tuple[PrincipalArn, ...], AsTuple] = Field(
+    admin_principal_arns: Annotated[tuple[PrincipalArn, ...], AsTuple, updates(Resource.ADMINS)] = Field(
         default=(),
         description="IAM roles and users that administer the cluster. Default: nobody, not even who deploys.",
         examples=[["arn:aws:iam::111122223333:role/platform"]],
     )
-    system_nodes: SystemNodesSpec = Field(
+    system_nodes: Annotated[SystemNodesSpec, NO_CHANGE] = Field(
         default=SystemNodesSpec(), description="Nodes without accelerators for the cluster's own pods."
     )
-    software: SoftwareSpec = Field(default=SoftwareSpec(), description="What is installed in the cluster.")
-    kubectl: KubectlSpec = Field(
+    software: Annotated[SoftwareSpec, updates(Resource.SOFTWARE)] = Field(
+        default=SoftwareSpec(), description="What is installed in the cluster."
+    )
+    kubectl: Annotated[KubectlSpec, updates(Resource.EKS_TEMPLATE)] = Field(
         default=KubectlSpec(),
         description="kubectl for the nodes, with which their watchdog cordons a faulty node and ends its pods before a "
         "block ends; EKS's images have none. Default: the watchdog tells, and nobody cordons.",

@@ -28,6 +28,7 @@ from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 from ._base import AsTuple, Environment, Name, SpecModel, Tags, Text, form_of
 from .capacity import CapacitySpec, OnDemand, capacity_terms
+from .changes import NO_CHANGE, TEMPLATES, Resource, changes_with, makes, replaces, updates
 from .data import BucketName
 
 # `image`: the machine image, in one of three forms.
@@ -184,49 +185,54 @@ TopicArn = Annotated[
 class AlarmsSpec(SpecModel):
     """The alarms of a fleet; what is left out is as the library has it."""
 
-    enabled: bool = Field(
+    enabled: Annotated[bool, makes(Resource.ALARMS, Resource.ALARM_TOPIC, Resource.LAUNCH_STOP)] = Field(
         default=True,
         description="False: no alarms at all, and nothing stops a launch loop. CloudWatch bills each.",
     )
-    idle: bool = Field(default=True, description="Whether GPUs that all stand idle raise an alarm.")
-    idle_minutes: int = Field(
+    idle: Annotated[bool, updates(Resource.ALARMS)] = Field(
+        default=True, description="Whether GPUs that all stand idle raise an alarm."
+    )
+    idle_minutes: Annotated[int, updates(Resource.ALARMS)] = Field(
         default=_USUAL_ALARMS.idle_minutes or 60,
         ge=5,
         le=1440,
         description="How long they stand idle before it.",
     )
-    abandoned_launches_per_node: int = Field(
+    abandoned_launches_per_node: Annotated[int, updates(Resource.ALARMS)] = Field(
         default=_USUAL_ALARMS.abandoned_launches_per_node,
         ge=1,
         le=100,
         description="Launches that may be abandoned for each node that the fleet is short of.",
     )
-    abandoned_within_minutes: int | None = Field(
+    abandoned_within_minutes: Annotated[int | None, updates(Resource.ALARMS)] = Field(
         default=_USUAL_ALARMS.abandoned_within_minutes,
         ge=10,
         le=1440,
         description="Within which time. Default: an hour, or as long as one more boot than that may take.",
     )
-    suspends_launching: bool = Field(
+    suspends_launching: Annotated[bool, updates(Resource.ALARMS), makes(Resource.LAUNCH_STOP)] = Field(
         default=_USUAL_ALARMS.suspends_launching,
         description="Whether launching is suspended then, or only the alarm is raised.",
     )
-    inspection_minutes: int = Field(
+    inspection_minutes: Annotated[int, updates(Resource.ALARMS)] = Field(
         default=_USUAL_ALARMS.inspection_minutes,
         ge=0,
         le=2880,
         description="How long a node that fails its boot is kept once launching is suspended. It is paid for.",
     )
-    topic_arn: TopicArn | None = Field(
+    topic_arn: Annotated[TopicArn | None, updates(Resource.ALARMS)] = Field(
         default=None,
         description="Existing SNS topic in the cluster's Region that all alarms tell; one with a key of its own must "
         "let CloudWatch use it.",
         examples=["arn:aws:sns:us-east-1:111122223333:operators"],
     )
-    emails: Annotated[tuple[Text, ...], AsTuple] = Field(
-        default=(),
-        description="E-mail addresses that all alarms tell, by a topic made here. Each confirms it by a link first.",
-        examples=[["operators@example.org"]],
+    emails: Annotated[tuple[Text, ...], AsTuple, updates(Resource.ALARMS), makes(Resource.ALARM_TOPIC)] = (
+        Field(
+            default=(),
+            description="E-mail addresses that all alarms tell, by a topic made here. Each confirms it by a link "
+            "first.",
+            examples=[["operators@example.org"]],
+        )
     )
 
     @property
@@ -254,19 +260,19 @@ class AlarmsSpec(SpecModel):
 class RootVolume(SpecModel):
     """The encrypted gp3 root volume of every node."""
 
-    size_gib: int | None = Field(
+    size_gib: Annotated[int | None, updates(*TEMPLATES)] = Field(
         default=None,
         ge=1,
         le=65536,
         description="Size in GiB. Default: 200, room for a deep-learning image and containers.",
     )
-    iops: int | None = Field(
+    iops: Annotated[int | None, updates(*TEMPLATES)] = Field(
         default=None,
         ge=3000,
         le=80000,
         description="I/O operations per second, at most 500 per GiB. Default: 3000.",
     )
-    throughput_mib_per_s: int | None = Field(
+    throughput_mib_per_s: Annotated[int | None, updates(*TEMPLATES)] = Field(
         default=None,
         ge=125,
         le=2000,
@@ -277,59 +283,84 @@ class RootVolume(SpecModel):
 class NodesSpec(SpecModel):
     """Equal nodes: an instance type, a number, and where the instances come from."""
 
-    instance_type: Text = Field(description="EC2 instance type.", examples=["p5.48xlarge"])
-    nodes: int | None = Field(
-        default=None, ge=1, description="Number of nodes. Either this, or `min_nodes` and `max_nodes`."
-    )
-    min_nodes: int | None = Field(
+    instance_type: Annotated[
+        Text, updates(Resource.EC2_TEMPLATE, Resource.NODE_GROUP_IDENTITY), replaces(Resource.RESERVATION)
+    ] = Field(description="EC2 instance type.", examples=["p5.48xlarge"])
+    nodes: Annotated[
+        int | None,
+        updates(
+            Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP, Resource.BLOCK_FOLLOWER, Resource.RESERVATION
+        ),
+    ] = Field(default=None, ge=1, description="Number of nodes. Either this, or `min_nodes` and `max_nodes`.")
+    min_nodes: Annotated[int | None, changes_with("nodes")] = Field(
         default=None, ge=0, description="Least number of nodes of a fleet that scales."
     )
-    max_nodes: int | None = Field(
+    max_nodes: Annotated[int | None, changes_with("nodes")] = Field(
         default=None, ge=1, description="Greatest number of nodes of a fleet that scales."
     )
-    capacity: CapacitySpec = Field(
+    capacity: Annotated[
+        CapacitySpec,
+        updates(
+            *TEMPLATES,
+            Resource.AUTO_SCALING_GROUP,
+            Resource.NODE_GROUP_IDENTITY,
+            Resource.RESERVATION,
+            Resource.BLOCK_FOLLOWER,
+        ),
+    ] = Field(
         default=OnDemand(),
         description="Where the instances come from: on_demand, spot, an existing reservation or group of them, "
         "a Capacity Block, an UltraServer block, or a reservation made here. Default: on_demand.",
     )
-    image: ImageSpec | None = Field(
+    image: Annotated[ImageSpec | None, updates(Resource.EC2_TEMPLATE)] = Field(
         default=None,
         description="Machine image: {id: ami-…} or {parameter: /ssm/name}, with os: if it is not al2023, or {os: …}. "
         "Default: AWS's image for the accelerator and architecture; Amazon Linux 2023 where it serves the type.",
     )
-    root_volume: RootVolume = Field(default=RootVolume(), description="Root volume of every node.")
-    placement: Literal["cluster", "spread", "partition", "none"] | None = Field(
+    root_volume: Annotated[RootVolume, NO_CHANGE] = Field(
+        default=RootVolume(), description="Root volume of every node."
+    )
+    placement: Annotated[
+        Literal["cluster", "spread", "partition", "none"] | None,
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY),
+        replaces(Resource.PLACEMENT_GROUP, Resource.RESERVATION),
+        makes(Resource.RESERVED_PLACEMENT),
+    ] = Field(
         default=None,
         description="Placement group of the fleet. Default: cluster with EFA, none for Capacity Blocks (EC2 refuses "
         "one) and without EFA; a reservation's own.",
     )
-    mig: MigSpec | None = Field(
+    mig: Annotated[MigSpec | None, updates(*TEMPLATES, Resource.NODE_GROUP)] = Field(
         default=None,
         description="How every GPU is split with MIG: profiles separated by commas, by name or id, the same for all "
         "GPUs; or a list, one text for each GPU, `off` for one that stays whole. Not with EFA. Default: whole GPUs.",
         examples=["3g.20gb,2g.10gb,1g.5gb,1g.5gb"],
     )
-    fabric_manager_order: Literal["after", "before"] = Field(
+    fabric_manager_order: Annotated[Literal["after", "before"], updates(*TEMPLATES)] = Field(
         default="after",
         description="Whether GPUs are split after or before NVIDIA's fabric manager starts.",
     )
-    mounts: dict[Text, Name] = Field(
+    mounts: Annotated[dict[Text, Name], updates(*TEMPLATES, Resource.MOUNT_RULES)] = Field(
         default={},
         description="File systems of `data` that every node mounts: directory of the node -> name of the store.",
         examples=[{"/fsx": "corpus"}],
     )
-    watch: WatchSpec = Field(default=WatchSpec(), description="What the watchdog of each node may do.")
-    alarms: AlarmsSpec = Field(
+    watch: Annotated[WatchSpec, updates(*TEMPLATES)] = Field(
+        default=WatchSpec(), description="What the watchdog of each node may do."
+    )
+    alarms: Annotated[AlarmsSpec, updates(Resource.EC2_TEMPLATE)] = Field(
         default=AlarmsSpec(),
         description="Alarms of the fleet, whom they tell, and the stop of a launch loop.",
     )
-    evidence_bucket: BucketName | None = Field(
+    evidence_bucket: Annotated[BucketName | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Existing bucket that gets a bundle of each node that fails, below node-evidence/ and the fleet's "
         "path; a KMS key of the bucket must let the nodes encrypt. Default: bundles stay on the nodes.",
         examples=["my-node-records"],
     )
-    tags: Tags = Field(default={}, description="Tags of the fleet's resources, over and above the cluster's.")
+    tags: Annotated[
+        Tags, updates(Resource.TAGS, *TEMPLATES, Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)
+    ] = Field(default={}, description="Tags of the fleet's resources, over and above the cluster's.")
 
     @property
     def minimum_nodes(self) -> int:
@@ -395,40 +426,49 @@ ScriptPath = Annotated[
 class FleetSpec(NodesSpec):
     """One group of equal nodes that train."""
 
-    efa: bool | None = Field(
+    efa: Annotated[
+        bool | None,
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY, Resource.NODE_GROUP),
+        makes(Resource.FLEET_SECURITY_GROUP, Resource.MOUNT_RULES),
+    ] = Field(
         default=None,
         description="Elastic Fabric Adapter interfaces. Default: true for accelerated types that have them.",
     )
-    interface_policy: Annotated[InterfacePolicy, Field(strict=False)] | None = Field(
+    interface_policy: Annotated[
+        Annotated[InterfacePolicy, Field(strict=False)] | None,
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY),
+    ] = Field(
         default=None,
         description="How network interfaces are laid out. `minimum-ip`: full EFA bandwidth for one IP address a "
         "node. `maximum-ena-bandwidth`: more IP bandwidth, more addresses. `efa-per-card`: one `efa` a card. "
         "Default: minimum-ip.",
     )
-    fabric: Name = Field(
+    fabric: Annotated[Name, updates(*TEMPLATES)] = Field(
         default="default",
         description="Fleets with the same fabric share one EFA security group and reach each other.",
     )
-    scratch: bool = Field(
+    scratch: Annotated[bool, updates(*TEMPLATES)] = Field(
         default=True,
         description="Whether the local disks of a node, where its type has some, become one file system at /scratch. "
         "It is empty after every stop of the instance.",
     )
-    update: Literal["never", "rolling"] = Field(
+    update: Annotated[
+        Literal["never", "rolling"], updates(Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)
+    ] = Field(
         default="never",
         description="What a changed launch template does to running nodes. `never`: they stay as they are. "
         "`rolling`: they are replaced in turn.",
     )
-    environment: Environment = Field(
+    environment: Annotated[Environment, updates(*TEMPLATES)] = Field(
         default={},
         description="Environment variables for every login shell and service of the nodes: "
         "one line of printable ASCII each.",
     )
-    user_data: ScriptPath | None = Field(
+    user_data: Annotated[ScriptPath | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Path of a shell script to run at first boot, relative to the cluster file: ASCII, starts with #!.",
     )
-    checkpoints: Name | None = Field(
+    checkpoints: Annotated[Name | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Store of `data` for checkpoints, which the nodes may read and write. They find it in "
         "CHECKPOINT_S3_URI, and its directory bucket in CHECKPOINT_EXPRESS_S3_URI.",

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from cdk_gpu_clusters.rules.model_servers import ServerSlots
 
 from ._base import AsTuple, Environment, Line, SpecModel, Text, VariableName
+from .changes import NO_CHANGE, TEMPLATES, Resource, makes, replaces, updates
 from .data import SECURITY_GROUP_ID, BucketName
 from .fleet import NodesSpec
 from .network import ipv4_range
@@ -127,33 +128,41 @@ Client = Annotated[
 class LoadBalancerSpec(SpecModel):
     """The Application Load Balancer in front of the nodes: TLS with a certificate, or plain HTTP said aloud."""
 
-    certificate_arn: CertificateArn | None = Field(
+    certificate_arn: Annotated[
+        CertificateArn | None, updates(Resource.LISTENER, Resource.BALANCER_SECURITY_GROUP)
+    ] = Field(
         default=None,
         description="ACM certificate, in the cluster's Region, of the TLS listener on port 443.",
         examples=["arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab"],
     )
-    plain_http: bool = Field(
+    plain_http: Annotated[bool, updates(Resource.LISTENER)] = Field(
         default=False,
         description="True instead of a certificate: port 80, without TLS. Only for an internal load balancer.",
     )
-    internet_facing: bool = Field(
+    internet_facing: Annotated[bool, replaces(Resource.LOAD_BALANCER)] = Field(
         default=False,
         description="Whether it has public addresses. It then stands in `public_subnets` of an existing network.",
     )
-    clients: Annotated[tuple[Client, ...], AsTuple] = Field(
+    clients: Annotated[tuple[Client, ...], AsTuple, updates(Resource.BALANCER_SECURITY_GROUP)] = Field(
         default=(),
         description="Who may connect: IPv4 ranges and ids of security groups. Default: nobody.",
         examples=[["10.0.0.0/16", "sg-0123456789abcdef0"]],
     )
-    idle_timeout_seconds: int | None = Field(
-        default=None, description="How long a request or a stream may be silent, 1 to 4000. Default: 300."
+    idle_timeout_seconds: Annotated[int | None, updates(Resource.LOAD_BALANCER, Resource.EC2_TEMPLATE)] = (
+        Field(
+            default=None, description="How long a request or a stream may be silent, 1 to 4000. Default: 300."
+        )
     )
-    drain_timeout_seconds: int | None = Field(
+    drain_timeout_seconds: Annotated[
+        int | None, updates(Resource.TARGET_GROUP, Resource.EC2_TEMPLATE, Resource.AUTO_SCALING_GROUP)
+    ] = Field(
         default=None,
         description="How long running requests of a leaving node get, 1 to 3600. Default: 300. Spot instances have "
         "90 seconds at most.",
     )
-    access_log_bucket: BucketName | None = Field(
+    access_log_bucket: Annotated[
+        BucketName | None, updates(Resource.LOAD_BALANCER), makes(Resource.ACCESS_LOGS)
+    ] = Field(
         default=None,
         description="Existing bucket of the access logs, which lets the service write. Default: a new bucket, which "
         "keeps them for 90 days and outlives the fleet.",
@@ -163,39 +172,50 @@ class LoadBalancerSpec(SpecModel):
 class InferenceFleetSpec(NodesSpec):
     """One group of equal nodes that run model servers, and their load balancer."""
 
-    server: ServerSpec = Field(description="The model server.")
-    devices_per_server: int | None = Field(
+    server: Annotated[ServerSpec, updates(Resource.EC2_TEMPLATE)] = Field(description="The model server.")
+    devices_per_server: Annotated[int | None, updates(Resource.EC2_TEMPLATE)] = Field(
         default=None,
         description="GPUs or Neuron devices of each server: the size of a tensor-parallel group. Default: 1. Not with "
         "`mig`, where every slice has a server.",
     )
-    load_balancer: LoadBalancerSpec = Field(
+    load_balancer: Annotated[LoadBalancerSpec, NO_CHANGE] = Field(
         default=LoadBalancerSpec(), description="The load balancer; it needs a certificate, or plain_http."
     )
-    scratch: bool | None = Field(
+    scratch: Annotated[bool | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Whether the local disks of a node, where its type has some, become one file system at /scratch. "
         "Servers see nothing of it but their weights. Default: if weights lie there.",
     )
-    placement: Literal["spread", "none"] | None = Field(
+    placement: Annotated[
+        Literal["spread", "none"] | None,
+        updates(*TEMPLATES, Resource.NODE_GROUP_IDENTITY),
+        replaces(Resource.PLACEMENT_GROUP, Resource.RESERVATION),
+        makes(Resource.RESERVED_PLACEMENT),
+    ] = Field(
         default=None,
         description="Placement group of the nodes. Default: spread where EC2 can hold so many nodes apart, up to 7 "
         "in a zone; none for reserved capacity.",
     )
-    update: Literal["never", "rolling"] = Field(
+    update: Annotated[
+        Literal["never", "rolling"], updates(Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)
+    ] = Field(
         default="rolling",
         description="What a changed launch template does to running nodes. `rolling`: they are replaced one at a "
         "time. `never`: they stay as they are.",
     )
-    ready_timeout_seconds: int | None = Field(
+    ready_timeout_seconds: Annotated[
+        int | None, updates(Resource.EC2_TEMPLATE, Resource.AUTO_SCALING_GROUP)
+    ] = Field(
         default=None,
         description="How long boot, image pull and model load may take, 30 to 7200. Default: 1800.",
     )
-    min_servers_per_node: int | None = Field(
+    min_servers_per_node: Annotated[int | None, updates(Resource.EC2_TEMPLATE)] = Field(
         default=None,
         description="Servers that must be up for a node to stay in service. Default: half of them.",
     )
-    requests_per_minute_per_node: float | None = Field(
+    requests_per_minute_per_node: Annotated[
+        float | None, updates(Resource.SCALING_POLICY), makes(Resource.SCALING_POLICY)
+    ] = Field(
         default=None,
         description="Scale between `min_nodes` and `max_nodes` so that each node gets that many. Default: no scaling.",
     )

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
+from .changes import NO_CHANGE, TEMPLATES, Resource, makes, replaces, updates
 from .data import StoreSpec
 from .eks import EksSpec
 from .fleet import FleetSpec
@@ -35,47 +36,65 @@ _FLEETS = "Fleets by name. Each becomes one stack; the order does not matter."
 class TrainingSpec(SpecModel):
     """What trains: fleets of nodes on one network."""
 
-    fleets: dict[Name, FleetSpec] = Field(default={}, description=_FLEETS)
+    fleets: Annotated[dict[Name, FleetSpec], NO_CHANGE] = Field(default={}, description=_FLEETS)
 
 
 class InferenceSpec(SpecModel):
     """What serves: fleets of nodes with model servers, each behind a load balancer of its own."""
 
-    fleets: dict[Name, InferenceFleetSpec] = Field(default={}, description=_FLEETS)
+    fleets: Annotated[dict[Name, InferenceFleetSpec], NO_CHANGE] = Field(default={}, description=_FLEETS)
 
 
 class ClusterSpec(SpecModel):
     """One cluster: a name, a Region, a network, and fleets of nodes."""
 
-    version: Literal[1] = Field(description="Version of this file format.")
-    name: Name = Field(
+    version: Annotated[Literal[1], NO_CHANGE] = Field(description="Version of this file format.")
+    name: Annotated[Name, updates(Resource.STACKS)] = Field(
         description="Name of the cluster; stacks are named after it.", examples=["llama-train"]
     )
-    region: Text = Field(description="AWS Region.", examples=["us-east-1"])
-    account: AccountId | None = Field(
+    region: Annotated[Text, updates(Resource.STACKS)] = Field(
+        description="AWS Region.", examples=["us-east-1"]
+    )
+    account: Annotated[AccountId | None, updates(Resource.STACKS)] = Field(
         default=None,
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
-    orchestrator: Literal["ec2", "eks"] = Field(
+    orchestrator: Annotated[
+        Literal["ec2", "eks"], updates(Resource.FLEET), makes(Resource.MORE_ENDPOINTS)
+    ] = Field(
         default="ec2",
         description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM. "
         "`eks`: managed node groups of Amazon EKS, jobs by Kubernetes.",
     )
-    eks: EksSpec = Field(
+    eks: Annotated[EksSpec, NO_CHANGE] = Field(
         default=EksSpec(), description="The cluster of Amazon EKS. Only with `orchestrator: eks`."
     )
-    tags: Tags = Field(default={}, description="Tags of every resource of the cluster, 50 at most.")
-    network: NetworkSpec = Field(
-        description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`)."
-    )
-    data: dict[Name, StoreSpec] = Field(
+    tags: Annotated[
+        Tags,
+        updates(
+            Resource.TAGS,
+            *TEMPLATES,
+            Resource.AUTO_SCALING_GROUP,
+            Resource.NODE_GROUP,
+            Resource.SYSTEM_NODES,
+            Resource.SYSTEM_TEMPLATE,
+        ),
+    ] = Field(default={}, description="Tags of every resource of the cluster, 50 at most.")
+    network: Annotated[
+        NetworkSpec,
+        updates(
+            Resource.AUTO_SCALING_GROUP, Resource.LOAD_BALANCER, Resource.CONTROL_PLANE, Resource.SOFTWARE
+        ),
+        replaces(Resource.NODE_GROUP, Resource.SYSTEM_NODES, Resource.FILE_SYSTEM),
+    ] = Field(description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`).")
+    data: Annotated[dict[Name, StoreSpec], NO_CHANGE] = Field(
         default={},
         description="Stores by name: file systems and buckets that outlive every fleet. Each made here is one stack.",
     )
-    training: TrainingSpec = Field(
+    training: Annotated[TrainingSpec, updates(Resource.SOFTWARE)] = Field(
         default=TrainingSpec(), description="Training fleets. A cluster has a fleet here or in `inference`."
     )
-    inference: InferenceSpec = Field(
+    inference: Annotated[InferenceSpec, updates(Resource.SOFTWARE)] = Field(
         default=InferenceSpec(),
         description="Inference fleets. No name of a training fleet is theirs, too.",
     )

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import AsTuple, SpecModel, Text
+from .changes import NO_CHANGE, Resource, changes_with, makes, replaces
 
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")]
@@ -77,28 +78,32 @@ _ZONE = Field(
 class NewNetwork(SpecModel):
     """A VPC made for this cluster: one subnet for the fleets in one zone, small ones for endpoints and balancers."""
 
-    availability_zone: Text = _ZONE
-    cidr: Cidr = Field(default="10.0.0.0/16", description="IPv4 range of the VPC, in CIDR form.")
-    control_availability_zones: Annotated[tuple[Text, ...], AsTuple] | None = Field(
+    availability_zone: Annotated[Text, replaces(Resource.FLEET_SUBNET, Resource.RESERVATION)] = _ZONE
+    cidr: Annotated[Cidr, replaces(Resource.VPC, Resource.FLEET_SUBNET)] = Field(
+        default="10.0.0.0/16", description="IPv4 range of the VPC, in CIDR form."
+    )
+    control_availability_zones: Annotated[
+        Annotated[tuple[Text, ...], AsTuple] | None, makes(Resource.ZONE_SUBNETS)
+    ] = Field(
         default=None,
         description="Two to seven zones of the Region, all by name or all by id, for load balancers, for inference "
         "nodes whose capacity is not reserved, and for VPC endpoints. Say it before the first deployment; zones can be "
         "added later. Default: the first two that CloudFormation lists for the account.",
         examples=[["us-east-1a", "us-east-1b"]],
     )
-    egress: Literal["nat", "closed"] = Field(
+    egress: Annotated[Literal["nat", "closed"], makes(Resource.NAT_GATEWAY, Resource.ENDPOINTS)] = Field(
         default="nat",
         description="`nat`: nodes reach the internet through a NAT gateway in the fleets' zone. "
         "`closed`: no internet at all; AWS services are reached through VPC endpoints.",
     )
-    fleet_subnet_prefix: int | None = Field(
+    fleet_subnet_prefix: Annotated[int | None, replaces(Resource.FLEET_SUBNET)] = Field(
         default=None,
         ge=16,
         le=28,
         description="Prefix length of the fleets' subnet, such as 18 for 16,379 usable addresses. "
         "Default: chosen by the network construct. Changing it later replaces the subnet.",
     )
-    flow_logs: bool = Field(
+    flow_logs: Annotated[bool, makes(Resource.FLOW_LOG)] = Field(
         default=True, description="Write VPC flow logs of all traffic to CloudWatch Logs."
     )
 
@@ -111,30 +116,38 @@ class NewNetwork(SpecModel):
 class ExistingNetwork(SpecModel):
     """A VPC that exists already. Nothing is looked up: synthesis reads no account."""
 
-    vpc_id: VpcId = Field(description="Id of the VPC.", examples=["vpc-0123456789abcdef0"])
-    subnet_ids: Annotated[tuple[SubnetId, ...], AsTuple] = Field(
+    vpc_id: Annotated[
+        VpcId,
+        replaces(
+            Resource.FABRIC_GROUP,
+            Resource.FLEET_SECURITY_GROUP,
+            Resource.BALANCER_SECURITY_GROUP,
+            Resource.TARGET_GROUP,
+        ),
+    ] = Field(description="Id of the VPC.", examples=["vpc-0123456789abcdef0"])
+    subnet_ids: Annotated[tuple[SubnetId, ...], AsTuple, changes_with("network")] = Field(
         min_length=1,
         description="Subnets for the fleets, all of them in `availability_zone`. One is best with EFA.",
         examples=[["subnet-0123456789abcdef0"]],
     )
-    availability_zone: Text = _ZONE
-    cidr: Cidr | None = Field(
+    availability_zone: Annotated[Text, replaces(Resource.RESERVATION)] = _ZONE
+    cidr: Annotated[Cidr | None, NO_CHANGE] = Field(
         default=None,
         description="IPv4 range of the subnet, so that its addresses can be counted against the nodes. "
         "Only with one subnet. Default: addresses are not counted.",
     )
-    public: bool = Field(
+    public: Annotated[bool, NO_CHANGE] = Field(
         default=False,
         description="True if the subnets are public, that is, give instances public addresses. "
         "EFA fleets cannot run there.",
     )
-    service_subnets: dict[Text, SubnetId] = Field(
+    service_subnets: Annotated[dict[Text, SubnetId], changes_with("network")] = Field(
         default={},
         description="Private subnets by zone, two or more, for load balancers, and for inference nodes whose capacity "
         "is not reserved. Default: none.",
         examples=[{"us-east-1a": "subnet-0123456789abcdef1", "us-east-1b": "subnet-0123456789abcdef2"}],
     )
-    public_subnets: dict[Text, SubnetId] = Field(
+    public_subnets: Annotated[dict[Text, SubnetId], changes_with("network")] = Field(
         default={},
         description="Public subnets by zone, two or more, for internet-facing load balancers. Default: none.",
         examples=[{"us-east-1a": "subnet-0123456789abcdef3", "us-east-1b": "subnet-0123456789abcdef4"}],

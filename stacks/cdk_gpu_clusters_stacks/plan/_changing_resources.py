@@ -1,0 +1,624 @@
+"""The resources of which `plan --against` reports changes: one row each, with its sentences, stack by stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+
+from cdk_gpu_clusters.rules.endpoints import endpoints_for
+from cdk_gpu_clusters_stacks.spec.changes import Resource
+from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec
+from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec, LoadBalancerSpec
+from cdk_gpu_clusters_stacks.spec.network import NewNetwork
+
+from ._sides import FleetSide, Side
+
+_SCHEMA = "CloudFormation registry schema of {}, createOnlyProperties (cfn-lint 1.58.0)"
+#: Kinds of stacks.
+_NETWORK, _DATA, _FABRIC, _LINK = ("network",), ("data",), ("fabric",), ("link",)
+_KUBERNETES, _SOFTWARE, _CAPACITY = ("kubernetes",), ("software",), ("capacity",)
+_FLEET = ("fleet", "inference")
+_TAGGED = (*_NETWORK, *_DATA, *_FABRIC, *_KUBERNETES, *_SOFTWARE, *_CAPACITY, *_FLEET)
+
+#: Says what happens to running nodes, given the stack before and after.
+NodesText = Callable[[Side, Side], str]
+
+
+def _always(side: Side) -> bool:  # noqa: ARG001
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A resource, and what is reported of each effect on it.
+
+    Attributes:
+        resource: What keys of the file declare.
+        type: CloudFormation type; empty for a stack as a whole.
+        stacks: Kinds of stacks that have it.
+        exists: Whether a stack has it.
+        items: Like resources by name, for rows of several; a sentence then contains `{item}`.
+        updated, replaced, added, removed: What happens to it.
+        joins, leaves: The same for another orchestrator; default: `added` and `removed`.
+        stays: Whether it stays when the orchestrator changes.
+        nodes: What happens to running nodes.
+        nodes_leave: The same when the orchestrator changes.
+        data: What happens to data.
+        data_replaced: The same if it is replaced.
+        source: What the statements rest on; default for replaced types: their schema.
+    """
+
+    resource: Resource
+    type: str
+    stacks: tuple[str, ...]
+    _: KW_ONLY
+    exists: Callable[[Side], bool] = _always
+    items: Callable[[Side, Side], Mapping[str, object]] | None = None
+    updated: str = ""
+    replaced: str = ""
+    added: str = ""
+    removed: str = ""
+    joins: str = ""
+    leaves: str = ""
+    stays: bool = False
+    nodes: str | NodesText = ""
+    nodes_leave: str = ""
+    data: str = ""
+    data_replaced: str = ""
+    source: str = ""
+
+
+# Whether a stack has a resource.
+
+
+def _egress(kind: str) -> Callable[[Side], bool]:
+    return lambda side: isinstance(side.cluster.network, NewNetwork) and side.cluster.network.egress == kind
+
+
+def _records_traffic(side: Side) -> bool:
+    return isinstance(side.cluster.network, NewNetwork) and side.cluster.network.flow_logs
+
+
+def _zones(side: Side, other: Side) -> Mapping[str, object]:  # noqa: ARG001
+    network = side.cluster.network
+    return dict.fromkeys(network.control_zones) if isinstance(network, NewNetwork) else {}
+
+
+def _services(side: Side, other: Side) -> Mapping[str, object]:
+    """Interface endpoints of a network that is closed before and after."""
+    if not _egress("closed")(side) or not _egress("closed")(other):
+        return {}
+    return dict.fromkeys(endpoints_for(side.cluster.features))
+
+
+def _is_lustre(side: Side) -> bool:
+    return isinstance(side.cluster.data.get(side.of), LustreSpec)
+
+
+def _links(side: Side, other: Side) -> Mapping[str, object]:  # noqa: ARG001
+    store = side.cluster.data.get(side.of)
+    return {link.path: link for link in store.repositories} if isinstance(store, LustreSpec) else {}
+
+
+def _is_bucket(side: Side) -> bool:
+    return isinstance(side.cluster.data.get(side.of), CheckpointsSpec)
+
+
+def _has_directory_bucket(side: Side) -> bool:
+    store = side.cluster.data.get(side.of)
+    return isinstance(store, CheckpointsSpec) and store.checkpoints.express_zone_id is not None
+
+
+def _fleet(holds: Callable[[FleetSide], bool]) -> Callable[[Side], bool]:
+    return lambda side: side.fleet is not None and holds(side.fleet)
+
+
+def _on_ec2(side: FleetSide) -> bool:
+    return not side.view.on_eks
+
+
+def _on_eks(side: FleetSide) -> bool:
+    return side.view.on_eks
+
+
+def _has_own_group(side: FleetSide) -> bool:
+    return side.plan.fabric is None
+
+
+def _mounts_alone(side: FleetSide) -> bool:
+    return side.plan.fabric is None and bool(side.plan.mounts)
+
+
+def _follows_block(side: FleetSide) -> bool:
+    return side.plan.capacity.size_changes_after_deploy
+
+
+def _alarms(side: FleetSide) -> AlarmsSpec:
+    return side.view.spec.alarms
+
+
+def _stops_launches(side: FleetSide) -> bool:
+    return _on_ec2(side) and _alarms(side).enabled and _alarms(side).suspends_launching
+
+
+def _balancer(side: FleetSide) -> LoadBalancerSpec | None:
+    spec = side.view.spec
+    return spec.load_balancer if isinstance(spec, InferenceFleetSpec) and _on_ec2(side) else None
+
+
+def _is_served(side: FleetSide) -> bool:
+    return _balancer(side) is not None
+
+
+def _has_log_bucket(side: FleetSide) -> bool:
+    balancer = _balancer(side)
+    return balancer is not None and balancer.access_log_bucket is None
+
+
+def _scales_with_requests(side: FleetSide) -> bool:
+    spec = side.view.spec
+    return (
+        isinstance(spec, InferenceFleetSpec)
+        and _on_ec2(side)
+        and spec.requests_per_minute_per_node is not None
+    )
+
+
+# What happens to running nodes.
+
+
+def _follow_ec2_template(before: Side, after: Side) -> str:  # noqa: ARG001
+    if _rolls(after):
+        return "running nodes are replaced one at a time (update: rolling)"
+    return "running nodes stay as they are; nodes that are launched later follow the new template (update: never)"
+
+
+def _follow_eks_template(before: Side, after: Side) -> str:  # noqa: ARG001
+    if _rolls(after):
+        return "EKS replaces running nodes one at a time, and drains each (update: rolling)"
+    return (
+        "running nodes stay as they are, and so do nodes that are launched later: the group keeps the version of the "
+        "template that it was made with (update: never)"
+    )
+
+
+def _rolls(side: Side) -> bool:
+    return side.fleet is not None and side.fleet.view.spec.update == "rolling"
+
+
+def _follow_size(before: Side, after: Side) -> str:
+    if before.fleet is None or after.fleet is None:
+        return ""
+    old, new = before.fleet.plan, after.fleet.plan
+    if new.capacity.size_changes_after_deploy:
+        return "the size of a group on a block is set when the block is delivered, never by a deployment"
+    more = new.minimum_nodes - old.minimum_nodes
+    if more > 0:
+        return f"{more} more nodes are launched"
+    if new.maximum_nodes < old.maximum_nodes:
+        return f"nodes above {new.maximum_nodes:,} are drained and terminated; EC2 Auto Scaling chooses which"
+    return ""
+
+
+def _follow_group_size(before: Side, after: Side) -> str:  # noqa: ARG001
+    group = None if after.fleet is None else after.fleet.plan.node_group
+    if group is None or group.desired_nodes is None:
+        return ""
+    return "EKS launches or drains nodes to reach the new size; a deployment sets no size if something else sets it"
+
+
+_OLD_STORE_STAYS = (
+    "the old one would stay, with its data, and nothing would use it (UpdateReplacePolicy: Retain)"
+)
+_LEFT_BEHIND = "EC2 deletes a group only when it is empty, so it may be left behind"
+_NO_ROOM = (
+    "nodes of the new group come before the old ones go: if a reservation has no room for both, the deployment "
+    "fails; bring the fleet to zero nodes first"
+)
+
+#: Rows in the order of the report.
+ROWS = (
+    Row(
+        Resource.TAGS,
+        "",
+        _TAGGED,
+        stays=True,
+        updated="what takes tags gets the new ones; nodes that run keep the old",
+        source="AWS CDK: tags of an app",
+    ),
+    # The network.
+    Row(
+        Resource.VPC,
+        "AWS::EC2::VPC",
+        _NETWORK,
+        replaced="another VPC is made",
+        nodes="nodes of the old VPC cannot move",
+    ),
+    Row(
+        Resource.FLEET_SUBNET,
+        "AWS::EC2::Subnet",
+        _NETWORK,
+        replaced="CloudFormation makes the new subnet before it deletes the old one, whose addresses are in use: the "
+        "deployment fails. Make a network beside it, under another cluster name",
+        nodes="running nodes stay in the old subnet",
+    ),
+    Row(
+        Resource.ZONE_SUBNETS,
+        "AWS::EC2::Subnet",
+        _NETWORK,
+        items=_zones,
+        added="control and load-balancer subnets in {item}",
+        removed="control and load-balancer subnets in {item} go; those with load balancers or nodes in use cannot, and "
+        "the deployment fails",
+    ),
+    Row(
+        Resource.NAT_GATEWAY,
+        "AWS::EC2::NatGateway",
+        _NETWORK,
+        exists=_egress("nat"),
+        added="nodes reach the internet through a NAT gateway",
+        removed="nodes no longer reach the internet",
+        nodes="running nodes keep their addresses",
+    ),
+    Row(
+        Resource.NAT_GATEWAY,
+        "AWS::EC2::Subnet",
+        _NETWORK,
+        exists=_egress("nat"),
+        added="public subnet of the NAT gateway",
+        removed="public subnet of the NAT gateway",
+    ),
+    Row(
+        Resource.ENDPOINTS,
+        "AWS::EC2::VPCEndpoint",
+        _NETWORK,
+        exists=_egress("closed"),
+        added="AWS services are reached through interface endpoints",
+        removed="AWS services are reached through the NAT gateway",
+    ),
+    Row(
+        Resource.ENDPOINTS,
+        "AWS::EC2::SecurityGroup",
+        _NETWORK,
+        exists=_egress("closed"),
+        added="group of the endpoints",
+        removed="group of the endpoints",
+    ),
+    Row(
+        Resource.MORE_ENDPOINTS,
+        "AWS::EC2::VPCEndpoint",
+        _NETWORK,
+        items=_services,
+        added="endpoint of {item}",
+        removed="the endpoint of {item} goes",
+    ),
+    Row(
+        Resource.FLOW_LOG,
+        "AWS::EC2::FlowLog",
+        _NETWORK,
+        exists=_records_traffic,
+        added="traffic is recorded from now on",
+        removed="traffic is no longer recorded",
+        data="the log group goes with its stack's rules",
+    ),
+    # Stores.
+    Row(
+        Resource.FILE_SYSTEM,
+        "AWS::FSx::FileSystem",
+        _DATA,
+        exists=_is_lustre,
+        updated="FSx changes the file system in place",
+        replaced="CloudFormation would make another, empty file system: refused",
+        data="the data stay, and clients keep them mounted",
+        data_replaced=_OLD_STORE_STAYS,
+        source="rules GPU-LUS-030 to -033 and GPU-SPEC-024",
+    ),
+    Row(
+        Resource.S3_LINK,
+        "AWS::FSx::DataRepositoryAssociation",
+        _DATA,
+        items=_links,
+        updated="the link of {item} changes in place",
+        replaced="{item} would be linked to another bucket or prefix while it is linked: refused",
+        added="{item} is linked to S3",
+        removed="the link of {item} leaves its stack: it stays at FSx, unless it had on_removal: unlink",
+        data="no file and no object goes",
+        source="rule GPU-SPEC-024; " + _SCHEMA.format("AWS::FSx::DataRepositoryAssociation"),
+    ),
+    Row(
+        Resource.BUCKET,
+        "AWS::S3::Bucket",
+        _DATA,
+        exists=_is_bucket,
+        updated="the bucket changes in place",
+        replaced="CloudFormation would make another, empty bucket: refused",
+        data="objects stay; new lifecycle rules hold for existing objects too",
+        data_replaced=_OLD_STORE_STAYS,
+        source="Amazon S3 user guide, lifecycle configuration; rule GPU-SPEC-024",
+    ),
+    Row(
+        Resource.DIRECTORY_BUCKET,
+        "AWS::S3Express::DirectoryBucket",
+        _DATA,
+        exists=_has_directory_bucket,
+        updated="the directory bucket changes in place",
+        added="a directory bucket is made",
+        removed="the directory bucket leaves its stack and stays, with its objects",
+        replaced="CloudFormation would make another, empty directory bucket: refused",
+        data="objects stay",
+        data_replaced=_OLD_STORE_STAYS,
+        source="rule GPU-SPEC-024",
+    ),
+    # Fabrics, and the way from a fabric to a store.
+    Row(
+        Resource.FABRIC_GROUP,
+        "AWS::EC2::SecurityGroup",
+        _FABRIC,
+        replaced="another group is made in the other VPC",
+        nodes="running nodes keep the old group, which cannot go before them",
+    ),
+    Row(
+        Resource.LINK_RULES,
+        "AWS::EC2::SecurityGroupIngress",
+        _LINK,
+        replaced="the rules between the fabric and the store's servers are made anew",
+        nodes="mounts may hang for the moment between",
+    ),
+    # A cluster of EKS.
+    Row(
+        Resource.CONTROL_PLANE,
+        "AWS::EKS::Cluster",
+        _KUBERNETES,
+        updated="the cluster changes in place; EKS updates one minor version at a time, and cannot go back",
+        nodes="nodes go on running",
+        source="Amazon EKS API, UpdateClusterVersion and UpdateClusterConfig; "
+        + _SCHEMA.format("AWS::EKS::Cluster"),
+    ),
+    Row(
+        Resource.SYSTEM_NODES,
+        "AWS::EKS::Nodegroup",
+        _KUBERNETES,
+        updated="the group of the system nodes changes in place",
+        replaced="other system nodes are made, then the old ones go; the cluster's own pods move",
+    ),
+    Row(
+        Resource.SYSTEM_TEMPLATE,
+        "AWS::EC2::LaunchTemplate",
+        _KUBERNETES,
+        updated="a new version of the template of the system nodes",
+        nodes="EKS replaces the system nodes one at a time, and drains each",
+        source="Amazon EKS user guide, customize managed nodes",
+    ),
+    Row(
+        Resource.ADMINS,
+        "AWS::EKS::AccessEntry",
+        _KUBERNETES,
+        updated="access entries of administrators come and go",
+    ),
+    Row(
+        Resource.SOFTWARE,
+        "",
+        _SOFTWARE,
+        updated="charts and manifests that differ are installed again; what the file no longer has is removed",
+        nodes="pods of the software restart on running nodes; jobs go on",
+        source="AWS CDK: helm upgrade and kubectl apply of its kubectl provider",
+    ),
+    # A reservation made here.
+    Row(
+        Resource.RESERVATION,
+        "AWS::EC2::CapacityReservation",
+        _CAPACITY,
+        updated="the reservation changes in place; EC2 refuses more instances if there is no capacity",
+        replaced="a new reservation is made first, for which capacity must be there, then the old one is cancelled: "
+        "both bill meanwhile",
+        nodes="running nodes go on at the on-demand rate when their reservation is cancelled",
+        source='EC2 user guide, "Cancel a Capacity Reservation"; '
+        + _SCHEMA.format("AWS::EC2::CapacityReservation"),
+    ),
+    Row(
+        Resource.RESERVED_PLACEMENT,
+        "AWS::EC2::PlacementGroup",
+        _CAPACITY,
+        exists=_fleet(lambda side: side.plan.placement.is_made_here),
+        added="a group is made for nodes that are launched from now on",
+        removed=_LEFT_BEHIND,
+        nodes="running nodes stay where they are, outside the new placement",
+        source='EC2 user guide, "Delete a placement group"; ' + _SCHEMA.format("AWS::EC2::PlacementGroup"),
+    ),
+    # A fleet.
+    Row(
+        Resource.EC2_TEMPLATE,
+        "AWS::EC2::LaunchTemplate",
+        _FLEET,
+        exists=_fleet(_on_ec2),
+        updated="a new version of the template",
+        joins="a template for the new nodes",
+        leaves="the template of the old nodes",
+        nodes=_follow_ec2_template,
+        source="EC2 API, CreateLaunchTemplateVersion",
+    ),
+    Row(
+        Resource.EKS_TEMPLATE,
+        "AWS::EC2::LaunchTemplate",
+        _FLEET,
+        exists=_fleet(_on_eks),
+        updated="a new version of the template",
+        joins="a template for the new nodes",
+        leaves="the template of the old nodes",
+        nodes=_follow_eks_template,
+        source="EC2 API, CreateLaunchTemplateVersion; Amazon EKS user guide, customize managed nodes",
+    ),
+    Row(
+        Resource.AUTO_SCALING_GROUP,
+        "AWS::AutoScaling::AutoScalingGroup",
+        _FLEET,
+        exists=_fleet(_on_ec2),
+        updated="the group changes in place",
+        joins="nodes are an Auto Scaling group; a lifecycle hook holds each back until it is ready",
+        leaves="the Auto Scaling group goes, with its lifecycle hooks: EKS makes a group of its own for the node group, and "
+        "a node that is not ready does not start kubelet",
+        nodes=_follow_size,
+        nodes_leave=_NO_ROOM,
+        source="EC2 Auto Scaling API, UpdateAutoScalingGroup",
+    ),
+    Row(
+        Resource.NODE_GROUP,
+        "AWS::EKS::Nodegroup",
+        _FLEET,
+        exists=_fleet(_on_eks),
+        updated="the node group changes in place",
+        replaced="another group is made in the other place, and the old one goes with its nodes",
+        joins="nodes are a managed node group of the cluster; pods select them by labels and tolerate their taints",
+        leaves="the node group goes, and EKS drains its nodes",
+        nodes=_follow_group_size,
+        nodes_leave=_NO_ROOM,
+        source="Amazon EKS API, UpdateNodegroupConfig; " + _SCHEMA.format("AWS::EKS::Nodegroup"),
+    ),
+    Row(
+        Resource.PLACEMENT_GROUP,
+        "AWS::EC2::PlacementGroup",
+        _FLEET,
+        exists=_fleet(lambda side: side.has_own_placement),
+        replaced="another group is made; EC2 deletes the old one only when it is empty, so it may be left behind",
+        added="a group is made for nodes that are launched from now on",
+        removed=_LEFT_BEHIND,
+        nodes="running nodes stay where they are, outside the new placement",
+        source='EC2 user guide, "Delete a placement group"; ' + _SCHEMA.format("AWS::EC2::PlacementGroup"),
+    ),
+    Row(
+        Resource.BLOCK_FOLLOWER,
+        "AWS::StepFunctions::StateMachine",
+        _FLEET,
+        exists=_fleet(lambda side: _on_ec2(side) and _follows_block(side)),
+        updated="what grows and drains the fleet follows the new start, end or size",
+        added="the fleet grows and drains with its block from now on",
+        removed="nothing drains the fleet at the end of a block any more",
+        leaves="the state machine that sized the Auto Scaling group with its block goes with it",
+        nodes="a block that is delivered keeps its nodes until the new end",
+        source="docs/capacity.md, Capacity Blocks",
+    ),
+    Row(
+        Resource.BLOCK_FOLLOWER,
+        "AWS::StepFunctions::StateMachine",
+        _FLEET,
+        exists=_fleet(lambda side: _on_eks(side) and _follows_block(side)),
+        updated="what sizes the group when the block is delivered follows the new start, end or size",
+        added="the group is sized when its block is delivered; EKS itself empties it before the end",
+        removed="nothing sizes the group when a block is delivered any more",
+    ),
+    Row(
+        Resource.FLEET_SECURITY_GROUP,
+        "AWS::EC2::SecurityGroup",
+        _FLEET,
+        exists=_fleet(_has_own_group),
+        replaced="another group is made in the other VPC",
+        added="the fleet gets a security group of its own",
+        removed="the fleet's own security group goes, once no node uses it",
+    ),
+    Row(
+        Resource.MOUNT_RULES,
+        "AWS::EC2::SecurityGroupIngress",
+        _FLEET,
+        exists=_fleet(_mounts_alone),
+        stays=True,
+        updated="rules between the fleet and the servers of what it mounts come and go",
+        added="rules between the fleet and the servers of what it mounts are made",
+        removed="rules between the fleet and the servers of what it mounts go",
+        source=_SCHEMA.format("AWS::EC2::SecurityGroupIngress"),
+    ),
+    Row(
+        Resource.ALARMS,
+        "AWS::CloudWatch::Alarm",
+        _FLEET,
+        exists=_fleet(lambda side: _alarms(side).enabled),
+        updated="the conditions or the recipients of alarms change in place",
+        added="the fleet raises alarms from now on",
+        removed="the fleet raises no alarms any more",
+        joins="alarms are raised on what the new nodes report",
+        leaves="the alarms on the old group go, and so does their history",
+    ),
+    Row(
+        Resource.ALARM_TOPIC,
+        "AWS::SNS::Topic",
+        _FLEET,
+        exists=_fleet(lambda side: _alarms(side).enabled and bool(_alarms(side).emails)),
+        stays=True,
+        added="each address confirms the topic by a link first",
+        removed="alarms are no longer sent by mail",
+    ),
+    Row(
+        Resource.LAUNCH_STOP,
+        "AWS::StepFunctions::StateMachine",
+        _FLEET,
+        exists=_fleet(_stops_launches),
+        added="a launch loop is stopped from now on",
+        removed="nothing stops a launch loop any more",
+    ),
+    # The load balancer of an inference fleet, and how it scales.
+    Row(
+        Resource.LOAD_BALANCER,
+        "AWS::ElasticLoadBalancingV2::LoadBalancer",
+        _FLEET,
+        exists=_fleet(_is_served),
+        updated="the load balancer changes in place",
+        replaced="another load balancer is made, with another address (output Url)",
+        joins="clients reach the servers through a load balancer again (output Url)",
+        leaves="the load balancer goes, with its address: a Service in the cluster takes its place, which "
+        "`gpu-clusters manifests` writes",
+    ),
+    Row(
+        Resource.BALANCER_SECURITY_GROUP,
+        "AWS::EC2::SecurityGroup",
+        _FLEET,
+        exists=_fleet(_is_served),
+        updated="the clients that may connect change in place",
+        replaced="another group is made in the other VPC",
+        joins="the load balancer gets a security group",
+        leaves="the security group goes with its load balancer",
+    ),
+    Row(
+        Resource.LISTENER,
+        "AWS::ElasticLoadBalancingV2::Listener",
+        _FLEET,
+        exists=_fleet(_is_served),
+        updated="the listener changes in place: clients follow the output Url",
+        joins="clients connect here",
+        leaves="it goes with its load balancer",
+    ),
+    Row(
+        Resource.ACCESS_LOGS,
+        "AWS::S3::Bucket",
+        _FLEET,
+        exists=_fleet(_has_log_bucket),
+        added="a bucket for access logs is made",
+        removed="the bucket with the access logs leaves its stack and stays",
+        data="access logs stay where they are",
+    ),
+    Row(
+        Resource.TARGET_GROUP,
+        "AWS::ElasticLoadBalancingV2::TargetGroup",
+        _FLEET,
+        exists=_fleet(_is_served),
+        updated="the time that running requests of a leaving node get changes in place",
+        replaced="another target group is made in the other VPC",
+        joins="the load balancer finds the nodes that are ready",
+        leaves="the Service finds the pods that are ready",
+    ),
+    Row(
+        Resource.SCALING_POLICY,
+        "AWS::AutoScaling::ScalingPolicy",
+        _FLEET,
+        exists=_fleet(_scales_with_requests),
+        updated="the fleet scales at another rate",
+        added="the fleet scales with its requests from now on",
+        removed="the fleet no longer scales: it stays as large as it is",
+        leaves="the fleet no longer scales with its requests: a HorizontalPodAutoscaler scales the pods, and an "
+        "autoscaler that you install in the cluster scales the nodes",
+    ),
+)
+
+
+def source_of(row: Row) -> str:
+    """What the statements of a row rest on."""
+    return row.source or (_SCHEMA.format(row.type) if row.replaced else "")

@@ -1,0 +1,318 @@
+"""What deploying a cluster file does to a cluster that was deployed from another one. No CDK: the rules decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from cdk_gpu_clusters.errors import Finding, raise_for
+from cdk_gpu_clusters_stacks.spec._base import SpecModel
+from cdk_gpu_clusters_stacks.spec.change import check_change_of
+from cdk_gpu_clusters_stacks.spec.changes import Changes, ChangingKey, Resource, changing_keys
+from cdk_gpu_clusters_stacks.spec.check import check_cluster
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.views import fleet_views
+
+from ._changing_resources import ROWS, Row, source_of
+from ._fleet import plan_fleet
+from ._sides import FleetSide, Side
+from .cluster import plan_stacks
+from .model import StackPlan
+
+_NODES = ("fleet", "inference")
+
+
+class Effect(StrEnum):
+    """What happens to a stack or a resource.
+
+    Attributes:
+        ADDED: It is made.
+        UPDATED: It stays, and changes.
+        REPLACED: Another one is made in its place, and it is deleted.
+        REMOVED: It is deleted from its stack.
+        LEFT: A stack that the file no longer makes: it stays as it is, and bills, until you delete it.
+    """
+
+    ADDED = "added"
+    UPDATED = "updated"
+    REPLACED = "replaced"
+    REMOVED = "removed"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One resource, or one stack, that changes.
+
+    Attributes:
+        stack: Name of the stack.
+        resource: CloudFormation type, such as `AWS::EC2::LaunchTemplate`; empty for the stack itself.
+        effect: What happens to it.
+        keys: Keys of the file that cause it, such as `training.fleets.trainers.instance_type`.
+        words: What happens, in a sentence.
+        nodes: What happens to running nodes; empty for nothing.
+        data: What happens to data; empty for nothing.
+        source: What the statement rests on.
+    """
+
+    stack: str
+    resource: str
+    effect: Effect
+    keys: tuple[str, ...]
+    words: str
+    nodes: str = ""
+    data: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What deploying a file does to a cluster that was deployed from another one.
+
+    Attributes:
+        changes: What changes, stack by stack, in the order of deployment.
+        unchanged: Stacks whose templates stay as they are.
+        refused: What the guard of stores refuses: with `-c deployed=`, `cdk synth` stops at these.
+    """
+
+    changes: tuple[Change, ...]
+    unchanged: tuple[str, ...]
+    refused: tuple[Finding, ...]
+
+
+def compare_clusters(deployed: ClusterSpec, wanted: ClusterSpec) -> Comparison:
+    """Report what deploying a file changes.
+
+    Args:
+        deployed: The cluster as it is deployed.
+        wanted: The cluster as it is to be.
+
+    Raises:
+        ConfigError: If one of them has errors, with all of them.
+
+    Example:
+        >>> from cdk_gpu_clusters_stacks.spec import load_cluster
+        >>> before = load_cluster("examples/p5-capacity-block.yaml")
+        >>> compare_clusters(before, before).changes
+        ()
+    """
+    raise_for([*check_cluster(deployed), *check_cluster(wanted)])
+    before, after = _Cluster(deployed), _Cluster(wanted)
+    moved = _moved(deployed, wanted)
+    changes: list[Change] = []
+    unchanged = []
+    for name, stack in after.stacks.items():
+        if moved or name not in before.stacks:
+            changes.append(_added(stack, moved))
+            continue
+        found = list(_within(stack, before, after))
+        changes += found
+        unchanged += [] if found else [name]
+    changes += [
+        _left(stack, moved) for name, stack in before.stacks.items() if moved or name not in after.stacks
+    ]
+    return Comparison(
+        changes=tuple(changes),
+        unchanged=tuple(unchanged),
+        refused=tuple(check_change_of(deployed, wanted)),
+    )
+
+
+class _Cluster:
+    """One of the two clusters: its stacks and fleets by name."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        views = fleet_views(spec)
+        self.spec = spec
+        self.stacks: Mapping[str, StackPlan] = {stack.name: stack for stack in plan_stacks(spec, views)}
+        self.fleets: Mapping[str, FleetSide] = {
+            view.name: FleetSide(view, plan_fleet(view, spec)) for view in views
+        }
+
+
+# Stacks that come and go.
+
+
+def _moved(deployed: ClusterSpec, wanted: ClusterSpec) -> tuple[str, ...]:
+    """Keys by which every stack is another one: its name and its place."""
+    old, new = (
+        {one.key: one.value for one in changing_keys(spec, ()) if Resource.STACKS in one.changes.updates}
+        for spec in (deployed, wanted)
+    )
+    differ = [key for key in old if old[key] != new[key]]
+    return tuple(key for key in differ if key != "account" or None not in (old[key], new[key]))
+
+
+def _added(stack: StackPlan, keys: tuple[str, ...]) -> Change:
+    return Change(
+        stack=stack.name,
+        resource="",
+        effect=Effect.ADDED,
+        keys=keys,
+        words=f"a new stack of kind {stack.kind}",
+        source="stacks are named after the cluster and one key of its file",
+    )
+
+
+def _left(stack: StackPlan, keys: tuple[str, ...]) -> Change:
+    has_nodes = stack.kind in _NODES
+    bills = has_nodes or stack.kind in ("capacity", "data", "kubernetes", "network")
+    words = "the file no longer makes this stack: it stays as it is" + (", and bills," if bills else "")
+    return Change(
+        stack=stack.name,
+        resource="",
+        effect=Effect.LEFT,
+        keys=keys,
+        words=f"{words} until you delete it, as with aws cloudformation delete-stack --stack-name {stack.name}",
+        nodes="its nodes go on running" if has_nodes else "",
+        data="its data stay, also when the stack is deleted" if stack.outlives else "",
+        source="AWS CDK: cdk deploy deletes no stack that an app does not have",
+    )
+
+
+# Resources of a stack that both files make.
+
+
+def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Change]:
+    sides = _side(stack, before, after), _side(stack, after, before)
+    rows = [row for row in ROWS if stack.kind in row.stacks]
+    if stack.kind not in _NODES:
+        found = (change for row in rows for change in _of_row(row, *sides))
+    elif before.fleets[stack.of].view.on_eks != after.fleets[stack.of].view.on_eks:
+        found = _to_another_orchestrator(rows, *sides)
+    else:
+        found = _within_fleet(rows, *sides)
+    for change in found:
+        yield replace(change, stack=stack.name)
+
+
+def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:
+    """A stack in one of the two clusters. Of stores it depends on those that it uses in both."""
+    fleet, entries = None, frozenset([stack.of])
+    if stack.kind in (*_NODES, "capacity"):
+        fleet = cluster.fleets[stack.of]
+    if stack.kind in _NODES and fleet is not None:
+        entries |= fleet.stores & other.fleets[stack.of].stores
+    return Side(cluster.spec, stack.of, entries, fleet, installs=stack.kind == "software")
+
+
+def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
+    """What changes of a fleet. On EKS a node group may become another one, with another template."""
+    other_group: tuple[str, ...] = ()
+    if after.fleet is not None and after.fleet.view.on_eks:
+        other_group = tuple(
+            _differences(Resource.NODE_GROUP_IDENTITY, before.keys, after.keys, before, after)
+        )
+    for row in rows:
+        if other_group and row.resource in (Resource.EKS_TEMPLATE, Resource.NODE_GROUP):
+            gone = "it goes when the other one is there"
+            yield _change(row, Effect.REMOVED, other_group, gone, source=_OTHER_SOURCE)
+            yield _change(row, Effect.ADDED, other_group, _OTHER_GROUP, source=_OTHER_SOURCE)
+        else:
+            yield from _of_row(row, before, after)
+
+
+_OTHER_GROUP = (
+    "another group is made, since EKS changes none of these in place; its nodes come before the old ones go, and a "
+    "reservation needs room for both"
+)
+_OTHER_SOURCE = (
+    "CloudFormation registry schema of AWS::EKS::Nodegroup, createOnlyProperties (cfn-lint 1.58.0)"
+)
+
+
+def _to_another_orchestrator(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
+    """Group and nodes are others under another orchestrator; what stays is compared."""
+    keys = tuple(key.key for key in after.keys if Resource.FLEET in key.changes.updates)
+    source = "AWS CDK: a construct of another id is another resource, made before the old one is deleted"
+    made = [row for row in rows if not row.stays]
+    for row in rows:
+        if row.stays:
+            yield from _of_row(row, before, after)
+    for row in made:
+        if row.exists(before):
+            words = row.leaves or row.removed
+            yield _change(row, Effect.REMOVED, keys, words, nodes=row.nodes_leave, source=source)
+    for row in made:
+        if row.exists(after):
+            yield _change(row, Effect.ADDED, keys, row.joins or row.added, source=source)
+
+
+def _of_row(row: Row, before: Side, after: Side) -> Iterator[Change]:
+    """The change of a resource, or of each of several."""
+    differences = _differences(row.resource, before.keys, after.keys, before, after)
+    if row.items is None:
+        yield from _compared(row, differences, (row.exists(before), row.exists(after)), before, after)
+        return
+    old, new = row.items(before, after), row.items(after, before)
+    for item in sorted({*old, *new}):
+        here = item in old, item in new
+        found = differences
+        if all(here):
+            keys = [
+                tuple(_keys_of(row.resource, side, part[item]))
+                for side, part in ((before, old), (after, new))
+            ]
+            found = _differences(row.resource, *keys, before, after)
+        for change in _compared(row, found, here, before, after):
+            yield replace(change, words=change.words.replace("{item}", item))
+
+
+def _keys_of(resource: Resource, side: Side, item: object) -> Iterator[ChangingKey]:
+    """Keys of one of several resources, below the key that makes them."""
+    above = next(key.key for key in side.keys if resource in key.changes.makes)
+    if isinstance(item, SpecModel):
+        yield from changing_keys(item, (), above)
+
+
+def _differences(
+    resource: Resource, old: Iterable[ChangingKey], new: Iterable[ChangingKey], before: Side, after: Side
+) -> Mapping[str, Changes]:
+    """Keys that change a resource and whose effective values differ, in the order of the alphabet."""
+    sides = [
+        {one.key: (side.value(one, resource), one.changes) for one in keys if one.changes.reaches(resource)}
+        for keys, side in ((old, before), (new, after))
+    ]
+    absent = (None, None)
+    return {
+        key: {**sides[0], **sides[1]}[key][1]
+        for key in sorted({*sides[0], *sides[1]})
+        if sides[0].get(key, absent)[0] != sides[1].get(key, absent)[0]
+    }
+
+
+def _compared(
+    row: Row, differences: Mapping[str, Changes], exists: tuple[bool, bool], before: Side, after: Side
+) -> Iterator[Change]:
+    """The change of one resource, if there is one."""
+    if not any(exists):
+        return
+    resource = row.resource
+    nodes = row.nodes if isinstance(row.nodes, str) else row.nodes(before, after)
+    if all(exists):
+        keys = tuple(key for key, made in differences.items() if resource in made.updates | made.replaces)
+        is_replaced = any(resource in differences[key].replaces for key in keys)
+        effect = Effect.REPLACED if is_replaced else Effect.UPDATED
+        if not keys:
+            return
+    else:
+        effect = Effect.REMOVED if exists[0] else Effect.ADDED
+        decisive = tuple(key for key, made in differences.items() if resource in made.makes | made.replaces)
+        keys = decisive or tuple(differences)
+    data = row.data_replaced if effect is Effect.REPLACED else row.data
+    yield replace(_change(row, effect, keys, getattr(row, effect.value), nodes=nodes), data=data)
+
+
+def _change(
+    row: Row, effect: Effect, keys: tuple[str, ...], words: str, *, nodes: str = "", source: str = ""
+) -> Change:
+    return Change(
+        stack="",
+        resource=row.type,
+        effect=effect,
+        keys=keys,
+        words=words,
+        nodes=nodes,
+        source=source or source_of(row),
+    )

@@ -1,0 +1,168 @@
+"""What a changed key of the cluster file changes: declared at each key, and read by `plan --against`.
+
+    flow_logs: Annotated[bool, makes(Resource.FLOW_LOG)] = Field(default=True, ...)
+
+A model whose keys declare nothing is compared as one value, by the key that holds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from pydantic.fields import FieldInfo
+
+from ._base import SpecModel
+
+
+class Resource(Enum):
+    """A resource of a template, or several that change together, by its part in the cluster."""
+
+    #: All stacks: they get other names, or another place.
+    STACKS = auto()
+    #: Tags of all resources of a stack.
+    TAGS = auto()
+
+    VPC = auto()
+    FLEET_SUBNET = auto()
+    ZONE_SUBNETS = auto()
+    NAT_GATEWAY = auto()
+    ENDPOINTS = auto()
+    #: Endpoints that some orchestrators or their software need.
+    MORE_ENDPOINTS = auto()
+    FLOW_LOG = auto()
+
+    FILE_SYSTEM = auto()
+    S3_LINK = auto()
+    BUCKET = auto()
+    DIRECTORY_BUCKET = auto()
+
+    FABRIC_GROUP = auto()
+    LINK_RULES = auto()
+
+    CONTROL_PLANE = auto()
+    ADMINS = auto()
+    SYSTEM_NODES = auto()
+    SYSTEM_TEMPLATE = auto()
+    SOFTWARE = auto()
+
+    RESERVATION = auto()
+    RESERVED_PLACEMENT = auto()
+
+    #: All that a fleet consists of: another orchestrator makes it anew.
+    FLEET = auto()
+    EC2_TEMPLATE = auto()
+    EKS_TEMPLATE = auto()
+    AUTO_SCALING_GROUP = auto()
+    NODE_GROUP = auto()
+    #: What EKS cannot change of a node group: with another one it is another node group.
+    NODE_GROUP_IDENTITY = auto()
+    PLACEMENT_GROUP = auto()
+    #: What grows a fleet when its block is delivered, and drains it before the end.
+    BLOCK_FOLLOWER = auto()
+    FLEET_SECURITY_GROUP = auto()
+    MOUNT_RULES = auto()
+    ALARMS = auto()
+    ALARM_TOPIC = auto()
+    LAUNCH_STOP = auto()
+
+    LOAD_BALANCER = auto()
+    BALANCER_SECURITY_GROUP = auto()
+    LISTENER = auto()
+    TARGET_GROUP = auto()
+    SCALING_POLICY = auto()
+    ACCESS_LOGS = auto()
+
+
+#: The launch template of a fleet under either orchestrator.
+TEMPLATES = (Resource.EC2_TEMPLATE, Resource.EKS_TEMPLATE)
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What a key changes.
+
+    Attributes:
+        updates: Resources that change in place.
+        replaces: Resources that are replaced.
+        makes: Resources that the key adds and removes.
+        with_key: Name of the key, beside this one or above it, by which a change of this one is compared and reported.
+    """
+
+    updates: frozenset[Resource] = frozenset()
+    replaces: frozenset[Resource] = frozenset()
+    makes: frozenset[Resource] = frozenset()
+    with_key: str = ""
+
+    def reaches(self, resource: Resource) -> bool:
+        """Whether a resource is among those that the key changes."""
+        return resource in self.updates | self.replaces | self.makes
+
+
+#: A key that changes no template by itself.
+NO_CHANGE = Changes()
+
+
+def updates(*resources: Resource) -> Changes:
+    """Declare resources that a key changes in place."""
+    return Changes(updates=frozenset(resources))
+
+
+def replaces(*resources: Resource) -> Changes:
+    """Declare resources that a changed key replaces."""
+    return Changes(replaces=frozenset(resources))
+
+
+def makes(*resources: Resource) -> Changes:
+    """Declare resources that a key adds and removes."""
+    return Changes(makes=frozenset(resources))
+
+
+def changes_with(key: str) -> Changes:
+    """Declare that a change of this key is compared and reported by another key, beside this one or above it."""
+    return Changes(with_key=key)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangingKey:
+    """A key of a cluster file, such as `training.fleets.trainers.mounts`, its value, and what it changes."""
+
+    key: str
+    value: object
+    changes: Changes
+
+
+def changes_of(field: FieldInfo) -> Changes | None:
+    """What a field declares; None if it declares nothing."""
+    declared = [one for one in field.metadata if isinstance(one, Changes)]
+    if not declared:
+        return None
+    return Changes(
+        updates=frozenset[Resource]().union(*(one.updates for one in declared)),
+        replaces=frozenset[Resource]().union(*(one.replaces for one in declared)),
+        makes=frozenset[Resource]().union(*(one.makes for one in declared)),
+        with_key=declared[0].with_key,
+    )
+
+
+def changing_keys(model: SpecModel, entries: Container[str], key: str = "") -> Iterator[ChangingKey]:
+    """The keys of a cluster file, or of a part of it, that change something.
+
+    Args:
+        model: The part.
+        entries: Names of the fleets and stores to look into.
+        key: Dotted key of the part.
+    """
+    for name, field in type(model).model_fields.items():
+        made, value = changes_of(field), getattr(model, name)
+        path = f"{key}.{name}" if key else name
+        if made is None or made.with_key:
+            continue
+        yield ChangingKey(path, value, made)
+        if isinstance(value, SpecModel):
+            yield from changing_keys(value, entries, path)
+        elif isinstance(value, Mapping):
+            for entry, part in value.items():
+                if isinstance(part, SpecModel) and entry in entries:
+                    yield from changing_keys(part, entries, f"{path}.{entry}")
