@@ -1,30 +1,44 @@
-"""What is said of a changed file to a person: nodes, data, causes; the templates are asked in tests/synth."""
+"""What is reported of a changed file: nodes, data, causes. The templates are compared in tests/synth."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any, get_args
 
 import pytest
 
 from cdk_gpu_clusters_stacks.plan import Change, Comparison, Effect, compare_clusters
+from cdk_gpu_clusters_stacks.plan._changing_resources import ROWS
+from cdk_gpu_clusters_stacks.plan._fleet import plan_fleet
+from cdk_gpu_clusters_stacks.plan._sides import FleetSide, Side
 from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, FleetSpec, InferenceFleetSpec, load_cluster
 from cdk_gpu_clusters_stacks.spec._base import SpecModel
+from cdk_gpu_clusters_stacks.spec.changes import NO_CHANGE, Resource, changes_of
+from cdk_gpu_clusters_stacks.spec.views import fleet_views
 from cluster_files.edits import EDITS, sides
 
 Compare = Callable[[str], Comparison]
+Load = Callable[[str], ClusterSpec]
 
 
 @pytest.fixture(scope="module")
-def compare(tmp_path_factory: pytest.TempPathFactory) -> Compare:
-    """The comparison of the two sides of an edit."""
+def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
+    """The cluster of a file's text."""
 
     @cache
-    def load(text: str) -> ClusterSpec:
+    def run(text: str) -> ClusterSpec:
         file = tmp_path_factory.mktemp("cluster") / "cluster.yaml"
         file.write_text(text, encoding="utf-8")
         return load_cluster(file)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def compare(load: Load) -> Compare:
+    """The comparison of the two sides of an edit."""
 
     @cache
     def run(name: str) -> Comparison:
@@ -126,13 +140,90 @@ def test_every_statement_says_what_happens_and_why(name: str, compare: Compare) 
         assert len(line) <= 110 or len(line.split()) <= 2
 
 
-#: Keys under which another one is told: the range of nodes, EFA and what follows from the type.
-TOLD_AS = {"min_nodes": "nodes", "max_nodes": "nodes", "efa_wish": "efa"}
+#: Keys by which another one is reported: the range of nodes.
+REPORTED_AS = {"min_nodes": "nodes", "max_nodes": "nodes"}
 
 
 @pytest.mark.parametrize("model", [FleetSpec, InferenceFleetSpec])
-def test_every_key_of_a_fleet_is_told_by_some_edit(model: type[SpecModel], compare: Compare) -> None:
+def test_every_key_of_a_fleet_is_reported_by_some_edit(model: type[SpecModel], compare: Compare) -> None:
     """A new key of the cluster file needs an edit here, and so a statement that the templates agree with."""
-    told = {key for name in EDITS for change in compare(name).changes for key in change.keys}
-    words = {word for key in told for word in key.split(".")}
-    assert {TOLD_AS.get(field, field) for field in model.model_fields} - words == set()
+    reported = {key for name in EDITS for change in compare(name).changes for key in change.keys}
+    words = {word for key in reported for word in key.split(".")}
+    assert {REPORTED_AS.get(field, field) for field in model.model_fields} - words == set()
+
+
+def models() -> dict[type[SpecModel], set[str]]:
+    """Every model of the cluster file, and the fields that hold it, as `Model.field`."""
+    found: dict[type[SpecModel], set[str]] = {ClusterSpec: set()}
+    queue = [ClusterSpec]
+    while queue:
+        holder = queue.pop()
+        for name, field in holder.model_fields.items():
+            for model in held(field.annotation):
+                if model not in found:
+                    queue.append(model)
+                found.setdefault(model, set()).add(f"{holder.__name__}.{name}")
+    return found
+
+
+def held(annotation: Any) -> Iterator[type[SpecModel]]:
+    """Models that a type contains."""
+    if isinstance(annotation, type) and issubclass(annotation, SpecModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from held(part)
+
+
+def silent_fields(model: type[SpecModel]) -> set[str]:
+    """Fields that do not declare what they change."""
+    return {name for name, field in model.model_fields.items() if changes_of(field) is None}
+
+
+MODELS = models()
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_every_key_declares_what_it_changes(model: type[SpecModel]) -> None:
+    """All keys of a model declare it, or none does, and the key that holds the model is compared."""
+    silent = silent_fields(model)
+    if silent == set(model.model_fields):
+        for holder in MODELS[model]:
+            name, _, field = holder.partition(".")
+            (owner,) = [one for one in MODELS if one.__name__ == name]
+            declared = changes_of(owner.model_fields[field])
+            assert declared != NO_CHANGE, f"{holder} has to declare what {model.__name__} changes"
+    else:
+        assert silent == set(), "declare what these keys change: spec/changes.py"
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
+def test_keys_that_change_with_another_key_name_one_that_declares(model: type[SpecModel]) -> None:
+    for name, field in model.model_fields.items():
+        declared = changes_of(field)
+        if declared is not None and declared.with_key:
+            above = {holder.rpartition(".")[2] for holder in MODELS[model]}
+            assert declared.with_key in above | set(model.model_fields), name
+
+
+def test_every_resource_that_keys_declare_has_a_row() -> None:
+    fields = [field for model in MODELS for field in model.model_fields.values()]
+    made = [one for one in map(changes_of, fields) if one is not None]
+    declared = {resource for one in made for resource in one.updates | one.replaces | one.makes}
+    assert declared == set(Resource)
+    without_row = {Resource.STACKS, Resource.FLEET, Resource.NODE_GROUP_IDENTITY}
+    assert {row.resource for row in ROWS} == declared - without_row
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_values_that_take_effect_belong_to_keys_that_declare(name: str, load: Load) -> None:
+    """A value that rules decide is compared only if its key declares the resource."""
+    for text in sides(name):
+        cluster = load(text)
+        for view in fleet_views(cluster):
+            fleet = FleetSide(view, plan_fleet(view, cluster))
+            side = Side(cluster, view.name, fleet.stores | {view.name}, fleet)
+            declared = {key.key: key.changes for key in side.keys}
+            for value in side.effective:
+                key, resource = value if isinstance(value, tuple) else (value, None)
+                if resource is not None and key in declared:
+                    assert declared[key].reaches(resource), value
