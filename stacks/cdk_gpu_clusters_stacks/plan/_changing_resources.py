@@ -15,11 +15,6 @@ from cdk_gpu_clusters_stacks.spec.network import NewNetwork
 from ._sides import FleetSide, Side
 
 _SCHEMA = "CloudFormation registry schema of {}, createOnlyProperties (cfn-lint 1.58.0)"
-#: Kinds of stacks.
-_NETWORK, _DATA, _FABRIC, _LINK = ("network",), ("data",), ("fabric",), ("link",)
-_KUBERNETES, _SOFTWARE, _CAPACITY = ("kubernetes",), ("software",), ("capacity",)
-_FLEET = ("fleet", "inference")
-_TAGGED = (*_NETWORK, *_DATA, *_FABRIC, *_KUBERNETES, *_SOFTWARE, *_CAPACITY, *_FLEET)
 
 #: Says what happens to running nodes, given the stack before and after.
 NodesText = Callable[[Side, Side], str]
@@ -36,7 +31,6 @@ class Row:
     Attributes:
         resource: What keys of the file declare.
         type: CloudFormation type; empty for a stack as a whole.
-        stacks: Kinds of stacks that have it.
         exists: Whether a stack has it.
         items: Like resources by name, for rows of several; a sentence then contains `{item}`.
         updated, replaced, added, removed: What happens to it.
@@ -51,7 +45,6 @@ class Row:
 
     resource: Resource
     type: str
-    stacks: tuple[str, ...]
     _: KW_ONLY
     exists: Callable[[Side], bool] = _always
     items: Callable[[Side, Side], Mapping[str, object]] | None = None
@@ -217,28 +210,24 @@ _NO_ROOM = (
     "fails; bring the fleet to zero nodes first"
 )
 
-#: Rows in the order of the report.
-ROWS = (
-    Row(
-        Resource.TAGS,
-        "",
-        _TAGGED,
-        stays=True,
-        updated="what takes tags gets the new ones; nodes that run keep the old",
-        source="AWS CDK: tags of an app",
-    ),
-    # The network.
+_TAGS = Row(
+    Resource.TAGS,
+    "",
+    stays=True,
+    updated="what takes tags gets the new ones; nodes that run keep the old",
+    source="AWS CDK: tags of an app",
+)
+_NETWORK = (
+    _TAGS,
     Row(
         Resource.VPC,
         "AWS::EC2::VPC",
-        _NETWORK,
         replaced="another VPC is made",
         nodes="nodes of the old VPC cannot move",
     ),
     Row(
         Resource.FLEET_SUBNET,
         "AWS::EC2::Subnet",
-        _NETWORK,
         replaced="CloudFormation makes the new subnet before it deletes the old one, whose addresses are in use: the "
         "deployment fails. Make a network beside it, under another cluster name",
         nodes="running nodes stay in the old subnet",
@@ -246,7 +235,6 @@ ROWS = (
     Row(
         Resource.ZONE_SUBNETS,
         "AWS::EC2::Subnet",
-        _NETWORK,
         items=_zones,
         added="control and load-balancer subnets in {item}",
         removed="control and load-balancer subnets in {item} go; those with load balancers or nodes in use cannot, and "
@@ -255,7 +243,6 @@ ROWS = (
     Row(
         Resource.NAT_GATEWAY,
         "AWS::EC2::NatGateway",
-        _NETWORK,
         exists=_egress("nat"),
         added="nodes reach the internet through a NAT gateway",
         removed="nodes no longer reach the internet",
@@ -264,7 +251,6 @@ ROWS = (
     Row(
         Resource.NAT_GATEWAY,
         "AWS::EC2::Subnet",
-        _NETWORK,
         exists=_egress("nat"),
         added="public subnet of the NAT gateway",
         removed="public subnet of the NAT gateway",
@@ -272,7 +258,6 @@ ROWS = (
     Row(
         Resource.ENDPOINTS,
         "AWS::EC2::VPCEndpoint",
-        _NETWORK,
         exists=_egress("closed"),
         added="AWS services are reached through interface endpoints",
         removed="AWS services are reached through the NAT gateway",
@@ -280,7 +265,6 @@ ROWS = (
     Row(
         Resource.ENDPOINTS,
         "AWS::EC2::SecurityGroup",
-        _NETWORK,
         exists=_egress("closed"),
         added="group of the endpoints",
         removed="group of the endpoints",
@@ -288,7 +272,6 @@ ROWS = (
     Row(
         Resource.MORE_ENDPOINTS,
         "AWS::EC2::VPCEndpoint",
-        _NETWORK,
         items=_services,
         added="endpoint of {item}",
         removed="the endpoint of {item} goes",
@@ -296,17 +279,17 @@ ROWS = (
     Row(
         Resource.FLOW_LOG,
         "AWS::EC2::FlowLog",
-        _NETWORK,
         exists=_records_traffic,
         added="traffic is recorded from now on",
         removed="traffic is no longer recorded",
         data="the log group goes with its stack's rules",
     ),
-    # Stores.
+)
+_DATA = (
+    _TAGS,
     Row(
         Resource.FILE_SYSTEM,
         "AWS::FSx::FileSystem",
-        _DATA,
         exists=_is_lustre,
         updated="FSx changes the file system in place",
         replaced="CloudFormation would make another, empty file system: refused",
@@ -317,7 +300,6 @@ ROWS = (
     Row(
         Resource.S3_LINK,
         "AWS::FSx::DataRepositoryAssociation",
-        _DATA,
         items=_links,
         updated="the link of {item} changes in place",
         replaced="{item} would be linked to another bucket or prefix while it is linked: refused",
@@ -329,7 +311,6 @@ ROWS = (
     Row(
         Resource.BUCKET,
         "AWS::S3::Bucket",
-        _DATA,
         exists=_is_bucket,
         updated="the bucket changes in place",
         replaced="CloudFormation would make another, empty bucket: refused",
@@ -340,7 +321,6 @@ ROWS = (
     Row(
         Resource.DIRECTORY_BUCKET,
         "AWS::S3Express::DirectoryBucket",
-        _DATA,
         exists=_has_directory_bucket,
         updated="the directory bucket changes in place",
         added="a directory bucket is made",
@@ -350,26 +330,28 @@ ROWS = (
         data_replaced=_OLD_STORE_STAYS,
         source="rule GPU-SPEC-024",
     ),
-    # Fabrics, and the way from a fabric to a store.
+)
+_FABRIC = (
+    _TAGS,
     Row(
         Resource.FABRIC_GROUP,
         "AWS::EC2::SecurityGroup",
-        _FABRIC,
         replaced="another group is made in the other VPC",
         nodes="running nodes keep the old group, which cannot go before them",
     ),
-    Row(
-        Resource.LINK_RULES,
-        "AWS::EC2::SecurityGroupIngress",
-        _LINK,
-        replaced="the rules between the fabric and the store's servers are made anew",
-        nodes="mounts may hang for the moment between",
-    ),
-    # A cluster of EKS.
+)
+#: Rules take no tags.
+_LINK = Row(
+    Resource.LINK_RULES,
+    "AWS::EC2::SecurityGroupIngress",
+    replaced="the rules between the fabric and the store's servers are made anew",
+    nodes="mounts may hang for the moment between",
+)
+_KUBERNETES = (
+    _TAGS,
     Row(
         Resource.CONTROL_PLANE,
         "AWS::EKS::Cluster",
-        _KUBERNETES,
         updated="the cluster changes in place; EKS updates one minor version at a time, and cannot go back",
         nodes="nodes go on running",
         source="Amazon EKS API, UpdateClusterVersion and UpdateClusterConfig; "
@@ -378,37 +360,33 @@ ROWS = (
     Row(
         Resource.SYSTEM_NODES,
         "AWS::EKS::Nodegroup",
-        _KUBERNETES,
         updated="the group of the system nodes changes in place",
         replaced="other system nodes are made, then the old ones go; the cluster's own pods move",
     ),
     Row(
         Resource.SYSTEM_TEMPLATE,
         "AWS::EC2::LaunchTemplate",
-        _KUBERNETES,
         updated="a new version of the template of the system nodes",
         nodes="EKS replaces the system nodes one at a time, and drains each",
         source="Amazon EKS user guide, customize managed nodes",
     ),
-    Row(
-        Resource.ADMINS,
-        "AWS::EKS::AccessEntry",
-        _KUBERNETES,
-        updated="access entries of administrators come and go",
-    ),
+    Row(Resource.ADMINS, "AWS::EKS::AccessEntry", updated="access entries of administrators come and go"),
+)
+_SOFTWARE = (
+    _TAGS,
     Row(
         Resource.SOFTWARE,
         "",
-        _SOFTWARE,
         updated="charts and manifests that differ are installed again; what the file no longer has is removed",
         nodes="pods of the software restart on running nodes; jobs go on",
         source="AWS CDK: helm upgrade and kubectl apply of its kubectl provider",
     ),
-    # A reservation made here.
+)
+_CAPACITY = (
+    _TAGS,
     Row(
         Resource.RESERVATION,
         "AWS::EC2::CapacityReservation",
-        _CAPACITY,
         updated="the reservation changes in place; EC2 refuses more instances if there is no capacity",
         replaced="a new reservation is made first, for which capacity must be there, then the old one is cancelled: "
         "both bill meanwhile",
@@ -419,18 +397,18 @@ ROWS = (
     Row(
         Resource.RESERVED_PLACEMENT,
         "AWS::EC2::PlacementGroup",
-        _CAPACITY,
         exists=_fleet(lambda side: side.plan.placement.is_made_here),
         added="a group is made for nodes that are launched from now on",
         removed=_LEFT_BEHIND,
         nodes="running nodes stay where they are, outside the new placement",
         source='EC2 user guide, "Delete a placement group"; ' + _SCHEMA.format("AWS::EC2::PlacementGroup"),
     ),
-    # A fleet.
+)
+_FLEET = (
+    _TAGS,
     Row(
         Resource.EC2_TEMPLATE,
         "AWS::EC2::LaunchTemplate",
-        _FLEET,
         exists=_fleet(_on_ec2),
         updated="a new version of the template",
         joins="a template for the new nodes",
@@ -441,7 +419,6 @@ ROWS = (
     Row(
         Resource.EKS_TEMPLATE,
         "AWS::EC2::LaunchTemplate",
-        _FLEET,
         exists=_fleet(_on_eks),
         updated="a new version of the template",
         joins="a template for the new nodes",
@@ -452,12 +429,11 @@ ROWS = (
     Row(
         Resource.AUTO_SCALING_GROUP,
         "AWS::AutoScaling::AutoScalingGroup",
-        _FLEET,
         exists=_fleet(_on_ec2),
         updated="the group changes in place",
         joins="nodes are an Auto Scaling group; a lifecycle hook holds each back until it is ready",
-        leaves="the Auto Scaling group goes, with its lifecycle hooks: EKS makes a group of its own for the node group, and "
-        "a node that is not ready does not start kubelet",
+        leaves="the Auto Scaling group goes, with its lifecycle hooks: EKS makes a group of its own for the node "
+        "group, and a node that is not ready does not start kubelet",
         nodes=_follow_size,
         nodes_leave=_NO_ROOM,
         source="EC2 Auto Scaling API, UpdateAutoScalingGroup",
@@ -465,7 +441,6 @@ ROWS = (
     Row(
         Resource.NODE_GROUP,
         "AWS::EKS::Nodegroup",
-        _FLEET,
         exists=_fleet(_on_eks),
         updated="the node group changes in place",
         replaced="another group is made in the other place, and the old one goes with its nodes",
@@ -478,7 +453,6 @@ ROWS = (
     Row(
         Resource.PLACEMENT_GROUP,
         "AWS::EC2::PlacementGroup",
-        _FLEET,
         exists=_fleet(lambda side: side.has_own_placement),
         replaced="another group is made; EC2 deletes the old one only when it is empty, so it may be left behind",
         added="a group is made for nodes that are launched from now on",
@@ -489,7 +463,6 @@ ROWS = (
     Row(
         Resource.BLOCK_FOLLOWER,
         "AWS::StepFunctions::StateMachine",
-        _FLEET,
         exists=_fleet(lambda side: _on_ec2(side) and _follows_block(side)),
         updated="what grows and drains the fleet follows the new start, end or size",
         added="the fleet grows and drains with its block from now on",
@@ -501,7 +474,6 @@ ROWS = (
     Row(
         Resource.BLOCK_FOLLOWER,
         "AWS::StepFunctions::StateMachine",
-        _FLEET,
         exists=_fleet(lambda side: _on_eks(side) and _follows_block(side)),
         updated="what sizes the group when the block is delivered follows the new start, end or size",
         added="the group is sized when its block is delivered; EKS itself empties it before the end",
@@ -510,7 +482,6 @@ ROWS = (
     Row(
         Resource.FLEET_SECURITY_GROUP,
         "AWS::EC2::SecurityGroup",
-        _FLEET,
         exists=_fleet(_has_own_group),
         replaced="another group is made in the other VPC",
         added="the fleet gets a security group of its own",
@@ -519,7 +490,6 @@ ROWS = (
     Row(
         Resource.MOUNT_RULES,
         "AWS::EC2::SecurityGroupIngress",
-        _FLEET,
         exists=_fleet(_mounts_alone),
         stays=True,
         updated="rules between the fleet and the servers of what it mounts come and go",
@@ -530,7 +500,6 @@ ROWS = (
     Row(
         Resource.ALARMS,
         "AWS::CloudWatch::Alarm",
-        _FLEET,
         exists=_fleet(lambda side: _alarms(side).enabled),
         updated="the conditions or the recipients of alarms change in place",
         added="the fleet raises alarms from now on",
@@ -541,7 +510,6 @@ ROWS = (
     Row(
         Resource.ALARM_TOPIC,
         "AWS::SNS::Topic",
-        _FLEET,
         exists=_fleet(lambda side: _alarms(side).enabled and bool(_alarms(side).emails)),
         stays=True,
         added="each address confirms the topic by a link first",
@@ -550,16 +518,13 @@ ROWS = (
     Row(
         Resource.LAUNCH_STOP,
         "AWS::StepFunctions::StateMachine",
-        _FLEET,
         exists=_fleet(_stops_launches),
         added="a launch loop is stopped from now on",
         removed="nothing stops a launch loop any more",
     ),
-    # The load balancer of an inference fleet, and how it scales.
     Row(
         Resource.LOAD_BALANCER,
         "AWS::ElasticLoadBalancingV2::LoadBalancer",
-        _FLEET,
         exists=_fleet(_is_served),
         updated="the load balancer changes in place",
         replaced="another load balancer is made, with another address (output Url)",
@@ -570,7 +535,6 @@ ROWS = (
     Row(
         Resource.BALANCER_SECURITY_GROUP,
         "AWS::EC2::SecurityGroup",
-        _FLEET,
         exists=_fleet(_is_served),
         updated="the clients that may connect change in place",
         replaced="another group is made in the other VPC",
@@ -580,7 +544,6 @@ ROWS = (
     Row(
         Resource.LISTENER,
         "AWS::ElasticLoadBalancingV2::Listener",
-        _FLEET,
         exists=_fleet(_is_served),
         updated="the listener changes in place: clients follow the output Url",
         joins="clients connect here",
@@ -589,7 +552,6 @@ ROWS = (
     Row(
         Resource.ACCESS_LOGS,
         "AWS::S3::Bucket",
-        _FLEET,
         exists=_fleet(_has_log_bucket),
         added="a bucket for access logs is made",
         removed="the bucket with the access logs leaves its stack and stays",
@@ -598,7 +560,6 @@ ROWS = (
     Row(
         Resource.TARGET_GROUP,
         "AWS::ElasticLoadBalancingV2::TargetGroup",
-        _FLEET,
         exists=_fleet(_is_served),
         updated="the time that running requests of a leaving node get changes in place",
         replaced="another target group is made in the other VPC",
@@ -608,7 +569,6 @@ ROWS = (
     Row(
         Resource.SCALING_POLICY,
         "AWS::AutoScaling::ScalingPolicy",
-        _FLEET,
         exists=_fleet(_scales_with_requests),
         updated="the fleet scales at another rate",
         added="the fleet scales with its requests from now on",
@@ -617,6 +577,19 @@ ROWS = (
         "autoscaler that you install in the cluster scales the nodes",
     ),
 )
+
+#: Kind of a stack -> its rows, in the order of the report.
+ROWS: Mapping[str, tuple[Row, ...]] = {
+    "network": _NETWORK,
+    "data": _DATA,
+    "fabric": _FABRIC,
+    "link": (_LINK,),
+    "kubernetes": _KUBERNETES,
+    "software": _SOFTWARE,
+    "capacity": _CAPACITY,
+    "fleet": _FLEET,
+    "inference": _FLEET,
+}
 
 
 def source_of(row: Row) -> str:

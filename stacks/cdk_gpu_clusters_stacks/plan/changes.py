@@ -176,7 +176,7 @@ def _left(stack: StackPlan, keys: tuple[str, ...]) -> Change:
 
 def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Change]:
     sides = _side(stack, before, after), _side(stack, after, before)
-    rows = [row for row in ROWS if stack.kind in row.stacks]
+    rows = ROWS[stack.kind]
     if stack.kind not in _NODES:
         found = (change for row in rows for change in _of_row(row, *sides))
     elif before.fleets[stack.of].view.on_eks != after.fleets[stack.of].view.on_eks:
