@@ -177,8 +177,9 @@ def _left(stack: StackPlan, keys: tuple[str, ...]) -> Change:
 def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Change]:
     sides = _side(stack, before, after), _side(stack, after, before)
     rows = ROWS[stack.kind]
+    found: Iterable[Change]
     if stack.kind not in _NODES:
-        found = (change for row in rows for change in _of_row(row, *sides))
+        found = [change for row in rows for change in _of_row(row, *sides)]
     elif before.fleets[stack.of].view.on_eks != after.fleets[stack.of].view.on_eks:
         found = _to_another_orchestrator(rows, *sides)
     else:
@@ -250,11 +251,8 @@ def _of_row(row: Row, before: Side, after: Side) -> Iterator[Change]:
         here = item in old, item in new
         found = differences
         if all(here):
-            keys = [
-                tuple(_keys_of(row.resource, side, part[item]))
-                for side, part in ((before, old), (after, new))
-            ]
-            found = _differences(row.resource, *keys, before, after)
+            one, other = _keys_of(row.resource, before, old[item]), _keys_of(row.resource, after, new[item])
+            found = _differences(row.resource, one, other, before, after)
         for change in _compared(row, found, here, before, after):
             yield replace(change, words=change.words.replace("{item}", item))
 

@@ -155,7 +155,7 @@ def test_every_key_of_a_fleet_is_reported_by_some_edit(model: type[SpecModel], c
 def models() -> dict[type[SpecModel], set[str]]:
     """Every model of the cluster file, and the fields that hold it, as `Model.field`."""
     found: dict[type[SpecModel], set[str]] = {ClusterSpec: set()}
-    queue = [ClusterSpec]
+    queue: list[type[SpecModel]] = [ClusterSpec]
     while queue:
         holder = queue.pop()
         for name, field in holder.model_fields.items():
