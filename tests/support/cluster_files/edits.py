@@ -7,7 +7,7 @@ from pathlib import Path
 from cluster_files.store_edits import CLUSTER as STORES
 from cluster_files.store_edits import HARMFUL, HARMLESS
 
-_SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "dev-tools.sh"
+_SCRIPT = Path(__file__).resolve().parents[3] / "examples" / "dev-tools.sh"
 
 BLOCK = """\
 version: 1
