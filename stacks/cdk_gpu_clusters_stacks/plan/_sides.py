@@ -15,7 +15,7 @@ from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
-from cdk_gpu_clusters_stacks.spec.views import FleetView
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ._network import FLEET_SUBNET
 from .model import FleetPlan
@@ -28,7 +28,7 @@ Values = dict[str | tuple[str, Resource], object]
 class FleetSide:
     """A fleet in one of the two files: its key, its rules, and its plan."""
 
-    view: FleetView
+    view: PlannedFleet
     plan: FleetPlan
 
     @property

@@ -12,7 +12,7 @@ from cdk_gpu_clusters_stacks.spec.change import check_change_of
 from cdk_gpu_clusters_stacks.spec.changes import Changes, ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.check import check_cluster
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import fleet_views
+from cdk_gpu_clusters_stacks.spec.views import planned_fleets
 
 from ._changing_resources import ROWS, Row, source_of
 from ._fleet import plan_fleet
@@ -123,7 +123,7 @@ class _Cluster:
     """One of the two clusters: its stacks and fleets by name."""
 
     def __init__(self, spec: ClusterSpec) -> None:
-        views = fleet_views(spec)
+        views = planned_fleets(spec)
         self.spec = spec
         self.stacks: Mapping[str, StackPlan] = {stack.name: stack for stack in plan_stacks(spec, views)}
         self.fleets: Mapping[str, FleetSide] = {

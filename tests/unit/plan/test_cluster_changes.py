@@ -16,7 +16,7 @@ from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, FleetSpec, InferenceFleetSpec, load_cluster
 from cdk_gpu_clusters_stacks.spec._base import SpecModel
 from cdk_gpu_clusters_stacks.spec.changes import NO_CHANGE, Resource, changes_of
-from cdk_gpu_clusters_stacks.spec.views import fleet_views
+from cdk_gpu_clusters_stacks.spec.views import planned_fleets
 from cluster_files.edits import EDITS, sides
 
 Compare = Callable[[str], Comparison]
@@ -219,7 +219,7 @@ def test_values_that_take_effect_belong_to_keys_that_declare(name: str, load: Lo
     """A value that rules decide is compared only if its key declares the resource."""
     for text in sides(name):
         cluster = load(text)
-        for view in fleet_views(cluster):
+        for view in planned_fleets(cluster):
             fleet = FleetSide(view, plan_fleet(view, cluster))
             side = Side(cluster, view.name, fleet.stores | {view.name}, fleet)
             declared = {key.key: key.changes for key in side.keys}
