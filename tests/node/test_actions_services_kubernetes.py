@@ -131,7 +131,7 @@ def test_kubelets_that_see_no_other_node_are_held_back_by_the_places_of_the_log_
     second.fail()
     [(outcome, reason)] = second.acted()
     assert outcome == "held"
-    assert "as many are on their way out" in reason
+    assert "as many are being taken out" in reason
     assert not cluster.is_cordoned(OTHER)
 
 

@@ -39,7 +39,7 @@ def is_taken_out_once(node: Node, reason: str) -> None:
     [words] = [words for state, words in actions(node) if state == "ok"]
     # The looks at the GPUs see it, too, and find the node marked.
     assert {state for state, _ in actions(node)} <= {"ok", "skipped"}
-    assert words.startswith(f"it did not get through its reboot: {reason}; evidence: s3://")
+    assert words.startswith(f"it did not pass its reboot: {reason}; evidence: s3://")
     assert words.rpartition("/")[2] in " ".join(node.fleet.evidence())
     assert node.unit(WATCH, "NRestarts") == "0"
 
@@ -81,6 +81,6 @@ def test_a_node_that_fails_the_boot_of_its_launch_gives_the_launch_up_and_marks_
         assert node.failure() == "driver: 3 of 4 GPUs answer"
         node.abandoned()
         said = node.eventually(lambda: [one for one in node.events(WATCH) if one[0] == "watch"])
-        assert said == [("watch", "skipped", "the boot of the launch failed, and gave the launch up")]
+        assert said == [("watch", "skipped", "the boot of the launch failed, and the launch was abandoned")]
         node.eventually(lambda: node.unit(WATCH, "ActiveState") == "inactive")
         assert actions(node) == []

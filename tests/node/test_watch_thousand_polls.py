@@ -18,7 +18,7 @@ from cdk_gpu_clusters.catalogue.xids import node_xids
 from cdk_gpu_clusters.node.gpunode.checks.verify import checks_of, verify
 from cdk_gpu_clusters.node.gpunode.watch import service
 from cdk_gpu_clusters.node.gpunode.watch.kernel import read_xids
-from cdk_gpu_clusters.node.gpunode.watch.probes import looks_of
+from cdk_gpu_clusters.node.gpunode.watch.probes import probes_of
 from fakes import gpu_health
 from watched_node import WatchedNode
 
@@ -103,7 +103,7 @@ def test_a_thousand_polls_of_everything_act_once_for_one_fault_and_never_without
     monkeypatch.setattr(service, "read_xids", lambda: table)
     node = Node(tmp_path)
     mine = node.node(**SETTINGS)
-    assert {look.name for look in looks_of(mine, checks_of(mine))} == LOOKS
+    assert {look.name for look in probes_of(mine, checks_of(mine))} == LOOKS
     node.begin(checks_of(mine), **SETTINGS)
     for number in range(1, 1001):
         if number == 501:

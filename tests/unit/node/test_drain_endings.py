@@ -42,23 +42,23 @@ def now(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_node_that_is_wanted_does_not_end() -> None:
-    assert endings(Service(autoscaling__target_lifecycle_state="InService")).look() is None
+    assert endings(Service(autoscaling__target_lifecycle_state="InService")).find() is None
 
 
 def test_metadata_service_that_is_down_ends_no_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_CLUSTER_IMDS", "http://127.0.0.1:9")
     found = endings(Metadata())
-    assert (found.look(), found.hint()) == (None, "")
+    assert (found.find(), found.hint()) == (None, "")
 
 
 def test_group_that_terminates_the_node_says_so() -> None:
-    found = endings(Service(autoscaling__target_lifecycle_state="Terminated")).look()
+    found = endings(Service(autoscaling__target_lifecycle_state="Terminated")).find()
     assert found == Ending("autoscaling-termination", is_termination=True)
 
 
 def test_spot_notice_tells_when(now: Clock) -> None:
     notice = json.dumps({"action": "terminate", "time": "2026-12-01T12:02:00Z"})
-    found = endings(Service(spot__instance_action=notice)).look()
+    found = endings(Service(spot__instance_action=notice)).find()
     assert found == Ending("spot-interruption 2026-12-01T12:02:00Z", seconds_left=120)
 
 
@@ -66,14 +66,14 @@ def test_spot_notice_tells_when(now: Clock) -> None:
 def test_clock_that_is_wrong_takes_no_time_from_a_spot_notice(now: Clock, wrong_by: int) -> None:
     now.now += wrong_by
     notice = json.dumps({"action": "terminate", "time": "2026-12-01T12:02:00Z"})
-    found = endings(Service(spot__instance_action=notice)).look()
+    found = endings(Service(spot__instance_action=notice)).find()
     assert found is not None
     assert found.seconds_left is None or found.seconds_left > 120
 
 
 @pytest.mark.parametrize("notice", ["soon", "[]", "7", '{"action": "terminate"}', '{"time": "soon"}'])
 def test_spot_notice_that_nobody_can_read_is_a_notice_all_the_same(notice: str) -> None:
-    found = endings(Service(spot__instance_action=notice)).look()
+    found = endings(Service(spot__instance_action=notice)).find()
     assert found is not None
     assert found.reason.startswith("spot-interruption")
     assert found.seconds_left is None
@@ -83,7 +83,7 @@ def test_rebalance_recommendation_is_a_hint_and_no_end() -> None:
     notice = json.dumps({"noticeTime": "2026-12-01T12:00:00Z"})
     found = endings(Service(events__recommendations__rebalance=notice))
     assert found.hint() == "rebalance-recommendation 2026-12-01T12:00:00Z"
-    assert found.look() is None
+    assert found.find() is None
 
 
 def test_capacity_block_drains_when_its_settings_say(now: Clock) -> None:
@@ -91,12 +91,12 @@ def test_capacity_block_drains_when_its_settings_say(now: Clock) -> None:
     found = endings(clock=clock, drain_at="2026-12-01T12:10:00Z")
     seen = []
     for _ in range(POLLS_OF_A_MINUTE):
-        seen.append(found.look())
+        seen.append(found.find())
         clock.now += 5
     assert set(seen) == {None}
     now.now += 600
     for _ in range(POLLS_OF_A_MINUTE):
-        seen.append(found.look())
+        seen.append(found.find())
         clock.now += 5
     assert seen[-1] == Ending("capacity-block-end")
 
@@ -107,7 +107,7 @@ def test_clock_that_jumps_for_moments_ends_no_capacity_block(now: Clock) -> None
     for jump in (0, 10**7, 0, 10**8, -(10**8)):
         now.now = NOON + jump
         for _ in range(POLLS_OF_A_MINUTE - 1):
-            assert found.look() is None
+            assert found.find() is None
             clock.now += 5
 
 
@@ -117,5 +117,5 @@ def test_moment_that_is_none_drains_nothing(now: Clock, text: str) -> None:
     found = endings(clock=clock, drain_at=text)
     now.now += 10**9
     for _ in range(POLLS_OF_A_MINUTE):
-        assert found.look() is None
+        assert found.find() is None
         clock.now += 5

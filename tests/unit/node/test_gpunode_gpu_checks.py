@@ -14,7 +14,7 @@ from cdk_gpu_clusters.node.gpunode.checks.accelerators import (
     check_gpus,
     check_recovery,
 )
-from cdk_gpu_clusters.node.gpunode.checks.check import Check, Result, Severity, Untold
+from cdk_gpu_clusters.node.gpunode.checks.check import Check, Result, Severity, Undetermined
 from cdk_gpu_clusters.node.gpunode.checks.links import check_fabric, check_nvlink, check_pcie
 from cdk_gpu_clusters.node.gpunode.checks.memory import check_ecc, check_row_remapping, check_sram
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
@@ -139,14 +139,14 @@ def test_more_gpus_than_expected_are_another_type(health: Health) -> None:
 def test_a_driver_that_gives_no_answer_tells_nothing(
     health: Health, check: Check, text: str, status: int
 ) -> None:
-    with pytest.raises(Untold, match="nvidia-smi"):
+    with pytest.raises(Undetermined, match="nvidia-smi"):
         check(health(text=text, status=status))
 
 
 def test_an_answer_cut_short_replaces_nothing(health: Health) -> None:
     """nvidia-smi died after two of four rows."""
     rows = "".join(f"{index}, NVIDIA H100 80GB HBM3, GPU-{index}, 81559\n" for index in range(2))
-    with pytest.raises(Untold):
+    with pytest.raises(Undetermined):
         check_gpus(health(text=rows, status=139))
 
 
@@ -156,7 +156,7 @@ def test_a_missing_program_tells_nothing(
     node = health()
     (tmp_path / "tools" / "nvidia-smi").unlink()
     monkeypatch.setenv("PATH", str(tmp_path / "tools"))
-    with pytest.raises(Untold, match="not found: nvidia-smi"):
+    with pytest.raises(Undetermined, match="not found: nvidia-smi"):
         check_gpus(node)
 
 
@@ -211,7 +211,7 @@ def test_ecc_switched_off_tells_nothing(health: Health) -> None:
     off = {
         index: {"ecc.mode.current": "Disabled", VOLATILE: "[N/A]", AGGREGATE: "[N/A]"} for index in range(4)
     }
-    with pytest.raises(Untold, match="ECC is Disabled"):
+    with pytest.raises(Undetermined, match="ECC is Disabled"):
         check_ecc(health(off))
 
 
@@ -225,9 +225,9 @@ def test_gpus_that_do_not_say_whether_they_joined(health: Health) -> None:
     ampere = {index: {"fabric.state": "[N/A]", "fabric.status": "[N/A]"} for index in range(4)}
     [result] = check_fabric(health(ampere))
     assert result.severity is Severity.OK
-    with pytest.raises(Untold):
+    with pytest.raises(Undetermined):
         check_fabric(health(ampere, manager="LoadState=not-found\n"))
-    with pytest.raises(Untold):
+    with pytest.raises(Undetermined):
         check_fabric(health(manager="LoadState=not-found\n", unknown=["fabric"]))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from cdk_gpu_clusters.node.gpunode.checks import network
 from cdk_gpu_clusters.node.gpunode.checks.accelerators import check_mig, check_neuron, check_neuron_memory
-from cdk_gpu_clusters.node.gpunode.checks.check import Result, Untold
+from cdk_gpu_clusters.node.gpunode.checks.check import Result, Undetermined
 from cdk_gpu_clusters.node.gpunode.checks.links import check_numa
 from cdk_gpu_clusters.node.gpunode.checks.network import check_efa, check_lustre, check_nccl_plugin
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
@@ -187,7 +187,7 @@ def test_neuron_devices(root: Path, tool: Tool) -> None:
 @pytest.mark.parametrize("body", ["exit 1", "echo not-json", 'echo \'{"error": "no driver"}\''])
 def test_a_neuron_driver_that_gives_no_list_tells_nothing(tool: Tool, body: str) -> None:
     tool("neuron-ls", body)
-    with pytest.raises(Untold, match="neuron-ls"):
+    with pytest.raises(Undetermined, match="neuron-ls"):
         check_neuron(node(accelerator_count="2"))
 
 
@@ -202,7 +202,7 @@ def test_a_neuron_driver_that_gives_no_list_tells_nothing(tool: Tool, body: str)
 )
 def test_memory_errors_of_neuron_devices(root: Path, counter: str, severity: str, place: str) -> None:
     devices = root / "sys/devices/virtual/neuron_device"
-    with pytest.raises(Untold):
+    with pytest.raises(Undetermined):
         check_neuron_memory(node())
     for number in range(2):
         write(devices / f"neuron{number}" / place / counter, "0\n")

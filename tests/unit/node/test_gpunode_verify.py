@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import cli
-from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Untold
+from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Undetermined
 from cdk_gpu_clusters.node.gpunode.checks.verify import as_table, checks_of, verify, worst
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings, read_settings
 from fakes import gpu_health
@@ -32,7 +32,7 @@ def broken(_: Node) -> list[Result]:
 
 
 def untold(_: Node) -> list[Result]:
-    raise Untold("nvidia-smi: no driver")
+    raise Undetermined("nvidia-smi: no driver")
 
 
 def test_a_broken_check_is_one_unknown_result() -> None:

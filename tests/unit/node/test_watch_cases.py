@@ -12,9 +12,9 @@ from cdk_gpu_clusters.node.gpunode.watch.cases import Cases
 from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
 from watched_node import Clock
 
-LOST = Symptom("gpus-replace", Severity.REPLACE, "7 GPUs answer", looks=3)
-HOT = Symptom("clocks-monitor", Severity.MONITOR, "too hot", looks=2)
-BLIND = Symptom("gpus", Severity.UNKNOWN, "nvidia-smi: garbage", looks=3)
+LOST = Symptom("gpus-replace", Severity.REPLACE, "7 GPUs answer", confirmations=3)
+HOT = Symptom("clocks-monitor", Severity.MONITOR, "too hot", confirmations=2)
+BLIND = Symptom("gpus", Severity.UNKNOWN, "nvidia-smi: garbage", confirmations=3)
 XID = Symptom("xid-79-0000:10:1c", Severity.REPLACE, "Xid 79", lasting=False)
 
 
@@ -124,7 +124,9 @@ def test_condition_that_got_worse_after_an_action_calls_again() -> None:
     for _ in range(3):
         told.look(LOST)
     told.cases.act_done(["gpus-replace"])
-    assert told.look(Symptom("gpus-replace", Severity.REPLACE, "6 GPUs answer", looks=3)) == ["gpus-replace"]
+    assert told.look(Symptom("gpus-replace", Severity.REPLACE, "6 GPUs answer", confirmations=3)) == [
+        "gpus-replace"
+    ]
 
 
 def test_same_event_after_an_action_is_a_new_one() -> None:
@@ -139,7 +141,7 @@ def test_node_that_is_out_already_forgets_events_and_keeps_looking_at_conditions
     told = Told()
     for _ in range(3):
         told.look(LOST, XID)
-    told.cases.act_needless(list(told.cases.open))
+    told.cases.act_not_needed(list(told.cases.open))
     assert list(told.cases.open) == ["gpus-replace"]
 
 

@@ -26,27 +26,27 @@ def counters(node: WatchedNode) -> EfaCounters:
     node.efa_counter("rdmap0s1", "retrans_bytes", 10**12)
     node.efa_counter("rdmap0s1", "rx_bytes", 0)
     counters = EfaCounters(node.clock)
-    assert counters.look() == []
+    assert counters.probe() == []
     return counters
 
 
 def keys(counters: EfaCounters) -> list[str]:
-    return [symptom.key for symptom in counters.look()]
+    return [symptom.key for symptom in counters.probe()]
 
 
 def test_burst_on_one_device_is_seen_there_and_only_watched(node: WatchedNode, counters: EfaCounters) -> None:
     node.efa_counter("rdmap0s1", "rx_drops", 5_101)
-    [symptom] = counters.look()
+    [symptom] = counters.probe()
     assert (symptom.key, symptom.severity) == ("efa-rdmap0s1-rx_drops", Severity.MONITOR)
     assert symptom.reason == "EFA rdmap0s1 port 1: rx_drops rose by 101"
-    assert counters.look() == []
+    assert counters.probe() == []
 
 
 def test_slow_creep_is_the_daily_business(node: WatchedNode, counters: EfaCounters) -> None:
     for step in range(1, 100):
         node.clock.now += 10
         node.efa_counter("rdmap0s1", "rx_drops", 5_000 + 10 * step)
-        assert counters.look() == []
+        assert counters.probe() == []
 
 
 def test_creep_above_the_refill_is_seen_once_the_tokens_are_used_up(
@@ -56,7 +56,7 @@ def test_creep_above_the_refill_is_seen_once_the_tokens_are_used_up(
     for step in range(1, 11):
         node.clock.now += 10
         node.efa_counter("rdmap0s1", "rx_drops", 5_000 + 30 * step)
-        seen.append(bool(counters.look()))
+        seen.append(bool(counters.probe()))
     # 100 tokens, 10 more and 30 less with each look: enough for four, not for the fifth.
     assert seen[:5] == [False, False, False, False, True]
 

@@ -15,7 +15,7 @@ from watched_node import INSTANCE, WatchedNode
 
 ON_DISK, IN_MEMORY = "var/lib/gpu-cluster/boot.json", "run/gpu-cluster/boot.json"
 REASON = "driver: 7 of 8 GPUs answer"
-SEEN = f"it did not get through its reboot: {REASON}"
+SEEN = f"it did not pass its reboot: {REASON}"
 
 
 @pytest.fixture
@@ -133,7 +133,9 @@ def test_dry_run_only_says_it(node: WatchedNode) -> None:
 def test_watchdog_of_a_launch_that_was_given_up_says_so_and_ends(node: WatchedNode) -> None:
     booted(node, "failed", first=True)
     assert watch(node.node(), node.told, {}, Mode.ON) == 0
-    assert node.told.of("watch") == [("skipped", "the boot of the launch failed, and gave the launch up")]
+    assert node.told.of("watch") == [
+        ("skipped", "the boot of the launch failed, and the launch was abandoned")
+    ]
 
 
 def test_slurm_node_is_drained(node: WatchedNode) -> None:

@@ -74,7 +74,12 @@ def meaning(text: str) -> Symptom | None:
 def test_message_says_what_it_asks_for(text: str, key: str, severity: str) -> None:
     symptom = meaning(text)
     assert symptom is not None
-    assert (symptom.key, symptom.severity.name, symptom.lasting, symptom.looks) == (key, severity, False, 1)
+    assert (symptom.key, symptom.severity.name, symptom.lasting, symptom.confirmations) == (
+        key,
+        severity,
+        False,
+        1,
+    )
 
 
 @pytest.mark.parametrize(

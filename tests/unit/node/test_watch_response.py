@@ -11,7 +11,7 @@ from cdk_gpu_clusters.node.gpunode.actions.orchestrator import ActionError
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.watch import response
 from cdk_gpu_clusters.node.gpunode.watch.probes import Symptom
-from cdk_gpu_clusters.node.gpunode.watch.response import Answer, Outcome, Response
+from cdk_gpu_clusters.node.gpunode.watch.response import Response, ResponseOutcome, ResponseResult
 
 XID = Symptom("xid-79", Severity.REPLACE, "Xid 79", lasting=False)
 ECC = Symptom("ecc-reset", Severity.RESET, "GPU 3: 2 uncorrected errors")
@@ -59,7 +59,9 @@ def fleet() -> Fleet:
 
 
 def test_evidence_is_kept_and_the_fleet_counted_before_the_node_is_taken_out(fleet: Fleet) -> None:
-    assert fleet.response().respond([XID]) == Answer(Outcome.DONE, "Xid 79; evidence: s3://evidence/1.tar.gz")
+    assert fleet.response().respond([XID]) == ResponseResult(
+        ResponseOutcome.DONE, "Xid 79; evidence: s3://evidence/1.tar.gz"
+    )
     assert fleet.asked == ["why_out", "evidence Xid 79", "taken_out", "take_out REPLACE: Xid 79"]
 
 
@@ -71,28 +73,30 @@ def test_worst_symptom_is_the_reason(fleet: Fleet) -> None:
 def test_node_that_is_out_already_is_left_alone(fleet: Fleet) -> None:
     fleet.out = "trainers-asg has this node Standby"
     answer = fleet.response().respond([XID])
-    assert answer == Answer(Outcome.NEEDLESS, "trainers-asg has this node Standby; seen: Xid 79")
+    assert answer == ResponseResult(
+        ResponseOutcome.NOT_NEEDED, "trainers-asg has this node Standby; seen: Xid 79"
+    )
     assert fleet.asked == ["why_out"]
 
 
 @pytest.mark.parametrize(
     ("others", "limit", "outcome"),
     [
-        (set(), 1, Outcome.DONE),
-        ({"i-1"}, 1, Outcome.HELD),
-        ({"i-1"}, 2, Outcome.DONE),
-        ({"i-1", "i-2"}, 2, Outcome.HELD),
-        ({"i-1", "i-2", "i-3"}, 2, Outcome.HELD),
-        (set(), 0, Outcome.HELD),
+        (set(), 1, ResponseOutcome.DONE),
+        ({"i-1"}, 1, ResponseOutcome.HELD),
+        ({"i-1"}, 2, ResponseOutcome.DONE),
+        ({"i-1", "i-2"}, 2, ResponseOutcome.HELD),
+        ({"i-1", "i-2", "i-3"}, 2, ResponseOutcome.HELD),
+        (set(), 0, ResponseOutcome.HELD),
     ],
 )
 def test_fleet_loses_no_more_nodes_than_it_may(
-    fleet: Fleet, others: set[str], limit: int, outcome: Outcome
+    fleet: Fleet, others: set[str], limit: int, outcome: ResponseOutcome
 ) -> None:
     fleet.others = others
     answer = fleet.response(limit).respond([XID])
     assert answer.outcome is outcome
-    assert any(asked.startswith("take_out") for asked in fleet.asked) is (outcome is Outcome.DONE)
+    assert any(asked.startswith("take_out") for asked in fleet.asked) is (outcome is ResponseOutcome.DONE)
 
 
 def test_node_that_finds_no_place_is_held_and_asks_again(fleet: Fleet) -> None:
@@ -100,17 +104,17 @@ def test_node_that_finds_no_place_is_held_and_asks_again(fleet: Fleet) -> None:
     fleet.others = {"i-1"}
     asked: list[list[int]] = []
 
-    def take_place(numbers: Iterable[int]) -> bool:
+    def take_slot(numbers: Iterable[int]) -> bool:
         asked.append(list(numbers))
         return free.pop(0)
 
     response = Response(
-        fleet, keep_evidence=fleet.evidence, limit_per_hour=3, dry_run=False, take_place=take_place
+        fleet, keep_evidence=fleet.evidence, limit_per_hour=3, dry_run=False, take_slot=take_slot
     )
     held = response.respond([XID])
-    assert held.outcome is Outcome.HELD
-    assert held.words == "the fleet may lose 3 nodes an hour, as many are on their way out; because of Xid 79"
-    assert response.respond([XID]).outcome is Outcome.DONE
+    assert held.outcome is ResponseOutcome.HELD
+    assert held.words == "the fleet may lose 3 nodes an hour, as many are being taken out; because of Xid 79"
+    assert response.respond([XID]).outcome is ResponseOutcome.DONE
     assert asked == [[2, 3]] * 2
 
 
@@ -128,9 +132,13 @@ def test_node_keeps_its_place_until_the_orchestrator_takes_the_action(fleet: Fle
         keep_evidence=fleet.evidence,
         limit_per_hour=1,
         dry_run=False,
-        take_place=lambda _: next(places),
+        take_slot=lambda _: next(places),
     )
-    assert [response.respond([XID]).outcome for _ in range(3)] == [Outcome.FAILED, Outcome.DONE, Outcome.HELD]
+    assert [response.respond([XID]).outcome for _ in range(3)] == [
+        ResponseOutcome.FAILED,
+        ResponseOutcome.DONE,
+        ResponseOutcome.HELD,
+    ]
 
 
 def test_node_that_is_held_is_taken_out_once_there_is_room_and_keeps_its_first_evidence(fleet: Fleet) -> None:
@@ -139,19 +147,19 @@ def test_node_that_is_held_is_taken_out_once_there_is_room_and_keeps_its_first_e
     held = limited.respond([XID])
     assert held.words == "the fleet may lose 1 nodes an hour, gone are: i-1; because of Xid 79"
     fleet.others = set()
-    assert limited.respond([XID]).outcome is Outcome.DONE
+    assert limited.respond([XID]).outcome is ResponseOutcome.DONE
     assert [asked for asked in fleet.asked if asked.startswith("evidence")] == ["evidence Xid 79"]
 
 
 def test_dry_run_only_says_what_it_would_do(fleet: Fleet) -> None:
     answer = fleet.response(dry_run=True).respond([XID])
-    assert answer == Answer(Outcome.DRY_RUN, "would take this node out of service: Xid 79")
+    assert answer == ResponseResult(ResponseOutcome.DRY_RUN, "would take this node out of service: Xid 79")
     assert fleet.asked == ["why_out", "taken_out"]
 
 
 def test_dry_run_says_that_the_fleet_would_hold_the_node(fleet: Fleet) -> None:
     fleet.others = {"i-1", "i-2"}
-    assert fleet.response(dry_run=True).respond([XID]).outcome is Outcome.HELD
+    assert fleet.response(dry_run=True).respond([XID]).outcome is ResponseOutcome.HELD
 
 
 def test_evidence_that_hangs_does_not_keep_a_broken_node_in_service(
@@ -169,8 +177,8 @@ def test_evidence_that_hangs_does_not_keep_a_broken_node_in_service(
 def test_whatever_fails_is_tried_again(fleet: Fleet, fault: Exception) -> None:
     fleet.faults = [fault]
     response = fleet.response()
-    assert response.respond([XID]).outcome is Outcome.FAILED
-    assert response.respond([XID]).outcome is Outcome.DONE
+    assert response.respond([XID]).outcome is ResponseOutcome.FAILED
+    assert response.respond([XID]).outcome is ResponseOutcome.DONE
 
 
 def test_store_that_takes_no_evidence_holds_the_action_back_for_three_tries_only(fleet: Fleet) -> None:
@@ -180,7 +188,11 @@ def test_store_that_takes_no_evidence_holds_the_action_back_for_three_tries_only
 
     response = Response(fleet, keep_evidence=refuse, limit_per_hour=2, dry_run=False)
     outcomes = [response.respond([XID]) for _ in range(3)]
-    assert [answer.outcome for answer in outcomes] == [Outcome.FAILED, Outcome.FAILED, Outcome.DONE]
+    assert [answer.outcome for answer in outcomes] == [
+        ResponseOutcome.FAILED,
+        ResponseOutcome.FAILED,
+        ResponseOutcome.DONE,
+    ]
     assert outcomes[-1].words == "Xid 79; evidence: none, since S3 does not answer"
     assert fleet.asked.count("evidence Xid 79") == 3
 

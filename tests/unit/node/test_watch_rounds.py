@@ -9,12 +9,12 @@ import pytest
 
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.command import Background
-from cdk_gpu_clusters.node.gpunode.watch.probes import Look, Symptom
+from cdk_gpu_clusters.node.gpunode.watch.probes import Probe, Symptom
 from cdk_gpu_clusters.node.gpunode.watch.watch import Rounds, Seen
 from watched_node import Clock
 
 HOT = Symptom("hot", Severity.MONITOR, "too hot")
-WELL = Look("well", list)
+WELL = Probe("well", list)
 
 
 @pytest.fixture
@@ -25,12 +25,12 @@ def gate() -> Iterator[threading.Event]:
     gate.set()
 
 
-def hanging(gate: threading.Event) -> Look:
+def hanging(gate: threading.Event) -> Probe:
     def take() -> list[Symptom]:
         gate.wait()
         return [HOT]
 
-    return Look("hanging", take)
+    return Probe("hanging", take)
 
 
 def seen(found: list[Seen]) -> dict[str, list[str]]:
@@ -42,10 +42,10 @@ def test_look_that_breaks_says_so_and_the_others_go_on() -> None:
         yield HOT
         raise ZeroDivisionError("division by zero")
 
-    found = Rounds([Look("broken", broken), Look("hot", lambda: [HOT]), WELL], patience_seconds=30).poll(0)
+    found = Rounds([Probe("broken", broken), Probe("hot", lambda: [HOT]), WELL], patience_seconds=30).poll(0)
     assert seen(found) == {"broken": ["broken-broken"], "hot": ["hot"], "well": [], "late": []}
     assert (
-        found[0].symptoms[0].reason == "the look at broken itself failed: ZeroDivisionError: division by zero"
+        found[0].symptoms[0].reason == "the probe broken itself failed: ZeroDivisionError: division by zero"
     )
     assert found[0].symptoms[0].severity is Severity.UNKNOWN
 
@@ -81,7 +81,7 @@ def test_costly_looks_are_taken_less_often() -> None:
         taken.append(1)
         return []
 
-    rounds = Rounds([Look("costly", take, every=6)], patience_seconds=30)
+    rounds = Rounds([Probe("costly", take, every=6)], patience_seconds=30)
     found = [seen(rounds.poll(number)) for number in range(13)]
     assert len(taken) == 3
     assert ["costly" in each for each in found].count(True) == 3

@@ -18,7 +18,7 @@ from .events import Events
 from .lustre import add_lustre_efa
 from .metrics.collect import measure
 from .node import AwsError, this_node
-from .reporting import collector, teller
+from .reporting import event_reporter, evidence_reporter
 from .shipping import ship
 from .topology.nccl_test import add_nccl_test
 from .topology.peers import add_peers
@@ -83,7 +83,9 @@ def _boot(_: argparse.Namespace) -> int:
     while not node.instance_id and paths.uptime_seconds() < node.settings.number("boot_deadline", 900):
         node = this_node()
     events = Events(node.instance_id)
-    return boot(node, events, stages_of, tell=teller(node, events), collect=collector(node, events))
+    return boot(
+        node, events, stages_of, tell=event_reporter(node, events), collect=evidence_reporter(node, events)
+    )
 
 
 def _verify(given: argparse.Namespace) -> int:
@@ -102,7 +104,7 @@ def _verify(given: argparse.Namespace) -> int:
 def _watch(given: argparse.Namespace) -> int:
     node = this_node()
     if not node.instance_id:
-        return _nobody()
+        return _without_identity()
     mode = Mode.DRY_RUN if given.dry_run else mode_of(node)
     return watch(node, Events(node.instance_id), checks_of(node), mode)
 
@@ -110,9 +112,9 @@ def _watch(given: argparse.Namespace) -> int:
 def _drain(_: argparse.Namespace) -> int:
     node = this_node()
     if not node.instance_id:
-        return _nobody()
+        return _without_identity()
     events = Events(node.instance_id)
-    return watch_for_end(node, events, orchestrator=orchestrator_of(node), tell=teller(node, events))
+    return watch_for_end(node, events, orchestrator=orchestrator_of(node), tell=event_reporter(node, events))
 
 
 def _metrics(given: argparse.Namespace) -> int:
@@ -125,7 +127,7 @@ def _metrics(given: argparse.Namespace) -> int:
 def _ship(_: argparse.Namespace) -> int:
     node = this_node()
     if not node.instance_id:
-        return _nobody()
+        return _without_identity()
     try:
         ship(node)
     except AwsError as fault:
@@ -134,6 +136,6 @@ def _ship(_: argparse.Namespace) -> int:
     return 0
 
 
-def _nobody() -> int:
+def _without_identity() -> int:
     sys.stderr.write("the instance metadata service does not say who this node is\n")
     return _NOT_NOW

@@ -13,8 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-# Runs other programs with a deadline that also holds for a child that cannot be killed.
-
 # Most programs end at once; those that do not are asked less often.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
 # A program that is asked to end gets so long before it is made to.
@@ -132,8 +130,6 @@ def _ended(child: subprocess.Popen[bytes], seconds: float) -> bool:
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
     return True
 
-
-# Work beside a loop, which must not wait for what may hang.
 
 _Result = TypeVar("_Result")
 

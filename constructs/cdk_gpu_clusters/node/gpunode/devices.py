@@ -9,8 +9,6 @@ from typing import Any
 from . import paths
 from .command import Outcome, run
 
-# The EFA devices of this node, as the kernel and libfabric show them.
-
 _TIMEOUT_SECONDS = 60
 # Where the EFA installer puts it; services do not have that folder on their PATH.
 _FI_INFO = "/opt/amazon/efa/bin/fi_info"
@@ -31,9 +29,6 @@ def efa_provider() -> Outcome:
     installed = paths.below(_FI_INFO)
     program = str(installed) if installed.exists() else "fi_info"
     return run(program, "-p", "efa", timeout_seconds=_TIMEOUT_SECONDS)
-
-
-# The Neuron devices of this node, as `neuron-ls` and the driver's sysfs tree show them.
 
 
 def neuron_devices() -> tuple[list[dict[str, Any]] | None, Outcome]:
@@ -68,9 +63,6 @@ def _number(file: Path) -> int | None:
         return int(paths.read_text(file).strip())
     except ValueError:
         return None
-
-
-# PCI devices as the kernel shows them: their NUMA node, and the processors next to them.
 
 
 def pci_device(address: str) -> Path:

@@ -20,8 +20,6 @@ from .lifecycle import complete_hook
 from .node import Node
 from .state import announce
 
-# Waits for the end of a node, and prepares it.
-
 _POLL_SECONDS = 5
 _HOOK_SECONDS = 300
 # An orchestrator that does not answer must not take the time of the user's command.
@@ -38,8 +36,8 @@ def watch_for_end(
 
     Args:
         node: This node.
-        events: Where it is told.
-        orchestrator: Who gives work to the node; None: nobody does.
+        events: Receives what happens.
+        orchestrator: What assigns work to the node; None if nothing does.
         tell: Carries the events to AWS; may raise.
 
     Returns:
@@ -54,7 +52,7 @@ def watch_for_end(
         if hint and hint != hinted:
             events.write("drain", "hint", hint)
             hinted = hint
-        ending = endings.look() or (Ending(hint) if hint and ends_on_hint else None)
+        ending = endings.find() or (Ending(hint) if hint and ends_on_hint else None)
         if ending is not None and not drained:
             drain(node, events, ending, orchestrator)
             drained = True
@@ -74,9 +72,9 @@ def drain(node: Node, events: Events, ending: Ending, orchestrator: Orchestrator
 
     Args:
         node: This node.
-        events: Where it is told.
+        events: Receives what happens.
         ending: Why it ends.
-        orchestrator: Who gives work to the node; None: nobody does.
+        orchestrator: What assigns work to the node; None if nothing does.
     """
     _try(lambda: announce(ending.reason))
     marking: Background[None] = Background()
@@ -116,15 +114,10 @@ def _try(step: Callable[[], object]) -> None:
         sys.stderr.write(f"{type(fault).__name__}: {fault}\n")
 
 
-# Why a node ends, as its instance metadata and its settings say it.
-#
-# Auto Scaling tells by `autoscaling/target-lifecycle-state` (EC2 Auto Scaling user guide, "Retrieve the target
-# lifecycle
-# state through instance metadata"), Spot by `spot/instance-action`, two minutes ahead (AWS EC2 user guide, "Spot
-# Instance
-# interruption notices"). The end of a Capacity Block reaches a node as a termination, once its group scales in; a
-# fleet
-# that knows the end says it in the settings too, as the moment at which to drain.
+# Auto Scaling announces an end by `autoscaling/target-lifecycle-state` (EC2 Auto Scaling user guide, "Retrieve the
+# target lifecycle state through instance metadata"), Spot by `spot/instance-action`, two minutes ahead (AWS EC2 user
+# guide, "Spot Instance interruption notices"). The end of a Capacity Block reaches a node as a termination, once its
+# group scales in. A fleet that knows the end also sets the time to drain in the node's settings.
 
 TERMINATION = "autoscaling-termination"
 SPOT = "spot-interruption"
@@ -163,7 +156,7 @@ class Endings:
         self._drain_at = _moment(node.settings.text("drain_at"))
         self._due_since: float | None = None
 
-    def look(self) -> Ending | None:
+    def find(self) -> Ending | None:
         """Why it ends; None while nothing says so, or nobody answers."""
         if self._metadata.get("autoscaling/target-lifecycle-state") == "Terminated":
             return Ending(TERMINATION, is_termination=True)
@@ -211,16 +204,13 @@ def _moment(text: str) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
-# The user's command `/etc/gpu-cluster/on-drain`, which saves what the end of the node would take.
-
-
 def run_on_drain(events: Events, reason: str, deadline_seconds: float) -> None:
     """Run it with the reason as its arguments; neither failure nor delay holds the node back.
 
     GPU_DRAIN_SECONDS in its environment says how long it may take; then it gets SIGTERM.
 
     Args:
-        events: Where it is told.
+        events: Receives what happens.
         reason: Why the node ends.
         deadline_seconds: How long it may take.
     """
@@ -249,9 +239,6 @@ def run_on_drain(events: Events, reason: str, deadline_seconds: float) -> None:
         events.write("drain", "failed", f"on-drain exited with {outcome.status}", seconds=spent)
 
 
-# Ends the work on a node that is about to end: SIGTERM to its jobs, by whoever runs them.
-
-
 def end_work(node: Node, events: Events, orchestrator: Orchestrator | None, seconds: float) -> None:
     """Send SIGTERM to all jobs, and wait for those that `gpunode run` started.
 
@@ -260,8 +247,8 @@ def end_work(node: Node, events: Events, orchestrator: Orchestrator | None, seco
 
     Args:
         node: This node.
-        events: Where it is told.
-        orchestrator: Who gives work to the node; None: nobody does.
+        events: Receives what happens.
+        orchestrator: What assigns work to the node; None if nothing does.
         seconds: How long they have.
     """
     until = time.monotonic() + seconds
@@ -292,8 +279,6 @@ def _ask(orchestrator: Orchestrator, events: Events) -> bool:
     return bool(said)
 
 
-# Keeps new work away from a node that is about to end.
-
 _MARK_TRIES = 3
 _MARK_PAUSE_SECONDS = 2
 
@@ -302,8 +287,8 @@ def mark_ending(orchestrator: Orchestrator | None, events: Events, reason: str) 
     """Tell the orchestrator; it is tried a few times, and a node that could not be marked is drained all the same.
 
     Args:
-        orchestrator: Who gives work to the node; None: nobody is told.
-        events: Where it is told.
+        orchestrator: What assigns work to the node; None if nothing does.
+        events: Receives what happens.
         reason: Why the node ends.
     """
     if orchestrator is None:

@@ -10,8 +10,6 @@ from . import paths
 from .events import Events
 from .node import AwsError, Node
 
-# Lifecycle hooks of the Auto Scaling group that this node is in.
-
 _LONGEST_PAUSE_SECONDS = 30
 # A node that is in no group says so more than once before it is believed: the API is eventually consistent.
 _TRIES_WITHOUT_GROUP = 3
@@ -53,7 +51,7 @@ def complete_hook(
 
     Args:
         node: This node.
-        events: Where it is told.
+        events: Receives what happens.
         hook: Name of the hook.
         result: `CONTINUE` or `ABANDON`.
         phase: `Pending` or `Terminating`.
@@ -108,13 +106,10 @@ def _complete(node: Node, hook: str, group: str, result: str) -> None:
     )
 
 
-# A node that failed its boot stays for people to look at, once the launches of its group are suspended.
-#
-# As long as they are not, another node is the better cure. The launching hook holds the node, and every heartbeat
-# extends
-# that by the hook's own time-out, up to 48 hours or 100 time-outs, whichever is less (EC2 Auto Scaling API
-# reference,
-# RecordLifecycleActionHeartbeat and LifecycleHook: GlobalTimeout).
+# A node that failed its boot stays for inspection if the launches of its group are suspended. Otherwise it is
+# replaced. The launching hook holds the node, and every heartbeat extends that by the hook's own timeout, up to 48
+# hours or 100 timeouts, whichever is less (EC2 Auto Scaling API reference, RecordLifecycleActionHeartbeat and
+# LifecycleHook: GlobalTimeout).
 
 _HEARTBEAT_SECONDS = 60
 # The policy that allows the calls may be attached after the boot, and an API may fail.
@@ -126,7 +121,7 @@ def keep_for_inspection(node: Node, events: Events, tell: Callable[[], None]) ->
 
     Args:
         node: This node, which failed its first boot.
-        events: Where it is told.
+        events: Receives what happens.
         tell: Carries the events to AWS.
     """
     until = paths.uptime_seconds() + node.settings.number("inspection")

@@ -19,8 +19,6 @@ from . import paths
 from .command import Outcome, run
 from .node import Settings, read_settings
 
-# The command `gpunode lustre-efa`, which the unit gpu-lustre runs before and after it mounts.
-
 # From the worst to the best.
 _ORDER = (False, None, True)
 
@@ -67,15 +65,10 @@ def _probe(given: argparse.Namespace) -> int:
     return 0 if worst.is_efa else 1
 
 
-# Gives Lustre's network the EFA devices of this node, before anything is mounted.
-#
 # The steps are those of AWS (FSx for Lustre user guide, "Configuring EFA clients", stored copy of 2026; Amazon EKS
-# user
-# guide, "Optimize Amazon FSx for Lustre performance on nodes (EFA)"): modules, TCP, EFA devices with 32 peer
-# credits,
-# discovery, and a policy that prefers EFA. Ours change no boot files, load nothing from the network, add only what
-# is
-# missing, and say which condition does not hold.
+# user guide, "Optimize Amazon FSx for Lustre performance on nodes (EFA)"): modules, TCP, EFA devices with 32 peer
+# credits, discovery, and a policy that prefers EFA. Ours change no boot files, load nothing from the network, add
+# only what is missing, and report the condition that does not hold.
 
 _MODULE_SECONDS = 60
 # One device took 9 s on a g6e.24xlarge (a public log of AWS's script, 2026-08); they are added beside each other.
@@ -186,13 +179,10 @@ def _must(outcome: Outcome, step: str) -> None:
         raise EfaSetupError(f"{step}: {outcome.words or f'status {outcome.status}'}")
 
 
-# Whether Lustre's data take EFA, or have fallen back to TCP without a word.
-#
-# The servers' connections tell nothing: their first address is one of TCP by design, as are some small messages.
-# What
-# tells is which interfaces the messages of bulk data leave by (aws/aws-parallelcluster pull request 7572 of 2026-08
-# and
-# aws/aws-parallelcluster-cookbook pull request 3267, which took a check of the connections away).
+# Whether data use EFA, or have silently fallen back to TCP. The servers' connections do not show it: their first
+# address is one of TCP by design, as are some small messages. The interfaces that bulk data leave by do
+# (aws/aws-parallelcluster pull request 7572 of 2026-08 and aws/aws-parallelcluster-cookbook pull request 3267, which
+# removed a check of the connections).
 
 _SIZE_MIB = 32
 _WRITE_SECONDS = 60
@@ -215,7 +205,7 @@ class Transport:
     words: str
 
 
-def look_at_network(among: list[Interface]) -> Transport:
+def network_transport(among: list[Interface]) -> Transport:
     """Whether data could take EFA: the node has an interface that is up, and a server told its own.
 
     Args:
@@ -245,7 +235,7 @@ def measure(mount_point: str) -> Transport:
         if number:
             time.sleep(_PAUSE_SECONDS)
         before = interfaces()
-        possible = look_at_network(before)
+        possible = network_transport(before)
         if possible.is_efa:
             break
     else:
@@ -289,8 +279,6 @@ def _write(file: Path) -> str:
         run("rm", "-f", str(file), timeout_seconds=_WRITE_SECONDS)
     return "" if outcome.ok else f"the test file could not be written: {outcome.words}"
 
-
-# Lustre's network, as `lnetctl` shows it.
 
 _TIMEOUT_SECONDS = 30
 _NID = re.compile(r"- nid: (\S+)@(\S+)")

@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 from . import paths
 from .command import Outcome, run
 
-# What the user data says about this node.
-
 _PREFIX = "GPU_"
 
 
@@ -55,8 +53,6 @@ def read_settings() -> Settings:
             values[name[len(_PREFIX) :].lower() if name.startswith(_PREFIX) else name] = value
     return Settings(values)
 
-
-# Instance metadata, IMDSv2 only (AWS EC2 user guide, "Use the Instance Metadata Service").
 
 _TOKEN_SECONDS = 300
 _TIMEOUT_SECONDS = 2
@@ -110,8 +106,6 @@ class Metadata:
             raise http.client.HTTPException(f"{path}: {answer.status}")
         return body
 
-
-# AWS through the command-line interface of the image; the newest botocore asks for a newer Python than images have.
 
 _ENVIRONMENT = {
     "AWS_PAGER": "",
@@ -171,9 +165,6 @@ class Aws:
         return run(
             "aws", *arguments, "--output", "json", timeout_seconds=timeout_seconds, environment=environment
         )
-
-
-# This node: its settings, who it is, and the ways to AWS.
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,16 @@ from .events import Events
 from .node import Node
 from .shipping import ship
 
-# What a node says and keeps of itself before it may go: its events to AWS, and its evidence.
-
 # The policy that allows a call may be attached after the boot, and the node is gone soon.
 _PAUSES_SECONDS = (1, 2, 4, 8)
 
 
-def teller(node: Node, events: Events) -> Callable[[], None]:
+def event_reporter(node: Node, events: Events) -> Callable[[], None]:
     """What carries the events to AWS at once; they stay spooled if it cannot, and the journal has them anyway.
 
     Args:
         node: This node.
-        events: Where a failure is told.
+        events: Receives a failure.
     """
 
     def tell() -> None:
@@ -39,12 +37,12 @@ def teller(node: Node, events: Events) -> Callable[[], None]:
     return tell
 
 
-def collector(node: Node, events: Events) -> Callable[[str], None]:
+def evidence_reporter(node: Node, events: Events) -> Callable[[str], None]:
     """What collects the evidence of a failure, given its reason, and copies it to the fleet's bucket.
 
     Args:
         node: This node.
-        events: Where it is told.
+        events: Receives what happens.
     """
 
     def collect(reason: str) -> None:
@@ -78,8 +76,6 @@ def _fault_of(action: Callable[[], object]) -> str:
         return str(fault) or type(fault).__name__
     return ""
 
-
-# A bundle of what is known about a node that is not well, kept in S3 before the node goes.
 
 _TIMEOUT_SECONDS = 20
 # Side by side, since a node that is to go should not wait long for it.

@@ -20,15 +20,6 @@ from .command import run
 from .node import AwsError, Node
 from .spool import locked
 
-# Carries spooled records to CloudWatch Logs, in batches; what AWS does not take now is kept for the next time.
-#
-# The metrics among them need no agent and no header: CloudWatch finds records in the embedded metric format by
-# itself
-# ("When calling PutLogEvents, you have the option to include the following HTTP header ... but it's not required",
-# CloudWatch user guide, "Using the PutLogEvents API to send manually-created embedded metric format logs").
-#
-# Every record arrives at least once: one that AWS took, and whose answer was lost, is sent again.
-
 #: Spool -> what its log stream adds to the name of the instance.
 STREAMS = {"events": "", "metrics": "/metrics"}
 
@@ -163,8 +154,6 @@ def _make_stream(node: Node, where: tuple[str, ...]) -> None:
         if "ResourceAlreadyExists" not in str(fault):
             raise
 
-
-# What the units that are no part of this program said in the journal: carried to AWS with the events.
 
 #: They run before this program can, and log one JSON line for each event.
 UNITS = ("gpu-software", "gpu-mig", "gpu-scratch", "gpu-lustre")

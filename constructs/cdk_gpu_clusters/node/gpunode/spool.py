@@ -19,13 +19,6 @@ from typing import IO, Any
 
 from . import paths
 
-# Records that wait to be carried to AWS: one JSON line each, in files that stay small.
-#
-# A spool is a file below `/var/lib/gpu-cluster`, which outlives a reboot. What that disk does not take goes to one
-# below
-# `/run`, which is memory. Beyond its limit a file loses its oldest half, and its first line then says how many are
-# gone.
-
 #: Most bytes of a spool's file; a node that cannot reach AWS must not fill its disk.
 LIMIT_BYTES = 4 * 1024 * 1024
 # Nobody holds the lock for longer than it takes to write such a file. A holder that is frozen must hold nobody up.
@@ -148,8 +141,6 @@ def _records_in(line: str) -> int:
 def _locked(file: Path) -> AbstractContextManager[bool]:
     return locked(file.with_suffix(".lock"), _LOCK_SECONDS)
 
-
-# Locks between programs of this node, which a program that dies lets go of.
 
 _PAUSE_SECONDS = 0.02
 

@@ -12,8 +12,6 @@ from typing import Any
 
 from . import paths
 
-# That this node is about to end, told to all of its programs by `/run/gpu-cluster/ending`, which holds the reason.
-
 
 def announce(reason: str) -> None:
     """Tell it.
@@ -30,11 +28,6 @@ def announce(reason: str) -> None:
 def announced() -> str:
     """Why this node is about to end; empty while nothing says so."""
     return paths.read_text(paths.below("/run/gpu-cluster/ending")).strip()
-
-
-# What the watchdog knows of this boot, for the process that comes after this one.
-#
-# It lies below `/run`, which is memory: no disk that is full, read-only or hung takes it away. A reboot clears it.
 
 
 def remember(name: str, known: Mapping[str, Any]) -> None:

@@ -34,7 +34,7 @@ def boot(
 
     Args:
         node: This node.
-        events: Where it is told.
+        events: Receives what happens.
         stages: Gives what must hold.
         tell: Carries the events to AWS.
         collect: Keeps the evidence of a failure, given its reason, where it outlives the node.
@@ -51,7 +51,7 @@ def boot(
     events.write("node", state, reason, seconds=paths.uptime_seconds(), **({"fix": fix} if fix else {}))
     _write_result(node, events, state, reason, first_boot=launch.is_first, fix=fix)
     if reason:
-        _tell_console(node, f"{reason}: {fix}" if fix else reason)
+        _write_console(node, f"{reason}: {fix}" if fix else reason)
         collect(reason)
         tell()
         if launch.is_first:
@@ -105,7 +105,7 @@ class _Launch:
                 self._marker.touch()
 
 
-def _tell_console(node: Node, words: str) -> None:
+def _write_console(node: Node, words: str) -> None:
     try:
         console = paths.below("/dev/console")
         console.write_text(f"gpu-node-boot: {node.instance_id} failed: {words}\n", encoding="utf-8")

@@ -13,8 +13,6 @@ from ..events import Events
 from ..node import Node
 from ..state import announced
 
-# A stage of the boot: something that must hold before the node takes work.
-
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_SECONDS = 10.0
 
@@ -70,7 +68,7 @@ class Stage:
     """
 
     name: str
-    look: Callable[[Node], Verdict]
+    probe: Callable[[Node], Verdict]
     deadline_seconds: float | None = None
 
 
@@ -80,7 +78,7 @@ def pass_stage(stage: Stage, node: Node, events: Events, *, until_uptime_seconds
     Args:
         stage: The stage.
         node: This node.
-        events: Where it is told.
+        events: Receives what happens.
         until_uptime_seconds: The boot's deadline.
 
     Returns:
@@ -89,7 +87,7 @@ def pass_stage(stage: Stage, node: Node, events: Events, *, until_uptime_seconds
     begin, pause, last = time.monotonic(), _FIRST_PAUSE_SECONDS, ""
     events.write(stage.name, "started")
     while True:
-        verdict = _look(stage, node)
+        verdict = _probe(stage, node)
         spent = time.monotonic() - begin
         late = paths.uptime_seconds() >= until_uptime_seconds
         late = late or (stage.deadline_seconds is not None and spent >= stage.deadline_seconds)
@@ -105,24 +103,24 @@ def pass_stage(stage: Stage, node: Node, events: Events, *, until_uptime_seconds
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
-def _look(stage: Stage, node: Node) -> Verdict:
+def _probe(stage: Stage, node: Node) -> Verdict:
     # A node that ends is neither worth waiting for, nor to be given work.
     ending = announced()
     if ending:
         return Verdict.failed(f"this instance is about to end: {ending}")
     try:
-        return stage.look(node)
+        return stage.probe(node)
     except Exception as fault:  # noqa: BLE001 - a broken check fails its node with a reason, never without one
         return Verdict.waiting(f"the check itself failed: {type(fault).__name__}: {fault}")
 
 
-# Stages about services of the image: the fabric manager of NVSwitch systems, and the container runtime.
+# Services of the image: the fabric manager of NVSwitch systems, and the container runtime.
 
 _FABRIC_MANAGER = "nvidia-fabricmanager"
 _RUNTIMES = ("docker", "containerd")
 
 
-def look_at_fabric_manager(_: Node) -> Verdict:
+def probe_fabric_manager(_: Node) -> Verdict:
     """Whether the fabric manager runs where the image starts it; without it CUDA fails on NVSwitch systems.
 
     Images start it only where there is a switch for it, so that a unit which is not enabled, or whose condition does
@@ -136,7 +134,7 @@ def look_at_fabric_manager(_: Node) -> Verdict:
     return _running(_FABRIC_MANAGER, shown)
 
 
-def look_at_containers(_: Node) -> Verdict:
+def probe_containers(_: Node) -> Verdict:
     """Whether a container runtime runs where the image starts one."""
     for name in _RUNTIMES:
         shown = _show(name)

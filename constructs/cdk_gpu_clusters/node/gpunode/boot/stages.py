@@ -14,9 +14,7 @@ from ..checks.verify import checks_of, verify
 from ..command import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, run
 from ..node import Node
 from ..watch.mode import Mode, mode_of
-from .stage import Stage, State, Verdict, look_at_containers, look_at_fabric_manager
-
-# The stages of a node's boot, in their order.
+from .stage import Stage, State, Verdict, probe_containers, probe_fabric_manager
 
 # What settles after a boot has settled by then.
 _VERIFICATION_SECONDS = 120
@@ -28,31 +26,28 @@ def stages_of(node: Node) -> list[Stage]:
     kind = settings.text("accelerator") if settings.number("accelerator_count") else ""
     stages = []
     if settings.text("scratch"):
-        stages.append(Stage("disks", unit_look("scratch")))
+        stages.append(Stage("disks", unit_probe("scratch")))
     if kind:
-        stages.append(Stage("driver", look_at_gpus if kind == "gpu" else look_at_neuron))
+        stages.append(Stage("driver", probe_gpus if kind == "gpu" else probe_neuron))
     # EKS's image starts the fabric manager on every type, and it fails where there is no NVSwitch
     # (awslabs/amazon-eks-ami issue 2727).
     if kind == "gpu" and settings.number("nvlink"):
-        stages.append(Stage("fabric-manager", look_at_fabric_manager))
+        stages.append(Stage("fabric-manager", probe_fabric_manager))
     if settings.number("mig_count"):
-        stages.append(Stage("mig", look_at_mig))
+        stages.append(Stage("mig", probe_mig))
     if settings.number("efa_count"):
-        stages.append(Stage("efa", look_at_efa))
-    stages.append(Stage("limits", look_at_limits))
+        stages.append(Stage("efa", probe_efa))
+    stages.append(Stage("limits", probe_limits))
     if settings.number("mounts"):
-        stages.append(Stage("lustre", unit_look("lustre")))
-    stages.append(Stage("user-data", look_at_user_scripts))
-    stages.append(Stage("containers", look_at_containers))
+        stages.append(Stage("lustre", unit_probe("lustre")))
+    stages.append(Stage("user-data", probe_user_scripts))
+    stages.append(Stage("containers", probe_containers))
     if checks_of(node):
-        stages.append(Stage("verification", look_at_health, deadline_seconds=_VERIFICATION_SECONDS))
+        stages.append(Stage("verification", probe_health, deadline_seconds=_VERIFICATION_SECONDS))
     return [*stages, *extra_stages()]
 
 
-# Stages about the devices: accelerators, their MIG slices, and EFA.
-
-
-def look_at_gpus(node: Node) -> Verdict:
+def probe_gpus(node: Node) -> Verdict:
     """Whether the driver answers for every GPU; one that is lost does not count."""
     wanted = node.settings.number("accelerator_count")
     answer = nvidia_smi.query(["uuid", "memory.total"])
@@ -67,7 +62,7 @@ def look_at_gpus(node: Node) -> Verdict:
     return Verdict.waiting(words + lost, "the host may be faulty: the node is replaced")
 
 
-def look_at_neuron(node: Node) -> Verdict:
+def probe_neuron(node: Node) -> Verdict:
     """Whether the driver answers for every Neuron device."""
     wanted = node.settings.number("accelerator_count")
     listed, outcome = devices.neuron_devices()
@@ -77,9 +72,9 @@ def look_at_neuron(node: Node) -> Verdict:
     return Verdict.ok(words) if len(listed) >= wanted else Verdict.waiting(words)
 
 
-def look_at_mig(node: Node) -> Verdict:
+def probe_mig(node: Node) -> Verdict:
     """Whether gpu-mig is done, and the driver shows as many slices as the layout has."""
-    said = unit_look("mig")(node)
+    said = unit_probe("mig")(node)
     if said.state is not said.state.OK:
         return said
     wanted, seen = node.settings.number("mig_count"), nvidia_smi.mig_device_count()
@@ -87,7 +82,7 @@ def look_at_mig(node: Node) -> Verdict:
     return Verdict.ok(words) if seen == wanted else Verdict.failed(words, "journalctl -u gpu-mig")
 
 
-def look_at_efa(node: Node) -> Verdict:
+def probe_efa(node: Node) -> Verdict:
     """Whether every EFA device is there, and libfabric, where it is installed, has the provider for them."""
     wanted, seen = node.settings.number("efa_count"), len(devices.efa_devices())
     words = f"{seen} of {wanted} EFA devices"
@@ -101,8 +96,6 @@ def look_at_efa(node: Node) -> Verdict:
     return Verdict.ok(words)
 
 
-# Stages that other parts of the node add: programs in `/etc/gpu-cluster/ready.d`, such as the model servers' own.
-
 _TIMEOUT_SECONDS = 300
 _NEVER = 2
 
@@ -111,26 +104,23 @@ def extra_stages() -> list[Stage]:
     """One stage for each program, in the order of their names."""
     folder = paths.below("/etc/gpu-cluster/ready.d")
     programs = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [Stage(path.name, _look_with(path)) for path in programs if os.access(path, os.X_OK)]
+    return [Stage(path.name, _probe_with(path)) for path in programs if os.access(path, os.X_OK)]
 
 
-def _look_with(program: Path) -> Callable[[Node], Verdict]:
+def _probe_with(program: Path) -> Callable[[Node], Verdict]:
     """The program prints its finding and exits with 0 for good, 2 for never, anything else for not yet."""
 
-    def look(_: Node) -> Verdict:
+    def probe(_: Node) -> Verdict:
         outcome = run(str(program), timeout_seconds=_TIMEOUT_SECONDS)
         never = outcome.status in (_NEVER, NOT_EXECUTABLE, NOT_FOUND)
         state = State.OK if outcome.ok else State.FAILED if never else State.WAITING
         words = outcome.words if outcome.status != TIMED_OUT else f"no answer in {_TIMEOUT_SECONDS} s"
         return Verdict(state, words)
 
-    return look
+    return probe
 
 
-# Stages about the system itself: the user's own scripts, and limits.
-
-
-def look_at_user_scripts(_: Node) -> Verdict:
+def probe_user_scripts(_: Node) -> Verdict:
     """Whether cloud-init ran the user's scripts without a fault.
 
     cloud-init lists failed modules in its result; `scripts_user` runs the shell scripts of the user data.
@@ -143,7 +133,7 @@ def look_at_user_scripts(_: Node) -> Verdict:
     return Verdict.ok("cloud-init is done")
 
 
-def look_at_limits(node: Node) -> Verdict:
+def probe_limits(node: Node) -> Verdict:
     """Whether programs may lock memory, and the huge pages that the settings ask for are there."""
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     memlock = "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
@@ -158,13 +148,10 @@ def look_at_limits(node: Node) -> Verdict:
     return Verdict.failed(words, "memory is too small or too fragmented: ask for fewer huge pages")
 
 
-# Stages that a systemd unit of this library has done: it leaves its result in a file.
-
-
-def unit_look(name: str) -> Callable[[Node], Verdict]:
+def unit_probe(name: str) -> Callable[[Node], Verdict]:
     """A look at what `gpu-NAME.service` said during this boot; an older word counts for nothing."""
 
-    def look(_: Node) -> Verdict:
+    def probe(_: Node) -> Verdict:
         state, reason = result_of(name)
         if state == "ok":
             return Verdict.ok(reason)
@@ -172,7 +159,7 @@ def unit_look(name: str) -> Callable[[Node], Verdict]:
             return Verdict.failed(reason, f"journalctl -u gpu-{name}")
         return Verdict.waiting(f"gpu-{name} has not finished: {state or 'not started'} {reason}".strip())
 
-    return look
+    return probe
 
 
 def result_of(name: str) -> tuple[str, str]:
@@ -187,13 +174,11 @@ def result_of(name: str) -> tuple[str, str]:
         return "", ""
 
 
-# The stage that asks all checks of `gpunode verify` before the node takes work.
-
 # A GPU that has to be reset with nothing on it must not get something first.
 _FAILS_FROM = Severity.RESET
 
 
-def look_at_health(node: Node) -> Verdict:
+def probe_health(node: Node) -> Verdict:
     """Whether no check finds a fault; what cannot be told holds no node back.
 
     Where the watchdog does not act (GPU_WATCH), findings are only told.

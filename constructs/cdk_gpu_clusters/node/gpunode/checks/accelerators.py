@@ -9,15 +9,11 @@ from .. import devices as neuron
 from .. import nvidia_smi, paths
 from ..command import run
 from ..node import Node
-from .check import Result, Severity, Untold, gpu_rows, list_indexes, or_well
+from .check import Result, Severity, Undetermined, gpu_rows, list_indexes, or_well
 
-# GPUs: as many as the type has, all of its model.
-#
-# A GPU that fell off the bus keeps its row in nvidia-smi, and the exit status stays 0: it is not counted. A node
-# with
-# too few GPUs is replaced: awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck (severity ISOLATE),
-# and
-# AWS re:Post, "Xid errors" (stop and start it).
+# A GPU that fell off the bus keeps its row in nvidia-smi, and the exit status stays 0, so it is not counted. A node
+# with too few GPUs is replaced: awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck (severity
+# ISOLATE), and AWS re:Post, "Xid errors" (stop and start it).
 
 
 def check_gpus(node: Node) -> list[Result]:
@@ -26,7 +22,7 @@ def check_gpus(node: Node) -> list[Result]:
     answer = nvidia_smi.query(["name", "uuid", "memory.total"])
     # Output that was cut short counts no GPU out: only a whole answer does, or a GPU that says that it is lost.
     if not answer.lost and (not answer.rows or (len(answer.rows) < wanted and not answer.outcome.ok)):
-        raise Untold(f"nvidia-smi: {answer.outcome.words or 'lists no GPU'}")
+        raise Undetermined(f"nvidia-smi: {answer.outcome.words or 'lists no GPU'}")
     kinds = sorted({f"{row['name']}, {row['memory.total']} MiB" for row in answer.rows})
     words = f"{len(answer.rows)} GPUs: {'; '.join(kinds) or 'none'}"
     findings = [*_count(len(answer.rows), answer.lost, wanted), *_models(answer.rows, model)]
@@ -63,9 +59,6 @@ def _words_of(name: str) -> set[str]:
     return set(re.findall(r"[a-z0-9]+", name.lower()))
 
 
-# The driver: all GPUs on one release, no older than the GPU and the node's MIG profiles need.
-
-
 def check_driver(node: Node) -> list[Result]:
     """Compare the driver's release with the first that the node's GPUs, or their MIG layout, work with.
 
@@ -90,10 +83,8 @@ def _release_parts(release: str) -> list[int]:
     return [int(part) for part in re.findall(r"[0-9]+", release)]
 
 
-# What the driver itself asks for: none, a reset, or a reboot.
-#
-# NVIDIA GPU Memory Error Management, "Error recovery and response flags". Drivers before 570 say it by two flags of
-# reset instead, or not at all: then the check tells nothing.
+# The recovery action that the driver requests: NVIDIA GPU Memory Error Management, "Error recovery and response
+# flags". Drivers before 570 have two reset flags instead, or neither. Without them the check has no result.
 
 _QUERY_SECONDS = 60
 _RECOVERY_ACTION = re.compile(r"^\s*GPU Recovery Action\s*: (.*?)\s*$", re.MULTILINE)
@@ -104,7 +95,7 @@ def check_recovery(_: Node) -> list[Result]:
     """Ask the driver what every GPU needs."""
     outcome = run("nvidia-smi", "-q", timeout_seconds=_QUERY_SECONDS)
     if outcome.hung:
-        raise Untold(outcome.words)
+        raise Undetermined(outcome.words)
     actions = _RECOVERY_ACTION.findall(outcome.output)
     told = [action for action in actions if action != "N/A"]
     if not told:
@@ -151,10 +142,9 @@ def _reset_flags() -> list[Result]:
     return or_well("recovery", findings, f"the driver asks nothing for {len(told)} GPUs")
 
 
-# Why GPUs run below their clocks: heat and power brakes are watched, idling and power caps are the daily business.
-#
-# `nvidia-smi --help-query-gpu` (535 and 550), section clocks_event_reasons, which older drivers call
-# clocks_throttle_reasons. No source says what a slow clock asks for.
+# Why GPUs run below their clocks. Heat and power brakes are watched. Idling and power caps are normal. `nvidia-smi
+# --help-query-gpu` (535 and 550), section clocks_event_reasons, which older drivers call clocks_throttle_reasons. No
+# source recommends an action for a slow clock.
 
 _CLOCK_SECTIONS = ("clocks_event_reasons", "clocks_throttle_reasons")
 _SLOWDOWNS = {
@@ -172,7 +162,7 @@ def check_clocks(_: Node) -> list[Result]:
     rows = gpu_rows([*fields, *_CLOCK_FIELDS])
     told = [row for row in rows if {row[field] for field in fields} & {"Active", "Not Active"}]
     if not told:
-        raise Untold("the driver does not say why clocks are low")
+        raise Undetermined("the driver does not say why clocks are low")
     findings = [
         Result(
             "clocks",
@@ -205,9 +195,6 @@ def _clock_text(row: Mapping[str, str]) -> str:
     return f"{clock} of {most} MHz, {temperature} C"
 
 
-# MIG: as many devices as the layout has. `gpu-mig` makes them again at every boot, so that a reboot is the repair.
-
-
 def check_mig(node: Node) -> list[Result]:
     """Count the MIG devices."""
     wanted, seen = node.settings.number("mig_count"), nvidia_smi.mig_device_count()
@@ -217,11 +204,8 @@ def check_mig(node: Node) -> list[Result]:
     return [Result("mig", Severity.REBOOT, found, expected, "reboot the node; see journalctl -u gpu-mig")]
 
 
-# Neuron devices: as many as the type has, without memory errors.
-#
 # AWS Neuron documentation, Neuron Runtime troubleshooting, "Hardware errors": an uncorrectable error of SRAM or HBM
-# asks
-# for another instance, a repairable one for a reboot. Too few devices: as for GPUs.
+# requires another instance, a repairable one a reboot. Too few devices are treated like too few GPUs.
 
 _NEURON_COUNTERS = {
     "sram_ecc_uncorrected": (Severity.REPLACE, "uncorrectable errors of SRAM", "replace the node"),
@@ -235,7 +219,7 @@ def check_neuron(node: Node) -> list[Result]:
     wanted = node.settings.number("accelerator_count")
     listed, outcome = neuron.neuron_devices()
     if listed is None:
-        raise Untold(f"neuron-ls: {outcome.words or 'lists nothing'}")
+        raise Undetermined(f"neuron-ls: {outcome.words or 'lists nothing'}")
     found, expected = f"{len(listed)} Neuron devices", f"{wanted} Neuron devices"
     if len(listed) < wanted:
         return [Result("neuron", Severity.REPLACE, found, expected, "replace the node")]
@@ -246,7 +230,7 @@ def check_neuron_memory(_: Node) -> list[Result]:
     """Look at the counters of memory errors of every device."""
     counted = {name: neuron.neuron_counters(name) for name in _NEURON_COUNTERS}
     if not any(counted.values()):
-        raise Untold("the driver counts no memory errors below /sys/devices/virtual/neuron_device")
+        raise Undetermined("the driver counts no memory errors below /sys/devices/virtual/neuron_device")
     devices = max(len(values) for values in counted.values())
     return or_well(
         "neuron-memory", _memory_errors(counted), f"{devices} Neuron devices without memory errors"

@@ -9,8 +9,6 @@ from enum import IntEnum
 from .. import nvidia_smi
 from ..node import Node
 
-# A check of the node's health, and what it found.
-
 
 class Severity(IntEnum):
     """What a finding asks for, from nothing to a new node."""
@@ -50,11 +48,8 @@ class Result:
 Check = Callable[[Node], Iterable[Result]]
 
 
-class Untold(Exception):
+class Undetermined(Exception):
     """It cannot be told: a tool is missing, or does not answer. Counts as `UNKNOWN`, with its text."""
-
-
-# What checks ask of every GPU.
 
 
 def gpu_rows(fields: Sequence[str], *, what: str = "gpu") -> list[dict[str, str]]:
@@ -69,7 +64,7 @@ def gpu_rows(fields: Sequence[str], *, what: str = "gpu") -> list[dict[str, str]
     """
     answer = nvidia_smi.query(fields, what=what)
     if not answer.rows:
-        raise Untold(f"nvidia-smi: {'; '.join(answer.lost) or answer.outcome.words or 'lists no GPU'}")
+        raise Undetermined(f"nvidia-smi: {'; '.join(answer.lost) or answer.outcome.words or 'lists no GPU'}")
     return answer.rows
 
 

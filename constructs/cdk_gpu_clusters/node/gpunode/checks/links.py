@@ -7,17 +7,14 @@ from collections.abc import Iterator, Mapping
 
 from .. import devices as efa
 from .. import nvidia_smi, paths
-from ..boot.stage import State, look_at_fabric_manager
+from ..boot.stage import State, probe_fabric_manager
 from ..command import run
 from ..devices import numa_node, pci_device
 from ..node import Node
-from .check import Result, Severity, Untold, gpu_rows, list_indexes, or_well
+from .check import Result, Severity, Undetermined, gpu_rows, list_indexes, or_well
 
-# The PCIe link of every GPU: as wide and as fast as it can be here.
-#
-# `nvidia-smi --help-query-gpu` (535 and 550): width and generation may be lower while the GPU is not in use, and
-# the
-# maximum is that of GPU and system together. What a narrow link asks for, no source says: it is watched.
+# `nvidia-smi --help-query-gpu` (535 and 550): width and generation may be lower while the GPU is idle, and the
+# maximum is that of GPU and system together. No source recommends an action for a narrow link, so it is watched.
 
 _WIDTH, _WIDEST = "pcie.link.width.current", "pcie.link.width.max"
 _GENERATION, _LATEST = "pcie.link.gen.current", "pcie.link.gen.max"
@@ -30,7 +27,7 @@ def check_pcie(_: Node) -> list[Result]:
     rows = gpu_rows([_WIDTH, _WIDEST, _GENERATION, _LATEST, _IDLE])
     told = [row for row in rows if nvidia_smi.number(row[_WIDTH]) and nvidia_smi.number(row[_WIDEST])]
     if not told:
-        raise Untold("the GPUs do not tell their PCIe links")
+        raise Undetermined("the GPUs do not tell their PCIe links")
     findings = [finding for row in told for finding in _pcie_of(row)]
     kinds = sorted({f"generation {row[_GENERATION]} of {row[_LATEST]}, x{row[_WIDTH]}" for row in told})
     return or_well("pcie", findings, f"{len(told)} GPUs: {'; '.join(kinds)}")
@@ -50,13 +47,9 @@ def _is_lower(row: Mapping[str, str], current: str, maximum: str) -> bool:
     return now is not None and most is not None and now < most
 
 
-# NVLink: every link of every GPU is up.
-#
 # Some links down: watched, as in awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck. A GPU without
-# any:
-# reset, the first step of NVIDIA's workflow for NVLink errors. With MIG on, a GPU has no NVLink to others (NVIDIA
-# Fabric
-# Manager user guide).
+# any link: reset, the first step of NVIDIA's workflow for NVLink errors. With MIG on, a GPU has no NVLink to others
+# (NVIDIA Fabric Manager user guide).
 
 _TIMEOUT_SECONDS = 60
 _GPU = re.compile(r"^GPU ([0-9]+):")
@@ -78,7 +71,7 @@ def check_nvlink(node: Node) -> list[Result]:
                     f"GPU {list_indexes(list(split))} split by MIG: no NVLink to others",
                 )
             ]
-        raise Untold(f"nvidia-smi nvlink: {outcome.words or 'lists no links'}")
+        raise Undetermined(f"nvidia-smi nvlink: {outcome.words or 'lists no links'}")
     findings = [finding for gpu, found in links.items() for finding in _nvlink_of(gpu, found, expected)]
     most = max(len(found) for found in links.values())
     return or_well("nvlink", findings, f"{len(links)} GPUs with {most} links up")
@@ -112,17 +105,14 @@ def _nvlink_of(gpu: str, links: list[float], expected: int) -> Iterator[Result]:
         )
 
 
-# The NVSwitch fabric: its manager runs, and every GPU has joined it.
-#
-# Without the manager CUDA fails on systems with NVSwitch, so that the node needs a reset of it (severity RESET in
-# awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck). A GPU has joined when its state is
-# `Completed` and
-# its status `Success` (NVIDIA Fabric Manager user guide); only Hopper and later say it.
+# Without the fabric manager, CUDA fails on systems with NVSwitch, so the node needs a reset of it (severity RESET in
+# awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck). A GPU has joined the fabric if its state is
+# `Completed` and its status `Success` (NVIDIA Fabric Manager user guide). Only Hopper and later report it.
 
 
 def check_fabric(node: Node) -> list[Result]:
     """Look at the fabric manager, and at the fabric state of every GPU."""
-    manager = look_at_fabric_manager(node)
+    manager = probe_fabric_manager(node)
     if manager.state is not State.OK:
         fix = f"systemctl restart nvidia-fabricmanager; {manager.fix}"
         return [Result("fabric", Severity.RESET, manager.reason, "nvidia-fabricmanager runs", fix)]
@@ -131,7 +121,9 @@ def check_fabric(node: Node) -> list[Result]:
     if not told and manager.reason.endswith("runs"):
         return [Result("fabric", Severity.OK, f"{manager.reason}; the GPUs do not say whether they joined")]
     if not told:
-        raise Untold(f"fabric manager: {manager.reason}; the GPUs do not say whether they joined a fabric")
+        raise Undetermined(
+            f"fabric manager: {manager.reason}; the GPUs do not say whether they joined a fabric"
+        )
     findings = [finding for row in told for finding in _fabric_of(row)]
     return or_well("fabric", findings, f"{manager.reason}; {len(told)} GPUs have joined the fabric")
 
@@ -151,9 +143,6 @@ def _state_of(cell: str) -> str:
     """The state of a cell such as `state  Completed`, as nvidia-smi 535 and 550 print it; empty for none."""
     word = re.sub(r"^(state|status)\s+", "", cell.strip())
     return "" if word.strip("[]") in ("N/A", "Not Supported") else word
-
-
-# NUMA: which GPUs and EFA devices are near which processors. It is told, for pinning; no source says what is right.
 
 
 def check_numa(node: Node) -> list[Result]:

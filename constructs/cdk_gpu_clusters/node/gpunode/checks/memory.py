@@ -8,15 +8,12 @@ from collections.abc import Iterator, Mapping
 from .. import nvidia_smi
 from ..command import run
 from ..node import Node
-from .check import Result, Severity, Untold, gpu_rows, or_well
+from .check import Result, Severity, Undetermined, gpu_rows, or_well
 
-# Memory errors that ECC could not correct.
-#
-# Errors since the driver was loaded ask for a GPU reset (awslabs/awsome-distributed-ai @ 95b939c,
-# 2.gpu-cluster-healthcheck). NVIDIA's GPU Memory Error Management guide leaves GPUs with error containment running;
-# what it wants reset or replaced, it says by remapped rows and the SRAM threshold. Errors of the GPU's whole life
-# say
-# nothing of today.
+# Errors since the driver was loaded require a GPU reset (awslabs/awsome-distributed-ai @ 95b939c,
+# 2.gpu-cluster-healthcheck). NVIDIA's GPU Memory Error Management guide keeps GPUs with error containment running. It
+# asks for a reset or a replacement by remapped rows and the SRAM threshold. Errors in the GPU's lifetime do not show
+# its present state.
 
 _VOLATILE = "ecc.errors.uncorrected.volatile.total"
 _AGGREGATE = "ecc.errors.uncorrected.aggregate.total"
@@ -28,7 +25,7 @@ def check_ecc(_: Node) -> list[Result]:
     rows = gpu_rows(["ecc.mode.current", _VOLATILE, _AGGREGATE])
     counting = [row for row in rows if nvidia_smi.number(row[_AGGREGATE]) is not None]
     if not counting:
-        raise Untold(f"the GPUs count no ECC errors: ECC is {rows[0]['ecc.mode.current']}")
+        raise Undetermined(f"the GPUs count no ECC errors: ECC is {rows[0]['ecc.mode.current']}")
     findings = [finding for row in counting for finding in _ecc_of(row)]
     return or_well("ecc", findings, f"{len(counting)} GPUs without uncorrected errors")
 
@@ -45,7 +42,7 @@ def check_sram(_: Node) -> list[Result]:
         found = f"{over} GPUs over the error threshold of SRAM"
         return [Result("sram", Severity.REPLACE, found, "none", "replace the node")]
     if not below and not outcome.ok:
-        raise Untold(f"nvidia-smi: {outcome.words}")
+        raise Undetermined(f"nvidia-smi: {outcome.words}")
     return [Result("sram", Severity.OK, f"{below} GPUs below the error threshold of SRAM")] if below else []
 
 
@@ -62,13 +59,10 @@ def _ecc_of(row: Mapping[str, str]) -> Iterator[Result]:
         yield Result("ecc", Severity.MONITOR, found, "none", "watch whether there are more")
 
 
-# Faulty memory rows: replaced by spare ones at the next reset, or past repair.
-#
-# NVIDIA GPU Memory Error Management: a pending remapping takes effect at the next GPU reset; a remapping that
-# failed is
-# the criterion for returning the GPU. GPUs before Ampere retire pages instead: pending ones wait for a reboot
-# (awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck). With MIG devices the driver says neither
-# (NVML, nvmlDeviceGetRemappedRows), and the check tells nothing.
+# NVIDIA GPU Memory Error Management: a pending remapping takes effect at the next GPU reset, and a failed remapping
+# is the criterion for returning the GPU. GPUs before Ampere retire pages instead, and pending ones wait for a reboot
+# (awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck). With MIG devices the driver reports neither
+# (NVML, nvmlDeviceGetRemappedRows), and the check has no result.
 
 _PENDING, _FAILURE = "remapped_rows.pending", "remapped_rows.failure"
 _RETIRED = "retired_pages.pending"

@@ -6,15 +6,12 @@ import re
 
 from .. import devices, paths
 from ..command import NOT_FOUND, run
-from ..lustre import interfaces, look_at_network, remembered
+from ..lustre import interfaces, network_transport, remembered
 from ..node import Node
 from .check import Result, Severity
 
-# EFA: as many devices as the node was launched with, and libfabric's provider for them.
-#
-# A node with too few is replaced, and a provider that libfabric does not have is watched: awslabs/awsome-
-# distributed-ai
-# @ 95b939c, 2.gpu-cluster-healthcheck. On P5en devices may come late.
+# A node with too few EFA devices is replaced, and a missing libfabric provider is watched:
+# awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck. On P5en, devices may appear late.
 
 
 def check_efa(node: Node) -> list[Result]:
@@ -41,8 +38,6 @@ def _efa_provider(seen: int) -> Result:
     return Result("efa-provider", Severity.MONITOR, found, f"{seen} devices", fix)
 
 
-# The plugin aws-ofi-nccl, without which NCCL falls back to TCP. Containers may bring their own: it is watched.
-
 # The EFA installer's folder and that of older images (aws/aws-ofi-nccl; AWS DLAMI release notes, read 2026-11).
 _PLUGIN_FOLDERS = ("/opt/amazon/ofi-nccl", "/opt/amazon/aws-ofi-nccl", "/opt/aws-ofi-nccl")
 
@@ -58,9 +53,7 @@ def check_nccl_plugin(_: Node) -> list[Result]:
     return [Result("nccl-plugin", Severity.MONITOR, "no aws-ofi-nccl plugin on the node", expected, fix)]
 
 
-# Lustre: every file system of the settings is mounted, answers in time, and takes EFA where it should.
-#
-# It is watched only: a file system that is down is down for the whole fleet, and no other node would help.
+# Lustre is only watched: a file system that is down is down for the entire fleet, and another node would not help.
 
 _LUSTRE_SECONDS = 30
 
@@ -75,7 +68,7 @@ def check_lustre(_: Node) -> list[Result]:
 
 def _lustre_transport() -> Result:
     """What the boot has measured, and whether the network is still so; nothing is written in the midst of jobs."""
-    at_boot, now = remembered(), look_at_network(interfaces())
+    at_boot, now = remembered(), network_transport(interfaces())
     if not now.is_efa or at_boot.is_efa is False:
         seen = at_boot if now.is_efa else now
         fix = (

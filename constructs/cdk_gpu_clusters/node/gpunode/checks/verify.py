@@ -18,12 +18,10 @@ from .accelerators import (
     check_neuron_memory,
     check_recovery,
 )
-from .check import Check, Result, Severity, Untold
+from .check import Check, Result, Severity, Undetermined
 from .links import check_fabric, check_numa, check_nvlink, check_pcie
 from .memory import check_ecc, check_row_remapping, check_sram
 from .network import check_efa, check_lustre, check_nccl_plugin
-
-# All checks of a node beside each other, under a deadline.
 
 # Above the deadline of one program that a check runs (60 s), so that a check can still say which one hangs.
 _DEADLINE_SECONDS = 90
@@ -97,7 +95,7 @@ def _results(name: str, answer: queue.Queue[list[Result]], end: float) -> list[R
 def _answer(node: Node, name: str, check: Check, answer: queue.Queue[list[Result]]) -> None:
     try:
         answer.put(list(check(node)))
-    except Untold as reason:
+    except Undetermined as reason:
         answer.put([Result(name, Severity.UNKNOWN, str(reason))])
     except Exception as fault:  # noqa: BLE001 - a broken check tells nothing about the node
         answer.put(
@@ -108,9 +106,6 @@ def _answer(node: Node, name: str, check: Check, answer: queue.Queue[list[Result
 def worst(results: Sequence[Result]) -> Severity:
     """The highest severity; UNKNOWN where nothing was checked, since nothing was found to be well."""
     return max((result.severity for result in results), default=Severity.UNKNOWN)
-
-
-# What the checks found, for people and for programs.
 
 
 def as_table(results: Sequence[Result]) -> str:

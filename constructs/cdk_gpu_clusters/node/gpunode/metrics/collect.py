@@ -38,8 +38,6 @@ from .names import (
 )
 from .record import record
 
-# Measures this node once, and spools what it found.
-
 _MEMORY = "metrics"
 
 
@@ -55,9 +53,9 @@ def measure(node: Node) -> dict[str, Any]:
     settings, before, now = node.settings, recall(_MEMORY), paths.uptime_seconds()
     found: Found = {}
     if settings.text("accelerator") == "gpu":
-        found.update(_tried(look_at_gpus))
+        found.update(_tried(measure_gpus))
     if settings.number("mig_count"):
-        found.update(_tried(look_at_mig_devices))
+        found.update(_tried(measure_mig_devices))
     counters: Counters = {}
     if settings.number("efa_count"):
         counters.update(_tried(efa_counters))
@@ -67,7 +65,7 @@ def measure(node: Node) -> dict[str, Any]:
     active_at = _active_at(found, before, now)
     if active_at is not None:
         found[IDLE_SECONDS] = [round(now - active_at)]
-    found.update(_tried(lambda: look_at_watchdog(node, now)))
+    found.update(_tried(lambda: measure_watchdog(node, now)))
     _remember({"at": now, "active_at": active_at, "counters": counters})
     made = record(found, fleet=settings.text("fleet"), instance_id=node.instance_id)
     if made:
@@ -99,16 +97,13 @@ def _remember(known: dict[str, Any]) -> None:
         sys.stderr.write(f"not remembered: {fault}\n")
 
 
-# What the watchdog found last, and whether there still is one.
-#
-# A watchdog that is gone leaves its last word behind, mostly that all is well. So its word counts for three
-# minutes:
-# longer than systemd lets it be silent (WatchdogSec) and starts it again.
+# A watchdog that is gone leaves its last state behind, usually a healthy one. So that state counts for three minutes
+# only, which is longer than systemd lets it be silent (WatchdogSec) and then restarts it.
 
 _SILENT_SECONDS = 180.0
 
 
-def look_at_watchdog(node: Node, now: float) -> Found:
+def measure_watchdog(node: Node, now: float) -> Found:
     """How bad the node is, as the watchdog says; nobody can tell where it has been silent; nothing without one.
 
     Args:
@@ -138,13 +133,10 @@ def _watched_since() -> float | None:
         return None
 
 
-# Activity, memory, power and temperature of the GPUs.
-#
 # Under MIG the driver has no utilization: "On MIG-enabled GPUs, querying device utilization rates is not currently
-# supported" (NVML API reference, nvmlDeviceGetUtilizationRates). It tells the memory of each MIG device, and which
-# of
-# them processes run on. NVIDIA's way to activity there are the profiling metrics of DCGM, such as
-# `DCGM_FI_PROF_GR_ENGINE_ACTIVE`, which this program does not need to be installed.
+# supported" (NVML API reference, nvmlDeviceGetUtilizationRates). It reports the memory of each MIG device, and which
+# of them processes run on. Activity there needs the profiling metrics of DCGM, such as
+# `DCGM_FI_PROF_GR_ENGINE_ACTIVE`. This program does not require DCGM.
 
 Found = dict[Metric, list[float]]
 
@@ -158,7 +150,7 @@ _FIELDS = {
 }
 
 
-def look_at_gpus() -> Found:
+def measure_gpus() -> Found:
     """What is measured of whole GPUs; a GPU that has no such thing, or answers nothing, adds no value."""
     found: Found = {metric: [] for metric, _ in _FIELDS.values()}
     found[GPU_MEMORY_USED_PERCENT] = []
@@ -172,7 +164,7 @@ def look_at_gpus() -> Found:
     return found
 
 
-def look_at_mig_devices() -> Found:
+def measure_mig_devices() -> Found:
     """What is measured of MIG devices: their memory, and how many have processes."""
     found: Found = {MIG_MEMORY_USED: [], MIG_MEMORY_USED_PERCENT: [], MIG_DEVICES_IN_USE: []}
     outcome = run("nvidia-smi", "-q", "-x", timeout_seconds=_TIMEOUT_SECONDS)
@@ -215,8 +207,6 @@ def _mib(device: ET.Element, path: str) -> float | None:
 def _ids(element: ET.Element) -> tuple[str, ...]:
     return tuple(element.findtext(name, "") for name in ("gpu_instance_id", "compute_instance_id"))
 
-
-# Counters as rates: how fast they rose since the last look.
 
 _LCTL_SECONDS = 20
 # AWS EC2 user guide, "Monitor an Elastic Fabric Adapter on Amazon EC2".

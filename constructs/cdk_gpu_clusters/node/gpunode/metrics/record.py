@@ -13,12 +13,6 @@ from typing import Any
 from ..node import read_settings
 from .names import BOOT_FAILURES, FLEET, INSTANCE, NAMESPACE, XIDS, Metric
 
-# Records in CloudWatch's embedded metric format: log events that CloudWatch Logs makes metrics of.
-#
-# Source: CloudWatch user guide, "Specification: Embedded metric format": at most 100 metrics in a directive, and at
-# most
-# 100 values of one metric.
-
 _MOST_VALUES = 100
 
 Values = Mapping[Metric, Sequence[float]]
@@ -47,8 +41,6 @@ def record(values: Values, *, fleet: str, instance_id: str) -> dict[str, Any]:
         **{metric.name: numbers[0] if len(numbers) == 1 else numbers for metric, numbers in given.items()},
     }
 
-
-# Events that are counted: CloudWatch makes a metric of them as they arrive.
 
 _SEVERE = ("reset", "reboot", "replace")
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from .. import paths
 
-# How to run `all_reduce_perf`: on this node by itself, on several by MPI.
-
 _NAME = "all_reduce_perf"
 # AWS Deep Learning AMIs (release notes of 2023: /usr/local/cuda-xx.x/efa/test-cuda-xx.x/; public scripts of 2025 and
 # 2026 find it there), and where AWS's container images and people build it.
@@ -93,8 +91,6 @@ def on_nodes(
 def _cuda(program: Path) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", str(program))]
 
-
-# What `all_reduce_perf` of nccl-tests prints.
 
 _GIB = 1024**3
 # size count type redop [root], then twice: time algbw busbw #wrong. Out of place first, then in place.

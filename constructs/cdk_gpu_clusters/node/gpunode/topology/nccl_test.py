@@ -31,9 +31,7 @@ from .nccl_program import (
 from .peers import NoPeersError, NotYetError, Peer, wait_for_peers
 from .run_command import set_variables
 
-# The command `gpunode nccl-test`: measures the bandwidth between GPUs, and says whether it is what it should be.
-
-_GOOD, _UNTOLD, _SLOW, _WRONG = 0, 1, 2, 3
+_GOOD, _NOT_MEASURED, _SLOW, _WRONG = 0, 1, 2, 3
 _TOLERANCE_PERCENT = 10
 
 
@@ -101,7 +99,7 @@ def nccl_test(given: argparse.Namespace) -> int:
         rows = _measure(node, given, gpus=gpus, max_size=given.max_size or _fitting(memory_gib))
     except CannotMeasureError as reason:
         sys.stderr.write(f"gpunode nccl-test: {reason}\n")
-        return _UNTOLD
+        return _NOT_MEASURED
     tolerance = given.tolerance
     if tolerance is None:
         tolerance = node.settings.number("nccl_tolerance", _TOLERANCE_PERCENT)
@@ -260,8 +258,6 @@ def _size(text: str) -> str:
         raise argparse.ArgumentTypeError(str(reason)) from reason
     return text.upper()
 
-
-# What a bandwidth is compared with: a published one where there is a source, and otherwise this node's own first.
 
 #: The table of sources, which comes with this package.
 PUBLISHED = Path(__file__).parents[1] / "all_reduce.json"

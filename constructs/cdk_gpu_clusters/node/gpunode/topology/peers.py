@@ -18,8 +18,6 @@ from .. import paths
 from ..lifecycle import membership
 from ..node import Aws, AwsError, Node, this_node
 
-# The command `gpunode peers`, also called `gpu-peers`.
-
 # sysexits.h
 _MISUSE, _UNAVAILABLE, _NOT_NOW = 64, 69, 75
 _HOSTS = "/etc/gpu-cluster/hosts"
@@ -117,8 +115,6 @@ def _fail(words: str, status: int) -> int:
     _tell(words)
     return status
 
-
-# The nodes of this node's Auto Scaling group that are in service, in an order on which all of them agree.
 
 # Spread out: a thousand nodes must not ask in step.
 _PAUSE_SECONDS = (5.0, 10.0)
@@ -235,13 +231,10 @@ def _place(peer: Peer) -> tuple[tuple[str, ...], ipaddress.IPv4Address]:
     return peer.network_nodes, ipaddress.IPv4Address(peer.private_ip)
 
 
-# Where instances hang in EC2's network (AWS EC2 user guide, "Amazon EC2 topology", stored copy of 2026).
-#
-# Three or four layers of network nodes stand above an instance, by its type; instances that share the last of them
-# are
-# nearest to each other. Types are g6e, g7e, p3dn, p4d, p4de, p5, p5e, p5en, p6-b200, p6-b300, p6e-gb200 and trn1 to
-# trn2u
-# there; others have no answer.
+# The place of instances in EC2's network (AWS EC2 user guide, "Amazon EC2 topology", stored copy of 2026). An
+# instance has three or four layers of network nodes above it, depending on its type. Instances that share the last
+# layer are nearest to each other. Supported types are g6e, g7e, p3dn, p4d, p4de, p5, p5e, p5en, p6-b200, p6-b300,
+# p6e-gb200 and trn1 to trn2u. Other types have no answer.
 
 # DescribeInstanceTopology: at most 100 instance ids in a call.
 _BATCH = 100
@@ -310,8 +303,6 @@ def _ask(aws: Aws, instance_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
         found.update({str(name): tuple(map(str, nodes)) for name, nodes in rows or [] if nodes})
     return found
 
-
-# A list of peers in the form that a launcher wants.
 
 #: Formats by the names of `gpunode peers --format`.
 FORMATS = ("plain", "mpirun", "torchrun", "imex", "json")

@@ -16,8 +16,6 @@ from .. import jobs, nvidia_smi, paths
 from ..command import NOT_FOUND, run
 from ..devices import as_cpu_list, local_cpus, numa_node, pci_device
 
-# The command `gpunode run`: starts a job, with its NCCL settings, pinned, and known to the drain of the node.
-
 # sysexits.h, and what shells give for a program that is not there or cannot be run.
 _MISUSE, _NOT_EXECUTABLE, _NOT_FOUND = 64, 126, 127
 _JOB = "GPUNODE_JOB"
@@ -154,8 +152,6 @@ def _fail(words: str, status: int) -> int:
     return status
 
 
-# Which GPU a process of a job is for.
-
 # The rank on the node, as torchrun, Open MPI, Intel MPI and Slurm tell it, and how many there are. torchrun first:
 # below srun, its workers see both, and Slurm's is that of the launcher.
 _RANKS = {
@@ -244,8 +240,6 @@ def _parent(device: str) -> str:
             return index
     return device
 
-
-# Pins a process to the processors and the memory next to its GPU.
 
 _NUMACTL_SECONDS = 10
 

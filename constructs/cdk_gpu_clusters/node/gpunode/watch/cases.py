@@ -1,4 +1,4 @@
-"""Symptoms that are believed, and what became of them."""
+"""Confirmed symptoms, and whether an action has handled them."""
 
 from __future__ import annotations
 
@@ -10,61 +10,61 @@ from typing import Any
 from ..checks.check import Severity
 from .probes import Symptom
 
-# What comes and goes is told once in so long.
+# A symptom that comes and goes is reported once in this time.
 _QUIET_SECONDS = 600
 
 
 @dataclass(frozen=True)
 class Case:
-    """A symptom that calls for an action.
+    """A symptom that requires an action.
 
     Attributes:
-        look: The look that sees it.
-        symptom: What it sees.
+        probe: Name of the probe that observes it.
+        symptom: The symptom.
     """
 
-    look: str
+    probe: str
     symptom: Symptom
 
 
 class Cases:
-    """Believes symptoms once enough looks agree, and keeps those that call for an action until there was one.
+    """Confirms symptoms that enough probes agree on, and keeps those that require an action until it is done.
 
     Attributes:
-        open: What is still to be acted on, by key.
+        open: Cases that still require an action, by key.
     """
 
     def __init__(
         self,
         *,
         acts_from: Severity,
-        tell: Callable[[str, Symptom], None],
+        report: Callable[[str, Symptom], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin without any.
+        """Start without cases.
 
         Args:
-            acts_from: Least severity that calls for an action.
-            tell: Told about `seen` and `gone` symptoms, not more often than people can read.
-            clock: Seconds that never go back.
+            acts_from: Least severity that requires an action.
+            report: Receives `seen` and `gone` symptoms, at a rate that people can read.
+            clock: Monotonic seconds.
         """
         self.open: dict[str, Case] = {}
         self._handled: dict[str, Case] = {}
         self._counts: dict[str, dict[str, int]] = {}
-        self._told: dict[str, float] = {}
-        self._loud: dict[str, Symptom] = {}
-        self._acts_from, self._tell, self._clock = acts_from, tell, clock
+        self._reported_at: dict[str, float] = {}
+        self._reported_symptoms: dict[str, Symptom] = {}
+        self._acts_from, self._report, self._clock = acts_from, report, clock
 
-    def note(self, look: str, symptoms: Sequence[Symptom]) -> None:
-        """Take in what one look saw.
+    def note(self, probe: str, symptoms: Sequence[Symptom]) -> None:
+        """Record the result of one probe.
 
         Args:
-            look: Its name.
-            symptoms: What it saw; what it saw before and now does not is over.
+            probe: Its name.
+            symptoms: What it observed. Earlier symptoms that are missing have ended.
         """
         lasting = {symptom.key: symptom for symptom in symptoms if symptom.lasting}
-        counts = self._counts.setdefault(look, {})
-        # A look that could not see cannot say that something is over; it confirms nothing either.
+        counts = self._counts.setdefault(probe, {})
+        # A probe that could not observe anything neither ends nor confirms a symptom.
         blind = any(symptom.severity is Severity.UNKNOWN for symptom in symptoms)
         for key in [key for key in counts if key not in lasting]:
             counts[key] = 0
@@ -73,30 +73,30 @@ class Cases:
                 self._end(key)
         for key, symptom in lasting.items():
             counts[key] = counts.get(key, 0) + 1
-            if counts[key] == symptom.looks:
-                self._say_seen(symptom)
-            if counts[key] >= symptom.looks:
-                self._open(Case(look, symptom))
+            if counts[key] == symptom.confirmations:
+                self._report_seen(symptom)
+            if counts[key] >= symptom.confirmations:
+                self._open(Case(probe, symptom))
         for symptom in symptoms:
             if not symptom.lasting:
-                self._say_seen(symptom)
-                self._open(Case(look, symptom))
+                self._report_seen(symptom)
+                self._open(Case(probe, symptom))
 
     def act_done(self, keys: Iterable[str]) -> None:
-        """Close cases after an action: what lasts calls for none again, until it is over or becomes something else."""
+        """Close cases after an action. A lasting symptom requires another only after it ended or changed."""
         for key in keys:
             case = self.open.pop(key, None)
             if case is not None and case.symptom.lasting:
                 self._handled[key] = case
 
-    def act_needless(self, keys: Iterable[str]) -> None:
-        """Close cases of a node that is out of service already; what lasts is looked at again when it is back."""
+    def act_not_needed(self, keys: Iterable[str]) -> None:
+        """Close cases of a node that is out of service already. Lasting symptoms count again once it is back."""
         for key in list(keys):
             if key in self.open and not self.open[key].symptom.lasting:
                 del self.open[key]
 
     def dump(self) -> dict[str, Any]:
-        """What a later process of this boot has to know."""
+        """The state for a later process of this boot."""
         return {
             "open": [_plain(case) for case in self.open.values()],
             "handled": [_plain(case) for case in self._handled.values()],
@@ -104,21 +104,21 @@ class Cases:
         }
 
     def restore(self, known: Mapping[str, Any]) -> None:
-        """Take over what an earlier process of this boot knew.
+        """Take over the state of an earlier process of this boot.
 
         Args:
-            known: What `dump` gave.
+            known: The result of `dump`.
         """
         self.open = {case.symptom.key: case for case in map(_case, known.get("open", []))}
         self._handled = {case.symptom.key: case for case in map(_case, known.get("handled", []))}
         for case in (*self.open.values(), *self._handled.values()):
             if case.symptom.lasting:
-                self._counts.setdefault(case.look, {})[case.symptom.key] = case.symptom.looks
+                self._counts.setdefault(case.probe, {})[case.symptom.key] = case.symptom.confirmations
 
     def _worst(self) -> Severity:
-        """What the worst of the symptoms that last, or are to be acted on, asks for."""
+        """The highest severity of all lasting symptoms and open cases."""
         cases = (*self.open.values(), *self._handled.values())
-        symptoms = (*self._loud.values(), *(case.symptom for case in cases))
+        symptoms = (*self._reported_symptoms.values(), *(case.symptom for case in cases))
         return max((symptom.severity for symptom in symptoms), default=Severity.OK)
 
     def _open(self, case: Case) -> None:
@@ -132,19 +132,19 @@ class Cases:
     def _end(self, key: str) -> None:
         self.open.pop(key, None)
         self._handled.pop(key, None)
-        symptom = self._loud.pop(key, None)
+        symptom = self._reported_symptoms.pop(key, None)
         if symptom is not None:
-            self._tell("gone", symptom)
+            self._report("gone", symptom)
 
-    def _say_seen(self, symptom: Symptom) -> None:
+    def _report_seen(self, symptom: Symptom) -> None:
         now = self._clock()
-        self._told = {key: at for key, at in self._told.items() if now - at < _QUIET_SECONDS}
-        if symptom.key in self._told:
+        self._reported_at = {key: at for key, at in self._reported_at.items() if now - at < _QUIET_SECONDS}
+        if symptom.key in self._reported_at:
             return
-        self._told[symptom.key] = now
+        self._reported_at[symptom.key] = now
         if symptom.lasting:
-            self._loud[symptom.key] = symptom
-        self._tell("seen", symptom)
+            self._reported_symptoms[symptom.key] = symptom
+        self._report("seen", symptom)
 
 
 def _plain(case: Case) -> dict[str, Any]:
@@ -156,4 +156,4 @@ def _plain(case: Case) -> dict[str, Any]:
 def _case(plain: Mapping[str, Any]) -> Case:
     symptom = dict(plain["symptom"])
     symptom["severity"] = Severity[symptom["severity"]]
-    return Case(str(plain["look"]), Symptom(**symptom))
+    return Case(str(plain["probe"]), Symptom(**symptom))

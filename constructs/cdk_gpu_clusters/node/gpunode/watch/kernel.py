@@ -22,13 +22,9 @@ from .. import paths
 from ..checks.check import Severity
 from .probes import Symptom
 
-# The kernel's log, `/dev/kmsg` (Linux kernel, Documentation/ABI/testing/dev-kmsg).
-#
-# Not the journal: journald takes `NVRM:` for the name of a program and strips it from the message.
-
-# A record of the kernel has at most 8 KiB; a reader with less room for it gets EINVAL for ever.
+# A record of the kernel has at most 8 KiB. A reader with a smaller buffer always gets EINVAL.
 _READ_BYTES = 64 * 1024
-# A kernel that talks without end must not hold the reader.
+# An endless stream of messages must not hold the reader.
 _MOST_RECORDS = 5_000
 
 
@@ -45,20 +41,20 @@ class Record(NamedTuple):
 
 
 class KernelLog:
-    """Reads what the kernel says, each message once.
+    """Reads the messages of the kernel, each once.
 
     Attributes:
         sequence: Number of the last message read; -1 before the first.
-        overwritten: How many times messages were gone before they could be read.
+        overwritten: How many times messages were overwritten before they could be read.
     """
 
     def __init__(self, *, after: int = -1, from_end: bool = False, path: Path | None = None) -> None:
-        """Begin to read.
+        """Start reading.
 
         Args:
-            after: Last message that was read by an earlier process of this boot. -1: from the boot's first message
-                that is still there, since a fault of this boot counts even when nobody watched yet.
-            from_end: Skip what is there already, in a container that shares its host's log.
+            after: Last message that an earlier process of this boot read. -1: start with the boot's first message that
+                is still available, since a fault counts even before the watchdog runs.
+            from_end: Skip existing messages, in a container that shares its host's log.
             path: Where the log is.
         """
         self.sequence: int = after
@@ -82,7 +78,7 @@ class KernelLog:
             raise
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a message, or until the time is up; says whether there may be one."""
+        """Wait for a message, or until the time is up. Return whether there may be one."""
         end = time.monotonic() + max(0.0, seconds)
         if self._file >= 0:
             poller = select.poll()
@@ -93,7 +89,7 @@ class KernelLog:
         return False
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file >= 0:
             with suppress(OSError):
                 os.close(self._file)
@@ -114,7 +110,7 @@ class KernelLog:
             except BlockingIOError:
                 break
             except OSError as fault:
-                # The ring went round: the next read gives the oldest message that is left.
+                # The ring buffer wrapped: the next read gives the oldest message that is left.
                 if fault.errno != errno.EPIPE:
                     raise
                 self.overwritten += 1
@@ -141,16 +137,14 @@ def _record(line: str) -> Record | None:
     return Record(int(fields[1]), text)
 
 
-# What messages of the kernel mean for the node.
-
 _LONGEST_REASON = 300
 
-# NVIDIA, "XID errors": `NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: ...`. Old drivers leave PCI: out, and
-# on MIG devices more words stand in the brackets.
+# NVIDIA, "XID errors": `NVRM: Xid (PCI:0000:10:1c): 63, pid=1896, Row Remapper: ...`. Old drivers omit PCI:, and on MIG
+# devices the brackets hold more words.
 _XID = re.compile(r"^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+),?\s*(.*)")
 # NVIDIA Fabric Manager user guide, appendix D: `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 30 ...`.
 _SXID = re.compile(r"SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+), (Fatal|Non-fatal),?\s*(.*)")
-# Lustre, ptlrpc/import.c: what was in flight at that server is lost.
+# Lustre, ptlrpc/import.c: requests in flight at that server are lost.
 _EVICTED = re.compile(r"This client was evicted by ([^;\s]+)")
 # The same: `fsx-OST0001-osc-ffff: Connection to fsx-OST0001 (at 10.0.0.9@tcp) was lost; in progress operations ...`.
 _CUT_OFF = re.compile(r"Lustre: \S+: Connection to (\S+) \(at ([^)\s]+)\) was lost")
@@ -159,13 +153,13 @@ _HUNG = re.compile(r"INFO: task (\S+):\d+ blocked for more than (\d+) seconds")
 
 
 def symptom_of(record: Record, table: XidTable) -> Symptom | None:
-    """What a message says about the node; None for the many that say nothing.
+    """The symptom that a message shows; None for most messages.
 
-    One message is enough: the kernel says what happened, and does not say it twice.
+    One message is enough: the kernel reports an event once.
 
     Args:
         record: The message.
-        table: What Xids ask for.
+        table: The actions that Xids require.
     """
     for pattern, make in _MEANINGS.items():
         match = pattern.search(record.text)
@@ -182,19 +176,19 @@ def _xid(match: Match[str], table: XidTable) -> Symptom:
 
 
 def _sxid(match: Match[str], _: XidTable) -> Symptom:
-    """Fatal ones ask for a restart of the guest or of its host (appendix D.5 and D.6), others for nothing."""
+    """Fatal ones require a restart of the guest or of its host (appendix D.5 and D.6), others nothing."""
     severity = Severity.REBOOT if match[3] == "Fatal" else Severity.MONITOR
     words = f"SXid {match[2]} ({match[3]}) on {match[1]}: {match[4]}"
     return _event(f"sxid-{match[2]}-{match[1]}", severity, words)
 
 
 def _evicted(match: Match[str], _: XidTable) -> Symptom:
-    words = f"Lustre: evicted by {match[1]}; what was in flight there is lost"
+    words = f"Lustre: evicted by {match[1]}; requests in flight there are lost"
     return _event(f"evicted-{match[1]}", Severity.MONITOR, words)
 
 
 def _cut_off(match: Match[str], _: XidTable) -> Symptom:
-    words = f"Lustre: connection to {match[1]} at {match[2]} lost; what is in flight there waits for it"
+    words = f"Lustre: connection to {match[1]} at {match[2]} lost; requests in flight there wait for it"
     return _event(f"cut-off-{match[1]}", Severity.MONITOR, words)
 
 
@@ -216,13 +210,13 @@ _MEANINGS: Mapping[Pattern[str], Callable[[Match[str], XidTable], Symptom]] = {
 }
 
 
-# The table of Xids that came with this package: what each asks for. Its sources are in the library's catalogue.
+# The table of Xids comes with this package. Its sources are in the library's catalogue.
 
-_FILE = Path(__file__).with_name("xids.json")
+_FILE = Path(__file__).parents[1] / "xids.json"
 
 
 class XidTable:
-    """What the Xids of the kernel log ask for; one that nobody knows is watched.
+    """The actions that Xids of the kernel log require. An unknown Xid is watched.
 
     Example:
         >>> XidTable({"79": {"class": "replace", "name": "GPU fallen off the bus"}}).severity(79, "").name
@@ -233,11 +227,11 @@ class XidTable:
         self._rows = rows
 
     def severity(self, code: int, message: str) -> Severity:
-        """What an Xid asks for.
+        """The severity of an Xid.
 
         Args:
             code: Its number.
-            message: Its line of the kernel log; some Xids say only there what they ask for.
+            message: Its line of the kernel log. For some Xids only that line names the action.
         """
         row = self._rows.get(str(code), {})
         found = row.get("class", "")
@@ -246,15 +240,15 @@ class XidTable:
         return _SEVERITIES.get(found, Severity.MONITOR)
 
     def name(self, code: int) -> str:
-        """What an Xid says; empty where nothing names it."""
+        """The name of an Xid; empty if it has none."""
         return str(self._rows.get(str(code), {}).get("name", ""))
 
 
 def read_xids(file: Path = _FILE) -> XidTable:
-    """Read the table; without it, every Xid is watched and none is acted on.
+    """Read the table. Without it, every Xid is watched and none is acted on.
 
     Args:
-        file: Where it is.
+        file: The file of the table.
     """
     try:
         rows = json.loads(paths.read_text(file, "{}"))
@@ -264,10 +258,10 @@ def read_xids(file: Path = _FILE) -> XidTable:
 
 
 def _asked_by(message: str, messages: dict[str, str]) -> str:
-    """What the end of a message such as `changed from 0x0 (None) to 0x2 (Node Reboot Required)` asks for."""
-    places = {text: message.rfind(f"({text})") for text in messages}
-    last = max(places, key=lambda text: places[text], default="")
-    return messages[last] if places.get(last, -1) >= 0 else ""
+    """The action in the end of a message such as `changed from 0x0 (None) to 0x2 (Node Reboot Required)`."""
+    positions = {text: message.rfind(f"({text})") for text in messages}
+    last = max(positions, key=lambda text: positions[text], default="")
+    return messages[last] if positions.get(last, -1) >= 0 else ""
 
 
 _SEVERITIES = {

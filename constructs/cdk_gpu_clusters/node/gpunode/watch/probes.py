@@ -11,45 +11,40 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import devices, paths
-from ..checks.check import Check, Result, Severity, Untold
+from ..checks.check import Check, Result, Severity, Undetermined
 from ..command import NOT_EXECUTABLE, NOT_FOUND, STUCK, run
 from ..node import Node
-
-# Something that a look at the node saw and that is not well.
 
 
 @dataclass(frozen=True)
 class Symptom:
-    """What one look saw.
+    """A condition or an event that shows an unhealthy node.
 
     Attributes:
-        key: What it is, the same in every look that sees it.
-        severity: What it asks for.
-        reason: What was seen, in a sentence.
-        looks: How many looks in a row must see it before it is believed: more than one where a single observation can
-            be wrong.
-        lasting: Whether it is a condition, which the next look sees again and which can end. Otherwise it is an
-            event, such as a message of the kernel: it is said once, and stays true.
+        key: Its name, the same in every probe that observes it.
+        severity: The action that it requires.
+        reason: What was observed, in a sentence.
+        confirmations: How many probes in a row must observe it before it counts: more than one if a single
+            observation can be wrong.
+        lasting: Whether it is a condition, which later probes observe again and which can end. Otherwise it is an
+            event, such as a kernel message: it is reported once, and stays true.
     """
 
     key: str
     severity: Severity
     reason: str
-    looks: int = 1
+    confirmations: int = 1
     lasting: bool = True
 
 
-# A look at the node that the watchdog takes again and again.
-
-
 @dataclass(frozen=True)
-class Look:
-    """One look.
+class Probe:
+    """A probe that the watchdog runs again and again.
 
     Attributes:
-        name: Its name in events; symptoms of looks of other names are not its own.
-        take: Takes it: what is not well.
-        every: It is taken once in so many polls.
+        name: Its name in events. Symptoms belong to the probe of their name.
+        take: Runs it and returns the symptoms.
+        every: It runs once in this number of polls.
     """
 
     name: str
@@ -57,23 +52,20 @@ class Look:
     every: int = 1
 
 
-# The checks of `gpunode verify`, taken again and again.
-#
-# What changes while a node works is watched; what only another image or type would change (driver, PCIe, NUMA, MIG)
-# is
-# left to the boot and to `verify`.
+# Checks of `gpunode verify` that are repeated. What changes while a node works is watched. What only another image or
+# type would change (driver, PCIe, NUMA, MIG) is left to the boot and to `verify`.
 
 
 class _Pace(NamedTuple):
-    """How often a check is taken, in polls, and how many looks in a row must agree.
+    """How often a check runs, in polls, and how many results in a row must agree.
 
-    Counters and flags of the driver are what they are: two looks, against one garbled answer. What a person may
-    cause for moments, by a reset of a GPU or a restart of a driver, must last a minute or longer. Costly checks are
-    taken less often.
+    Counters and flags of the driver are reliable: two results guard against one garbled answer. A state that a person
+    may cause for a moment, by a reset of a GPU or a restart of a driver, must last a minute or longer. Expensive checks
+    run less often.
     """
 
     every: int
-    looks: int
+    confirmations: int
 
 
 _PACES: Mapping[str, _Pace] = {
@@ -92,67 +84,65 @@ _PACES: Mapping[str, _Pace] = {
 }
 
 
-def looks_at(node: Node, checks: Mapping[str, Check]) -> list[Look]:
-    """The looks for those checks of a node that are watched.
+def check_probes(node: Node, checks: Mapping[str, Check]) -> list[Probe]:
+    """The probes for those checks of a node that are watched.
 
     Args:
         node: The node.
         checks: Its checks by name, as `checks_of` gives them.
     """
-    return [_look(node, name, check) for name, check in checks.items() if name in _PACES]
+    return [_probe(node, name, check) for name, check in checks.items() if name in _PACES]
 
 
-def _look(node: Node, name: str, check: Check) -> Look:
+def _probe(node: Node, name: str, check: Check) -> Probe:
     pace = _PACES[name]
 
     def take() -> Iterator[Symptom]:
         try:
             for result in check(node):
                 if result.severity is not Severity.OK:
-                    yield _symptom(result, pace.looks)
-        except Untold as reason:
-            yield Symptom(name, Severity.UNKNOWN, str(reason), pace.looks)
+                    yield _symptom(result, pace.confirmations)
+        except Undetermined as reason:
+            yield Symptom(name, Severity.UNKNOWN, str(reason), pace.confirmations)
 
-    return Look(name, take, pace.every)
+    return Probe(name, take, pace.every)
 
 
-def _symptom(result: Result, looks: int) -> Symptom:
+def _symptom(result: Result, confirmations: int) -> Symptom:
     words = f"{result.found} (expected: {result.expected})" if result.expected else result.found
-    return Symptom(f"{result.check}-{result.severity.name.lower()}", result.severity, words, looks)
+    return Symptom(f"{result.check}-{result.severity.name.lower()}", result.severity, words, confirmations)
 
-
-# Whether `nvidia-smi` still comes back: a driver that is wedged holds everyone who asks it.
 
 _TIMEOUT_SECONDS = 20
-# A minute at the default pace: the disk under the program may be slow, or a person may reload the driver.
-_LOOKS = 6
+# A minute at the default pace: the program's disk may be slow, or a person may reload the driver.
+_CONFIRMATIONS = 6
 # nvidia-smi without a driver, exit status 9 (seen with 535).
 _NO_DRIVER = "communicate with the NVIDIA driver"
 
 
-def look_at_nvidia_smi() -> list[Symptom]:
-    """Ask for the list of GPUs, and see what becomes of the program.
+def probe_nvidia_smi() -> list[Symptom]:
+    """List the GPUs, and check that `nvidia-smi` returns: a wedged driver holds every program that calls it.
 
-    A program that is only missing or slow, or that talks nonsense, says nothing of the GPUs.
+    A program that is missing, slow or prints unexpected output proves nothing about the GPUs.
     """
     outcome = run("nvidia-smi", "-L", timeout_seconds=_TIMEOUT_SECONDS)
     if outcome.status == STUCK:
-        return [Symptom("nvidia-smi-stuck", Severity.REBOOT, "nvidia-smi is stuck in the kernel", _LOOKS)]
+        return [
+            Symptom("nvidia-smi-stuck", Severity.REBOOT, "nvidia-smi is stuck in the kernel", _CONFIRMATIONS)
+        ]
     if _NO_DRIVER in outcome.output:
-        return [Symptom("driver-gone", Severity.REBOOT, f"nvidia-smi cannot {_NO_DRIVER}", _LOOKS)]
+        return [Symptom("driver-gone", Severity.REBOOT, f"nvidia-smi cannot {_NO_DRIVER}", _CONFIRMATIONS)]
     if outcome.hung or outcome.status in (NOT_FOUND, NOT_EXECUTABLE):
         return [Symptom("nvidia-smi", Severity.MONITOR, outcome.words, 2)]
     return []
 
 
-# Whether the node's own disk still takes what is written. It is watched only: a full disk is no broken GPU.
-
-# The spool of events may take 4 MiB, a bundle of evidence some more.
+# The spool of events may take 4 MiB, and a bundle of evidence more.
 _LEAST_FREE_BYTES = 64 * 1024 * 1024
 
 
-def look_at_disk() -> list[Symptom]:
-    """Look at the file system of the node's state."""
+def probe_disk() -> list[Symptom]:
+    """Check that the node's own disk accepts writes. It is only watched: a full disk is no broken GPU."""
     place = paths.below("/var/lib")
     try:
         found = os.statvfs(place)
@@ -166,37 +156,39 @@ def look_at_disk() -> list[Symptom]:
     return []
 
 
-# What the Lustre client says of itself: an internal fault, as opposed to a file system that is out of reach.
-#
 # Linux kernel, drivers/staging/lustre/sysfs-fs-lustre: `healthy`, `NOT HEALTHY`, or `LBUG` after an internal
-# assertion
-# failure. What that asks for, no source says: it is watched.
+# assertion failure. No source recommends an action, so it is watched.
 
-_CLIENT_LOOKS = 2
+_CLIENT_CONFIRMATIONS = 2
 
 
-def look_at_lustre_client() -> list[Symptom]:
-    """Read what it says; a node without the client's module says nothing."""
-    said = " ".join(paths.read_text(paths.below("/sys/fs/lustre/health_check")).split())
-    if said in ("", "healthy"):
+def probe_lustre_client() -> list[Symptom]:
+    """Read the Lustre client's own health: an internal fault, as opposed to a file system that is out of reach.
+
+    A node without the client's module has no symptoms.
+    """
+    health = " ".join(paths.read_text(paths.below("/sys/fs/lustre/health_check")).split())
+    if health in ("", "healthy"):
         return []
     return [
-        Symptom("lustre-client", Severity.MONITOR, f"the Lustre client says: {said[:200]}", _CLIENT_LOOKS)
+        Symptom(
+            "lustre-client",
+            Severity.MONITOR,
+            f"the Lustre client reports: {health[:200]}",
+            _CLIENT_CONFIRMATIONS,
+        )
     ]
 
 
-# Error counters of EFA devices: a few now and then are the daily business of a network, many at once are not.
-#
-# Counters and limits: aws/eks-node-monitoring-agent @ 5313543, monitors/networking/efa/efa.go, which calls them
-# what it
-# uses while there is no authoritative approach. What they count: AWS EC2 user guide, "Monitor an Elastic Fabric
-# Adapter
-# on Amazon EC2". They are watched only: the cause may be any node of the fabric.
+# A few errors of an EFA device are normal in a network, many at once are not. Counters and limits:
+# aws/eks-node-monitoring-agent @ 5313543, monitors/networking/efa/efa.go, which uses them while there is no
+# authoritative approach. What they count: AWS EC2 user guide, "Monitor an Elastic Fabric Adapter on Amazon EC2". They
+# are only watched: the cause may be any node of the fabric.
 
 _EVENTS, _PACKETS, _BYTES = 100, 1_000, 1_000_000
 _REFILL_PER_SECOND = 1
 
-#: Counter -> what it may rise by at once.
+#: Counter -> by how much it may rise at once.
 _BURSTS: Mapping[str, int] = {
     "rx_drops": _EVENTS,
     "rdma_read_wr_err": _EVENTS,
@@ -210,13 +202,13 @@ _BURSTS: Mapping[str, int] = {
 
 
 class EfaCounters:
-    """Looks at the counters of every device, against a token bucket for each."""
+    """Compares the counters of every device with a token bucket each."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._buckets: dict[Path, _Bucket] = {}
 
-    def look(self) -> list[Symptom]:
+    def probe(self) -> list[Symptom]:
         """Counters that rose by more than their bucket held."""
         return [symptom for device in devices.efa_devices() for symptom in self._of_device(device)]
 
@@ -231,7 +223,7 @@ class EfaCounters:
         return found
 
     def _risen(self, file: Path) -> int:
-        """By how much it rose, if that was too much."""
+        """By how much it rose, or 0 if that is within its limit."""
         try:
             value = int(paths.read_text(file))
         except ValueError:
@@ -251,9 +243,9 @@ class _Bucket:
         self._tokens, self._at = float(burst), now
 
     def take(self, value: int, now: float) -> int:
-        """Take a token for each step; the steps, if there were not enough tokens, which then stay.
+        """Take a token for each step. Return the steps if there were not enough tokens, and then take none.
 
-        A counter that fell was set back with its device, and begins anew.
+        A counter that fell was reset with its device, and starts again.
         """
         rise, self._value = max(0, value - self._value), value
         self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * _REFILL_PER_SECOND)
@@ -264,35 +256,32 @@ class _Bucket:
         return 0
 
 
-# Whether the node got through this boot, as `gpunode boot` left it.
-#
-# A node that fails the boot of its launch gives the launch up, and is nobody's to take out. One that was in service
-# and
-# fails a later boot stays in service unless somebody says so: its hook is completed once in its life.
+# A node that fails the boot of its launch abandons the launch, so it needs no action here. A node that was in service
+# and fails a later boot stays in service unless it is taken out: its hook is completed once in its life.
 
 
-def look_at_boot() -> list[Symptom]:
-    """A reboot that the node did not get through: it does no work, however healthy its status checks are."""
+def probe_boot() -> list[Symptom]:
+    """Check whether the node passed its reboot. If not, it does no work, however healthy its status checks are."""
     result = _failed()
     if result.get("first_boot") is not False:
         return []
-    return [Symptom("boot", Severity.REPLACE, f"it did not get through its reboot: {result.get('reason')}")]
+    return [Symptom("boot", Severity.REPLACE, f"it did not pass its reboot: {result.get('reason')}")]
 
 
 def is_launch_given_up() -> bool:
-    """Whether this was the boot of the launch, and failed."""
+    """Whether this was the boot of the launch, and it failed."""
     return bool(_failed().get("first_boot"))
 
 
 def _failed() -> dict[str, Any]:
-    """The result of this boot; empty where it is good, or not known."""
-    # Memory takes what a disk may not: its word is the later one.
+    """The result of this boot if it failed, otherwise empty."""
+    # Memory accepts what a disk may not, so its result is the later one.
     result = _boot_result(paths.run_folder()) or _boot_result(paths.state_folder())
     return result if result.get("state") == "failed" else {}
 
 
 def _boot_result(folder: Path) -> dict[str, Any]:
-    """What a folder holds of this boot; what cannot be read says nothing."""
+    """The result of this boot in a folder; empty if there is none that can be read."""
     try:
         result = dict(json.loads(paths.read_text(folder / "boot.json")))
         return result if result["boot_id"] == paths.boot_id() else {}
@@ -300,21 +289,25 @@ def _boot_result(folder: Path) -> dict[str, Any]:
         return {}
 
 
-def looks_of(
+def probes_of(
     node: Node, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic
-) -> list[Look]:
-    """What is looked at on a node.
+) -> list[Probe]:
+    """All probes of a node.
 
     Args:
         node: The node.
         checks: Its checks by name.
-        clock: Seconds that never go back.
+        clock: Monotonic seconds.
     """
-    looks = [Look("boot", look_at_boot), Look("disk", look_at_disk, every=6), *looks_at(node, checks)]
+    confirmations = [
+        Probe("boot", probe_boot),
+        Probe("disk", probe_disk, every=6),
+        *check_probes(node, checks),
+    ]
     if node.settings.text("accelerator") == "gpu":
-        looks.append(Look("nvidia-smi", look_at_nvidia_smi))
+        confirmations.append(Probe("nvidia-smi", probe_nvidia_smi))
     if node.settings.number("efa_count"):
-        looks.append(Look("efa-counters", EfaCounters(clock).look))
+        confirmations.append(Probe("efa-counters", EfaCounters(clock).probe))
     if node.settings.number("mounts"):
-        looks.append(Look("lustre-client", look_at_lustre_client))
-    return looks
+        confirmations.append(Probe("lustre-client", probe_lustre_client))
+    return confirmations

@@ -14,37 +14,35 @@ from ..command import Background
 from ..node import AwsError, Node
 from .probes import Symptom
 
-# What is done about a node that is not well: evidence, then its orchestrator is told, within the fleet's limit.
-
-# A broken node must not stay in service because S3 does not answer, or because a program hangs past its deadline.
+# A broken node must not stay in service because S3 does not answer or a program exceeds its deadline.
 _EVIDENCE_TRIES = 3
 _EVIDENCE_SECONDS = 180.0
 
 
-class Outcome(Enum):
-    """How a response ended."""
+class ResponseOutcome(Enum):
+    """The outcome of a response."""
 
-    #: The orchestrator was told.
+    #: The orchestrator takes the node out.
     DONE = "ok"
-    #: It would have been told.
+    #: It would have been asked to.
     DRY_RUN = "dry-run"
-    #: The node is out of service already, whoever decided it.
-    NEEDLESS = "skipped"
-    #: The fleet has lost as many nodes as it may within an hour.
+    #: The node is out of service already, for any reason.
+    NOT_NEEDED = "skipped"
+    #: The fleet has reached its limit of nodes per hour.
     HELD = "held"
-    #: It did not work; to be tried again.
+    #: It failed and will be tried again.
     FAILED = "failed"
 
 
-class Answer(NamedTuple):
-    """What became of a response.
+class ResponseResult(NamedTuple):
+    """The result of a response.
 
     Attributes:
-        outcome: How it ended.
+        outcome: Its outcome.
         words: Why, in a sentence.
     """
 
-    outcome: Outcome
+    outcome: ResponseOutcome
     words: str
 
 
@@ -58,60 +56,62 @@ class Response:
         keep_evidence: Callable[[str], str],
         limit_per_hour: int,
         dry_run: bool,
-        take_place: Callable[[Iterable[int]], bool] = lambda _: True,
+        take_slot: Callable[[Iterable[int]], bool] = lambda _: True,
     ) -> None:
         """Prepare it.
 
         Args:
-            orchestrator: Who is told.
-            keep_evidence: Keeps the evidence of a reason where it outlives the node, and says where.
+            orchestrator: What takes the node out.
+            keep_evidence: Stores the evidence for a reason outside the node, and returns its address.
             limit_per_hour: How many nodes of the fleet may be taken out within an hour, this one included. Every
-                node asks the orchestrator, which all of them see.
-            dry_run: Whether it is only said what would be done.
-            take_place: Takes one of the places that are left in this hour, which nodes that fail in the same moment
-                cannot both have; False where none is free.
+                node asks the orchestrator, which has the same answer for all of them.
+            dry_run: Whether the action is only reported.
+            take_slot: Takes one of the slots that are left in this hour, each of which only one node can have. Returns
+                False if none is free.
         """
         self._orchestrator, self._keep_evidence = orchestrator, keep_evidence
         self._limit, self._dry_run = limit_per_hour, dry_run
-        self._take_place, self._has_place = take_place, False
+        self._take_slot, self._has_slot = take_slot, False
         self._evidence: dict[str, str] = {}
         self._tries = 0
 
-    def respond(self, symptoms: Sequence[Symptom]) -> Answer:
-        """Do it; raises nothing.
+    def respond(self, symptoms: Sequence[Symptom]) -> ResponseResult:
+        """Take the node out of service; raises nothing.
 
         Args:
-            symptoms: What calls for it; the worst one is the reason.
+            symptoms: What requires it; the worst one is the reason.
         """
         worst = max(symptoms, key=lambda symptom: symptom.severity)
         try:
             return self._respond(worst.severity, worst.reason, len(symptoms) - 1)
         except Exception as fault:  # noqa: BLE001 - whatever it was, the next poll tries again
-            return Answer(Outcome.FAILED, f"{fault or type(fault).__name__}; because of {worst.reason}")
+            return ResponseResult(
+                ResponseOutcome.FAILED, f"{fault or type(fault).__name__}; because of {worst.reason}"
+            )
 
-    def _respond(self, severity: Severity, reason: str, more: int) -> Answer:
+    def _respond(self, severity: Severity, reason: str, more: int) -> ResponseResult:
         out = self._orchestrator.why_out()
         if out:
-            return Answer(Outcome.NEEDLESS, f"{out}; seen: {reason}")
+            return ResponseResult(ResponseOutcome.NOT_NEEDED, f"{out}; seen: {reason}")
         evidence = "" if self._dry_run else self._ensure_evidence(reason)
         others = self._orchestrator.taken_out()
         if len(others) >= self._limit:
             return self._held(f"gone are: {', '.join(sorted(others)) or 'none'}", reason)
         if self._dry_run:
-            return Answer(Outcome.DRY_RUN, f"would take this node out of service: {reason}")
-        self._has_place = self._has_place or self._take_place(range(len(others) + 1, self._limit + 1))
-        if not self._has_place:
-            return self._held("as many are on their way out", reason)
+            return ResponseResult(ResponseOutcome.DRY_RUN, f"would take this node out of service: {reason}")
+        self._has_slot = self._has_slot or self._take_slot(range(len(others) + 1, self._limit + 1))
+        if not self._has_slot:
+            return self._held("as many are being taken out", reason)
         self._orchestrator.take_out(severity, f"{reason} (and {more} more)" if more else reason)
-        self._has_place = False
-        return Answer(Outcome.DONE, f"{reason}; evidence: {evidence}")
+        self._has_slot = False
+        return ResponseResult(ResponseOutcome.DONE, f"{reason}; evidence: {evidence}")
 
-    def _held(self, why: str, reason: str) -> Answer:
+    def _held(self, why: str, reason: str) -> ResponseResult:
         words = f"the fleet may lose {self._limit} nodes an hour, {why}; because of {reason}"
-        return Answer(Outcome.HELD, words)
+        return ResponseResult(ResponseOutcome.HELD, words)
 
     def _ensure_evidence(self, reason: str) -> str:
-        """Keep the evidence of a reason, once."""
+        """Store the evidence for a reason, once."""
         if reason not in self._evidence:
             kept = self._kept(reason)
             if isinstance(kept, Exception):
@@ -123,12 +123,12 @@ class Response:
         return self._evidence[reason]
 
     def _kept(self, reason: str) -> str | Exception:
-        """Where the evidence is, or why there is none."""
+        """The address of the evidence, or why there is none."""
 
         def keep() -> str | Exception:
             try:
                 return self._keep_evidence(reason) or "the fleet keeps none"
-            except Exception as fault:  # noqa: BLE001 - told where it is taken
+            except Exception as fault:  # noqa: BLE001 - reported by the caller
                 return fault
 
         keeping: Background[str | Exception] = Background()
@@ -137,23 +137,20 @@ class Response:
         return f"none, since it was not there within {_EVIDENCE_SECONDS:g} s" if kept is None else kept
 
 
-# Places for nodes that are taken out within an hour: each can be taken once in a fleet.
-#
-# Nodes that fail in the same moment ask the orchestrator in the same moment, and all hear that nobody is gone yet.
-# So a
-# node takes a place before it acts: a log stream of the fleet's log group, without any records. Of all who make the
-# same
-# stream only the first one can (CloudWatch Logs API reference, CreateLogStream: ResourceAlreadyExistsException).
+# Slots limit how many nodes of a fleet are taken out within an hour: each slot can be taken once. Nodes that fail at
+# the same moment ask the orchestrator at the same moment, and it reports no other node out of service yet. So a node
+# takes a slot before it acts: an empty log stream in the fleet's log group. Only the first node can create a stream
+# (CloudWatch Logs API reference, CreateLogStream: ResourceAlreadyExistsException).
 
 _SLOT_SECONDS = 10
 
 
-class Places:
-    """The places of a node's fleet.
+class TakeOutSlots:
+    """The slots of a node's fleet.
 
-    A fleet without a log group has none, and nodes of it that fail in the same moment may all be taken out. So they may
-    while CloudWatch Logs does not answer: a broken node must not stay in service for that. Nodes that fail on either
-    side of a full hour have places of either hour.
+    A fleet without a log group has none: its nodes that fail at the same moment may all be taken out. The same holds
+    while CloudWatch Logs does not answer, since a broken node must not stay in service for that. Nodes that fail on
+    different sides of a full hour use the slots of different hours.
     """
 
     def __init__(self, node: Node) -> None:
@@ -161,10 +158,10 @@ class Places:
         self._group = node.settings.text("log_group")
 
     def take(self, numbers: Iterable[int]) -> bool:
-        """Take the first one that is free in this hour.
+        """Take the first slot that is free in this hour.
 
         Args:
-            numbers: Which ones there are.
+            numbers: The numbers of the slots.
 
         Returns:
             Whether this node may act.
@@ -181,5 +178,5 @@ class Places:
         except AwsError as fault:
             if "ResourceAlreadyExists" in str(fault):
                 return False
-            sys.stderr.write(f"places are not counted: {fault}\n")
+            sys.stderr.write(f"slots are not counted: {fault}\n")
         return True

@@ -1,4 +1,4 @@
-"""Puts the watchdog of this node together, as its settings say."""
+"""Assembles the watchdog of this node from its settings."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..shipping import ship
 from ..state import recall
 from .kernel import KernelLog, read_xids
 from .mode import Mode, memory_of
-from .probes import is_launch_given_up, looks_of
-from .response import Places, Response
+from .probes import is_launch_given_up, probes_of
+from .response import Response, TakeOutSlots
 from .watch import PATIENCE_SECONDS, Rounds, Watch, notify, watchdog_seconds
 
 _INTERVAL_SECONDS = 10
@@ -24,13 +24,13 @@ _LIMIT_PER_HOUR = 2
 
 
 def watch(node: Node, events: Events, checks: Mapping[str, Check], mode: Mode) -> int:
-    """Watch this node for ever, unless it is off.
+    """Watch this node until the process ends, unless the watchdog is off.
 
     Args:
         node: This node.
-        events: Where it is told.
+        events: Receives what happens.
         checks: Its checks by name.
-        mode: What is done.
+        mode: What the watchdog may do.
 
     Returns:
         Exit status.
@@ -41,14 +41,14 @@ def watch(node: Node, events: Events, checks: Mapping[str, Check], mode: Mode) -
         return 0
     if is_launch_given_up():
         notify("READY=1", "STATUS=the launch failed")
-        events.write("watch", "skipped", "the boot of the launch failed, and gave the launch up")
+        events.write("watch", "skipped", "the boot of the launch failed, and the launch was abandoned")
         return 0
     make_watch(node, events, checks, mode=mode).run(interval_seconds(node))
     return 0
 
 
 def interval_seconds(node: Node) -> float:
-    """Time from one poll to the next; short enough for systemd, which hears of each."""
+    """Time from one poll to the next, short enough for systemd's watchdog, which every poll notifies."""
     wanted, patience = node.settings.number("watch_interval", _INTERVAL_SECONDS), watchdog_seconds()
     return max(1.0, min(wanted, patience / 2) if patience else wanted)
 
@@ -66,11 +66,11 @@ def make_watch(
 
     Args:
         node: The node.
-        events: Where it is told.
+        events: Receives what happens.
         checks: Its checks by name.
-        mode: What is done.
-        clock: Seconds that never go back.
-        patience_seconds: How long a poll waits for what it began.
+        mode: What the watchdog may do.
+        clock: Monotonic seconds.
+        patience_seconds: How long a poll waits for what it started.
     """
     settings, memory = node.settings, memory_of(mode)
     log = KernelLog(after=_last_sequence(memory), from_end=settings.text("kernel_log_from") == "end")
@@ -78,7 +78,7 @@ def make_watch(
         events=events,
         log=log,
         xids=read_xids(),
-        rounds=Rounds(looks_of(node, checks, clock), clock=clock, patience_seconds=patience_seconds),
+        rounds=Rounds(probes_of(node, checks, clock), clock=clock, patience_seconds=patience_seconds),
         response=_response(node, orchestrator_of(node), mode),
         acts_from=_acts_from(settings.text("watch_acts_from")),
         after_action=lambda: ship(node),
@@ -96,15 +96,15 @@ def _response(node: Node, orchestrator: Orchestrator | None, mode: Mode) -> Resp
         keep_evidence=lambda reason: keep_evidence(node, reason),
         limit_per_hour=node.settings.number("watch_actions_per_hour", _LIMIT_PER_HOUR),
         dry_run=mode is Mode.DRY_RUN,
-        take_place=Places(node).take,
+        take_slot=TakeOutSlots(node).take,
     )
 
 
-def _acts_from(word: str) -> Severity:
-    known = {
+def _acts_from(name: str) -> Severity:
+    severities = {
         severity.name.lower(): severity for severity in (Severity.RESET, Severity.REBOOT, Severity.REPLACE)
     }
-    return known.get(word.lower(), Severity.REBOOT)
+    return severities.get(name.lower(), Severity.REBOOT)
 
 
 def _last_sequence(memory: str) -> int:

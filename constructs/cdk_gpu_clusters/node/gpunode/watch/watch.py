@@ -22,21 +22,21 @@ from ..state import recall, remember
 from .cases import Cases
 from .kernel import KernelLog, XidTable, symptom_of
 from .mode import MEMORY
-from .probes import Look, Symptom
-from .response import Answer, Outcome, Response
+from .probes import Probe, Symptom
+from .response import Response, ResponseOutcome, ResponseResult
 
 KERNEL = "kernel"
 
-#: How long a poll waits; answers that come later are taken by a later poll.
+#: How long a poll waits. Later results are taken by a later poll.
 PATIENCE_SECONDS = 2.0
-# What lies between two tries to take out a node whose fleet has no room for it, or that is out already.
+# Time between two attempts to take out a node whose fleet is at its limit, or that is out already.
 _LATER_SECONDS = 60.0
-# A kernel that talks without end must not keep the watchdog from everything else.
+# An endless stream of kernel messages must not starve the probes.
 _BREATH_SECONDS = 1.0
-# Programs have deadlines of a minute, and some looks run more than one.
+# Programs have deadlines of a minute, and some probes run more than one.
 _LATE_SECONDS = 180.0
 
-# More wait only where nothing is taken any more.
+# More steps only wait if writing has stopped.
 _MOST_WAITING = 1_000
 
 
@@ -57,36 +57,36 @@ class Watch:
         clock: Callable[[], float] = time.monotonic,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        """Begin where an earlier process of this boot ended.
+        """Continue where an earlier process of this boot ended.
 
         Args:
-            events: Where it is told.
+            events: Receives what happens.
             log: The kernel's log.
             xids: What Xids ask for.
-            rounds: The looks.
-            response: What is done about a node that is not well; None: it is only told.
-            acts_from: Least severity that calls for the response.
-            after_action: Carries the events to AWS before the node goes; may raise.
-            memory: Name of what is remembered.
-            clock: Seconds that never go back, whatever is done to the time of day.
-            patience_seconds: How long a poll waits for an action; one that takes longer goes on beside the loop.
+            rounds: The probes.
+            response: What to do about an unhealthy node; None if it is only reported.
+            acts_from: Least severity that triggers the response.
+            after_action: Sends the events to AWS before the node goes; may raise.
+            memory: Name of the remembered state.
+            clock: Monotonic seconds, unaffected by changes of the time of day.
+            patience_seconds: How long a poll waits for an action. A longer action goes on in the background.
         """
-        self._scribe, self._log, self._xids, self._rounds = Scribe(events), log, xids, rounds
+        self._writer, self._log, self._xids, self._rounds = EventWriter(events), log, xids, rounds
         self._response, self._after_action, self._memory = response, after_action, memory
         self._clock, self._patience = clock, patience_seconds
-        self._cases = Cases(acts_from=acts_from, tell=self._tell, clock=clock)
-        self._acting: Background[Answer] = Background()
+        self._cases = Cases(acts_from=acts_from, report=self._report_symptom, clock=clock)
+        self._acting: Background[ResponseResult] = Background()
         self._acting_on: list[str] = []
         self._not_before = 0.0
-        self._last_words = ""
+        self._last_report = ""
         self._polls = count()
         self._restore()
 
     def run(self, interval_seconds: float) -> None:
-        """Poll for ever.
+        """Poll until the process ends.
 
         Args:
-            interval_seconds: Time from one poll to the next. The kernel is heard at once in between.
+            interval_seconds: Time from one poll to the next. Kernel messages are handled at once in between.
         """
         notify("READY=1", "STATUS=watching")
         while True:
@@ -98,24 +98,24 @@ class Watch:
                     time.sleep(min(_BREATH_SECONDS, max(0.0, until - self._clock())))
 
     def poll(self) -> None:
-        """Look at everything that is due, and act."""
+        """Run every probe that is due, and act."""
         self._listen()
-        for look, symptoms in self._rounds.poll(next(self._polls)):
-            self._cases.note(look, symptoms)
+        for probe, symptoms in self._rounds.poll(next(self._polls)):
+            self._cases.note(probe, symptoms)
         self._finish()
 
     def hear(self) -> None:
-        """Take in what the kernel says, and act."""
+        """Read new kernel messages, and act."""
         self._listen()
         self._finish()
 
     def _finish(self) -> None:
-        # First remembered, then acted on: a process that dies in between must not forget the one message of a fault.
+        # Remember before acting: a process that dies in between must not lose the only message of a fault.
         self._remember()
         self._act()
         self._remember()
         notify("WATCHDOG=1")
-        self._scribe.settle(self._patience)
+        self._writer.settle(self._patience)
 
     def _listen(self) -> None:
         overwritten = self._log.overwritten
@@ -144,132 +144,132 @@ class Watch:
         try:
             self._acting.start(lambda: response.respond(symptoms), self._clock())
         except RuntimeError as fault:
-            self._say("failed", f"no thread: {fault}")
+            self._report_action("failed", f"no thread: {fault}")
             return
         self._acting_on = keys
         self._take_answer(self._patience)
 
     def _take_answer(self, seconds: float) -> None:
-        """See whether the response is done, and what became of it."""
+        """Check whether the response has finished, and record its result."""
         answer = self._acting.take(seconds)
         if answer is None:
             return
-        if answer.outcome in (Outcome.DONE, Outcome.DRY_RUN):
+        if answer.outcome in (ResponseOutcome.DONE, ResponseOutcome.DRY_RUN):
             self._cases.act_done(self._acting_on)
-        elif answer.outcome is Outcome.NEEDLESS:
-            self._cases.act_needless(self._acting_on)
-        if answer.outcome in (Outcome.NEEDLESS, Outcome.HELD):
+        elif answer.outcome is ResponseOutcome.NOT_NEEDED:
+            self._cases.act_not_needed(self._acting_on)
+        if answer.outcome in (ResponseOutcome.NOT_NEEDED, ResponseOutcome.HELD):
             self._not_before = self._clock() + _LATER_SECONDS
-        self._say(answer.outcome.value, answer.words)
-        if answer.outcome is Outcome.DONE:
-            self._scribe.do(threading.Thread(target=self._carry_events, daemon=True).start)
+        self._report_action(answer.outcome.value, answer.words)
+        if answer.outcome is ResponseOutcome.DONE:
+            self._writer.do(threading.Thread(target=self._carry_events, daemon=True).start)
 
-    def _say(self, state: str, words: str) -> None:
-        """Tell what became of an action; the same answer of the next poll is not told again."""
-        if words != self._last_words or state in (Outcome.DONE.value, Outcome.DRY_RUN.value):
-            self._scribe.write("action", state, words)
-        self._last_words = words
+    def _report_action(self, state: str, words: str) -> None:
+        """Report the result of an action, unless the poll before had the same result."""
+        if words != self._last_report or state in (ResponseOutcome.DONE.value, ResponseOutcome.DRY_RUN.value):
+            self._writer.write("action", state, words)
+        self._last_report = words
 
     def _carry_events(self) -> None:
         try:
             self._after_action()
         except Exception as fault:  # noqa: BLE001 - the events stay in the spool
-            self._scribe.complain(f"events not carried: {fault}")
+            self._writer.complain(f"events not carried: {fault}")
 
-    def _tell(self, state: str, symptom: Symptom) -> None:
-        self._scribe.write(
+    def _report_symptom(self, state: str, symptom: Symptom) -> None:
+        self._writer.write(
             "watch", state, symptom.reason, symptom=symptom.key, severity=symptom.severity.name.lower()
         )
 
     def _remember(self) -> None:
         try:
-            # The moment says that the watchdog still lives, to those who read what it found.
+            # The time shows readers of this state that the watchdog still runs.
             at = round(paths.uptime_seconds())
             remember(self._memory, {"at": at, "sequence": self._log.sequence, **self._cases.dump()})
         except OSError as fault:
-            self._scribe.complain(f"not remembered: {fault}")
+            self._writer.complain(f"not remembered: {fault}")
 
     def _restore(self) -> None:
         try:
             self._cases.restore(recall(self._memory))
         except (KeyError, TypeError, AttributeError) as fault:
-            self._scribe.complain(f"nothing remembered: {fault}")
+            self._writer.complain(f"nothing remembered: {fault}")
 
 
 class Seen(NamedTuple):
-    """What one look saw.
+    """What one probe observed.
 
     Attributes:
-        look: Name of the look.
-        symptoms: What is not well.
+        probe: Name of the probe.
+        symptoms: What is unhealthy.
     """
 
-    look: str
+    probe: str
     symptoms: list[Symptom]
 
 
 class Rounds:
-    """Takes looks again and again; one that breaks or hangs holds back neither the others nor the loop."""
+    """Runs the probes of each poll. A probe that fails or hangs delays neither the others nor the loop."""
 
     def __init__(
         self,
-        looks: Sequence[Look],
+        probes: Sequence[Probe],
         *,
         clock: Callable[[], float] = time.monotonic,
         patience_seconds: float = PATIENCE_SECONDS,
     ) -> None:
-        self._looks = {look: Background[list[Symptom]]() for look in looks}
+        self._probes = {probe: Background[list[Symptom]]() for probe in probes}
         self._clock, self._patience = clock, patience_seconds
 
     def poll(self, number: int) -> list[Seen]:
-        """Begin the looks that are due, and take what is there.
+        """Start the probes that are due, and collect finished results.
 
         Args:
             number: Number of the poll.
         """
-        broken = [seen for look in self._looks for seen in self._begin(look, number)]
+        broken = [seen for probe in self._probes for seen in self._begin(probe, number)]
         end = time.monotonic() + self._patience
         found = []
-        for look, work in self._looks.items():
+        for probe, work in self._probes.items():
             symptoms = work.take(end - time.monotonic())
             if symptoms is not None:
-                found.append(Seen(look.name, symptoms))
+                found.append(Seen(probe.name, symptoms))
         return [*broken, *found, Seen("late", self._late())]
 
-    def _begin(self, look: Look, number: int) -> list[Seen]:
-        work = self._looks[look]
-        if work.busy or number % look.every:
+    def _begin(self, probe: Probe, number: int) -> list[Seen]:
+        work = self._probes[probe]
+        if work.busy or number % probe.every:
             return []
         try:
-            work.start(lambda: _take(look), self._clock())
+            work.start(lambda: _take(probe), self._clock())
         except RuntimeError as fault:
-            return [Seen(look.name, [_broken(look, fault)])]
+            return [Seen(probe.name, [_broken(probe, fault)])]
         return []
 
     def _late(self) -> list[Symptom]:
         now = self._clock()
-        spent = {look.name: work.seconds(now) for look, work in self._looks.items()}
+        spent = {probe.name: work.seconds(now) for probe, work in self._probes.items()}
         return [
-            Symptom(f"late-{name}", Severity.UNKNOWN, f"the look at {name} has not come back for minutes")
+            Symptom(f"late-{name}", Severity.UNKNOWN, f"the probe {name} has not returned for minutes")
             for name, seconds in spent.items()
             if seconds >= _LATE_SECONDS
         ]
 
 
-def _take(look: Look) -> list[Symptom]:
+def _take(probe: Probe) -> list[Symptom]:
     try:
-        return list(look.take())
-    except Exception as fault:  # noqa: BLE001 - a broken look says nothing about the node
-        return [_broken(look, fault)]
+        return list(probe.take())
+    except Exception as fault:  # noqa: BLE001 - a broken probe proves nothing about the node
+        return [_broken(probe, fault)]
 
 
-def _broken(look: Look, fault: Exception) -> Symptom:
-    words = f"the look at {look.name} itself failed: {type(fault).__name__}: {fault}"
-    return Symptom(f"broken-{look.name}", Severity.UNKNOWN, words)
+def _broken(probe: Probe, fault: Exception) -> Symptom:
+    words = f"the probe {probe.name} itself failed: {type(fault).__name__}: {fault}"
+    return Symptom(f"broken-{probe.name}", Severity.UNKNOWN, words)
 
 
-class Scribe:
-    """Takes steps that write, and does them in their order in a thread of its own."""
+class EventWriter:
+    """Writes events in a thread of its own, in their order: a disk or a journal that hangs must not hold the loop."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
@@ -277,15 +277,15 @@ class Scribe:
         threading.Thread(target=self._work, daemon=True).start()
 
     def write(self, *words: str, **more: Any) -> None:
-        """Write an event, as `Events.write` does."""
+        """Write an event, like `Events.write`."""
         self.do(partial(self._write, *words, **more))
 
     def complain(self, words: str) -> None:
-        """Write to the journal alone, about the watchdog itself."""
+        """Write about the watchdog itself, to the journal only."""
         self.do(partial(sys.stderr.write, f"{words}\n"))
 
     def do(self, step: Callable[[], object]) -> None:
-        """Do something after all that was asked before; what finds no room is dropped.
+        """Queue a step after all earlier ones. It is dropped if the queue is full.
 
         Args:
             step: What to do; may raise.
@@ -296,7 +296,7 @@ class Scribe:
             return
 
     def settle(self, seconds: float) -> bool:
-        """Wait until all is written; says whether it is.
+        """Wait until everything is written, and return whether it is.
 
         Args:
             seconds: How long to wait at most.
@@ -307,7 +307,7 @@ class Scribe:
 
     def _write(self, *words: str, **more: Any) -> None:
         self._events.write(*words, **more)
-        # This process runs for months; what it wrote stands in the journal and in the spool.
+        # This process runs for months. What it wrote is in the journal and in the spool.
         self._events.written.clear()
 
     def _work(self) -> None:
@@ -315,12 +315,12 @@ class Scribe:
             step = self._steps.get()
             try:
                 step()
-            except Exception as fault:  # noqa: BLE001 - the next step may do better
+            except Exception as fault:  # noqa: BLE001 - the next step may succeed
                 sys.stderr.write(f"not written: {type(fault).__name__}: {fault}\n")
 
 
 def watchdog_seconds() -> float | None:
-    """How often systemd wants to hear `WATCHDOG=1` at the latest (WatchdogSec); None where it does not listen."""
+    """The longest time that systemd allows between two `WATCHDOG=1` (WatchdogSec); None if it does not watch."""
     try:
         return int(os.environ.get("WATCHDOG_USEC", "")) / 1_000_000
     except ValueError:
@@ -328,7 +328,9 @@ def watchdog_seconds() -> float | None:
 
 
 def notify(*states: str) -> None:
-    """Tell systemd; outside a service of `Type=notify`, nobody listens.
+    """Notify systemd (`sd_notify`, systemd documentation, "Service notification protocol").
+
+    Does nothing outside a service of `Type=notify`.
 
     Args:
         states: Assignments such as `READY=1` or `WATCHDOG=1`.
@@ -338,6 +340,6 @@ def notify(*states: str) -> None:
         return
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as peer:
         peer.settimeout(1)
-        # An address in the abstract name space begins with a zero byte, which an environment cannot hold.
+        # An abstract address begins with a zero byte, which an environment variable cannot hold.
         peer.connect(f"\0{address[1:]}" if address.startswith("@") else address)
         peer.sendall("\n".join(states).encode())

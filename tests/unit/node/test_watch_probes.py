@@ -10,16 +10,16 @@ from typing import NamedTuple
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import state
-from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Untold
+from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Undetermined
 from cdk_gpu_clusters.node.gpunode.command import STUCK, TIMED_OUT, Outcome
 from cdk_gpu_clusters.node.gpunode.node import Node
 from cdk_gpu_clusters.node.gpunode.watch import probes
 from cdk_gpu_clusters.node.gpunode.watch.probes import (
-    look_at_disk,
-    look_at_lustre_client,
-    look_at_nvidia_smi,
-    looks_at,
-    looks_of,
+    check_probes,
+    probe_disk,
+    probe_lustre_client,
+    probe_nvidia_smi,
+    probes_of,
 )
 from watched_node import WatchedNode
 
@@ -33,7 +33,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WatchedNode:
 
 
 def test_nvidia_smi_that_answers_is_well(watched: WatchedNode) -> None:
-    assert look_at_nvidia_smi() == []
+    assert probe_nvidia_smi() == []
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_tool_that_does_not_come_back(
     monkeypatch: pytest.MonkeyPatch, outcome: Outcome, key: str, severity: Severity
 ) -> None:
     monkeypatch.setattr(probes, "run", lambda *_, **__: outcome)
-    [symptom] = look_at_nvidia_smi()
+    [symptom] = probe_nvidia_smi()
     assert (symptom.key, symptom.severity) == (key, severity)
-    assert symptom.looks == (6 if severity is Severity.REBOOT else 2)
+    assert symptom.confirmations == (6 if severity is Severity.REBOOT else 2)
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_tool_that_does_not_come_back(
 )
 def test_garbage_of_the_tool_says_nothing_of_the_driver(watched: WatchedNode, script: str) -> None:
     watched.tool("nvidia-smi", script)
-    assert look_at_nvidia_smi() == []
+    assert probe_nvidia_smi() == []
 
 
 def test_missing_tool_is_only_watched(watched: WatchedNode) -> None:
     (watched.tools / "nvidia-smi").unlink()
-    [symptom] = look_at_nvidia_smi()
+    [symptom] = probe_nvidia_smi()
     assert (symptom.severity, symptom.reason) == (Severity.MONITOR, "not found: nvidia-smi")
 
 
@@ -91,7 +91,7 @@ def test_disk_that_takes_nothing_is_only_watched(
     watched: WatchedNode, monkeypatch: pytest.MonkeyPatch, disk: _Disk, key: str
 ) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: disk)
-    [symptom] = look_at_disk()
+    [symptom] = probe_disk()
     assert (symptom.key, symptom.severity) == (key, Severity.MONITOR)
 
 
@@ -99,10 +99,10 @@ def test_disk_with_room_is_well_and_one_that_does_not_answer_is_told(
     watched: WatchedNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "statvfs", lambda _: _Disk(0, 16 * 1024, 4096))
-    assert look_at_disk() == []
+    assert probe_disk() == []
     monkeypatch.undo()
     monkeypatch.setenv("GPU_CLUSTER_ROOT", "/proc/nowhere")
-    [symptom] = look_at_disk()
+    [symptom] = probe_disk()
     assert symptom.reason == "/proc/nowhere/var/lib: No such file or directory"
 
 
@@ -113,9 +113,9 @@ def results(*found: Result) -> Callable[[Node], list[Result]]:
 def test_checks_become_symptoms_that_enough_looks_must_agree_on(watched: WatchedNode) -> None:
     lost = Result("gpus", Severity.REPLACE, "7 GPUs answer", "8 GPUs", "replace the node")
     well = Result("gpus", Severity.OK, "8 GPUs")
-    [look] = looks_at(watched.node(), {"gpus": results(lost, well)})
+    [look] = check_probes(watched.node(), {"gpus": results(lost, well)})
     [symptom] = look.take()
-    assert (symptom.key, symptom.severity, symptom.looks, symptom.lasting) == (
+    assert (symptom.key, symptom.severity, symptom.confirmations, symptom.lasting) == (
         "gpus-replace",
         Severity.REPLACE,
         6,
@@ -126,9 +126,9 @@ def test_checks_become_symptoms_that_enough_looks_must_agree_on(watched: Watched
 
 def test_check_that_cannot_tell_is_unknown(watched: WatchedNode) -> None:
     def check(_: Node) -> list[Result]:
-        raise Untold("nvidia-smi: not found")
+        raise Undetermined("nvidia-smi: not found")
 
-    [look] = looks_at(watched.node(), {"ecc": check})
+    [look] = check_probes(watched.node(), {"ecc": check})
     [symptom] = look.take()
     assert (symptom.severity, symptom.reason) == (Severity.UNKNOWN, "nvidia-smi: not found")
 
@@ -147,22 +147,24 @@ def test_no_condition_is_believed_after_one_look(watched: WatchedNode) -> None:
         "neuron-memory",
         "efa",
     ]
-    looks = looks_at(watched.node(), dict.fromkeys([*names, "clocks", "lustre", "pcie", "driver"], broken))
+    looks = check_probes(
+        watched.node(), dict.fromkeys([*names, "clocks", "lustre", "pcie", "driver"], broken)
+    )
     assert [look.name for look in looks] == [*names, "clocks", "lustre"]
-    assert min(symptom.looks for look in looks for symptom in look.take()) == 2
+    assert min(symptom.confirmations for look in looks for symptom in look.take()) == 2
 
 
 def test_settings_say_what_is_looked_at(watched: WatchedNode) -> None:
     checks = {"gpus": results()}
-    assert [look.name for look in looks_of(watched.node(efa_count="2"), checks)] == [
+    assert [look.name for look in probes_of(watched.node(efa_count="2"), checks)] == [
         "boot",
         "disk",
         "gpus",
         "nvidia-smi",
         "efa-counters",
     ]
-    assert [look.name for look in looks_of(watched.node(mounts="1"), {})][-1] == "lustre-client"
-    assert [look.name for look in looks_of(watched.node(accelerator="neuron"), {})] == ["boot", "disk"]
+    assert [look.name for look in probes_of(watched.node(mounts="1"), {})][-1] == "lustre-client"
+    assert [look.name for look in probes_of(watched.node(accelerator="neuron"), {})] == ["boot", "disk"]
 
 
 @pytest.mark.parametrize(
@@ -170,17 +172,17 @@ def test_settings_say_what_is_looked_at(watched: WatchedNode) -> None:
     [
         (None, []),
         ("healthy\n", []),
-        ("LBUG\n", ["the Lustre client says: LBUG"]),
+        ("LBUG\n", ["the Lustre client reports: LBUG"]),
         (
             "device fsx-OST0001-osc reported unhealthy\nNOT HEALTHY\n",
-            ["the Lustre client says: device fsx-OST0001-osc reported unhealthy NOT HEALTHY"],
+            ["the Lustre client reports: device fsx-OST0001-osc reported unhealthy NOT HEALTHY"],
         ),
     ],
 )
 def test_lustre_client_says_how_it_is(watched: WatchedNode, said: str | None, reasons: list[str]) -> None:
     if said is not None:
         watched.write("sys/fs/lustre/health_check", said)
-    assert [symptom.reason for symptom in look_at_lustre_client()] == reasons
+    assert [symptom.reason for symptom in probe_lustre_client()] == reasons
 
 
 def test_memory_is_of_one_boot(watched: WatchedNode) -> None:
