@@ -130,7 +130,7 @@ def test_nothing_is_lost_or_doubled_while_cloudwatch_logs_is_away(sender: Sender
     sender.tell(1, 2)
     failed = sender.minute()
     assert failed.returncode == 75
-    assert "the records stay here for now" in failed.stderr
+    assert "the records stay on this node for now" in failed.stderr
     assert sender.numbers() == [0]
     sender.endpoint = there
     sender.tell(3)

@@ -263,7 +263,7 @@ def ends(node: Node, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
 
         monkeypatch.setattr(mine.metadata, "get", get)
         monkeypatch.setattr("time.sleep", wait)
-        return drain.watch_for_end(mine, node.told, orchestrator=node.fleet, tell=lambda: node.say("told"))
+        return drain.watch_for_end(mine, node.told, orchestrator=node.fleet, report=lambda: node.say("told"))
 
     return run
 
@@ -333,7 +333,7 @@ def test_node_that_does_not_know_who_it_is_tries_again_later(
     monkeypatch.setenv("GPU_CLUSTER_IMDS", "http://127.0.0.1:9")
     monkeypatch.setattr("time.sleep", lambda _: None)
     assert cli.main(["drain"]) == 75
-    assert "does not say who this node is" in capsys.readouterr().err
+    assert "does not return the id of this instance" in capsys.readouterr().err
 
 
 def test_boot_of_a_node_that_ends_stops_at_its_stage(node: Node) -> None:

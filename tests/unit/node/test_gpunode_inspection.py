@@ -67,7 +67,7 @@ class Booted:
     def boot(self, stage: Stage = BAD) -> int:
         return boot(
             self.node, self.events, lambda _: [stage],
-            tell=lambda: self.told.append(len(self.events.written)), collect=lambda _: None,
+            report=lambda: self.told.append(len(self.events.written)), collect=lambda _: None,
         )  # fmt: skip
 
     def inspections(self) -> list[str]:

@@ -111,10 +111,10 @@ def test_devices_lie_evenly_among_all(devices: int, count: int, chosen: list[int
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ({"modules": {**fakes.MODULES, "lustre": "2.12.8"}}, "module lustre is 2.12.8, 2.15 is needed"),
-        ({"modules": {**fakes.MODULES, "efa": "2.10.0g"}}, "module efa is 2.10.0g, 2.12.1 is needed"),
-        ({"modules": {**fakes.MODULES, "kefalnd": "1.1.0"}}, "module kefalnd is 1.1.0, 1.1.1 is needed"),
-        ({"modules": {**fakes.MODULES, "efa": " "}}, "module efa is of no version, 2.12.1 is needed"),
+        ({"modules": {**fakes.MODULES, "lustre": "2.12.8"}}, "module lustre is 2.12.8, 2.15 is required"),
+        ({"modules": {**fakes.MODULES, "efa": "2.10.0g"}}, "module efa is 2.10.0g, 2.12.1 is required"),
+        ({"modules": {**fakes.MODULES, "kefalnd": "1.1.0"}}, "module kefalnd is 1.1.0, 1.1.1 is required"),
+        ({"modules": {**fakes.MODULES, "efa": " "}}, "module efa is of no version, 2.12.1 is required"),
         ({"modules": {"lustre": "2.15.6", "efa": "3.0.0"}}, "the kernel has no module kefalnd"),
         ({"refused": ["rdmap48s0"]}, "EFA on rdmap48s0: "),
         (
@@ -139,7 +139,7 @@ def test_a_node_without_devices_or_routes_says_so(node: EfaNode, capsys: pytest.
     node.write("proc/net/route", ROUTES)
     for device in (node.root / "sys/class/infiniband").glob("rdmap*"):
         device.rmdir()
-    assert run(capsys, "set-up") == (1, "no EFA devices are there")
+    assert run(capsys, "set-up") == (1, "the node has no EFA devices")
 
 
 def test_data_that_take_efa(node: EfaNode, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,7 +169,10 @@ def test_data_that_fall_back_to_tcp_without_a_word(node: EfaNode, capsys: pytest
     ("state", "found"),
     [
         ({"nets": []}, "data take TCP: LNet has no EFA interface that is up"),
-        ({"servers": [False, False]}, "data take TCP: 2 EFA interfaces, but no server told an EFA address"),
+        (
+            {"servers": [False, False]},
+            "data take TCP: 2 EFA interfaces, but no server reported an EFA address",
+        ),
     ],
 )
 def test_a_network_that_loses_efa_later_is_seen_without_writing(
@@ -197,7 +200,7 @@ def test_what_another_boot_has_measured_tells_nothing(
     run(capsys, "set-up")
     run(capsys, "probe", "/fsx")
     node.write("proc/sys/kernel/random/boot_id", "boot-2\n")
-    assert node.checked()[1] == ("lustre-efa", "UNKNOWN", "not looked at during this boot")
+    assert node.checked()[1] == ("lustre-efa", "UNKNOWN", "not measured during this boot")
 
 
 def test_a_file_that_cannot_be_written_tells_nothing(

@@ -307,7 +307,7 @@ def test_watchdog_of_a_dry_run_is_heard(node: MeasuredNode) -> None:
 
 
 def test_the_watchdog_says_how_bad_it_is() -> None:
-    cases = Cases(acts_from=Severity.REBOOT, tell=lambda *_: None)
+    cases = Cases(acts_from=Severity.REBOOT, report=lambda *_: None)
     assert cases.dump()["severity"] == 0
     lasting = [Symptom("ecc", Severity.MONITOR, "errors"), Symptom("gone", Severity.REPLACE, "lost")]
     cases.note("look", lasting)

@@ -173,7 +173,7 @@ def test_wrong_results_are_worse_than_slow_ones(node: TestNode, capsys: pytest.C
         "usr/local/cuda-12.9/efa/test-cuda-12.9", PROGRAM.replace("      0    62498", "      7    62498")
     )
     status, table, _ = run(capsys)
-    assert (status, "7 values came out wrong" in table) == (3, True)
+    assert (status, "7 values are wrong" in table) == (3, True)
     assert not (node.root / "var/lib/gpu-cluster/nccl-baseline.json").exists()
 
 

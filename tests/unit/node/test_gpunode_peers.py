@@ -174,7 +174,7 @@ def test_a_type_without_topology_leaves_the_order_of_addresses(
     account.above = {}
     status, lines, warning = run(capsys)
     assert (status, lines) == (0, ["10.0.9.200", "10.0.10.7", "10.0.10.30"])
-    assert "EC2 tells no topology of these instances" in warning
+    assert "EC2 reports no topology of these instances" in warning
     assert account.made("describe-instance-topology") == 1
 
 

@@ -242,7 +242,7 @@ def test_a_gpu_whose_processors_are_not_given_to_the_job(
 ) -> None:
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
     gpu = Gpu("3", "00000000:1D:00.0")
-    assert run_command.pin_to(gpu).words == "GPU3: not pinned: the kernel tells no processors near it"
+    assert run_command.pin_to(gpu).words == "GPU3: not pinned: the kernel lists no processors near it"
     device = tmp_path / "sys/bus/pci/devices/0000:1d:00.0"
     device.mkdir(parents=True)
     (device / "local_cpulist").write_text("4096-4099\n")

@@ -115,7 +115,7 @@ def test_no_disk_at_all_is_no_reason_to_stop(
     monkeypatch.setattr(paths, "state_folder", full)
     monkeypatch.setattr(paths, "run_folder", full)
     spool.keep("events", {"n": 1})
-    assert "the spool events takes nothing" in capsys.readouterr().err
+    assert "the spool events cannot be written" in capsys.readouterr().err
     assert spool.take("events") == []
 
 

@@ -311,10 +311,10 @@ def test_efa_is_set_up_before_the_first_mount_and_probed_after_the_last(ready_lu
 
 @pytest.mark.parametrize("step", ["set_up", "probe"])
 def test_lustre_without_efa_is_mounted_over_tcp_and_says_so(ready_lustre: Lustre, step: str) -> None:
-    gpunode(ready_lustre, **{step: "no EFA devices are there"})
+    gpunode(ready_lustre, **{step: "the node has no EFA devices"})
     status, result = ready_lustre.runs(EFA)
     assert (status, result["state"]) == (0, "ok")
-    assert result["reason"] == "mounted: /fsx; data take TCP, not EFA: no EFA devices are there"
+    assert result["reason"] == "mounted: /fsx; data take TCP, not EFA: the node has no EFA devices"
     assert len(ready_lustre.calls("mount")) == 1
 
 

@@ -219,7 +219,7 @@ def test_node_that_does_not_find_out_who_it_is_fails_with_that_reason(
 ) -> None:
     del imds["instance-id"]
     gpu_node.install(**gpu_settings, boot_deadline_seconds=100)
-    assert "does not say who this node is" in gpu_node.boot()[1]["reason"]
+    assert "does not return the id of this instance" in gpu_node.boot()[1]["reason"]
 
 
 def test_evidence_of_a_failed_node_is_in_s3_before_its_launch_is_abandoned(

@@ -24,7 +24,7 @@ class Told:
     def __init__(self, acts_from: Severity = Severity.REBOOT) -> None:
         self.clock = Clock()
         self.words: list[tuple[str, str]] = []
-        self.cases = Cases(acts_from=acts_from, tell=self._tell, clock=self.clock)
+        self.cases = Cases(acts_from=acts_from, report=self._tell, clock=self.clock)
 
     def _tell(self, state: str, symptom: Symptom) -> None:
         self.words.append((state, symptom.key))

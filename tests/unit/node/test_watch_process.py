@@ -122,7 +122,7 @@ def test_node_that_does_not_know_who_it_is_tries_again_later(
     monkeypatch.setenv("GPU_CLUSTER_IMDS", "http://127.0.0.1:9")
     monkeypatch.setattr(time, "sleep", lambda _: None)
     assert cli.main(["watch"]) == 75
-    assert "does not say who this node is" in capsys.readouterr().err
+    assert "does not return the id of this instance" in capsys.readouterr().err
 
 
 def test_drain_marks_the_node_for_its_orchestrator(

@@ -26,14 +26,14 @@ from .topology.run_command import add_run
 from .watch.mode import Mode, mode_of
 from .watch.service import watch
 
-# sysexits.h; argparse's own 2 would read as a severity.
+# sysexits.h; argparse's own status 2 would look like a severity.
 _MISUSE, _NOT_NOW = 64, 75
 
 _VERIFY_HELP = "check this node: GPUs, memory, links, EFA, Lustre"
 _VERIFY_TEXT = """\
-Check this node, and tell what is found, what should be there and what to do.
+Check this node. The report has each finding, the expected value and what to do.
 
-The exit status is the worst of the findings: 0 all is well, 1 something cannot be told here, 2 watch it, 3 reset the
+The exit status is the worst of the findings: 0 healthy, 1 something cannot be determined here, 2 watch it, 3 reset the
 GPU, 4 reboot the node, 5 replace the node. 64 is a wrong command line.
 """
 
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command.
 
     Returns:
-        Exit status; each command says what its own means.
+        Exit status of the command.
     """
     parser = _Parser(prog="gpunode", description="Software of a GPU cluster node.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -62,14 +62,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     command.set_defaults(run=_verify)
     command = commands.add_parser("watch", help="watch the health of this node, and act when it fails")
-    command.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    command.add_argument("--dry-run", action="store_true", help="only report what would be done")
     command.set_defaults(run=_watch)
     command = commands.add_parser("drain", help="wait for the end of this node, and drain it")
     command.set_defaults(run=_drain)
     command = commands.add_parser("metrics", help="measure this node once, and record it for CloudWatch")
-    command.add_argument("--json", action="store_true", help="print the record, too")
+    command.add_argument("--json", action="store_true", help="also print the record")
     command.set_defaults(run=_metrics)
-    command = commands.add_parser("ship", help="carry what was recorded to CloudWatch Logs")
+    command = commands.add_parser("ship", help="send recorded events and metrics to CloudWatch Logs")
     command.set_defaults(run=_ship)
     for add in (add_peers, add_run, add_nccl_test, add_lustre_efa):
         add(commands)
@@ -79,12 +79,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _boot(_: argparse.Namespace) -> int:
     node = this_node()
-    # Without its id it could not complete its launch: waited for as long as anything else.
+    # Without its id it could not complete its launch, so it waits for the id as long as for anything else.
     while not node.instance_id and paths.uptime_seconds() < node.settings.number("boot_deadline", 900):
         node = this_node()
     events = Events(node.instance_id)
     return boot(
-        node, events, stages_of, tell=event_reporter(node, events), collect=evidence_reporter(node, events)
+        node, events, stages_of, report=event_reporter(node, events), collect=evidence_reporter(node, events)
     )
 
 
@@ -114,7 +114,9 @@ def _drain(_: argparse.Namespace) -> int:
     if not node.instance_id:
         return _without_identity()
     events = Events(node.instance_id)
-    return watch_for_end(node, events, orchestrator=orchestrator_of(node), tell=event_reporter(node, events))
+    return watch_for_end(
+        node, events, orchestrator=orchestrator_of(node), report=event_reporter(node, events)
+    )
 
 
 def _metrics(given: argparse.Namespace) -> int:
@@ -131,11 +133,11 @@ def _ship(_: argparse.Namespace) -> int:
     try:
         ship(node)
     except AwsError as fault:
-        sys.stderr.write(f"the records stay here for now: {fault}\n")
+        sys.stderr.write(f"the records stay on this node for now: {fault}\n")
         return _NOT_NOW
     return 0
 
 
 def _without_identity() -> int:
-    sys.stderr.write("the instance metadata service does not say who this node is\n")
+    sys.stderr.write("the instance metadata service does not return the id of this instance\n")
     return _NOT_NOW

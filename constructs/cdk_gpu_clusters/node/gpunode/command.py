@@ -13,26 +13,25 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-# Most programs end at once; those that do not are asked less often.
+# Most programs end at once. The others are polled less often.
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
-# A program that is asked to end gets so long before it is made to.
+# Time between SIGTERM and SIGKILL.
 _TERMINATE_SECONDS = 3
 _KILL_SECONDS = 0.5
 
-# Children that could not be killed, by their command lines. Whoever asks the same again every few seconds would only
-# add to them.
+# Children that could not be killed, by their command lines. Starting the same again would only add to them.
 _stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
 
-#: Exit statuses that stand for what was no exit, as coreutils' `timeout` and shells number them; STUCK is our own.
+#: Statuses of programs that did not exit by themselves, numbered like coreutils' `timeout` and shells. STUCK is ours.
 NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT, STUCK = 127, 126, 124, 125
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a program did.
+    """The outcome of a program.
 
     Attributes:
-        status: Exit status; NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT or STUCK where there was none.
+        status: Exit status; NOT_FOUND, NOT_EXECUTABLE, TIMED_OUT or STUCK if there was none.
         output: Standard output and error together, undecodable bytes replaced.
     """
 
@@ -46,7 +45,7 @@ class Outcome:
 
     @property
     def hung(self) -> bool:
-        """Whether it had to be given up."""
+        """Whether it did not end in time."""
         return self.status in (TIMED_OUT, STUCK)
 
     @property
@@ -60,18 +59,18 @@ def run(
 ) -> Outcome:
     """Run a program to its end, or to the deadline.
 
-    A child in uninterruptible sleep survives SIGKILL, and `subprocess.run(timeout=...)` waits for it for ever: here
-    it is polled and then left alone. As long as it is there, the same command line is not run again.
+    A child in uninterruptible sleep survives SIGKILL, and `subprocess.run(timeout=...)` would wait for it without end.
+    Here it is polled and then left alone. While it exists, the same command line is not run again.
 
     Args:
         arguments: The program and its arguments.
         timeout_seconds: Deadline.
-        environment: Variables over and above this process's own.
+        environment: Variables in addition to those of this process.
     """
     if _is_stuck(arguments):
         return Outcome(STUCK, f"{arguments[0]} is still stuck in the kernel")
-    # A file, not a pipe: a grandchild that keeps a pipe open would hold the reader. In memory: the disk may be full, or
-    # read-only.
+    # A file, not a pipe: a grandchild that keeps a pipe open would block the reader. In memory: the disk may be full,
+    # or read-only.
     with os.fdopen(os.memfd_create("output"), "w+b") as captured:
         try:
             child = subprocess.Popen(
@@ -135,9 +134,9 @@ _Result = TypeVar("_Result")
 
 
 class Background(Generic[_Result]):
-    """One piece of work at a time, in a thread of its own.
+    """One piece of work at a time, in a thread of its own, beside a loop that must not wait for it.
 
-    A thread that hangs in the kernel holds nobody: it is a daemon, and no second one is started beside it.
+    A thread that hangs in the kernel blocks nothing: it is a daemon, and no second one is started beside it.
     """
 
     def __init__(self) -> None:
@@ -146,18 +145,18 @@ class Background(Generic[_Result]):
 
     @property
     def busy(self) -> bool:
-        """Whether the work is not done, or its answer was not taken."""
+        """Whether the work is not done, or its result was not taken."""
         return self._answer is not None
 
     def seconds(self, now: float) -> float:
-        """How long it has been at it; 0 without work."""
+        """How long the work has taken so far; 0 without work."""
         return now - self._since if self._answer is not None else 0.0
 
     def start(self, work: Callable[[], _Result], now: float) -> None:
-        """Begin.
+        """Start.
 
         Args:
-            work: What to do; it raises nothing.
+            work: What to do; must not raise.
             now: The time.
 
         Raises:
@@ -168,7 +167,7 @@ class Background(Generic[_Result]):
         self._answer, self._since = answer, now
 
     def take(self, seconds: float) -> _Result | None:
-        """The answer, if it is there within that time."""
+        """The result, if it is available within that time, otherwise None."""
         if self._answer is None:
             return None
         try:

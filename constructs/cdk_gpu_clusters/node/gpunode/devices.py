@@ -10,7 +10,7 @@ from . import paths
 from .command import Outcome, run
 
 _TIMEOUT_SECONDS = 60
-# Where the EFA installer puts it; services do not have that folder on their PATH.
+# The path of the EFA installer. Services do not have that folder on their PATH.
 _FI_INFO = "/opt/amazon/efa/bin/fi_info"
 
 # awslabs/aws hyperpod issue on P6-B200: `ibp*` devices are NVLink controllers, only `rdmap*` (and `efa*`, the older
@@ -19,20 +19,20 @@ _PATTERNS = ("rdmap*", "efa*")
 
 
 def efa_devices() -> list[Path]:
-    """The devices in sysfs, in the order of their names."""
+    """The EFA devices in sysfs, in the order of their names."""
     folder = paths.below("/sys/class/infiniband")
     return sorted({device for pattern in _PATTERNS for device in folder.glob(pattern)})
 
 
 def efa_provider() -> Outcome:
-    """Ask libfabric for what its provider `efa` has; NOT_FOUND where libfabric's tools are not installed."""
+    """List the devices of libfabric's provider `efa`; NOT_FOUND if libfabric's tools are not installed."""
     installed = paths.below(_FI_INFO)
     program = str(installed) if installed.exists() else "fi_info"
     return run(program, "-p", "efa", timeout_seconds=_TIMEOUT_SECONDS)
 
 
 def neuron_devices() -> tuple[list[dict[str, Any]] | None, Outcome]:
-    """What `neuron-ls` lists, None where it lists nothing; and what the program did."""
+    """The devices that `neuron-ls` lists, None if it fails; and the outcome of the program."""
     outcome = run("neuron-ls", "--json-output", timeout_seconds=_TIMEOUT_SECONDS)
     try:
         listed = json.loads(outcome.output) if outcome.ok else None
@@ -43,10 +43,10 @@ def neuron_devices() -> tuple[list[dict[str, Any]] | None, Outcome]:
 
 
 def neuron_counters(name: str) -> dict[str, int]:
-    """A counter of every device, by the device's name; without those that do not count it.
+    """A counter of every Neuron device that has it, by the device's name.
 
     Args:
-        name: Name of the file, such as `mem_ecc_uncorrected`. Driver 2.31 moved some files, so that it is looked for.
+        name: Name of the file, such as `mem_ecc_uncorrected`. It is searched for, since driver 2.31 moved some files.
     """
     found: dict[str, int] = {}
     folder = paths.below("/sys/devices/virtual/neuron_device")
@@ -69,14 +69,14 @@ def pci_device(address: str) -> Path:
     """The folder of a device in sysfs.
 
     Args:
-        address: As `nvidia-smi` writes it, `00000000:1B:00.0`, or the kernel, `0000:1b:00.0`.
+        address: As `nvidia-smi` prints it, `00000000:1B:00.0`, or the kernel, `0000:1b:00.0`.
     """
     domain, _, rest = address.lower().partition(":")
     return paths.below(f"/sys/bus/pci/devices/{domain[-4:]}:{rest}")
 
 
 def numa_node(device: Path) -> int:
-    """The NUMA node of a device; -1 where the kernel knows none."""
+    """The NUMA node of a device; -1 if the kernel has none."""
     try:
         return int(paths.read_text(device / "numa_node").strip())
     except ValueError:
@@ -84,7 +84,7 @@ def numa_node(device: Path) -> int:
 
 
 def local_cpus(device: Path) -> set[int]:
-    """The processors next to a device; empty where the kernel tells none."""
+    """The processors next to a device; empty if the kernel lists none."""
     return read_cpu_list(paths.read_text(device / "local_cpulist"))
 
 

@@ -22,15 +22,15 @@ from .state import announce
 
 _POLL_SECONDS = 5
 _HOOK_SECONDS = 300
-# An orchestrator that does not answer must not take the time of the user's command.
+# An orchestrator that does not answer must not use up the time of the user's command.
 _MARK_SECONDS = 5
-# With the 90 s of `on-drain` by default, all fits into the two minutes of a Spot notice.
+# With the default 90 s of `on-drain`, everything fits into the two minutes of a Spot notice.
 _WORK_SECONDS = 15
 _LEAST_SECONDS = 5.0
 
 
 def watch_for_end(
-    node: Node, events: Events, *, orchestrator: Orchestrator | None, tell: Callable[[], None]
+    node: Node, events: Events, *, orchestrator: Orchestrator | None, report: Callable[[], None]
 ) -> int:
     """Wait for the end, drain the node once, and complete the terminating hook.
 
@@ -38,10 +38,10 @@ def watch_for_end(
         node: This node.
         events: Receives what happens.
         orchestrator: What assigns work to the node; None if nothing does.
-        tell: Carries the events to AWS; may raise.
+        report: Sends the events to AWS; may raise.
 
     Returns:
-        Exit status 0, once nothing is left to do.
+        Exit status 0, once the node is drained and its hook completed.
     """
     endings, hinted = Endings(node), ""
     ends_on_hint = node.settings.text("rebalance").lower() == "drain"
@@ -56,8 +56,8 @@ def watch_for_end(
         if ending is not None and not drained:
             drain(node, events, ending, orchestrator)
             drained = True
-            _try(tell)
-        # A Spot notice may be followed by the group's own termination, whose hook is still to be completed.
+            _try(report)
+        # A Spot notice may be followed by the group's own termination, whose hook must still be completed.
         if ending is not None and ending.is_termination:
             hook = node.settings.text("terminate_hook")
             if hook:
@@ -68,7 +68,7 @@ def watch_for_end(
 
 
 def drain(node: Node, events: Events, ending: Ending, orchestrator: Orchestrator | None) -> None:
-    """Prepare the end: the orchestrator is told, the user's command runs, and then the jobs get SIGTERM.
+    """Prepare the end: mark the node with its orchestrator, run the user's command, then send SIGTERM to the jobs.
 
     Args:
         node: This node.
@@ -88,9 +88,9 @@ def drain(node: Node, events: Events, ending: Ending, orchestrator: Orchestrator
 
 
 def _seconds_of_command(node: Node, ending: Ending, work_seconds: float) -> float:
-    """What the settings say, or what the end leaves beside the jobs."""
+    """The deadline in the settings, or the time that the end leaves beside the jobs."""
     wanted = float(node.settings.number("drain_deadline", 90))
-    # The hook waits no longer for jobs that get more than the usual.
+    # The hook does not wait longer for jobs with more time than the default.
     allowed = wanted - max(0.0, work_seconds - _WORK_SECONDS)
     if ending.seconds_left is not None:
         allowed = min(allowed, ending.seconds_left - work_seconds - _MARK_SECONDS)
@@ -98,7 +98,7 @@ def _seconds_of_command(node: Node, ending: Ending, work_seconds: float) -> floa
 
 
 def _remember() -> None:
-    """For a later process of this boot."""
+    """Record the drain for a later process of this boot."""
     (paths.run_folder() / "drained").touch()
 
 
@@ -107,10 +107,10 @@ def _is_drained() -> bool:
 
 
 def _try(step: Callable[[], object]) -> None:
-    """A step that fails holds back none of the others."""
+    """Run a step that must not prevent the following ones."""
     try:
         step()
-    except Exception as fault:  # noqa: BLE001 - whatever it was, the node ends all the same
+    except Exception as fault:  # noqa: BLE001 - the node ends in any case
         sys.stderr.write(f"{type(fault).__name__}: {fault}\n")
 
 
@@ -123,7 +123,7 @@ TERMINATION = "autoscaling-termination"
 SPOT = "spot-interruption"
 BLOCK_END = "capacity-block-end"
 REBALANCE = "rebalance-recommendation"
-# A time of day that somebody sets wrong, and right again, ends no node.
+# A clock that is wrong for a moment must not end the node.
 _CLOCK_SECONDS = 60
 
 
@@ -132,9 +132,9 @@ class Ending:
     """Why this node ends.
 
     Attributes:
-        reason: One of the words above, and the time where one is told.
-        is_termination: Whether its group terminates it already, and waits for its hook.
-        seconds_left: How long it still has; None where nothing says it.
+        reason: One of the constants above, and the time if it is known.
+        is_termination: Whether its group already terminates it, and waits for its hook.
+        seconds_left: How long it still has; None if unknown.
     """
 
     reason: str
@@ -143,21 +143,21 @@ class Ending:
 
 
 class Endings:
-    """Looks whether a node ends."""
+    """Finds out whether this node is about to end."""
 
     def __init__(self, node: Node, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin to look.
+        """Start.
 
         Args:
             node: The node.
-            clock: Seconds that never go back.
+            clock: Monotonic seconds.
         """
         self._metadata, self._clock = node.metadata, clock
         self._drain_at = _moment(node.settings.text("drain_at"))
         self._due_since: float | None = None
 
     def find(self) -> Ending | None:
-        """Why it ends; None while nothing says so, or nobody answers."""
+        """Why it ends; None if nothing announces an end, or nothing answers."""
         if self._metadata.get("autoscaling/target-lifecycle-state") == "Terminated":
             return Ending(TERMINATION, is_termination=True)
         notice = self._metadata.get("spot/instance-action")
@@ -166,12 +166,12 @@ class Endings:
         return Ending(BLOCK_END) if self._is_due() else None
 
     def hint(self) -> str:
-        """A hint that a Spot instance is at risk; it may stay all the same."""
+        """A rebalance recommendation: the Spot instance is at risk, but may stay."""
         notice = self._metadata.get("events/recommendations/rebalance")
         return f"{REBALANCE} {_text(notice, 'noticeTime')}".strip() if notice else ""
 
     def _is_due(self) -> bool:
-        """Whether the moment to drain has passed, by a time of day that says so for a while."""
+        """Whether the time to drain has passed, by a clock that agrees for a while."""
         if self._drain_at is None or time.time() < self._drain_at:
             self._due_since = None
             return False
@@ -180,11 +180,11 @@ class Endings:
 
 
 def _spot(notice: str) -> Ending:
-    said = _text(notice, "time")
-    end = _moment(said)
+    text = _text(notice, "time")
+    end = _moment(text)
     left = None if end is None else end - time.time()
-    # A notice that is over while the node still lives tells of a clock that is wrong.
-    return Ending(f"{SPOT} {said}".strip(), seconds_left=left if left and left > 0 else None)
+    # A time in the past, while the node still runs, means that the clock is wrong.
+    return Ending(f"{SPOT} {text}".strip(), seconds_left=left if left and left > 0 else None)
 
 
 def _text(notice: str, name: str) -> str:
@@ -205,9 +205,10 @@ def _moment(text: str) -> float | None:
 
 
 def run_on_drain(events: Events, reason: str, deadline_seconds: float) -> None:
-    """Run it with the reason as its arguments; neither failure nor delay holds the node back.
+    """Run the user's command `/etc/gpu-cluster/on-drain`, which saves what would be lost, with the reason as arguments.
 
-    GPU_DRAIN_SECONDS in its environment says how long it may take; then it gets SIGTERM.
+    A failure or a delay does not hold the node back. GPU_DRAIN_SECONDS in the environment is its time limit, after
+    which it gets SIGTERM.
 
     Args:
         events: Receives what happens.
@@ -243,7 +244,7 @@ def end_work(node: Node, events: Events, orchestrator: Orchestrator | None, seco
     """Send SIGTERM to all jobs, and wait for those that `gpunode run` started.
 
     These are the jobs of the orchestrator, the units in GPU_JOB_UNITS, and the jobs of `gpunode run`. None of them
-    holds the node back. The orchestrator does not say when its jobs have ended: they get all of the time.
+    holds the node back. The orchestrator does not report the end of its jobs, so they get all of the time.
 
     Args:
         node: This node.
@@ -252,7 +253,7 @@ def end_work(node: Node, events: Events, orchestrator: Orchestrator | None, seco
         seconds: How long they have.
     """
     until = time.monotonic() + seconds
-    asked = orchestrator is not None and _ask(orchestrator, events)
+    waits = orchestrator is not None and _end_jobs(orchestrator, events)
     units = node.settings.words("job_units")
     if units:
         outcome = run("systemctl", "stop", *units, timeout_seconds=seconds)
@@ -263,20 +264,20 @@ def end_work(node: Node, events: Events, orchestrator: Orchestrator | None, seco
         left = jobs.end(started, max(0.0, until - time.monotonic()))
         words = f"{len(started) - len(left)} of {len(started)} jobs ended"
         events.write("jobs", "failed" if left else "ok", f"{words} within {seconds:g} s of SIGTERM")
-    if asked:
+    if waits:
         time.sleep(max(0.0, until - time.monotonic()))
 
 
-def _ask(orchestrator: Orchestrator, events: Events) -> bool:
-    """Have the orchestrator's jobs end; says whether they may be at it."""
+def _end_jobs(orchestrator: Orchestrator, events: Events) -> bool:
+    """End the orchestrator's jobs. Return whether any may still run."""
     try:
-        said = orchestrator.end_work()
-    except Exception as fault:  # noqa: BLE001 - the other jobs are told whatever happens here
+        done = orchestrator.end_work()
+    except Exception as fault:  # noqa: BLE001 - the other jobs must still get SIGTERM
         events.write("jobs", "failed", str(fault) or type(fault).__name__)
         return False
-    if said:
-        events.write("jobs", "ok", said)
-    return bool(said)
+    if done:
+        events.write("jobs", "ok", done)
+    return bool(done)
 
 
 _MARK_TRIES = 3
@@ -284,7 +285,7 @@ _MARK_PAUSE_SECONDS = 2
 
 
 def mark_ending(orchestrator: Orchestrator | None, events: Events, reason: str) -> None:
-    """Tell the orchestrator; it is tried a few times, and a node that could not be marked is drained all the same.
+    """Keep new work away from a node that is about to end. After a few tries it is drained even without the mark.
 
     Args:
         orchestrator: What assigns work to the node; None if nothing does.
@@ -298,7 +299,7 @@ def mark_ending(orchestrator: Orchestrator | None, events: Events, reason: str) 
             time.sleep(_MARK_PAUSE_SECONDS)
         try:
             orchestrator.keep_new_work_away(reason)
-        except Exception as fault:  # noqa: BLE001 - the drain goes on whatever happens here
+        except Exception as fault:  # noqa: BLE001 - the drain goes on without the mark
             events.write("mark", "failed", str(fault) or type(fault).__name__)
         else:
             events.write("mark", "ok", reason)

@@ -1,4 +1,4 @@
-"""What happened, one JSON line each: to the journal by standard output, and to a spool that is carried to AWS later."""
+"""Events, one JSON line each: to the journal by standard output, and to a spool that is sent to AWS later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Events:
 
     Attributes:
         instance_id: The node, in every event.
-        written: Events of this process, in their order.
+        written: Events of this process, in order.
     """
 
     def __init__(self, instance_id: str = "") -> None:
@@ -30,7 +30,7 @@ class Events:
         """Write one event.
 
         Args:
-            stage: What it is about: a boot stage, a check, an action.
+            stage: Its subject: a boot stage, a check, an action.
             state: A word such as `started`, `waiting`, `ok`, `failed`, `skipped`.
             reason: Why, in a sentence.
             seconds: How long it took.

@@ -1,8 +1,9 @@
-"""The jobs that `gpunode run` started on this node, so that the end of the node can ask them to end.
+"""The jobs that `gpunode run` started on this node, so that the end of the node can stop them.
 
 `/run/gpu-cluster/jobs` holds one file for each: its name is the pid of the job's main process, and its text the start
-time of that process, as `/proc/PID/stat` gives it, so that a pid which was given out again is not taken for the job.
-Everyone may write there, as to `/tmp`: a file counts only for a process of the same user, or if it is root's.
+time of that process, as `/proc/PID/stat` gives it, so that a reused pid is not
+taken for the job. Everyone may write there, as to `/tmp`: a file counts only for a process of the same user, or if it
+is root's.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ class Job:
     """A job that runs.
 
     Attributes:
-        pid: Its main process, which passes a signal on to the others.
-        file: The file that tells of it.
+        pid: Its main process, which forwards signals to the others.
+        file: The file that registers it.
     """
 
     pid: int
@@ -36,10 +37,10 @@ class Job:
 
 
 def make_folder() -> Path:
-    """Make the folder, where everyone may tell of jobs; root does it when the node starts.
+    """Create the folder, where every user may register jobs. Root does it when the node starts.
 
     Raises:
-        OSError: If it cannot be made.
+        OSError: If it cannot be created.
     """
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -48,7 +49,7 @@ def make_folder() -> Path:
 
 
 def register(pid: int | None = None) -> bool:
-    """Tell of a job, which then gets SIGTERM before the node ends; its file goes when the job is gone.
+    """Register a job, which then gets SIGTERM before the node ends. Its file is removed when the job is gone.
 
     A program that becomes the job by `exec` keeps its pid, and its file.
 
@@ -56,7 +57,7 @@ def register(pid: int | None = None) -> bool:
         pid: Its main process; this one by default.
 
     Returns:
-        Whether it is told; a job runs all the same where it cannot be.
+        Whether it is registered; a job runs even if it is not.
     """
     pid = os.getpid() if pid is None else pid
     try:
@@ -67,7 +68,7 @@ def register(pid: int | None = None) -> bool:
 
 
 def running() -> list[Job]:
-    """The jobs that run; files of those that ended are taken away."""
+    """The jobs that run; files of ended jobs are removed."""
     try:
         files = sorted(_folder().iterdir())
     except OSError:
@@ -76,7 +77,7 @@ def running() -> list[Job]:
 
 
 def end(jobs: list[Job], seconds: float) -> list[Job]:
-    """Ask jobs to end with SIGTERM, and wait for them.
+    """Send SIGTERM to jobs, and wait for them.
 
     Args:
         jobs: The jobs.
@@ -110,7 +111,7 @@ def _job(file: Path) -> list[Job]:
             file.unlink()
             return []
         owner = file.stat().st_uid
-        # Not /proc below the node's root, as everywhere else: it is this system's processes that get the signal.
+        # Not /proc below the node's root, as elsewhere: the signal goes to processes of this system.
         return [Job(pid, file)] if owner in (0, Path(f"/proc/{pid}").stat().st_uid) else []
     except (OSError, ValueError):
         return []

@@ -11,19 +11,19 @@ from .events import Events
 from .node import AwsError, Node
 
 _LONGEST_PAUSE_SECONDS = 30
-# A node that is in no group says so more than once before it is believed: the API is eventually consistent.
+# The API is eventually consistent: an answer without a group counts only after several tries.
 _TRIES_WITHOUT_GROUP = 3
 
 
 class Membership(NamedTuple):
-    """The Auto Scaling group of a node, and where it is in its life there; both empty without one."""
+    """The Auto Scaling group of a node, and its lifecycle state there; both empty without one."""
 
     group: str
     state: str
 
 
 def membership(node: Node) -> Membership:
-    """Ask which group this node is in. The user data cannot say: the group needs the template that holds it.
+    """The group of this node. The user data cannot name it: the group needs the template that holds the user data.
 
     Raises:
         AwsError: If AWS does not answer.
@@ -36,8 +36,8 @@ def membership(node: Node) -> Membership:
     return Membership("", "")
 
 
-def _asked_early() -> Membership:
-    """What `fetch-software` asked at the first boot while it fetched; both empty where it got no answer."""
+def _early_membership() -> Membership:
+    """The answer that `fetch-software` got at the first boot; both empty if it got none."""
     group, _, state = paths.read_text(paths.below("/run/gpu-cluster/group")).strip().partition("\t")
     return Membership(group, state)
 
@@ -45,9 +45,9 @@ def _asked_early() -> Membership:
 def complete_hook(
     node: Node, events: Events, hook: str, result: str, *, phase: str, until_uptime_seconds: float
 ) -> bool:
-    """Complete the action of a hook while the node is in that phase of its life.
+    """Complete the action of a hook while the node is in that phase.
 
-    Errors are tried again: the policy that allows the call may be attached after the boot.
+    Failed calls are tried again: the policy that allows the call may be attached after the boot.
 
     Args:
         node: This node.
@@ -62,11 +62,11 @@ def complete_hook(
     """
     pause, alone = 1.0, 0
     states = (phase, f"{phase}:Wait")
-    known = _asked_early()
+    known = _early_membership()
     while True:
         reason = ""
         try:
-            # A call takes most of a second. Where the early answer is old, completing fails, and the next try asks.
+            # A call takes most of a second. If the early answer is outdated, completing fails, and the next try asks.
             found = known if known.state in states else membership(node)
             known = Membership("", "")
             if found.group and found.state not in states:
@@ -116,17 +116,17 @@ _HEARTBEAT_SECONDS = 60
 _HEARTBEAT_TRIES = 3
 
 
-def keep_for_inspection(node: Node, events: Events, tell: Callable[[], None]) -> None:
-    """Wait, if the launches of this node's group are suspended, until they are resumed or the time is over.
+def keep_for_inspection(node: Node, events: Events, report: Callable[[], None]) -> None:
+    """Wait, if the launches of this node's group are suspended, until they are resumed or the time is up.
 
     Args:
         node: This node, which failed its first boot.
         events: Receives what happens.
-        tell: Carries the events to AWS.
+        report: Sends the events to AWS.
     """
     until = paths.uptime_seconds() + node.settings.number("inspection")
     hook = node.settings.text("launch_hook")
-    # The deadline of the boot lies below the hook's time-out: four heartbeats before that.
+    # The boot's deadline is shorter than the hook's timeout: four heartbeats fit in.
     pause = min(_HEARTBEAT_SECONDS, node.settings.number("boot_deadline", 900) / 4)
     kept, faults = False, 0
     while hook and paths.uptime_seconds() < until:
@@ -136,7 +136,7 @@ def keep_for_inspection(node: Node, events: Events, tell: Callable[[], None]) ->
             faults = 0
             if not kept:
                 events.write("inspection", "started", _words(node))
-                tell()
+                report()
             kept = True
         except AwsError as fault:
             faults += 1
@@ -145,7 +145,7 @@ def keep_for_inspection(node: Node, events: Events, tell: Callable[[], None]) ->
                 return
         time.sleep(pause)
     if kept:
-        events.write("inspection", "ok", "launches were resumed, or the time is over: this node goes")
+        events.write("inspection", "ok", "launches were resumed, or the time is up: this node goes")
 
 
 def _extend(node: Node, hook: str) -> bool:

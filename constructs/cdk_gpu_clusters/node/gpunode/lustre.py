@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import devices as efa
 from . import paths
 from .command import Outcome, run
+from .devices import efa_devices
 from .node import Settings, read_settings
 
 # From the worst to the best.
@@ -24,10 +24,10 @@ _ORDER = (False, None, True)
 
 _TEXT = """\
 set-up gives Lustre's network the EFA devices of this node; do it before anything is mounted.
-probe MOUNT_POINT ... writes 32 MiB to each, and tells whether they took EFA or TCP. What it finds stays for
-`gpunode verify`, until the next boot.
+probe MOUNT_POINT ... writes 32 MiB to each, and reports whether the data used EFA or TCP. `gpunode verify` uses the
+result until the next boot.
 
-Exit status: 0 it is EFA, 1 it is not, or cannot be told, with the reason.
+Exit status: 0 it is EFA; 1 it is not, or undetermined, with the reason.
 """
 
 
@@ -35,7 +35,7 @@ def add_lustre_efa(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to those of `gpunode`."""
     command = commands.add_parser(
         "lustre-efa",
-        help="Lustre over EFA: set it up, and tell whether it is used",
+        help="Lustre over EFA: set it up, and measure whether it is used",
         description=_TEXT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -58,8 +58,8 @@ def _set_up(_: argparse.Namespace) -> int:
 
 
 def _probe(given: argparse.Namespace) -> int:
-    seen = [measure(point) for point in given.mount_points]
-    worst = min(seen, key=lambda one: _ORDER.index(one.is_efa))
+    results = [measure(point) for point in given.mount_points]
+    worst = min(results, key=lambda one: _ORDER.index(one.is_efa))
     remember(worst)
     sys.stdout.write(f"{worst.words}\n")
     return 0 if worst.is_efa else 1
@@ -71,18 +71,18 @@ def _probe(given: argparse.Namespace) -> int:
 # only what is missing, and report the condition that does not hold.
 
 _MODULE_SECONDS = 60
-# One device took 9 s on a g6e.24xlarge (a public log of AWS's script, 2026-08); they are added beside each other.
+# One device took 9 s on a g6e.24xlarge (a public log of AWS's script, 2026-08). They are added in parallel.
 _DEVICE_SECONDS = 120
 _PEER_CREDITS = "32"
 _LUSTRE_VERSION = "2.15"
 
 
 class EfaSetupError(Exception):
-    """Lustre cannot use EFA on this node; the text says why."""
+    """Lustre cannot use EFA on this node; the text is the reason."""
 
 
 def set_up_efa(settings: Settings) -> list[str]:
-    """Configure Lustre's network for EFA; what is there already stays.
+    """Configure Lustre's network for EFA before anything is mounted. Existing configuration stays.
 
     Args:
         settings: `lustre_efa`, the number of devices to use, and the oldest versions of the drivers,
@@ -100,17 +100,17 @@ def set_up_efa(settings: Settings) -> list[str]:
         "kefalnd", settings.text("lustre_efa_lnd"), "install a Lustre client with EFA, or a newer one"
     )
     device = _tcp_device()
-    chosen = choose_devices([one.name for one in efa.efa_devices()], settings.number("lustre_efa"))
+    chosen = choose_devices([one.name for one in efa_devices()], settings.number("lustre_efa"))
     if not chosen:
-        raise EfaSetupError("no EFA devices are there")
+        raise EfaSetupError("the node has no EFA devices")
     for module in (["lnet"], ["kefalnd", f"ipif_name={device}"], ["ksocklnd"]):
         _must(run("modprobe", *module, timeout_seconds=_MODULE_SECONDS), f"modprobe {module[0]}")
     _must(lnetctl("lnet", "configure"), "lnetctl lnet configure")
-    there = interfaces()
-    if not any(one.network == "tcp" for one in there):
+    existing = interfaces()
+    if not any(one.network == "tcp" for one in existing):
         _must(lnetctl("net", "add", "--net", "tcp", "--if", device), f"TCP on {device}")
-    # Another set-up, such as the image's, may have chosen others: not more than wanted, they are connections.
-    by_efa = [one.device for one in there if one.network == "efa"]
+    # Another set-up, such as the image's, may have chosen others. No more than requested: each is a connection.
+    by_efa = [one.device for one in existing if one.network == "efa"]
     _add([name for name in chosen if name not in by_efa][: max(0, len(chosen) - len(by_efa))])
     _must(lnetctl("set", "discovery", "1"), "discovery")
     if "efa" not in lnetctl("udsp", "show").output:
@@ -124,14 +124,14 @@ def set_up_efa(settings: Settings) -> list[str]:
 
 
 def choose_devices(devices: Sequence[str], count: int) -> list[str]:
-    """Choose devices that lie evenly among all: the first, the last, and one in each group of neighbours.
+    """Choose evenly spaced devices: the first, the last, and one in each group of neighbours.
 
-    Neighbours share a PCI bus, of which AWS's set-up takes one device each (its default on p5), and the first and the
-    last where it takes two.
+    Neighbours share a PCI bus. AWS's set-up uses one device of each bus (its default on p5), and the first and the last
+    if it uses two.
 
     Args:
         devices: All devices, in the order of their names.
-        count: How many; all where there are not as many.
+        count: How many; all if there are fewer.
     """
     if count >= len(devices):
         return list(devices)
@@ -158,7 +158,7 @@ def _check_version(module: str, oldest: str, fix: str) -> None:
         raise EfaSetupError(f"the kernel has no module {module}: {fix}")
     if oldest and _numbers(outcome.output) < _numbers(oldest):
         found = outcome.words or "of no version"
-        raise EfaSetupError(f"module {module} is {found}, {oldest} is needed: {fix}")
+        raise EfaSetupError(f"module {module} is {found}, {oldest} is required: {fix}")
 
 
 def _numbers(version: str) -> list[int]:
@@ -166,7 +166,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _tcp_device() -> str:
-    """The device of the default route; without one, that of the first route."""
+    """The device of the default route, otherwise that of the first route."""
     rows = [line.split() for line in paths.read_text(paths.below("/proc/net/route")).splitlines()[1:]]
     routes = sorted((row[1] != "00000000", int(row[6]), row[0]) for row in rows if len(row) > 6)
     if not routes:
@@ -186,7 +186,7 @@ def _must(outcome: Outcome, step: str) -> None:
 
 _SIZE_MIB = 32
 _WRITE_SECONDS = 60
-# A server tells its addresses soon after the first message.
+# A server reports its addresses soon after the first message.
 _TRIES = 3
 _PAUSE_SECONDS = 2.0
 _RESULT = "lustre-efa"
@@ -194,11 +194,11 @@ _RESULT = "lustre-efa"
 
 @dataclass(frozen=True)
 class Transport:
-    """What Lustre's data take.
+    """How Lustre's data travel.
 
     Attributes:
-        is_efa: Whether that is EFA; None where it cannot be told.
-        words: What was seen.
+        is_efa: Whether they use EFA; None if undetermined.
+        words: What was observed.
     """
 
     is_efa: bool | None
@@ -206,7 +206,7 @@ class Transport:
 
 
 def network_transport(among: list[Interface]) -> Transport:
-    """Whether data could take EFA: the node has an interface that is up, and a server told its own.
+    """Whether data can use EFA: this node has an interface that is up, and a server reported one of its own.
 
     Args:
         among: The interfaces of this node.
@@ -217,19 +217,19 @@ def network_transport(among: list[Interface]) -> Transport:
         return Transport(False, "LNet has no EFA interface that is up")
     servers = servers_with_efa()
     if not servers:
-        return Transport(False, f"{len(up)} EFA interfaces, but no server told an EFA address of its own")
+        return Transport(False, f"{len(up)} EFA interfaces, but no server reported an EFA address of its own")
     if down:
         return Transport(False, f"EFA interfaces that are down: {' '.join(down)}")
     return Transport(True, f"{len(up)} EFA interfaces, {servers} servers with EFA")
 
 
 def measure(mount_point: str) -> Transport:
-    """Write a file past all caches, and count the messages of each network meanwhile.
+    """Write a file without caches, and count the messages of each network meanwhile.
 
-    A message carries at most 1 MiB; some are joined, so that half of them is asked for, and more than TCP had.
+    A message carries at most 1 MiB, and some are joined. So half as many by EFA are enough, if TCP had fewer.
 
     Args:
-        mount_point: Where the file system is mounted.
+        mount_point: Mount point of the file system.
     """
     for number in range(_TRIES):
         if number:
@@ -250,26 +250,26 @@ def measure(mount_point: str) -> Transport:
     return Transport(by_efa >= _SIZE_MIB // 2 and by_efa > by_tcp, f"{possible.words}; {seen}")
 
 
-def remember(seen: Transport) -> None:
-    """Keep what was seen until the next boot."""
-    row = {"boot_id": paths.boot_id(), "is_efa": seen.is_efa, "words": seen.words}
+def remember(result: Transport) -> None:
+    """Store a result until the next boot."""
+    row = {"boot_id": paths.boot_id(), "is_efa": result.is_efa, "words": result.words}
     with suppress(OSError):
         paths.write_atomically(paths.state_folder() / f"{_RESULT}.json", json.dumps(row))
 
 
 def remembered() -> Transport:
-    """What was seen during this boot."""
+    """The result of this boot."""
     try:
         row = json.loads(paths.read_text(paths.state_folder() / f"{_RESULT}.json"))
         if row["boot_id"] == paths.boot_id():
             return Transport(row["is_efa"], str(row["words"]))
     except (ValueError, KeyError, TypeError, OSError):
         pass
-    return Transport(None, "not looked at during this boot")
+    return Transport(None, "not measured during this boot")
 
 
 def _write(file: Path) -> str:
-    # Another program, with a deadline: a file system that hangs would hold this one for ever.
+    # Another program, with a deadline: a file system that hangs would block this one.
     try:
         outcome = run(
             "dd", "if=/dev/zero", f"of={file}", "bs=1M", f"count={_SIZE_MIB}", "oflag=direct", "status=none",
@@ -291,8 +291,8 @@ class Interface:
     Attributes:
         network: `tcp`, `efa` or `lo`.
         device: Network or EFA device; empty for `lo`.
-        is_up: Whether it can be used.
-        sent: Messages that went out by it since it was configured.
+        is_up: Whether it is usable.
+        sent: Messages sent by it since it was configured.
     """
 
     network: str
@@ -307,18 +307,18 @@ def lnetctl(*arguments: str, timeout_seconds: float = _TIMEOUT_SECONDS) -> Outco
 
 
 def interfaces() -> list[Interface]:
-    """The interfaces of this node; none where LNet is not configured."""
+    """The interfaces of this node; none if LNet is not configured."""
     parts = re.split(r"(?=- nid: )", lnetctl("net", "show", "-v").output)
     return [_interface(part) for part in parts if _NID.match(part)]
 
 
 def sent(network: str, among: list[Interface]) -> int:
-    """Messages that went out by the interfaces of one network."""
+    """Messages sent by the interfaces of one network."""
     return sum(one.sent for one in among if one.network == network)
 
 
 def servers_with_efa() -> int:
-    """Servers that told this node an EFA address of theirs; their first address is always of TCP."""
+    """Number of servers that reported an EFA address. Their first address is always of TCP."""
     peers = re.split(r"(?=- primary nid: )", lnetctl("peer", "show").output)
     return sum(
         any(network == "efa" for _, network in _NID.findall(peer))

@@ -25,23 +25,23 @@ class Settings:
     values: Mapping[str, str] = field(default_factory=dict)
 
     def text(self, name: str, default: str = "") -> str:
-        """A setting as text; the default where it is missing or empty."""
+        """A setting as text; the default if it is missing or empty."""
         return self.values.get(name) or default
 
     def number(self, name: str, default: int = 0) -> int:
-        """A setting as a number; the default where it is missing, empty or no number."""
+        """A setting as a number; the default if it is missing, empty or no number."""
         try:
             return int(self.text(name) or default)
         except ValueError:
             return default
 
     def words(self, name: str) -> list[str]:
-        """A setting that lists words with blanks between them."""
+        """A setting that is a list of words, separated by blanks."""
         return self.text(name).split()
 
 
 def read_settings() -> Settings:
-    """Read the settings as a shell would; lines that no shell would take are left out."""
+    """Read the settings like a shell. Lines that a shell could not read are left out."""
     values = {}
     for line in paths.read_text(paths.settings_file()).splitlines():
         try:
@@ -59,7 +59,10 @@ _TIMEOUT_SECONDS = 2
 
 
 class Metadata:
-    """Reads instance metadata, past every proxy; a token is kept as long as it is good."""
+    """Reads instance metadata by IMDSv2 only, without a proxy. A token is kept while it is valid.
+
+    Source: AWS EC2 user guide, "Use the Instance Metadata Service".
+    """
 
     def __init__(self) -> None:
         address = urlsplit(os.environ.get("GPU_CLUSTER_IMDS", "http://169.254.169.254"))
@@ -68,7 +71,7 @@ class Metadata:
         self._until = 0.0
 
     def get(self, path: str) -> str | None:
-        """One value, such as `placement/region`; None where it does not exist or the service does not answer."""
+        """One value, such as `placement/region`; None if it does not exist or the service does not answer."""
         try:
             return self._request("GET", f"meta-data/{path}", {"X-aws-ec2-metadata-token": self._get_token()})
         except (OSError, http.client.HTTPException):
@@ -111,18 +114,20 @@ _ENVIRONMENT = {
     "AWS_PAGER": "",
     "AWS_RETRY_MODE": "standard",
     "AWS_MAX_ATTEMPTS": "5",
-    # By default it asks the metadata service for credentials once, and waits 1 s.
+    # By default it requests credentials from the metadata service once, and waits 1 s.
     "AWS_METADATA_SERVICE_TIMEOUT": "5",
     "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "3",
 }
 
 
 class AwsError(Exception):
-    """A call that AWS, or the way to it, refused; the text says why."""
+    """A call to AWS failed; the text is the reason."""
 
 
 class Aws:
-    """Makes calls of one Region.
+    """Calls AWS in one Region, through the command-line interface of the image.
+
+    Not botocore: the newest one requires a newer Python than images have.
 
     Attributes:
         region: The Region.
@@ -141,7 +146,7 @@ class Aws:
             timeout_seconds: Deadline of the program, its own retries included.
 
         Returns:
-            The answer, read as JSON; None for no answer.
+            The answer, read as JSON; None if it is empty.
 
         Raises:
             AwsError: If the call failed.
@@ -172,10 +177,10 @@ class Node:
     """What every part of the software works with.
 
     Attributes:
-        settings: What the user data says.
+        settings: The settings of the user data.
         metadata: Instance metadata.
-        instance_id: Id of the instance; empty where the metadata service does not answer.
-        aws: Calls of its Region.
+        instance_id: Id of the instance; empty if the metadata service does not answer.
+        aws: Calls in its Region.
     """
 
     settings: Settings
@@ -185,7 +190,7 @@ class Node:
 
 
 def this_node() -> Node:
-    """Find out where this program runs."""
+    """The node that this program runs on."""
     settings, metadata = read_settings(), Metadata()
     instance_id = metadata.wait_for("instance-id")
     region = settings.text("region") or (metadata.wait_for("placement/region") if instance_id else "")

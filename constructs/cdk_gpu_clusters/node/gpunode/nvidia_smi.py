@@ -1,4 +1,4 @@
-"""What `nvidia-smi` says. Its exit status says little: a lost GPU keeps its row, and the status stays 0."""
+"""Queries of `nvidia-smi`. Its exit status proves little: a lost GPU keeps its row, and the status stays 0."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _ABSENT = re.compile(r"\[?(N/A|Not Supported|Requested functionality .*)\]?", re
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryResult:
     """The rows of a query.
 
     Attributes:
         rows: One for each GPU that answers, field to cell.
-        lost: Rows of GPUs that no longer answer, as they stand.
-        outcome: What the program did.
+        lost: Rows of GPUs that no longer answer, unchanged.
+        outcome: The outcome of the program.
     """
 
     rows: list[dict[str, str]]
@@ -33,16 +33,18 @@ class Answer:
     outcome: Outcome
 
 
-def query(fields: Sequence[str], *, what: str = "gpu", timeout_seconds: float = _TIMEOUT_SECONDS) -> Answer:
-    """Ask about every GPU.
+def query(
+    fields: Sequence[str], *, what: str = "gpu", timeout_seconds: float = _TIMEOUT_SECONDS
+) -> QueryResult:
+    """Query every GPU.
 
-    A driver that does not know a field refuses the whole query. Such a field is left out with its section (what
-    stands before its last dot), and its cells say so, as for a GPU that has no such thing.
+    A driver that does not know a field refuses the entire query. Such a field is left out with its section (the part
+    before its last dot), and its cells are `[N/A]`, as for a GPU without it.
 
     Args:
         fields: Fields as `nvidia-smi --help-query-...` lists them.
-        what: What is asked about: `gpu`, or another `--query-...` with a row for each GPU, such as `remapped-rows`.
-        timeout_seconds: Deadline of each of at most as many tries as there are sections.
+        what: The subject: `gpu`, or another `--query-...` with a row for each GPU, such as `remapped-rows`.
+        timeout_seconds: Deadline of each query; there are at most as many as sections.
     """
     key = "index" if what == "gpu" else "gpu_bus_id"
     asked = [key, *(field for field in fields if field != key)]
@@ -63,22 +65,22 @@ def _section(field: str) -> str:
     return field.rpartition(".")[0] or field
 
 
-def _read(outcome: Outcome, asked: Sequence[str], fields: Sequence[str]) -> Answer:
+def _read(outcome: Outcome, asked: Sequence[str], fields: Sequence[str]) -> QueryResult:
     absent = {field: "[N/A]" for field in fields if field not in asked}
     rows: list[dict[str, str]] = []
     lost: list[str] = []
     for line in outcome.output.splitlines():
-        # Not the csv module: nvidia-smi quotes nothing, and that module ends at a NUL of a broken output.
+        # Not the csv module: nvidia-smi quotes nothing, and that module stops at a NUL in broken output.
         cells = [cell.strip() for cell in line.split(",")]
         if _LOST.search(line):
             lost.append(line.strip())
         elif len(cells) == len(asked) and _KEY.fullmatch(cells[0]):
             rows.append({**absent, **dict(zip(asked, cells))})
-    return Answer(rows, lost, outcome)
+    return QueryResult(rows, lost, outcome)
 
 
 def number(cell: str) -> float | None:
-    """A cell as a number; None where the GPU has no such thing."""
+    """A cell as a number; None if the GPU does not have it."""
     try:
         return float(cell)
     except ValueError:
@@ -86,7 +88,7 @@ def number(cell: str) -> float | None:
 
 
 def is_absent(cell: str) -> bool:
-    """Whether a cell says that the GPU has no such thing."""
+    """Whether a cell means that the GPU does not have this."""
     return bool(_ABSENT.fullmatch(cell.strip()))
 
 

@@ -24,14 +24,14 @@ def settings_file() -> Path:
 
 
 def state_folder() -> Path:
-    """What the node remembers over reboots; made if it is not there."""
+    """The folder for state that survives reboots; created if it is missing."""
     folder = below("/var/lib/gpu-cluster")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def run_folder() -> Path:
-    """What the node remembers until it reboots, in memory; made if it is not there."""
+    """The folder, in memory, for state until the next reboot; created if it is missing."""
     folder = below("/run/gpu-cluster")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -55,7 +55,7 @@ def _start() -> tuple[float, float]:
 
 
 def read_text(path: Path, default: str = "") -> str:
-    """The text of a file that may not be there, or not be readable."""
+    """The text of a file, or the default if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -63,7 +63,7 @@ def read_text(path: Path, default: str = "") -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Replace a file as a whole: nobody ever reads half of it."""
+    """Replace a file in one step, so that no reader sees half of it."""
     fresh = path.with_name(f"{path.name}.new")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(path)

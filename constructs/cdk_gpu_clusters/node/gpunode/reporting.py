@@ -22,23 +22,23 @@ _PAUSES_SECONDS = (1, 2, 4, 8)
 
 
 def event_reporter(node: Node, events: Events) -> Callable[[], None]:
-    """What carries the events to AWS at once; they stay spooled if it cannot, and the journal has them anyway.
+    """A function that sends the events to AWS at once. If it fails, they stay spooled, and the journal has them.
 
     Args:
         node: This node.
         events: Receives a failure.
     """
 
-    def tell() -> None:
+    def report() -> None:
         fault = _repeat(lambda: ship(node))
         if fault:
             events.write("log", "failed", f"{node.settings.text('log_group')}: {fault}")
 
-    return tell
+    return report
 
 
 def evidence_reporter(node: Node, events: Events) -> Callable[[str], None]:
-    """What collects the evidence of a failure, given its reason, and copies it to the fleet's bucket.
+    """A function that collects the evidence of a failure, given its reason, and copies it to the fleet's bucket.
 
     Args:
         node: This node.
@@ -59,7 +59,7 @@ def evidence_reporter(node: Node, events: Events) -> Callable[[str], None]:
 
 
 def _repeat(action: Callable[[], object]) -> str:
-    """Try a few times; why it failed, empty if it did not."""
+    """Try a few times. Return why it failed, empty if it did not."""
     fault = _fault_of(action)
     for pause in _PAUSES_SECONDS:
         if not fault:
@@ -72,13 +72,13 @@ def _repeat(action: Callable[[], object]) -> str:
 def _fault_of(action: Callable[[], object]) -> str:
     try:
         action()
-    except Exception as fault:  # noqa: BLE001 - whatever it is, the launch is still to be completed
+    except Exception as fault:  # noqa: BLE001 - the launch must still be completed
         return str(fault) or type(fault).__name__
     return ""
 
 
 _TIMEOUT_SECONDS = 20
-# Side by side, since a node that is to go should not wait long for it.
+# In parallel, since a node that is about to go must not wait long.
 _PROGRAMS_AT_ONCE = 4
 _UPLOAD_SECONDS = 120
 _LONGEST_PART_BYTES = 2 * 1024 * 1024
@@ -100,7 +100,7 @@ _PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "memory.txt": ("free", "-m"),
     "processes.txt": ("ps", "-eo", "pid,stat,wchan:30,etimes,args"),
 }
-#: Files of the node that go in as they are. The user data may hold what its owner took for no secret: left out.
+#: Files of the node that are copied. The user data is left out: it may hold secrets that were not recognized.
 _FILES = (
     "/var/log/cloud-init-output.log",
     "/var/lib/gpu-cluster/boot.json",
@@ -113,32 +113,32 @@ _FILES = (
 
 
 def keep_evidence(node: Node, reason: str) -> str:
-    """Collect a bundle in memory, since the disk may take nothing or hang, and copy it to S3.
+    """Collect a bundle in memory, since the disk may be full or hang, and copy it to S3.
 
     Args:
         node: This node.
         reason: Why.
 
     Returns:
-        Where it is; empty where the fleet has no place for it.
+        Its address; empty if the fleet has no bucket for it.
 
     Raises:
-        AwsError: If S3 does not take it.
-        OSError: If even memory takes nothing.
+        AwsError: If S3 does not accept it.
+        OSError: If it cannot be written.
     """
     return upload_evidence(node, collect_evidence(node, reason, folder=paths.run_folder()))
 
 
 def collect_evidence(node: Node, reason: str, *, folder: Path | None = None) -> Path:
-    """Write the bundle to a folder; the newest replaces the one before.
+    """Write the bundle to a folder, in place of an earlier one.
 
     Args:
         node: This node.
         reason: Why it is collected.
-        folder: Where; the node's state folder by default.
+        folder: The folder; the node's state folder by default.
 
     Raises:
-        OSError: If the disk does not take it.
+        OSError: If it cannot be written.
     """
     parts = {
         "reason.json": json.dumps({"instance_id": node.instance_id, "reason": reason, "time": time.time()})
@@ -165,10 +165,10 @@ def upload_evidence(node: Node, bundle: Path) -> str:
         bundle: The file.
 
     Returns:
-        Its `s3://` address; empty where the fleet has no bucket for it.
+        Its `s3://` address; empty if the fleet has no bucket for it.
 
     Raises:
-        AwsError: If S3 does not take it.
+        AwsError: If S3 does not accept it.
     """
     place = node.settings.text("evidence_uri").rstrip("/")
     if not place:
@@ -179,7 +179,7 @@ def upload_evidence(node: Node, bundle: Path) -> str:
 
 
 def _checks(node: Node, nvidia_smi: Future[Outcome]) -> str:
-    """What `gpunode verify --json` says; beside a driver that hangs it would only leave more children that do."""
+    """The output of `gpunode verify --json`; empty if the driver hangs, to leave no more stuck children."""
     if nvidia_smi.result().hung:
         return ""
     results = verify(node, checks_of(node), deadline_seconds=_TIMEOUT_SECONDS)

@@ -20,7 +20,7 @@ from .command import run
 from .node import AwsError, Node
 from .spool import locked
 
-#: Spool -> what its log stream adds to the name of the instance.
+#: Spool -> suffix of its log stream after the instance id.
 STREAMS = {"events": "", "metrics": "/metrics"}
 
 # CloudWatch Logs API reference, PutLogEvents: at most 10,000 events and 1,048,576 bytes with 26 bytes for each event,
@@ -29,41 +29,41 @@ _BATCH_EVENTS = 10_000
 _BATCH_BYTES = 1_048_576
 _EVENT_BYTES = 26
 _BATCH_MILLISECONDS = 24 * 60 * 60 * 1000
-# The JSON file of the call quotes what a batch holds; half of the limit leaves room for it.
+# The JSON file of the call quotes the batch. Half of the limit leaves room for that.
 _CAREFUL_BYTES = _BATCH_BYTES // 2
-# An event may have 1 MB, in older editions of that page 256 KB; none of ours comes near.
+# An event may have 1 MB, in older editions of that page 256 KB. Ours are far smaller.
 _LONGEST_BYTES = 256 * 1024 - _EVENT_BYTES
-# Events from further away are not taken: the clock was wrong when they were written.
+# AWS rejects events outside this range: the clock was wrong when they were written.
 _OLDEST_MILLISECONDS = 14 * _BATCH_MILLISECONDS
 _NEWEST_MILLISECONDS = 2 * 60 * 60 * 1000
-# Another program of this node may be at it; its calls have deadlines of their own.
+# Another program of this node may be sending; its calls have deadlines of their own.
 _TURN_SECONDS = 90.0
 
 
 def ship(node: Node) -> int:
-    """Carry everything to the log group of the fleet, and what the storage units and gpu-mig said in the journal.
+    """Send all records to the log group of the fleet, with the journal of the storage units and gpu-mig.
 
     Args:
         node: This node.
 
     Returns:
-        Records carried.
+        Number of records sent.
 
     Raises:
-        AwsError: If AWS does not take all of them; the others stay.
+        AwsError: If AWS does not accept all of them; the others stay.
     """
     group = node.settings.text("log_group")
     if not group:
         return 0
     with locked(paths.run_folder() / "shipping.lock", _TURN_SECONDS) as my_turn:
-        if not my_turn:  # two would send everything twice
-            raise AwsError("another program of this node is still carrying records")
+        if not my_turn:  # two programs would send everything twice
+            raise AwsError("another program of this node is still sending records")
         collect_journal()
-        return sum(_carry(node, group, name, node.instance_id + suffix) for name, suffix in STREAMS.items())
+        return sum(_send(node, group, name, node.instance_id + suffix) for name, suffix in STREAMS.items())
 
 
-def _carry(node: Node, group: str, name: str, stream: str) -> int:
-    """Carry one spool; whatever was not carried stands in it again, before what came since."""
+def _send(node: Node, group: str, name: str, stream: str) -> int:
+    """Send one spool. Unsent lines return to it, before newer ones."""
     left = sorted((line for line in map(_readable, spool.take(name)) if line), key=_time_of)
     count = len(left)
     try:
@@ -77,7 +77,7 @@ def _carry(node: Node, group: str, name: str, stream: str) -> int:
 
 
 def _readable(line: str) -> str:
-    """A line; empty for one that a full disk cut short."""
+    """A line; empty if a full disk truncated it."""
     try:
         record = json.loads(line)
         int(record["timestamp"]), str(record["message"])
@@ -91,13 +91,13 @@ def _time_of(line: str) -> int:
 
 
 def _timestamp(milliseconds: int) -> int:
-    """A time that AWS takes: the present one for records of a clock that was wrong."""
+    """A time that AWS accepts: the present if the record's clock was wrong."""
     now = int(time.time() * 1000)
     return milliseconds if now - _OLDEST_MILLISECONDS < milliseconds < now + _NEWEST_MILLISECONDS else now
 
 
 def _first_batch(lines: Sequence[str]) -> list[dict[str, Any]]:
-    """The events of as many lines as one call takes, one for each."""
+    """The events of as many lines as one call accepts."""
     events: list[dict[str, Any]] = []
     size = 0
     for line in lines[:_BATCH_EVENTS]:
@@ -122,7 +122,7 @@ def _event(line: str) -> dict[str, Any]:
 
 
 def _put_or_drop(node: Node, group: str, stream: str, events: list[dict[str, Any]]) -> None:
-    """Put them; those that AWS will never take are dropped and counted, or they would hold up all others."""
+    """Send them. Those that AWS will never accept are dropped and counted, or they would block all others."""
     try:
         _put(node, group, stream, events)
     except AwsError as fault:
@@ -155,13 +155,13 @@ def _make_stream(node: Node, where: tuple[str, ...]) -> None:
             raise
 
 
-#: They run before this program can, and log one JSON line for each event.
+#: Units that run before this program can, and log one JSON line for each event.
 UNITS = ("gpu-software", "gpu-mig", "gpu-scratch", "gpu-lustre")
 _TIMEOUT_SECONDS = 30
 
 
 def collect_journal() -> None:
-    """Spool what they said since the last time; nothing where there is no journal."""
+    """Spool the journal of these units since the last call; nothing if there is no journal."""
     try:
         cursor = paths.state_folder() / "journal.cursor"
     except OSError:
@@ -180,7 +180,7 @@ def _keep(line: str) -> None:
         unit = str(entry.get("_SYSTEMD_UNIT") or entry.get("UNIT") or "")
     except (ValueError, KeyError, TypeError, AttributeError):
         return
-    if isinstance(said, str):  # what is no text comes as a list of bytes
+    if isinstance(said, str):  # a message that is no text is a list of bytes
         spool.keep("events", _record(unit.partition(".")[0], said), milliseconds=milliseconds)
 
 

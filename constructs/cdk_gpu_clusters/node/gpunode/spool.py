@@ -19,14 +19,14 @@ from typing import IO, Any
 
 from . import paths
 
-#: Most bytes of a spool's file; a node that cannot reach AWS must not fill its disk.
+#: Size limit of a spool's file; a node that cannot reach AWS must not fill its disk.
 LIMIT_BYTES = 4 * 1024 * 1024
-# Nobody holds the lock for longer than it takes to write such a file. A holder that is frozen must hold nobody up.
+# The lock is held only while such a file is written. A frozen holder must not block others.
 _LOCK_SECONDS = 2.0
 
 
 def keep(name: str, record: Mapping[str, Any], *, milliseconds: int | None = None) -> None:
-    """Keep a record until it is carried to AWS; a node whose disks take nothing goes on with its work.
+    """Keep a record until it is sent to AWS. A node whose disks are full continues its work.
 
     Args:
         name: Spool, such as `events` or `metrics`.
@@ -36,13 +36,13 @@ def keep(name: str, record: Mapping[str, Any], *, milliseconds: int | None = Non
     now = int(time.time() * 1000)
     line = _line(now if milliseconds is None else milliseconds, record)
     if not any(_append(folder / f"{name}.jsonl", line) for folder in _folders()):
-        sys.stderr.write(f"the spool {name} takes nothing\n")
+        sys.stderr.write(f"the spool {name} cannot be written\n")
 
 
 def take(name: str) -> list[str]:
-    """Take all lines of a spool out of it, the oldest first; `give_back` ends it.
+    """Take all lines out of a spool, the oldest first, until `give_back`.
 
-    They stand in files of their own meanwhile, which the next `take` finds should this program die.
+    Meanwhile they are in files of their own, which the next `take` finds if this program dies.
 
     Args:
         name: Spool.
@@ -61,11 +61,11 @@ def take(name: str) -> list[str]:
 
 
 def give_back(name: str, lines: Sequence[str]) -> None:
-    """Put lines that were not carried before what came since.
+    """Put lines that were not sent back, before newer ones.
 
     Args:
         name: Spool.
-        lines: Those of `take` that are left; where no disk takes them now, the next `take` finds all of them.
+        lines: The remaining lines of `take`. If they cannot be written now, the next `take` finds all of them.
     """
     text = "".join(f"{line}\n" for line in lines)
     if not text or any(_prepend(folder / f"{name}.jsonl", text) for folder in _folders()):
@@ -75,7 +75,7 @@ def give_back(name: str, lines: Sequence[str]) -> None:
 
 
 def lost(count: int, reason: str) -> dict[str, Any]:
-    """The record that stands for records which are gone.
+    """The record that replaces lost records.
 
     Args:
         count: How many.
@@ -85,7 +85,7 @@ def lost(count: int, reason: str) -> dict[str, Any]:
 
 
 def _folders() -> Iterator[Path]:
-    """On disk, and in memory; without those that cannot be written, from which nothing could be removed either."""
+    """The folders on disk and in memory, without any that cannot be written: nothing could be removed from those."""
     for parent in (paths.state_folder, paths.run_folder):
         with suppress(OSError):
             folder = parent() / "spool"
@@ -125,12 +125,12 @@ def _shorten(file: Path) -> None:
     lines = paths.read_text(file).splitlines(keepends=True)
     gone, rest = lines[: len(lines) // 2], lines[len(lines) // 2 :]
     count = sum(_records_in(line) for line in gone)
-    told = _line(int(time.time() * 1000), lost(count, "they were not carried before the spool was full"))
-    paths.write_atomically(file, "".join([f"{told}\n", *rest]))
+    note = _line(int(time.time() * 1000), lost(count, "they were not sent before the spool was full"))
+    paths.write_atomically(file, "".join([f"{note}\n", *rest]))
 
 
 def _records_in(line: str) -> int:
-    """How many records a line stands for: one, or as many as it says are gone."""
+    """How many records a line represents: one, or the number of lost ones in it."""
     try:
         record = json.loads(json.loads(line)["message"])
         return int(record["records"]) if record.get("state") == "dropped" else 1
@@ -147,17 +147,17 @@ _PAUSE_SECONDS = 0.02
 
 @contextmanager
 def locked(file: Path, seconds: float) -> Iterator[bool]:
-    """Hold a lock.
+    """Hold a lock between programs of this node. The kernel releases it if a program dies.
 
     Args:
-        file: What is locked; made if it is not there.
-        seconds: How long to wait for whoever holds it; a frozen holder must not hold others up.
+        file: The file to lock; created if it is missing.
+        seconds: How long to wait for its holder. A frozen holder must not block others.
 
     Yields:
         Whether it is held.
 
     Raises:
-        OSError: If the file cannot be made.
+        OSError: If the file cannot be created.
     """
     with file.open("a", encoding="utf-8") as stream:
         end = time.monotonic() + seconds

@@ -14,31 +14,31 @@ from . import paths
 
 
 def announce(reason: str) -> None:
-    """Tell it.
+    """Announce the end of this node to all of its programs, in `/run/gpu-cluster/ending`.
 
     Args:
         reason: Why it ends.
 
     Raises:
-        OSError: If even memory takes nothing.
+        OSError: If it cannot be written.
     """
     paths.write_atomically(paths.run_folder() / "ending", f"{reason}\n")
 
 
 def announced() -> str:
-    """Why this node is about to end; empty while nothing says so."""
+    """Why this node is about to end; empty unless it is announced."""
     return paths.read_text(paths.below("/run/gpu-cluster/ending")).strip()
 
 
 def remember(name: str, known: Mapping[str, Any]) -> None:
-    """Keep it, in place of what was kept before.
+    """Store state, in place of earlier state.
 
     Args:
-        name: Whose memory; what a dry run would have done is not done.
-        known: Anything that JSON can hold.
+        name: Name of the state.
+        known: Values that JSON can hold.
 
     Raises:
-        OSError: If even memory takes nothing.
+        OSError: If it cannot be written.
     """
     text = json.dumps({"boot_id": paths.boot_id(), **known})
     file = _file(name)
@@ -47,10 +47,10 @@ def remember(name: str, known: Mapping[str, Any]) -> None:
 
 
 def recall(name: str) -> dict[str, Any]:
-    """What was kept during this boot; empty where there is nothing, or nothing that can be read.
+    """The state stored during this boot; empty if there is none that can be read.
 
     Args:
-        name: Whose memory.
+        name: Name of the state.
     """
     try:
         known = json.loads(paths.read_text(_file(name)))

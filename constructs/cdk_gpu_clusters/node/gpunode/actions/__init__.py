@@ -1,1 +1,1 @@
-"""What is done about a node that is not well, by orchestrator."""
+"""What each orchestrator can do about an unhealthy node."""

@@ -1,9 +1,9 @@
 """An Auto Scaling group: a node that is taken out is replaced.
 
-What an operator did stays: only a node in service is marked. Standby, detaching and terminating nodes are left alone,
-as Auto Scaling itself leaves them (EC2 Auto Scaling user guide, "Temporarily remove instances from your Auto Scaling
-group"). Scale-in protection holds back scaling in, and no replacement of unhealthy instances, with Auto Scaling and
-here. A group whose process `ReplaceUnhealthy` is suspended keeps the marked node.
+Changes by an operator are respected: only a node in service is marked. Standby, detaching and terminating nodes are
+left alone, as by Auto Scaling itself (EC2 Auto Scaling user guide, "Temporarily remove instances from your Auto Scaling
+group"). Scale-in protection prevents scaling in, but not the replacement of unhealthy instances, with Auto Scaling
+and here. A group whose process `ReplaceUnhealthy` is suspended keeps the marked node.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from ..node import AwsError, Node
 from .orchestrator import HOUR_SECONDS, ActionError
 
 _IN_SERVICE = "InService"
-# On their way into service: their launch is still checked by others.
+# On their way into service: the launch hook still checks them.
 _COMING = ("Pending", "Warmed")
-# The API is eventually consistent: a node that is in no group says so more than once before it is believed.
+# The API is eventually consistent: an answer without a group counts only after several tries.
 _TRIES_WITHOUT_GROUP = 3
 _TIMEOUT_SECONDS = 30
 
@@ -33,7 +33,7 @@ class AutoScaling:
         self._alone = 0
 
     def why_out(self) -> str:
-        """Standby and the like, or a mark that is there already."""
+        """A state such as Standby, or an existing mark."""
         answer = self._call("describe-auto-scaling-instances", "--instance-ids", self._node.instance_id)
         rows = [row for row in _rows(answer, "AutoScalingInstances") if self._is_me(row)]
         if not rows:
@@ -61,7 +61,7 @@ class AutoScaling:
         return (unhealthy | set(_replaced(_rows(activities, "Activities")))) - {self._node.instance_id}
 
     def take_out(self, severity: Severity, reason: str) -> None:  # noqa: ARG002 - the API takes no reason
-        """Mark the node; the group's grace period is for nodes that still start, which this one does not."""
+        """Mark the node, without the group's grace period, which is for nodes that still start."""
         self._call(
             "set-instance-health",
             "--instance-id",
@@ -72,7 +72,7 @@ class AutoScaling:
         )
 
     def keep_new_work_away(self, reason: str) -> None:
-        """Nothing: Auto Scaling gives no work, and ends the node by itself."""
+        """Nothing: Auto Scaling assigns no work, and ends the node by itself."""
 
     def end_work(self) -> str:
         """Nothing: it runs no jobs."""
@@ -94,15 +94,15 @@ def _rows(answer: Any, name: str) -> list[Mapping[str, Any]]:
 
 
 def _is_unhealthy(row: Mapping[str, Any]) -> bool:
-    # One call answers UNHEALTHY, the other Unhealthy.
+    # One call returns UNHEALTHY, the other Unhealthy.
     return str(row.get("HealthStatus")).lower() == "unhealthy"
 
 
 def _replaced(activities: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """Instances that went within the hour, "... taken out of service in response to a user health-check" and alike.
+    """Instances that were replaced within the hour, "... taken out of service in response to a user health-check".
 
-    EC2 Auto Scaling user guide, "View the reason for health check failures". The same hour by this node's clock: one
-    that is behind counts more, one that is ahead still sees who is unhealthy now.
+    EC2 Auto Scaling user guide, "View the reason for health check failures". The hour is that of this node's
+    clock. A slow clock counts more instances, and a fast one still counts those that are unhealthy now.
     """
     for activity in activities:
         instance = str(activity.get("Description")).rpartition(" ")[2]

@@ -1,4 +1,4 @@
-"""Which orchestrator this node has."""
+"""The orchestrator of this node."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ _ORCHESTRATORS: Mapping[str, Callable[[Node], Orchestrator]] = {
 
 
 def orchestrator_of(node: Node) -> Orchestrator | None:
-    """The orchestrator that GPU_ORCHESTRATOR names: `ec2`, `eks`, `slurm` or `pcs`; None where it names none."""
+    """The orchestrator that GPU_ORCHESTRATOR names: `ec2`, `eks`, `slurm` or `pcs`; None if it names none."""
     make = _ORCHESTRATORS.get(node.settings.text("orchestrator").lower())
     return make(node) if make else None

@@ -1,11 +1,11 @@
 """Kubernetes, through kubectl: a node condition, a taint, and the node cordoned.
 
-The pods that run stay; who evicts them is the cluster's business. What an operator did stays: a node that is cordoned
-already is left alone.
+Running pods stay; the cluster decides on their eviction. Changes by an operator are respected: a node that is already
+cordoned is left alone.
 
-A kubelet's own identity is enough: it may change its own node, beside its taints, delete the pods on it, and says who
-it is (Kubernetes documentation, "Using Node Authorization"). Since Kubernetes 1.32 it reads no other node: then the
-places in the fleet's log group alone count the others. An identity of another group, by GPU_KUBECONFIG, needs `get`,
+A kubelet's own identity is enough: it may change its own node except its taints, delete the pods on it, and get its own
+name (Kubernetes documentation, "Using Node Authorization"). Since Kubernetes 1.32 it reads no other node. Then only the
+slots in the fleet's log group count the others. An identity of another group, by GPU_KUBECONFIG, needs `get`,
 `list` and `patch` on nodes and `patch` on their status.
 """
 
@@ -28,7 +28,7 @@ TAINT = "gpu-cluster/unhealthy"
 ENDING_TAINT = "gpu-cluster/ending"
 
 _KUBELET = "system:node:"
-# What the node authorizer says to a kubelet since Kubernetes 1.32.
+# The node authorizer's error for a kubelet since Kubernetes 1.32.
 _OWN_ONLY = "only its own Node object"
 _KUBELET_CONFIG = "/var/lib/kubelet/kubeconfig"
 _REQUEST_SECONDS = 10
@@ -52,7 +52,7 @@ class Kubernetes:
         return f"node {name} is cordoned" if mine.get("spec", {}).get("unschedulable") else ""
 
     def taken_out(self) -> set[str]:
-        """Nodes whose condition turned bad within the hour; none where only the places of the fleet count them."""
+        """Nodes whose condition became bad within the hour; none if only the slots of the fleet count them."""
         nodes = self._nodes()
         if nodes is None:
             if self._node.settings.text("log_group"):
@@ -62,7 +62,7 @@ class Kubernetes:
         return {node["metadata"]["name"] for node in nodes if _turned_bad(node)} - {name}
 
     def take_out(self, severity: Severity, reason: str) -> None:
-        """Say why, then keep pods away; the cordon comes last, since it is what `why_out` goes by."""
+        """Set the condition, then keep pods away. The cordon comes last, since `why_out` reads it."""
         name = self._mine()["metadata"]["name"]
         word = severity.name.lower()
         condition = {
@@ -84,9 +84,9 @@ class Kubernetes:
         self._kubectl("cordon", name)
 
     def end_work(self) -> str:
-        """Have the pods end: evicted by a taint `NoExecute`, or deleted by a kubelet, which may not taint.
+        """End the pods: evict them by a taint `NoExecute`, or delete them if the identity may not taint.
 
-        Either way they get SIGTERM and their grace period, and no budget holds them.
+        Either way they get SIGTERM and their grace period, and no disruption budget protects them.
         """
         name = self._mine()["metadata"]["name"]
         if self._taint(name, f"{ENDING_TAINT}=now:NoExecute"):
@@ -100,7 +100,7 @@ class Kubernetes:
         return f"deleted {count} pods of {name}" if count else ""
 
     def _taint(self, name: str, taint: str) -> bool:
-        """Set a taint, where the identity may; the cordon keeps pods away without it. Says whether it did."""
+        """Set a taint if the identity may, and return whether it did. The cordon keeps pods away without it."""
         try:
             self._kubectl("taint", "node", name, taint, "--overwrite")
         except ActionError as fault:
@@ -110,7 +110,7 @@ class Kubernetes:
         return True
 
     def _working_pods(self, name: str) -> dict[str, list[str]]:
-        """Names of the node's pods that work and do not belong to the node itself, by namespace."""
+        """Names of the node's running pods that do not belong to the node itself, by namespace."""
         selector = f"--field-selector=spec.nodeName={name}"
         text = self._kubectl("get", "pods", "--all-namespaces", selector, "--output=json")
         with _answer(text):
@@ -120,7 +120,7 @@ class Kubernetes:
             return working
 
     def _nodes(self) -> list[dict[str, Any]] | None:
-        """All nodes; None for an identity that may read its own one only."""
+        """All nodes; None if the identity may read only its own."""
         options = (f"--selector={self._selector}",) if self._selector else ()
         try:
             text = self._kubectl("get", "nodes", "--output=json", *options)
@@ -132,7 +132,7 @@ class Kubernetes:
             return [item for item in json.loads(text)["items"] if item["metadata"]["name"]]
 
     def _mine(self) -> dict[str, Any]:
-        """This node, by the instance that the cloud provider knows it for; never another one."""
+        """This node, by the instance id of the cloud provider."""
         nodes = self._nodes()
         return self._mine_of([self._of_kubelet()] if nodes is None else nodes)
 
@@ -143,7 +143,7 @@ class Kubernetes:
         raise ActionError(f"none of {len(nodes)} nodes is {self._node.instance_id}")
 
     def _of_kubelet(self) -> dict[str, Any]:
-        """The node whose kubelet this identity is."""
+        """The node of the kubelet whose identity this is."""
         text = self._kubectl("auth", "whoami", "--output=json")
         with _answer(text):
             user = str(json.loads(text)["status"]["userInfo"]["username"])
@@ -168,15 +168,15 @@ class Kubernetes:
 
 @contextmanager
 def _answer(text: str) -> Iterator[None]:
-    """Reads what kubectl said; anything else than expected is a fault with these words."""
+    """Read the output of kubectl; unexpected output is an error with that text."""
     try:
         yield
     except (ValueError, KeyError, TypeError) as fault:
-        raise ActionError(f"kubectl says something else: {text[:200]}") from fault
+        raise ActionError(f"unexpected output of kubectl: {text[:200]}") from fault
 
 
 def _works(pod: Mapping[str, Any]) -> bool:
-    """Whether it is a pod whose work ends with the node; those of daemon sets and of kubelet's own files come back."""
+    """Whether a pod's work ends with the node. Pods of daemon sets and static pods come back."""
     owners = {owner["kind"] for owner in pod["metadata"].get("ownerReferences", [])}
     ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return not (ended or owners & {"DaemonSet", "Node"} or pod["metadata"].get("deletionTimestamp"))

@@ -1,4 +1,4 @@
-"""Who gives work to this node, and how it is told to give none."""
+"""The orchestrator that assigns work to this node, and how to keep work away from it."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ HOUR_SECONDS = 3600.0
 
 
 class ActionError(Exception):
-    """The orchestrator refused, or did not answer; the text says why."""
+    """The orchestrator refused or did not answer; the text is the reason."""
 
 
 class Orchestrator(Protocol):
-    """What the watchdog needs of an orchestrator."""
+    """The operations that the watchdog and the drain need of an orchestrator."""
 
     def why_out(self) -> str:
-        """Why this node gets no new work already, whoever decided it; empty while it gets some.
+        """Why this node already gets no new work, for any reason; empty while it gets work.
 
         Raises:
-            ActionError: If the orchestrator does not say.
+            ActionError: If the orchestrator does not answer.
         """
 
     def taken_out(self) -> set[str]:
         """Other nodes of the fleet that were taken out for their health within the last hour.
 
         Raises:
-            ActionError: If the orchestrator does not say.
+            ActionError: If the orchestrator does not answer.
         """
 
     def take_out(self, severity: Severity, reason: str) -> None:
         """Take this node out of service.
 
         Args:
-            severity: What the fault asks for.
+            severity: The action that the fault requires.
             reason: Why, for people.
 
         Raises:
-            ActionError: If it is not done.
+            ActionError: If it fails.
         """
 
     def keep_new_work_away(self, reason: str) -> None:
@@ -50,15 +50,15 @@ class Orchestrator(Protocol):
             reason: Why it ends.
 
         Raises:
-            ActionError: If it is not done.
+            ActionError: If it fails.
         """
 
     def end_work(self) -> str:
-        """Ask the jobs that run on this node to end, by SIGTERM, since the node is about to.
+        """Send SIGTERM to the jobs on this node, since the node is about to end.
 
         Returns:
             What was done; empty for nothing.
 
         Raises:
-            ActionError: If it is not done.
+            ActionError: If it fails.
         """

@@ -1,7 +1,7 @@
-"""Slurm, through sinfo and scontrol: the node is drained; its running jobs end by themselves.
+"""Slurm, through sinfo and scontrol: the node is drained, and its running jobs end by themselves.
 
-The state decides, never the reason: Slurm 24.11 keeps the old reason after RESUME, 22.05 clears it. What an operator
-did stays: only a node that takes jobs is drained, and the reason of another drain is never replaced.
+The state decides, never the reason: Slurm 24.11 keeps the old reason after RESUME, 22.05 clears it. Changes
+by an operator are respected: only a node that accepts jobs is drained, and the reason of another drain stays.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ..command import run
 from ..node import Node
 from .orchestrator import HOUR_SECONDS, SIGNATURE, ActionError
 
-# sinfo manual, "NODE STATE CODES": states of nodes that take jobs, now or when the current one ends.
-_TAKES_JOBS = ("allocated", "completing", "idle", "mixed", "planned", "reserved")
+# sinfo manual, "NODE STATE CODES": states of nodes that accept jobs, now or after the current one.
+_ACCEPTS_JOBS = ("allocated", "completing", "idle", "mixed", "planned", "reserved")
 # The same, "a node state code followed by a character".
 _MARKS = "*~#!%$@^+-"
 _COLUMNS = "%N|%n|%o|%P|%T|%H|%E"
@@ -45,10 +45,10 @@ class Slurm:
         self._environment = {"SLURM_CONF": config} if config else {}
 
     def why_out(self) -> str:
-        """Any state in which it takes no jobs."""
+        """Any state in which it accepts no jobs."""
         mine = self._mine(self._rows())[0]
         state = mine.state.rstrip(_MARKS)
-        return "" if state in _TAKES_JOBS else f"Slurm has {mine.name} {state}: {mine.reason}"
+        return "" if state in _ACCEPTS_JOBS else f"Slurm has {mine.name} {state}: {mine.reason}"
 
     def taken_out(self) -> set[str]:
         """Nodes of the same partitions that were drained by this software within the hour."""
@@ -59,7 +59,7 @@ class Slurm:
             row.name
             for row in rows
             if row.partition in partitions
-            and row.state.rstrip(_MARKS) not in _TAKES_JOBS
+            and row.state.rstrip(_MARKS) not in _ACCEPTS_JOBS
             and row.reason.startswith(f"{SIGNATURE}:")
             and _is_recent(row.since)
         } - {mine[0].name}
@@ -69,14 +69,14 @@ class Slurm:
         self._drain(f"{severity.name.lower()}: {reason}")
 
     def keep_new_work_away(self, reason: str) -> None:
-        """Drain it, unless it takes no jobs already."""
+        """Drain it, unless it already accepts no jobs."""
         if not self.why_out():
             self._drain(reason)
 
     def end_work(self) -> str:
         """SIGTERM to every job on this node, its batch script and their children (scancel manual, `--full`).
 
-        Slurm ends a job of several nodes as a whole when one of them goes.
+        Slurm ends a job of several nodes when one of them goes.
         """
         name = self._mine(self._rows())[0].name
         self._run("scancel", "--signal=TERM", "--full", f"--nodelist={name}")

@@ -1,4 +1,4 @@
-"""Passes the stages of a boot, and completes the launch: CONTINUE when all hold, ABANDON when one cannot."""
+"""Passes the stages of a boot, and completes the launch: CONTINUE if all hold, ABANDON if one cannot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..node import Node
 from .stage import Stage, State, pass_stage
 
 _READY, _FAILED = 0, 1
-# The answer must still get out when the stages used up all their time.
+# The launch must still be completed after the stages used up all their time.
 _HOOK_MARGIN_SECONDS = 300
 
 
@@ -24,7 +24,7 @@ def boot(
     events: Events,
     stages: Callable[[Node], Iterable[Stage]],
     *,
-    tell: Callable[[], None],
+    report: Callable[[], None],
     collect: Callable[[str], None],
 ) -> int:
     """Pass the stages, in their order.
@@ -35,9 +35,9 @@ def boot(
     Args:
         node: This node.
         events: Receives what happens.
-        stages: Gives what must hold.
-        tell: Carries the events to AWS.
-        collect: Keeps the evidence of a failure, given its reason, where it outlives the node.
+        stages: Returns the stages of a node.
+        report: Sends the events to AWS.
+        collect: Stores the evidence of a failure, given its reason, outside the node.
 
     Returns:
         Exit status: 0 for a node that is ready, 1 for one that is not.
@@ -53,13 +53,13 @@ def boot(
     if reason:
         _write_console(node, f"{reason}: {fix}" if fix else reason)
         collect(reason)
-        tell()
+        report()
         if launch.is_first:
-            keep_for_inspection(node, events, tell)
+            keep_for_inspection(node, events, report)
         launch.complete("ABANDON", max(until, paths.uptime_seconds()))
     else:
         launch.complete("CONTINUE", until)
-        tell()
+        report()
     _write_result(node, events, state, reason, first_boot=launch.is_first, fix=fix)
     return _FAILED if reason else _READY
 
@@ -67,9 +67,12 @@ def boot(
 def _first_failure(
     node: Node, events: Events, stages: Callable[[Node], Iterable[Stage]], until: float
 ) -> tuple[str, str]:
-    """Why the node is not ready, and what to do about it; empty once all stages hold."""
+    """Why the node is not ready, and what to do about it; empty if all stages hold."""
     if not node.instance_id:
-        return "the instance metadata service does not say who this node is", "is it enabled, for IMDSv2?"
+        return (
+            "the instance metadata service does not return the id of this instance",
+            "is it enabled, for IMDSv2?",
+        )
     try:
         for stage in stages(node):
             verdict = pass_stage(stage, node, events, until_uptime_seconds=until)
@@ -116,7 +119,7 @@ def _write_console(node: Node, words: str) -> None:
 def _write_result(
     node: Node, events: Events, state: str, reason: str, *, first_boot: bool, fix: str = ""
 ) -> None:
-    """Write what happened, for people and for later checks."""
+    """Write the result, for people and for later checks."""
     result = {
         "state": state,
         "reason": reason,
@@ -127,7 +130,7 @@ def _write_result(
         "uptime_seconds": int(paths.uptime_seconds()),
         "events": events.written,
     }
-    # In memory, too: a disk that takes nothing must not hide from the watchdog that the boot failed.
+    # Also in memory: a full disk must not hide from the watchdog that the boot failed.
     for folder in (paths.run_folder, paths.state_folder):
         _keep(folder, json.dumps(result) + "\n")
 

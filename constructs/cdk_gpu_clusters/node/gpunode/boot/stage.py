@@ -18,23 +18,23 @@ _LONGEST_PAUSE_SECONDS = 10.0
 
 
 class State(Enum):
-    """How a stage stands."""
+    """The state of a stage."""
 
     OK = "ok"
-    #: Not yet: the world may be late.
+    #: Not yet; it may still become OK.
     WAITING = "waiting"
-    #: Never will be: waiting does not help.
+    #: Never; waiting does not help.
     FAILED = "failed"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a look at a stage found.
+    """The result of a probe of a stage.
 
     Attributes:
-        state: How it stands.
+        state: State of the stage.
         reason: Why, in a sentence.
-        fix: What a person can do about it; empty where nothing is wrong.
+        fix: What a person can do about it; empty if nothing is wrong.
     """
 
     state: State
@@ -63,8 +63,8 @@ class Stage:
 
     Attributes:
         name: Its name in events and results.
-        look: Looks whether it holds; quick, and harmless when repeated.
-        deadline_seconds: How long it may wait by itself; None: as long as the boot.
+        probe: Checks whether it holds; quick, and harmless when repeated.
+        deadline_seconds: How long it may wait; None: as long as the boot.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Stage:
 
 
 def pass_stage(stage: Stage, node: Node, events: Events, *, until_uptime_seconds: float) -> Verdict:
-    """Look at a stage again and again until it holds, cannot hold, or its time is up.
+    """Probe a stage until it holds, cannot hold, or its time is up.
 
     Args:
         stage: The stage.
@@ -104,7 +104,7 @@ def pass_stage(stage: Stage, node: Node, events: Events, *, until_uptime_seconds
 
 
 def _probe(stage: Stage, node: Node) -> Verdict:
-    # A node that ends is neither worth waiting for, nor to be given work.
+    # A node that is about to end must neither be waited for nor get work.
     ending = announced()
     if ending:
         return Verdict.failed(f"this instance is about to end: {ending}")
@@ -121,21 +121,21 @@ _RUNTIMES = ("docker", "containerd")
 
 
 def probe_fabric_manager(_: Node) -> Verdict:
-    """Whether the fabric manager runs where the image starts it; without it CUDA fails on NVSwitch systems.
+    """Whether the fabric manager runs if the image starts it. Without it, CUDA fails on NVSwitch systems.
 
-    Images start it only where there is a switch for it, so that a unit which is not enabled, or whose condition does
-    not hold, is none of ours.
+    Images start it only if there is a switch. A unit that is not enabled, or whose condition does not hold, is not
+    needed.
     """
     shown = _show(_FABRIC_MANAGER)
     if shown.get("LoadState") != "loaded" or shown.get("UnitFileState") not in ("enabled", "enabled-runtime"):
         return Verdict.ok("the image starts none")
     if shown.get("ConditionResult") == "no" and shown.get("ActiveState") == "inactive":
-        return Verdict.ok("not wanted here: its condition does not hold")
+        return Verdict.ok("not needed here: its condition does not hold")
     return _running(_FABRIC_MANAGER, shown)
 
 
 def probe_containers(_: Node) -> Verdict:
-    """Whether a container runtime runs where the image starts one."""
+    """Whether a container runtime runs if the image starts one."""
     for name in _RUNTIMES:
         shown = _show(name)
         if shown.get("LoadState") == "loaded" and shown.get("UnitFileState") == "enabled":

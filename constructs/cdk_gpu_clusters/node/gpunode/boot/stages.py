@@ -8,20 +8,21 @@ import resource
 from collections.abc import Callable
 from pathlib import Path
 
-from .. import devices, nvidia_smi, paths
+from .. import nvidia_smi, paths
 from ..checks.check import Result, Severity
 from ..checks.verify import checks_of, verify
 from ..command import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, run
+from ..devices import efa_devices, efa_provider, neuron_devices
 from ..node import Node
 from ..watch.mode import Mode, mode_of
 from .stage import Stage, State, Verdict, probe_containers, probe_fabric_manager
 
-# What settles after a boot has settled by then.
+# Anything that settles after a boot has settled by then.
 _VERIFICATION_SECONDS = 120
 
 
 def stages_of(node: Node) -> list[Stage]:
-    """What must hold before this node takes work, as its settings say."""
+    """The stages that its settings require of this node."""
     settings = node.settings
     kind = settings.text("accelerator") if settings.number("accelerator_count") else ""
     stages = []
@@ -29,7 +30,7 @@ def stages_of(node: Node) -> list[Stage]:
         stages.append(Stage("disks", unit_probe("scratch")))
     if kind:
         stages.append(Stage("driver", probe_gpus if kind == "gpu" else probe_neuron))
-    # EKS's image starts the fabric manager on every type, and it fails where there is no NVSwitch
+    # EKS's image starts the fabric manager on every type, and it fails without NVSwitch
     # (awslabs/amazon-eks-ami issue 2727).
     if kind == "gpu" and settings.number("nvlink"):
         stages.append(Stage("fabric-manager", probe_fabric_manager))
@@ -48,7 +49,7 @@ def stages_of(node: Node) -> list[Stage]:
 
 
 def probe_gpus(node: Node) -> Verdict:
-    """Whether the driver answers for every GPU; one that is lost does not count."""
+    """Whether the driver answers for every GPU. A lost GPU does not count."""
     wanted = node.settings.number("accelerator_count")
     answer = nvidia_smi.query(["uuid", "memory.total"])
     if not answer.outcome.ok and not answer.rows:
@@ -65,7 +66,7 @@ def probe_gpus(node: Node) -> Verdict:
 def probe_neuron(node: Node) -> Verdict:
     """Whether the driver answers for every Neuron device."""
     wanted = node.settings.number("accelerator_count")
-    listed, outcome = devices.neuron_devices()
+    listed, outcome = neuron_devices()
     if listed is None:
         return Verdict.waiting(f"neuron-ls: {outcome.words}", "is the image one with the Neuron driver?")
     words = f"{len(listed)} of {wanted} Neuron devices answer"
@@ -73,22 +74,22 @@ def probe_neuron(node: Node) -> Verdict:
 
 
 def probe_mig(node: Node) -> Verdict:
-    """Whether gpu-mig is done, and the driver shows as many slices as the layout has."""
-    said = unit_probe("mig")(node)
-    if said.state is not said.state.OK:
-        return said
+    """Whether gpu-mig is done, and the driver lists as many MIG devices as the layout has."""
+    unit = unit_probe("mig")(node)
+    if unit.state is not State.OK:
+        return unit
     wanted, seen = node.settings.number("mig_count"), nvidia_smi.mig_device_count()
     words = f"{seen} of {wanted} MIG devices"
     return Verdict.ok(words) if seen == wanted else Verdict.failed(words, "journalctl -u gpu-mig")
 
 
 def probe_efa(node: Node) -> Verdict:
-    """Whether every EFA device is there, and libfabric, where it is installed, has the provider for them."""
-    wanted, seen = node.settings.number("efa_count"), len(devices.efa_devices())
+    """Whether every EFA device is present, and libfabric, if it is installed, has the provider for them."""
+    wanted, seen = node.settings.number("efa_count"), len(efa_devices())
     words = f"{seen} of {wanted} EFA devices"
     if seen < wanted:
         return Verdict.waiting(words, "are the EFA driver and the interfaces there?")
-    outcome = devices.efa_provider()
+    outcome = efa_provider()
     if not outcome.ok and outcome.status != NOT_FOUND:
         return Verdict.waiting(
             "fi_info -p efa finds no provider", "install the EFA software of the image again"
@@ -101,14 +102,14 @@ _NEVER = 2
 
 
 def extra_stages() -> list[Stage]:
-    """One stage for each program, in the order of their names."""
+    """Stages that other parts of the node add, as programs in `/etc/gpu-cluster/ready.d`."""
     folder = paths.below("/etc/gpu-cluster/ready.d")
     programs = sorted(folder.iterdir()) if folder.is_dir() else []
     return [Stage(path.name, _probe_with(path)) for path in programs if os.access(path, os.X_OK)]
 
 
 def _probe_with(program: Path) -> Callable[[Node], Verdict]:
-    """The program prints its finding and exits with 0 for good, 2 for never, anything else for not yet."""
+    """A probe by a program, which prints a reason and exits with 0 for OK, 2 for never, otherwise for not yet."""
 
     def probe(_: Node) -> Verdict:
         outcome = run(str(program), timeout_seconds=_TIMEOUT_SECONDS)
@@ -121,7 +122,7 @@ def _probe_with(program: Path) -> Callable[[Node], Verdict]:
 
 
 def probe_user_scripts(_: Node) -> Verdict:
-    """Whether cloud-init ran the user's scripts without a fault.
+    """Whether cloud-init ran the user's scripts without a failure.
 
     cloud-init lists failed modules in its result; `scripts_user` runs the shell scripts of the user data.
     """
@@ -134,7 +135,7 @@ def probe_user_scripts(_: Node) -> Verdict:
 
 
 def probe_limits(node: Node) -> Verdict:
-    """Whether programs may lock memory, and the huge pages that the settings ask for are there."""
+    """Whether the requested huge pages are available; the reason also has the limit of locked memory."""
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     memlock = "unlimited" if limit == resource.RLIM_INFINITY else str(limit)
     wanted = node.settings.number("huge_pages")
@@ -145,11 +146,11 @@ def probe_limits(node: Node) -> Verdict:
     words = f"memlock {memlock}, {pages} huge pages of {wanted}"
     if pages >= wanted:
         return Verdict.ok(words)
-    return Verdict.failed(words, "memory is too small or too fragmented: ask for fewer huge pages")
+    return Verdict.failed(words, "memory is too small or too fragmented: request fewer huge pages")
 
 
 def unit_probe(name: str) -> Callable[[Node], Verdict]:
-    """A look at what `gpu-NAME.service` said during this boot; an older word counts for nothing."""
+    """A probe of the result that `gpu-NAME.service` left during this boot. An older result does not count."""
 
     def probe(_: Node) -> Verdict:
         state, reason = result_of(name)
@@ -163,7 +164,7 @@ def unit_probe(name: str) -> Callable[[Node], Verdict]:
 
 
 def result_of(name: str) -> tuple[str, str]:
-    """State and reason that a unit left during this boot; empty where it left none."""
+    """State and reason that a unit left during this boot; empty if it left none."""
     text = paths.read_text(paths.state_folder() / f"{name}.json")
     try:
         result = json.loads(text)
@@ -174,14 +175,14 @@ def result_of(name: str) -> tuple[str, str]:
         return "", ""
 
 
-# A GPU that has to be reset with nothing on it must not get something first.
+# A GPU that needs a reset while it is idle must not get work first.
 _FAILS_FROM = Severity.RESET
 
 
 def probe_health(node: Node) -> Verdict:
-    """Whether no check finds a fault; what cannot be told holds no node back.
+    """Whether no check of `gpunode verify` finds a fault. An undetermined check does not hold the node back.
 
-    Where the watchdog does not act (GPU_WATCH), findings are only told.
+    If the watchdog does not act (GPU_WATCH), findings are only reported.
     """
     results = verify(node, checks_of(node))
     faults = [result for result in results if result.severity >= _FAILS_FROM]

@@ -1,1 +1,1 @@
-"""Checks of a node's health, each in a file of its own; `verify` runs them all."""
+"""Health checks of a node; `verify` runs all of them."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from .. import devices as neuron
 from .. import nvidia_smi, paths
 from ..command import run
+from ..devices import neuron_counters, neuron_devices
 from ..node import Node
 from .check import Result, Severity, Undetermined, gpu_rows, list_indexes, or_well
 
@@ -20,7 +20,7 @@ def check_gpus(node: Node) -> list[Result]:
     """Count the GPUs that answer, and compare their model and memory."""
     wanted, model = node.settings.number("accelerator_count"), node.settings.text("model")
     answer = nvidia_smi.query(["name", "uuid", "memory.total"])
-    # Output that was cut short counts no GPU out: only a whole answer does, or a GPU that says that it is lost.
+    # Truncated output proves no GPU missing. Only a complete answer does, or a GPU that is reported as lost.
     if not answer.lost and (not answer.rows or (len(answer.rows) < wanted and not answer.outcome.ok)):
         raise Undetermined(f"nvidia-smi: {answer.outcome.words or 'lists no GPU'}")
     kinds = sorted({f"{row['name']}, {row['memory.total']} MiB" for row in answer.rows})
@@ -60,10 +60,10 @@ def _words_of(name: str) -> set[str]:
 
 
 def check_driver(node: Node) -> list[Result]:
-    """Compare the driver's release with the first that the node's GPUs, or their MIG layout, work with.
+    """Compare the driver's release with the first that supports the node's GPUs, or their MIG layout.
 
-    The minimum is the catalogue's (NVIDIA MIG User Guide): for the layout where the GPUs are split, otherwise the first
-    release with MIG on the model, and none for GPUs that cannot be split.
+    The minimum is the catalogue's (NVIDIA MIG User Guide): that of the layout if the GPUs are split, otherwise the
+    first release with MIG on the model. GPUs that cannot be split have none.
     """
     release = gpu_rows(["driver_version"])[0]["driver_version"]
     minimum = _layout_minimum() or node.settings.text("min_driver")
@@ -92,26 +92,26 @@ _RESET_FLAGS = ("reset_status.reset_required", "reset_status.drain_and_reset_rec
 
 
 def check_recovery(_: Node) -> list[Result]:
-    """Ask the driver what every GPU needs."""
+    """Read the recovery action that the driver requests for every GPU."""
     outcome = run("nvidia-smi", "-q", timeout_seconds=_QUERY_SECONDS)
     if outcome.hung:
         raise Undetermined(outcome.words)
     actions = _RECOVERY_ACTION.findall(outcome.output)
-    told = [action for action in actions if action != "N/A"]
-    if not told:
+    known = [action for action in actions if action != "N/A"]
+    if not known:
         return _reset_flags()
     findings = [
         Result(
             "recovery",
             _severity_of_action(action),
-            f"the driver asks for: {action}",
+            f"the driver requests: {action}",
             "None",
             f"drain the node; then: {action}",
         )
-        for action in sorted(set(told))
+        for action in sorted(set(known))
         if action != "None"
     ]
-    return or_well("recovery", findings, f"the driver asks nothing for {len(told)} GPUs")
+    return or_well("recovery", findings, f"the driver requests nothing for {len(known)} GPUs")
 
 
 def _severity_of_action(action: str) -> Severity:
@@ -125,21 +125,21 @@ def _severity_of_action(action: str) -> Severity:
 
 def _reset_flags() -> list[Result]:
     rows = gpu_rows(_RESET_FLAGS)
-    told = [row for row in rows if {row[flag] for flag in _RESET_FLAGS} & {"Yes", "No"}]
-    if not told:
+    known = [row for row in rows if {row[flag] for flag in _RESET_FLAGS} & {"Yes", "No"}]
+    if not known:
         return []
     findings = [
         Result(
             "recovery",
             Severity.RESET,
-            f"GPU {row['index']}: the driver asks for a reset",
+            f"GPU {row['index']}: the driver requests a reset",
             "No",
             "drain and reset it",
         )
-        for row in told
+        for row in known
         if "Yes" in [row[flag] for flag in _RESET_FLAGS]
     ]
-    return or_well("recovery", findings, f"the driver asks nothing for {len(told)} GPUs")
+    return or_well("recovery", findings, f"the driver requests nothing for {len(known)} GPUs")
 
 
 # Why GPUs run below their clocks. Heat and power brakes are watched. Idling and power caps are normal. `nvidia-smi
@@ -157,12 +157,12 @@ _CLOCK_FIELDS = ("clocks.sm", "clocks.max.sm", "temperature.gpu")
 
 
 def check_clocks(_: Node) -> list[Result]:
-    """Ask every GPU why it runs slower than it could."""
+    """Read from every GPU why it runs below its maximum clock."""
     fields = [f"{section}.{reason}" for section in _CLOCK_SECTIONS for reason in _SLOWDOWNS]
     rows = gpu_rows([*fields, *_CLOCK_FIELDS])
-    told = [row for row in rows if {row[field] for field in fields} & {"Active", "Not Active"}]
-    if not told:
-        raise Undetermined("the driver does not say why clocks are low")
+    known = [row for row in rows if {row[field] for field in fields} & {"Active", "Not Active"}]
+    if not known:
+        raise Undetermined("the driver does not report why clocks are low")
     findings = [
         Result(
             "clocks",
@@ -171,14 +171,14 @@ def check_clocks(_: Node) -> list[Result]:
             "",
             "ask AWS about the host",
         )
-        for row in told
+        for row in known
         for why in ["; ".join(_slowdowns(row))]
         if why
     ]
     return or_well(
         "clocks",
         findings,
-        f"{len(told)} GPUs not slowed down; GPU {told[0]['index']}: {_clock_text(told[0])}",
+        f"{len(known)} GPUs not slowed down; GPU {known[0]['index']}: {_clock_text(known[0])}",
     )
 
 
@@ -196,7 +196,7 @@ def _clock_text(row: Mapping[str, str]) -> str:
 
 
 def check_mig(node: Node) -> list[Result]:
-    """Count the MIG devices."""
+    """Compare the number of MIG devices with the layout. A reboot repairs them: `gpu-mig` creates them at boot."""
     wanted, seen = node.settings.number("mig_count"), nvidia_smi.mig_device_count()
     found, expected = f"{seen} MIG devices", f"{wanted} MIG devices"
     if seen == wanted:
@@ -217,7 +217,7 @@ _NEURON_COUNTERS = {
 def check_neuron(node: Node) -> list[Result]:
     """Count the devices that the driver lists."""
     wanted = node.settings.number("accelerator_count")
-    listed, outcome = neuron.neuron_devices()
+    listed, outcome = neuron_devices()
     if listed is None:
         raise Undetermined(f"neuron-ls: {outcome.words or 'lists nothing'}")
     found, expected = f"{len(listed)} Neuron devices", f"{wanted} Neuron devices"
@@ -228,7 +228,7 @@ def check_neuron(node: Node) -> list[Result]:
 
 def check_neuron_memory(_: Node) -> list[Result]:
     """Look at the counters of memory errors of every device."""
-    counted = {name: neuron.neuron_counters(name) for name in _NEURON_COUNTERS}
+    counted = {name: neuron_counters(name) for name in _NEURON_COUNTERS}
     if not any(counted.values()):
         raise Undetermined("the driver counts no memory errors below /sys/devices/virtual/neuron_device")
     devices = max(len(values) for values in counted.values())

@@ -11,16 +11,16 @@ from ..node import Node
 
 
 class Severity(IntEnum):
-    """What a finding asks for, from nothing to a new node."""
+    """The action that a finding requires, from nothing to a new node."""
 
     OK = 0
-    #: Cannot be told here: a tool is missing, or nothing says what is right.
+    #: Undetermined: a tool is missing, or there is no expected value.
     UNKNOWN = 1
-    #: Watch it; the node goes on.
+    #: Watch it; the node keeps working.
     MONITOR = 2
-    #: The GPU has to be reset, with nothing on it.
+    #: The GPU must be reset while it is idle.
     RESET = 3
-    #: The node has to be rebooted.
+    #: The node must be rebooted.
     REBOOT = 4
     #: The host is faulty: another node.
     REPLACE = 5
@@ -28,14 +28,14 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True)
 class Result:
-    """What one check found.
+    """The result of one check.
 
     Attributes:
         check: Name of the check.
-        severity: What it asks for.
-        found: What is there.
-        expected: What should be there; empty where nothing says it.
-        fix: What to do; empty where nothing is wrong.
+        severity: The action that it requires.
+        found: The actual state.
+        expected: The expected state; empty if there is none.
+        fix: What to do; empty if nothing is wrong.
     """
 
     check: str
@@ -49,18 +49,18 @@ Check = Callable[[Node], Iterable[Result]]
 
 
 class Undetermined(Exception):
-    """It cannot be told: a tool is missing, or does not answer. Counts as `UNKNOWN`, with its text."""
+    """A check has no result: a tool is missing or does not answer. Counts as `UNKNOWN`, with its text."""
 
 
 def gpu_rows(fields: Sequence[str], *, what: str = "gpu") -> list[dict[str, str]]:
-    """One row for each GPU that answers; the check of GPUs tells of the others.
+    """One row for each GPU that answers; the check of GPUs reports the others.
 
     Args:
         fields: Fields of `nvidia-smi --query-...`.
         what: Which query.
 
     Raises:
-        Untold: If none answers.
+        Undetermined: If none answers.
     """
     answer = nvidia_smi.query(fields, what=what)
     if not answer.rows:
@@ -69,18 +69,18 @@ def gpu_rows(fields: Sequence[str], *, what: str = "gpu") -> list[dict[str, str]
 
 
 def or_well(check: str, findings: Iterable[Result], found: str) -> list[Result]:
-    """The findings of a check, or that all is well.
+    """The findings of a check, or one OK result.
 
     Args:
         check: Name of the check.
         findings: What is wrong.
-        found: What is there, for people.
+        found: The actual state, for people.
     """
     return list(findings) or [Result(check, Severity.OK, found)]
 
 
 def list_indexes(indexes: Sequence[str]) -> str:
-    """GPUs by their indexes in one word, such as `0-3,5`."""
+    """GPU indexes as a list such as `0-3,5`."""
     numbers = sorted(int(index) for index in indexes)
     parts: list[list[int]] = []
     for number in numbers:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from .. import devices as efa
 from .. import nvidia_smi, paths
 from ..boot.stage import State, probe_fabric_manager
 from ..command import run
-from ..devices import numa_node, pci_device
+from ..devices import efa_devices, numa_node, pci_device
 from ..node import Node
 from .check import Result, Severity, Undetermined, gpu_rows, list_indexes, or_well
 
@@ -25,12 +24,12 @@ _PCIE_FIX = "look again under load; a link that stays so is the host's"
 def check_pcie(_: Node) -> list[Result]:
     """Compare width and generation of every link with their maximum."""
     rows = gpu_rows([_WIDTH, _WIDEST, _GENERATION, _LATEST, _IDLE])
-    told = [row for row in rows if nvidia_smi.number(row[_WIDTH]) and nvidia_smi.number(row[_WIDEST])]
-    if not told:
-        raise Undetermined("the GPUs do not tell their PCIe links")
-    findings = [finding for row in told for finding in _pcie_of(row)]
-    kinds = sorted({f"generation {row[_GENERATION]} of {row[_LATEST]}, x{row[_WIDTH]}" for row in told})
-    return or_well("pcie", findings, f"{len(told)} GPUs: {'; '.join(kinds)}")
+    known = [row for row in rows if nvidia_smi.number(row[_WIDTH]) and nvidia_smi.number(row[_WIDEST])]
+    if not known:
+        raise Undetermined("the GPUs do not report their PCIe links")
+    findings = [finding for row in known for finding in _pcie_of(row)]
+    kinds = sorted({f"generation {row[_GENERATION]} of {row[_LATEST]}, x{row[_WIDTH]}" for row in known})
+    return or_well("pcie", findings, f"{len(known)} GPUs: {'; '.join(kinds)}")
 
 
 def _pcie_of(row: Mapping[str, str]) -> Iterator[Result]:
@@ -78,7 +77,7 @@ def check_nvlink(node: Node) -> list[Result]:
 
 
 def _links(output: str) -> dict[str, list[float]]:
-    """GPU to the GB/s of its links, one way; 0 for one that is down."""
+    """GPU to the GB/s of its links, one way; 0 for a link that is down."""
     found: dict[str, list[float]] = {}
     gpu = ""
     for line in output.splitlines():
@@ -111,21 +110,23 @@ def _nvlink_of(gpu: str, links: list[float], expected: int) -> Iterator[Result]:
 
 
 def check_fabric(node: Node) -> list[Result]:
-    """Look at the fabric manager, and at the fabric state of every GPU."""
+    """Check the fabric manager, and the fabric state of every GPU."""
     manager = probe_fabric_manager(node)
     if manager.state is not State.OK:
         fix = f"systemctl restart nvidia-fabricmanager; {manager.fix}"
         return [Result("fabric", Severity.RESET, manager.reason, "nvidia-fabricmanager runs", fix)]
     rows = gpu_rows(["fabric.state", "fabric.status"])
-    told = [row for row in rows if _state_of(row["fabric.state"])]
-    if not told and manager.reason.endswith("runs"):
-        return [Result("fabric", Severity.OK, f"{manager.reason}; the GPUs do not say whether they joined")]
-    if not told:
+    known = [row for row in rows if _state_of(row["fabric.state"])]
+    if not known and manager.reason.endswith("runs"):
+        return [
+            Result("fabric", Severity.OK, f"{manager.reason}; the GPUs do not report whether they joined")
+        ]
+    if not known:
         raise Undetermined(
-            f"fabric manager: {manager.reason}; the GPUs do not say whether they joined a fabric"
+            f"fabric manager: {manager.reason}; the GPUs do not report whether they joined a fabric"
         )
-    findings = [finding for row in told for finding in _fabric_of(row)]
-    return or_well("fabric", findings, f"{manager.reason}; {len(told)} GPUs have joined the fabric")
+    findings = [finding for row in known for finding in _fabric_of(row)]
+    return or_well("fabric", findings, f"{manager.reason}; {len(known)} GPUs have joined the fabric")
 
 
 def _fabric_of(row: Mapping[str, str]) -> Iterator[Result]:
@@ -140,14 +141,14 @@ def _fabric_of(row: Mapping[str, str]) -> Iterator[Result]:
 
 
 def _state_of(cell: str) -> str:
-    """The state of a cell such as `state  Completed`, as nvidia-smi 535 and 550 print it; empty for none."""
+    """The state in a cell such as `state  Completed`, as nvidia-smi 535 and 550 print it; empty if there is none."""
     word = re.sub(r"^(state|status)\s+", "", cell.strip())
     return "" if word.strip("[]") in ("N/A", "Not Supported") else word
 
 
 def check_numa(node: Node) -> list[Result]:
-    """Map devices to NUMA nodes; on a system with several, a device of none cannot be pinned."""
-    devices = {device.name: numa_node(device / "device") for device in efa.efa_devices()}
+    """Map GPUs and EFA devices to NUMA nodes, for pinning, which a device without one does not allow."""
+    devices = {device.name: numa_node(device / "device") for device in efa_devices()}
     if node.settings.text("accelerator") == "gpu":
         devices = {**_gpu_numa_nodes(), **devices}
     online = paths.read_text(paths.below("/sys/devices/system/node/online")).strip() or "0"

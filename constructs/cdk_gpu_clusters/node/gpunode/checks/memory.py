@@ -21,7 +21,7 @@ _TIMEOUT_SECONDS = 60
 
 
 def check_ecc(_: Node) -> list[Result]:
-    """Look at the counters of uncorrected errors of every GPU."""
+    """Check the counters of uncorrected errors of every GPU."""
     rows = gpu_rows(["ecc.mode.current", _VOLATILE, _AGGREGATE])
     counting = [row for row in rows if nvidia_smi.number(row[_AGGREGATE]) is not None]
     if not counting:
@@ -31,13 +31,13 @@ def check_ecc(_: Node) -> list[Result]:
 
 
 def check_sram(_: Node) -> list[Result]:
-    """Look whether a GPU's SRAM has had too many errors; tells nothing of GPUs before Ampere, which do not say.
+    """Check whether a GPU's SRAM exceeds its error threshold. No result for GPUs before Ampere, which do not report it.
 
-    NVIDIA takes back a GPU over the threshold (GPU Memory Error Management, RMA policy).
+    NVIDIA takes back a GPU above the threshold (GPU Memory Error Management, RMA policy).
     """
     outcome = run("nvidia-smi", "-q", "-d", "ECC", timeout_seconds=_TIMEOUT_SECONDS)
-    said = re.findall(r"^\s*SRAM Threshold Exceeded\s*: (\S+)", outcome.output, re.MULTILINE)
-    over, below = said.count("Yes"), said.count("No")
+    flags = re.findall(r"^\s*SRAM Threshold Exceeded\s*: (\S+)", outcome.output, re.MULTILINE)
+    over, below = flags.count("Yes"), flags.count("No")
     if over:
         found = f"{over} GPUs over the error threshold of SRAM"
         return [Result("sram", Severity.REPLACE, found, "none", "replace the node")]
@@ -53,7 +53,7 @@ def _ecc_of(row: Mapping[str, str]) -> Iterator[Result]:
         found = f"{gpu}: {now:.0f} uncorrected errors since the driver was loaded"
         yield Result("ecc", Severity.RESET, found, "none", "drain the node and reset the GPU")
     elif ever:
-        # With MIG devices the driver does not tell those since it was loaded.
+        # With MIG devices the driver does not count those since it was loaded.
         since = "" if now is None else ", none since the driver was loaded"
         found = f"{gpu}: {ever:.0f} uncorrected errors in its life{since}"
         yield Result("ecc", Severity.MONITOR, found, "none", "watch whether there are more")
@@ -66,17 +66,17 @@ def _ecc_of(row: Mapping[str, str]) -> Iterator[Result]:
 
 _PENDING, _FAILURE = "remapped_rows.pending", "remapped_rows.failure"
 _RETIRED = "retired_pages.pending"
-# Seen as 0 and 1 with nvidia-smi 535 and 550; other places of the same program say Yes and No.
+# nvidia-smi 535 and 550 print 0 and 1 here, and Yes and No elsewhere.
 _YES, _NO = ("1", "yes"), ("0", "no")
 
 
 def check_row_remapping(_: Node) -> list[Result]:
-    """Look at the remapped rows of every GPU, or at its retired pages."""
+    """Check the remapped rows of every GPU, or its retired pages."""
     rows = nvidia_smi.query([_PENDING, _FAILURE], what="remapped-rows").rows
-    told = [row for row in rows if row[_FAILURE].lower() in (*_YES, *_NO)]
-    if told:
-        findings = [finding for row in told for finding in _rows_of(row)]
-        return or_well("row-remapping", findings, f"{len(told)} GPUs without pending or failed remappings")
+    known = [row for row in rows if row[_FAILURE].lower() in (*_YES, *_NO)]
+    if known:
+        findings = [finding for row in known for finding in _rows_of(row)]
+        return or_well("row-remapping", findings, f"{len(known)} GPUs without pending or failed remappings")
     return _retired_pages()
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .. import devices, paths
+from .. import paths
 from ..command import NOT_FOUND, run
+from ..devices import efa_devices, efa_provider
 from ..lustre import interfaces, network_transport, remembered
 from ..node import Node
 from .check import Result, Severity
@@ -15,8 +16,8 @@ from .check import Result, Severity
 
 
 def check_efa(node: Node) -> list[Result]:
-    """Count the devices, and ask libfabric for them."""
-    wanted, seen = node.settings.number("efa_count"), len(devices.efa_devices())
+    """Compare the number of EFA devices with the launch, and with libfabric's provider."""
+    wanted, seen = node.settings.number("efa_count"), len(efa_devices())
     found, expected = f"{seen} EFA devices", f"{wanted} EFA devices"
     if seen < wanted:
         fix = "look again in a minute; if it stays so, replace the node"
@@ -25,7 +26,7 @@ def check_efa(node: Node) -> list[Result]:
 
 
 def _efa_provider(seen: int) -> Result:
-    outcome = devices.efa_provider()
+    outcome = efa_provider()
     if outcome.status == NOT_FOUND:
         return Result("efa-provider", Severity.UNKNOWN, "fi_info is not installed")
     domains = set(re.findall(r"^\s*domain:\s*(\S+)-rdm$", outcome.output, re.MULTILINE))
@@ -43,7 +44,7 @@ _PLUGIN_FOLDERS = ("/opt/amazon/ofi-nccl", "/opt/amazon/aws-ofi-nccl", "/opt/aws
 
 
 def check_nccl_plugin(_: Node) -> list[Result]:
-    """Look for the plugin's library."""
+    """Find the library of aws-ofi-nccl, without which NCCL uses TCP. It is watched: containers may bring their own."""
     for folder in _PLUGIN_FOLDERS:
         libraries = sorted(paths.below(folder).rglob("libnccl-net*.so*"))
         if libraries:
@@ -59,7 +60,7 @@ _LUSTRE_SECONDS = 30
 
 
 def check_lustre(_: Node) -> list[Result]:
-    """Look at every mount of `/etc/gpu-cluster/mounts`."""
+    """Check that every mount of `/etc/gpu-cluster/mounts` is mounted, answers in time, and uses EFA if requested."""
     lines = paths.read_text(paths.below("/etc/gpu-cluster/mounts")).splitlines()
     mounts = [line.split() for line in lines if line.strip()]
     over_efa = [words[0] for words in mounts if words[-1] == "efa"]
@@ -67,7 +68,7 @@ def check_lustre(_: Node) -> list[Result]:
 
 
 def _lustre_transport() -> Result:
-    """What the boot has measured, and whether the network is still so; nothing is written in the midst of jobs."""
+    """The measurement of the boot, and whether the network has changed since. Nothing is written while jobs run."""
     at_boot, now = remembered(), network_transport(interfaces())
     if not now.is_efa or at_boot.is_efa is False:
         seen = at_boot if now.is_efa else now
@@ -96,6 +97,6 @@ def _mount_state(point: str) -> Result:
 
 
 def _mount_types() -> dict[str, str]:
-    """Mount point to type; the last mount at a point is the one that is seen."""
+    """Mount point to type; the last mount at a point is the visible one."""
     rows = (line.split() for line in paths.read_text(paths.below("/proc/mounts")).splitlines())
     return {row[1]: row[2] for row in rows if len(row) > 2}

@@ -23,7 +23,7 @@ from .links import check_fabric, check_numa, check_nvlink, check_pcie
 from .memory import check_ecc, check_row_remapping, check_sram
 from .network import check_efa, check_lustre, check_nccl_plugin
 
-# Above the deadline of one program that a check runs (60 s), so that a check can still say which one hangs.
+# Above the deadline of one program that a check runs (60 s), so that a check can still name the one that hangs.
 _DEADLINE_SECONDS = 90
 
 _GPU_CHECKS: Mapping[str, Check] = {
@@ -39,7 +39,7 @@ _GPU_CHECKS: Mapping[str, Check] = {
 
 
 def checks_of(node: Node) -> dict[str, Check]:
-    """The checks that its settings ask of this node, by their names, in the order in which they are told."""
+    """The checks that its settings require of this node, by name, in the order of the report."""
     settings = node.settings
     kind = settings.text("accelerator")
     checks: dict[str, Check] = {}
@@ -65,9 +65,9 @@ def checks_of(node: Node) -> dict[str, Check]:
 def verify(
     node: Node, checks: Mapping[str, Check], *, deadline_seconds: float = _DEADLINE_SECONDS
 ) -> list[Result]:
-    """Run checks beside each other.
+    """Run checks in parallel.
 
-    One that breaks, or that is not done in time, tells nothing and holds nobody back.
+    A check that fails or is not done in time is UNKNOWN and does not delay the others.
 
     Args:
         node: This node.
@@ -79,8 +79,8 @@ def verify(
     """
     answers: dict[str, queue.Queue[list[Result]]] = {name: queue.Queue(1) for name in checks}
     for name, check in checks.items():
-        # A daemon: one that hangs in the kernel must not keep the program from ending.
-        threading.Thread(target=_answer, args=(node, name, check, answers[name]), daemon=True).start()
+        # A daemon: a check that hangs in the kernel must not keep the program from ending.
+        threading.Thread(target=_run_check, args=(node, name, check, answers[name]), daemon=True).start()
     end = time.monotonic() + deadline_seconds
     return [result for name, answer in answers.items() for result in _results(name, answer, end)]
 
@@ -92,24 +92,24 @@ def _results(name: str, answer: queue.Queue[list[Result]], end: float) -> list[R
         return [Result(name, Severity.UNKNOWN, "not done in time")]
 
 
-def _answer(node: Node, name: str, check: Check, answer: queue.Queue[list[Result]]) -> None:
+def _run_check(node: Node, name: str, check: Check, answer: queue.Queue[list[Result]]) -> None:
     try:
         answer.put(list(check(node)))
     except Undetermined as reason:
         answer.put([Result(name, Severity.UNKNOWN, str(reason))])
-    except Exception as fault:  # noqa: BLE001 - a broken check tells nothing about the node
+    except Exception as fault:  # noqa: BLE001 - a broken check proves nothing about the node
         answer.put(
             [Result(name, Severity.UNKNOWN, f"the check itself failed: {type(fault).__name__}: {fault}")]
         )
 
 
 def worst(results: Sequence[Result]) -> Severity:
-    """The highest severity; UNKNOWN where nothing was checked, since nothing was found to be well."""
+    """The highest severity; UNKNOWN if nothing was checked."""
     return max((result.severity for result in results), default=Severity.UNKNOWN)
 
 
 def as_table(results: Sequence[Result]) -> str:
-    """Plain text in columns: severity, check and finding; below a finding, what should be there and what to do."""
+    """Plain text in columns: severity, check and finding; below a finding, the expected state and what to do."""
     check_width = max((len(result.check) for result in results), default=0)
     word_width = max(len(severity.name) for severity in Severity)
     lines = []
@@ -127,8 +127,8 @@ def as_json(results: Sequence[Result], severity: Severity, instance_id: str) -> 
     """One JSON object, with times in UTC.
 
     Args:
-        results: What was found.
-        severity: The worst of them.
+        results: Results of the checks.
+        severity: The highest of them.
         instance_id: The node.
     """
     return json.dumps(

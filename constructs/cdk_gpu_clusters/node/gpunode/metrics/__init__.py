@@ -1,1 +1,1 @@
-"""Metrics of this node, as records that CloudWatch makes metrics of."""
+"""Metrics of this node, as records that CloudWatch turns into metrics."""

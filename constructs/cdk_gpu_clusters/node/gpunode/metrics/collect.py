@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import devices, paths, spool
+from .. import paths, spool
 from ..checks.check import Severity
 from ..command import run
+from ..devices import efa_devices
 from ..node import Node
 from ..nvidia_smi import number, query
 from ..state import recall, remember
@@ -42,13 +43,13 @@ _MEMORY = "metrics"
 
 
 def measure(node: Node) -> dict[str, Any]:
-    """Measure, and spool the record; a tool that is broken or missing takes away its own metrics only.
+    """Measure, and spool the record. A broken or missing tool affects only its own metrics.
 
     Args:
         node: This node.
 
     Returns:
-        The record; empty where there was nothing to measure.
+        The record; empty if there was nothing to measure.
     """
     settings, before, now = node.settings, recall(_MEMORY), paths.uptime_seconds()
     found: Found = {}
@@ -85,7 +86,7 @@ def _active_at(found: Found, before: dict[str, Any], now: float) -> float | None
 def _tried(look: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
     try:
         return look()
-    except Exception as fault:  # noqa: BLE001 - one broken tool must not take the other metrics away
+    except Exception as fault:  # noqa: BLE001 - a broken tool must affect only its own metrics
         sys.stderr.write(f"not measured: {type(fault).__name__}: {fault}\n")
         return {}
 
@@ -104,15 +105,15 @@ _SILENT_SECONDS = 180.0
 
 
 def measure_watchdog(node: Node, now: float) -> Found:
-    """How bad the node is, as the watchdog says; nobody can tell where it has been silent; nothing without one.
+    """The severity that the watchdog last found; UNKNOWN if it is silent, and nothing without a watchdog.
 
     Args:
         node: The node.
         now: Seconds of uptime.
     """
     mode = mode_of(node)
-    told = recall(memory_of(mode))
-    severity, since = told.get("severity"), told.get("at")
+    state = recall(memory_of(mode))
+    severity, since = state.get("severity"), state.get("at")
     if isinstance(severity, int) and isinstance(since, (int, float)) and now - since < _SILENT_SECONDS:
         return {NODE_SEVERITY: [severity], UNHEALTHY_NODES: [int(severity >= Severity.RESET)]}
     begun = _watched_since()
@@ -122,7 +123,7 @@ def measure_watchdog(node: Node, now: float) -> Found:
 
 
 def _watched_since() -> float | None:
-    """The uptime at which the boot checks of this boot ended and the watchdog was due; None where it was not."""
+    """The uptime at which this boot ended and the watchdog was due; None if it was not."""
     try:
         result: dict[str, Any] = json.loads(paths.read_text(paths.run_folder() / "boot.json"))
         given_up = result["state"] == "failed" and result["first_boot"]
@@ -151,7 +152,7 @@ _FIELDS = {
 
 
 def measure_gpus() -> Found:
-    """What is measured of whole GPUs; a GPU that has no such thing, or answers nothing, adds no value."""
+    """Measurements of GPUs. A GPU that does not support one, or does not answer, adds no value."""
     found: Found = {metric: [] for metric, _ in _FIELDS.values()}
     found[GPU_MEMORY_USED_PERCENT] = []
     for row in query([*_FIELDS, "memory.total"], timeout_seconds=_TIMEOUT_SECONDS).rows:
@@ -165,7 +166,7 @@ def measure_gpus() -> Found:
 
 
 def measure_mig_devices() -> Found:
-    """What is measured of MIG devices: their memory, and how many have processes."""
+    """Measurements of MIG devices: their memory, and how many have processes."""
     found: Found = {MIG_MEMORY_USED: [], MIG_MEMORY_USED_PERCENT: [], MIG_DEVICES_IN_USE: []}
     outcome = run("nvidia-smi", "-q", "-x", timeout_seconds=_TIMEOUT_SECONDS)
     try:
@@ -186,13 +187,13 @@ def measure_mig_devices() -> Found:
 
 
 def is_active(found: Found) -> bool | None:
-    """Whether a GPU worked; None where nothing tells it.
+    """Whether a GPU worked; None if unknown.
 
     Args:
-        found: What was measured.
+        found: The measurements.
     """
-    told = [*found.get(GPU_UTILIZATION, []), *found.get(MIG_DEVICES_IN_USE, [])]
-    return any(value > 0 for value in told) if told else None
+    values = [*found.get(GPU_UTILIZATION, []), *found.get(MIG_DEVICES_IN_USE, [])]
+    return any(value > 0 for value in values) if values else None
 
 
 def _percent(used: float | None, total: float | None) -> Iterator[float]:
@@ -225,9 +226,7 @@ Counters = dict[str, int]
 
 def efa_counters() -> Counters:
     """Counters of every EFA device, by metric and device."""
-    files = (
-        file for device in devices.efa_devices() for file in sorted(device.glob("ports/*/hw_counters/*"))
-    )
+    files = (file for device in efa_devices() for file in sorted(device.glob("ports/*/hw_counters/*")))
     found = {file: _number(paths.read_text(file)) for file in files if file.name in _EFA}
     return {
         f"{_EFA[file.name].name} {_device(file)}": value for file, value in found.items() if value is not None
@@ -235,7 +234,7 @@ def efa_counters() -> Counters:
 
 
 def lustre_counters() -> Counters:
-    """Bytes that were read and written, by metric and mount."""
+    """Bytes read and written, by metric and mount."""
     outcome = run("lctl", "get_param", "llite.*.stats", timeout_seconds=_LCTL_SECONDS)
     found: Counters = {}
     mount = ""
@@ -251,12 +250,12 @@ def lustre_counters() -> Counters:
 
 
 def rates(before: Mapping[str, object], now: Counters, seconds: float) -> dict[Metric, list[float]]:
-    """Rises by second; a counter that is new, or fell since its device was set back, has none.
+    """Increases per second. A new counter, or one that fell because its device was reset, has none.
 
     Args:
-        before: Counters of the last look.
+        before: Counters of the previous measurement.
         now: Counters of this one.
-        seconds: Time between both.
+        seconds: Time between the two.
     """
     found: dict[Metric, list[float]] = {metric: [] for metric in _metrics()}
     by_name = {metric.name: metric for metric in found}

@@ -1,12 +1,12 @@
-"""Every metric that nodes send, stated once: for the node, for the constructs that read it, and for the docs."""
+"""Every metric that nodes send, in one place: for the node, for the constructs that read it, and for the docs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 NAMESPACE = "GpuCluster"
-#: Dimensions: every metric is there for the fleet as a whole and for each node. Never for a GPU: each value of a
-#: dimension is a metric of its own, and is billed as one.
+#: Dimensions: every metric exists for the entire fleet and for each node. Never for a GPU: each value of a dimension is
+#: a metric of its own, and is billed as one.
 FLEET, INSTANCE = "Fleet", "InstanceId"
 
 
@@ -15,10 +15,10 @@ class Metric:
     """One metric.
 
     Attributes:
-        name: Its name in CloudWatch; in its unit where CloudWatch has none for it.
-        unit: Unit in CloudWatch's words.
-        per: What has a value of its own in each minute: the statistics of CloudWatch are over all of them.
-        meaning: What it says.
+        name: Its name in CloudWatch, with the unit if CloudWatch has none for it.
+        unit: Unit of CloudWatch.
+        per: What has a value of its own in each minute. CloudWatch's statistics cover all of them.
+        meaning: What it measures.
         source: Where the node reads it.
     """
 
@@ -75,8 +75,8 @@ IDLE_SECONDS = Metric(
     "IdleSeconds",
     "Seconds",
     "node",
-    "since a GPU was last seen active: utilization above 0, or, under MIG, a process on a MIG device",
-    "one look a minute",
+    "since a GPU was last active: utilization above 0, or, under MIG, a process on a MIG device",
+    "one measurement a minute",
 )
 EFA_RECEIVED = Metric(
     "EfaReceivedBytesPerSecond", "Bytes/Second", "EFA device", "received", f"{_EFA}rx_bytes"
@@ -108,26 +108,26 @@ NODE_SEVERITY = Metric(
     "NodeSeverity",
     "None",
     "node",
-    "what the worst finding of the watchdog asks for: 0 nothing, 1 it cannot be told, 2 watch it, 3 reset the GPU, "
-    "4 reboot the node, 5 replace the node",
+    "the action that the worst finding of the watchdog requires: 0 nothing, 1 undetermined, 2 watch it, "
+    "3 reset the GPU, 4 reboot the node, 5 replace the node",
     "gpunode watch",
 )
 UNHEALTHY_NODES = Metric(
     "UnhealthyNodes",
     "Count",
     "node",
-    "1 where NodeSeverity is 3 or more, or the watchdog is silent for three minutes while it should run, else 0",
+    "1 if NodeSeverity is 3 or more, or the watchdog is silent for three minutes while it should run, else 0",
     "gpunode watch",
 )
 XIDS = Metric(
     "Xids",
     "Count",
     "event",
-    "Xids that ask for a reset of the GPU, a reboot or another node; not those of applications",
+    "Xids that require a reset of the GPU, a reboot or another node; not those of applications",
     "kernel log, as gpunode watch reads it",
 )
 BOOT_FAILURES = Metric(
-    "BootFailures", "Count", "event", "boots that failed, as the node itself told", "gpunode boot"
+    "BootFailures", "Count", "event", "boots that failed, as the node itself reported", "gpunode boot"
 )
 
 METRICS = (

@@ -19,7 +19,7 @@ Values = Mapping[Metric, Sequence[float]]
 
 
 def record(values: Values, *, fleet: str, instance_id: str) -> dict[str, Any]:
-    """The record of some metrics at this moment; empty where none of them has a value.
+    """The record of some metrics at this moment; empty if none of them has a value.
 
     Args:
         values: Metric -> a value for each GPU, device or mount.
@@ -46,7 +46,7 @@ _SEVERE = ("reset", "reboot", "replace")
 
 
 def counted(event: Mapping[str, Any]) -> dict[str, Any]:
-    """What is added to an event so that it is counted; nothing for most of them.
+    """The addition to an event from which CloudWatch makes a metric; nothing for most events.
 
     Args:
         event: The event.

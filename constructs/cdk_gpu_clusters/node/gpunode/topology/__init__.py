@@ -1,1 +1,1 @@
-"""Where nodes and GPUs are, and how jobs use it: peers in network order, pinning, NCCL's bandwidth."""
+"""The topology of nodes and GPUs for jobs: peers in network order, pinning, and NCCL's bandwidth."""

@@ -13,16 +13,16 @@ from .. import paths
 
 _NAME = "all_reduce_perf"
 # AWS Deep Learning AMIs (release notes of 2023: /usr/local/cuda-xx.x/efa/test-cuda-xx.x/; public scripts of 2025 and
-# 2026 find it there), and where AWS's container images and people build it.
+# 2026 find it there), and the usual build folder, also of AWS's container images.
 _PLACES = ("usr/local/cuda-*/efa/test-cuda-*", "opt/nccl-tests/build")
 _MPI = ("/opt/amazon/openmpi/bin/mpirun", "/opt/amazon/openmpi5/bin/mpirun")
 # awslabs/awsome-distributed-ai micro-benchmarks/nccl-tests/slurm/nccl-tests-ami.sbatch @ 95b939c.
 _LIBRARIES = ("/opt/amazon/efa/lib", "/opt/amazon/openmpi/lib", "/opt/amazon/ofi-nccl/lib", "/usr/local/lib")
-_CARRIED = ("NCCL_", "FI_")
+_PASSED_ON = ("NCCL_", "FI_")
 
 
 def find_program() -> str:
-    """The program: on the PATH, or that of the image for its newest CUDA; empty where there is none."""
+    """The program on the PATH, or that of the image for its newest CUDA; empty if there is none."""
     on_path = shutil.which(_NAME)
     found = [
         file
@@ -34,13 +34,13 @@ def find_program() -> str:
 
 
 def find_mpi() -> str:
-    """`mpirun` of the EFA installer, or on the PATH; empty where there is none."""
+    """`mpirun` of the EFA installer, or on the PATH; empty if there is none."""
     installed = [str(paths.below(place)) for place in _MPI if os.access(paths.below(place), os.X_OK)]
     return next(iter(installed), shutil.which("mpirun") or "")
 
 
 def library_path(program: str, environment: Mapping[str, str]) -> str:
-    """Where the program finds its libraries: where the user says, then its CUDA, then EFA's.
+    """The library path of the program: the user's folders, then those of its CUDA, then EFA's.
 
     Args:
         program: The program.
@@ -66,7 +66,7 @@ def on_one_node(program: str, gpus: int, max_size: str) -> list[str]:
 def on_nodes(
     program: str, mpi: str, hosts: Path, *, nodes: int, gpus: int, max_size: str, variables: Sequence[str]
 ) -> list[str]:
-    """The command for a process for each GPU of several nodes.
+    """The command for one process per GPU on several nodes.
 
     Args:
         program: The program, in the same place on every node.
@@ -75,15 +75,15 @@ def on_nodes(
         nodes: How many nodes.
         gpus: GPUs of each.
         max_size: Largest message.
-        variables: Names of the variables of this process, of which NCCL's and libfabric's are carried.
+        variables: Names of this process's variables. Those of NCCL and libfabric are passed on.
     """
-    carried = ["LD_LIBRARY_PATH", *(name for name in sorted(variables) if name.startswith(_CARRIED))]
+    passed_on = ["LD_LIBRARY_PATH", *(name for name in sorted(variables) if name.startswith(_PASSED_ON))]
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     return [
         mpi, *root, "--hostfile", str(hosts), "-np", str(nodes * gpus), "--map-by", f"ppr:{gpus}:node",
         "--bind-to", "none", "--mca", "pml", "^ucx", "--mca", "btl", "tcp,self",
         "--mca", "btl_tcp_if_exclude", "lo,docker0",
-        *(word for name in carried for word in ("-x", name)),
+        *(word for name in passed_on for word in ("-x", name)),
         *on_one_node(program, 1, max_size),
     ]  # fmt: skip
 
@@ -104,7 +104,7 @@ class Row:
     Attributes:
         size_bytes: Size of the message.
         gbytes_per_s: Bus bandwidth, the better of out of place and in place.
-        wrong: Values that came out wrong.
+        wrong: Number of wrong values.
     """
 
     size_bytes: int
@@ -113,7 +113,7 @@ class Row:
 
 
 def read_rows(text: str) -> list[Row]:
-    """The rows of a run, in their order; ranks may print other lines between them."""
+    """The rows of a run, in order. Ranks may print other lines between them."""
     return [_row(line.split()) for line in text.splitlines() if _ROW.match(line)]
 
 
@@ -131,10 +131,10 @@ def size_words(size_bytes: int) -> str:
 
 
 def read_size(text: str) -> int:
-    """A size as nccl-tests take it, such as `16G`.
+    """A size in the format of nccl-tests, such as `16G`.
 
     Raises:
-        ValueError: If it is none.
+        ValueError: If it is not a size.
     """
     found = re.fullmatch(r"(\d+)([KMG]?)", text.upper())
     if found is None:

@@ -36,30 +36,30 @@ _TOLERANCE_PERCENT = 10
 
 
 _TEXT = """\
-Run all_reduce_perf of nccl-tests on the GPUs of this node, or with --nodes on so many nodes of the fleet.
+Run all_reduce_perf of nccl-tests on the GPUs of this node, or with --nodes on several nodes of the fleet.
 
-The bus bandwidth of the largest size is compared with a published one where a source gives one for this instance type
-and number of nodes, and otherwise with the first that this node has recorded (--record replaces it; only root can).
-Slower by more than --tolerance percent is too slow; 10 is our choice, no source names one.
+The bus bandwidth of the largest size is compared with a published one if there is a source for this instance type and
+number of nodes, and otherwise with the first that this node has recorded (--record replaces it; only root can).
+Slower by more than --tolerance percent is too slow. The default of 10 is ours; no source names a limit.
 
 Several nodes need mpirun and SSH between the nodes without a password, which the fleet does not set up.
 
-Exit status: 0 as it should be, or the first of its kind; 1 it could not be measured; 2 too slow; 3 wrong results.
+Exit status: 0 as expected, or the first measurement; 1 it could not be measured; 2 too slow; 3 wrong results.
 """
 
 
 class CannotMeasureError(Exception):
-    """The test cannot be run; the text says why."""
+    """The test cannot run; the text is the reason."""
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What a run tells.
+class BandwidthVerdict:
+    """The verdict on a run.
 
     Attributes:
         status: Exit status.
-        words: In a sentence.
-        expected: What it was compared with.
+        words: The verdict in a sentence.
+        expected: The bandwidth that it was compared with.
     """
 
     status: int
@@ -88,7 +88,7 @@ def add_nccl_test(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def nccl_test(given: argparse.Namespace) -> int:
-    """Measure, compare and tell.
+    """Measure, compare and print.
 
     Returns:
         Exit status.
@@ -124,21 +124,21 @@ def judge(
     gpus: int,
     tolerance_percent: float,
     fresh: bool = False,
-) -> Verdict:
-    """Compare what was measured with what it should be.
+) -> BandwidthVerdict:
+    """Compare a measurement with the expected bandwidth.
 
     Args:
-        rows: What was measured.
+        rows: The measurement.
         instance_type: Type of the nodes.
         nodes: How many.
-        gpus: GPUs of each.
-        tolerance_percent: How much slower is still well.
-        fresh: Whether to record it as this node's own, whatever was recorded before.
+        gpus: GPUs per node.
+        tolerance_percent: How much slower is still acceptable.
+        fresh: Whether to record it as this node's own, in place of an earlier record.
     """
     wrong = sum(row.wrong for row in rows)
     if wrong:
-        return Verdict(
-            _WRONG, f"{wrong} values came out wrong: find the node by testing each alone, and replace it"
+        return BandwidthVerdict(
+            _WRONG, f"{wrong} values are wrong: test each node alone, and replace the faulty one"
         )
     largest = rows[-1]
     expected = published_baseline(instance_type, nodes, rows)
@@ -146,13 +146,13 @@ def judge(
         expected = own_baseline(nodes, gpus, largest)
     kept = (expected is None or fresh) and record_baseline(nodes, gpus, largest)
     if expected is None:
-        return Verdict(
+        return BandwidthVerdict(
             _GOOD, "recorded as this node's own" if kept else "the first, not recorded: that needs root"
         )
     found = next(row for row in rows if row.size_bytes == expected.size_bytes).gbytes_per_s
     percent = 100 * found / expected.gbytes_per_s
     words = f"{percent:.0f} % of {expected.gbytes_per_s:g} GB/s at {size_words(expected.size_bytes)}: {expected.source}"
-    return Verdict(_GOOD if percent >= 100 - tolerance_percent else _SLOW, words, expected)
+    return BandwidthVerdict(_GOOD if percent >= 100 - tolerance_percent else _SLOW, words, expected)
 
 
 def _measure(node: Node, given: argparse.Namespace, *, gpus: int, max_size: str) -> list[Row]:
@@ -162,7 +162,7 @@ def _measure(node: Node, given: argparse.Namespace, *, gpus: int, max_size: str)
             "there is no all_reduce_perf: use a Deep Learning AMI, or put it on the PATH"
         )
     set_variables()
-    # Not into this process: the linker of other programs would take it too.
+    # Not into this process: the linker of other programs would use it too.
     environment = {"LD_LIBRARY_PATH": library_path(program, os.environ)}
     if given.nodes == 1:
         outcome = run(
@@ -182,14 +182,14 @@ def _measure(node: Node, given: argparse.Namespace, *, gpus: int, max_size: str)
 def _rows(outcome: Outcome) -> list[Row]:
     rows = read_rows(outcome.output)
     if not outcome.ok or not rows:
-        # The reason stands at the end.
+        # The reason is at the end.
         end = " ".join(outcome.output.split())[-400:]
         raise CannotMeasureError(f"all_reduce_perf ended with status {outcome.status}: {end}")
     return rows
 
 
 def _gpus() -> tuple[int, float]:
-    """How many GPUs there are, all of them idle, and the memory of the smallest in GiB."""
+    """The number of GPUs, all of them idle, and the memory of the smallest in GiB."""
     answer = nvidia_smi.query(["memory.total", "mig.mode.current"])
     if answer.lost or not answer.rows:
         raise CannotMeasureError(f"nvidia-smi: {'; '.join(answer.lost) or answer.outcome.words}")
@@ -203,7 +203,7 @@ def _gpus() -> tuple[int, float]:
 
 
 def _fitting(memory_gib: float) -> str:
-    """The largest size whose three buffers (to send, to receive, to compare) leave a GPU some of its memory."""
+    """The largest size whose three buffers (to send, to receive, to compare) fit into a GPU's memory."""
     sizes = [f"{2**power}G" for power in range(5)]
     fitting = [size for size in sizes if int(size[:-1]) * 4 <= memory_gib]
     return fitting[-1] if fitting else "256M"
@@ -230,13 +230,13 @@ def _hosts(nodes: Sequence[Peer], gpus: int) -> Iterator[Path]:
         yield file
 
 
-def _as_table(rows: Sequence[Row], verdict: Verdict) -> str:
+def _as_table(rows: Sequence[Row], verdict: BandwidthVerdict) -> str:
     lines = [f"{size_words(row.size_bytes):>10}  {row.gbytes_per_s:8.2f} GB/s" for row in rows]
     word = {_GOOD: "ok", _SLOW: "too slow", _WRONG: "wrong"}[verdict.status]
     return "\n".join([f"{'size':>10}  bus bandwidth", *lines, f"{word}: {verdict.words}"])
 
 
-def _as_json(rows: Sequence[Row], verdict: Verdict) -> str:
+def _as_json(rows: Sequence[Row], verdict: BandwidthVerdict) -> str:
     expected = verdict.expected
     return json.dumps(
         {
@@ -259,7 +259,7 @@ def _size(text: str) -> str:
     return text.upper()
 
 
-#: The table of sources, which comes with this package.
+#: The table of published bandwidths, which is part of this package.
 PUBLISHED = Path(__file__).parents[1] / "all_reduce.json"
 _GIB = 1024**3
 
@@ -270,8 +270,8 @@ class Expected:
 
     Attributes:
         gbytes_per_s: Bus bandwidth.
-        size_bytes: Of which size.
-        source: Who says so.
+        size_bytes: Size of the message.
+        source: Its source.
     """
 
     gbytes_per_s: float
@@ -280,12 +280,12 @@ class Expected:
 
 
 def published_baseline(instance_type: str, nodes: int, rows: Sequence[Row]) -> Expected | None:
-    """The bandwidth that a source gives for the largest of the sizes; None where none does.
+    """The published bandwidth for the largest of the sizes; None if there is no source.
 
     Args:
         instance_type: Type of the nodes.
         nodes: How many.
-        rows: What was measured.
+        rows: The measurement.
     """
     sizes = {row.size_bytes for row in rows}
     try:
@@ -301,7 +301,7 @@ def published_baseline(instance_type: str, nodes: int, rows: Sequence[Row]) -> E
 
 
 def own_baseline(nodes: int, gpus: int, largest: Row) -> Expected | None:
-    """The first bandwidth that this node has recorded for so many nodes and GPUs and this size; None before it."""
+    """The bandwidth that this node recorded first for these nodes, GPUs and size; None if it has not."""
     row = _read().get(_key(nodes, gpus, largest), {})
     try:
         return Expected(float(row["gbytes_per_s"]), largest.size_bytes, f"this node on {row['date']}")
@@ -310,7 +310,7 @@ def own_baseline(nodes: int, gpus: int, largest: Row) -> Expected | None:
 
 
 def record_baseline(nodes: int, gpus: int, largest: Row) -> bool:
-    """Record a bandwidth as this node's own; over an older one.
+    """Record a bandwidth as this node's own, in place of an older one.
 
     Returns:
         Whether it is recorded: only root may.

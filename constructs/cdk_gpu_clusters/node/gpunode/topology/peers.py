@@ -23,9 +23,9 @@ _MISUSE, _UNAVAILABLE, _NOT_NOW = 64, 69, 75
 _HOSTS = "/etc/gpu-cluster/hosts"
 
 _TEXT = """\
-The nodes in service in this node's Auto Scaling group. Nodes that are near each other in EC2's network stand beside
-each other, and all nodes agree on the order, so that the first is rank 0 for all. Where EC2 does not tell the network,
-the order is that of the private addresses, and a warning says so.
+The nodes in service in this node's Auto Scaling group. Nodes that are near each other in EC2's network are next to
+each other, and all nodes agree on the order, so that the first is rank 0 for all. If EC2 does not report the network,
+the order is that of the private addresses, with a warning.
 
   mpirun --hostfile <(gpu-peers --format mpirun) ...
   eval "$(gpu-peers --format torchrun)"      sets MASTER_ADDR MASTER_PORT NNODES NODE_RANK NPROC_PER_NODE
@@ -73,7 +73,7 @@ def peers(given: argparse.Namespace) -> int:
             node, given.wait, timeout_seconds=given.timeout, by_network=given.order == "network"
         )
         if found.warning:
-            _tell(f"ordered by address, not by network: {found.warning}")
+            _warn(f"ordered by address, not by network: {found.warning}")
         text = as_text(
             _ordered(found.nodes, node, own_first=given.own_first),
             form,
@@ -107,25 +107,25 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _tell(words: str) -> None:
+def _warn(words: str) -> None:
     sys.stderr.write(f"gpu-peers: {words}\n")
 
 
 def _fail(words: str, status: int) -> int:
-    _tell(words)
+    _warn(words)
     return status
 
 
-# Spread out: a thousand nodes must not ask in step.
+# Random: a thousand nodes must not call AWS at the same time.
 _PAUSE_SECONDS = (5.0, 10.0)
 
 
 class NoPeersError(Exception):
-    """This node has no peers; the text says why."""
+    """This node has no peers; the text is the reason."""
 
 
 class NotYetError(Exception):
-    """AWS, or too few nodes: asking again later may help."""
+    """AWS does not answer, or there are too few nodes. A later try may succeed."""
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Peer:
     Attributes:
         private_ip: Its private IPv4 address.
         instance_id: Its instance.
-        network_nodes: The network nodes above it, from the top layer to the one next to it; empty where EC2 does not
-            tell.
+        network_nodes: The network nodes above it, from the top layer to the one next to it; empty if EC2 does not
+            report them.
     """
 
     private_ip: str
@@ -149,8 +149,8 @@ class Peers:
     """The nodes in service.
 
     Attributes:
-        nodes: Neighbours in EC2's network are neighbours here; without it, in numeric order of their addresses.
-        warning: Why the order is that of addresses, though the network's was asked for; empty otherwise.
+        nodes: In the order of EC2's network, or else of their addresses.
+        warning: Why the order is that of addresses although the network's was requested; empty otherwise.
     """
 
     nodes: list[Peer]
@@ -162,11 +162,11 @@ def find_peers(node: Node, *, by_network: bool = True) -> Peers:
 
     Args:
         node: This node.
-        by_network: Whether neighbours in EC2's network stand beside each other, or addresses decide alone.
+        by_network: Whether to order by EC2's network, not by addresses alone.
 
     Raises:
         NoPeersError: If this node is in no group.
-        NotYetError: If AWS does not answer. Another order than that of the other nodes would be worse than none.
+        NotYetError: If AWS does not answer. An order that differs from the other nodes' would be worse than none.
     """
     try:
         group = membership(node).group
@@ -185,17 +185,17 @@ def find_peers(node: Node, *, by_network: bool = True) -> Peers:
 
 
 def wait_for_peers(node: Node, count: int, *, timeout_seconds: float, by_network: bool = True) -> Peers:
-    """List the nodes once so many of them are in service.
+    """List the nodes once the requested number is in service.
 
     Args:
         node: This node.
         count: How many.
-        timeout_seconds: When to give up.
+        timeout_seconds: How long to wait.
         by_network: As in `find_peers`.
 
     Raises:
         NoPeersError: If this node is in no group.
-        NotYetError: If there are fewer, or AWS does not answer, when the time is over.
+        NotYetError: If there are fewer, or AWS does not answer, when the time is up.
     """
     start = time.monotonic()
     while True:
@@ -238,10 +238,10 @@ def _place(peer: Peer) -> tuple[tuple[str, ...], ipaddress.IPv4Address]:
 
 # DescribeInstanceTopology: at most 100 instance ids in a call.
 _BATCH = 100
-# The API is eventually consistent, so that an instance may come late.
+# The API is eventually consistent, so an instance may appear late.
 _TRIES = 3
 _TOPOLOGY_PAUSE_SECONDS = 5.0
-# What every node of a fleet is told alike, now and later: its role, its Region, its type, or its AWS CLI cannot do it.
+# Errors that every node of a fleet gets, now and later: its role, Region, type or AWS CLI does not support the call.
 _NEVER = re.compile(
     "Unauthorized|AccessDenied|not authorized|Unsupported|InvalidAction|UnknownOperation|InvalidParameter"
     "|invalid choice",
@@ -255,7 +255,7 @@ class NetworkNodes:
 
     Attributes:
         above: By instance, from the top layer to the one next to it.
-        why_unknown: Why there are none; empty where there are.
+        why_unknown: Why there are none; empty if there are.
     """
 
     above: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -263,14 +263,14 @@ class NetworkNodes:
 
 
 def network_nodes(aws: Aws, instance_ids: Sequence[str]) -> NetworkNodes:
-    """Ask EC2 about all of these instances; what it knows of a part of them would be no common order.
+    """Query EC2 for all of these instances. A part of them would give no common order.
 
     Args:
         aws: Calls of their Region.
         instance_ids: The instances.
 
     Raises:
-        AwsError: If it fails for now. Another node may be answered, and must not get another order.
+        AwsError: If it fails for now. Another node may get an answer, and its order must not differ.
     """
     above: dict[str, tuple[str, ...]] = {}
     for number in range(_TRIES):
@@ -280,16 +280,18 @@ def network_nodes(aws: Aws, instance_ids: Sequence[str]) -> NetworkNodes:
             if _NEVER.search(str(fault)):
                 return NetworkNodes(why_unknown=str(fault))
             raise
-        # An instance type without topology is left out of the answer: asking again would not help.
+        # The answer has no instance of a type without topology: another try would not help.
         if len(above) == len(instance_ids) or not above:
             break
         if number + 1 < _TRIES:
             time.sleep(_TOPOLOGY_PAUSE_SECONDS)
     if not above:
-        return NetworkNodes(why_unknown="EC2 tells no topology of these instances")
+        return NetworkNodes(why_unknown="EC2 reports no topology of these instances")
     lost = [name for name in instance_ids if name not in above]
     if lost:
-        return NetworkNodes(why_unknown=f"EC2 tells no topology of {' '.join(lost[:3])} ({len(lost)} in all)")
+        return NetworkNodes(
+            why_unknown=f"EC2 reports no topology of {' '.join(lost[:3])} ({len(lost)} in all)"
+        )
     return NetworkNodes(above)
 
 
@@ -306,22 +308,22 @@ def _ask(aws: Aws, instance_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
 
 #: Formats by the names of `gpunode peers --format`.
 FORMATS = ("plain", "mpirun", "torchrun", "imex", "json")
-#: Formats that say something about ranks, or that must be the same file on all nodes.
+#: Formats with ranks, or that must be the same file on all nodes.
 SAME_ON_ALL = ("torchrun", "imex", "rdzv")
 
 
 def as_text(peers: Sequence[Peer], form: str, *, own_id: str, slots: int, port: int) -> str:
-    """The list as text without a last newline.
+    """The list as text without a final newline.
 
     Args:
         peers: The nodes, the first of them rank 0.
         form: One of `FORMATS`, or `rdzv` for the endpoint of a rendezvous.
         own_id: Instance of this node.
-        slots: Processes of a node.
+        slots: Processes per node.
         port: Port of the first node.
 
     Raises:
-        NoPeersError: If this node needs a rank and is not among them.
+        NoPeersError: If this node needs a rank and is not in the list.
     """
     first = peers[0].private_ip
     if form == "mpirun":

@@ -28,15 +28,15 @@ _TORCH_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 _OTHER_LAUNCHERS = ("mpirun", "mpiexec", "srun", "deepspeed")
 
 _TEXT = """\
-Run a job: with the variables of /etc/nccl.conf that are not set, told of to the drain of the node (which sends it
-SIGTERM), and with --pin each rank on the processors and the memory next to its GPU.
+Run a job with the variables of /etc/nccl.conf that are not set, and register it, so that the drain of the node sends it
+SIGTERM. With --pin, each rank runs on the processors and the memory next to its GPU.
 
   gpunode run --pin -- torchrun --nproc-per-node 8 train.py       every rank that torchrun starts
   mpirun ... gpunode run --pin -- ./train                         the rank that mpirun started
   srun ... gpunode run --pin -- python train.py                   the task that srun started
 
 The local rank is LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, MPI_LOCALRANKID or SLURM_LOCALID; its GPU the one of that
-number in CUDA_VISIBLE_DEVICES, or on the node. What cannot be pinned runs all the same, and says so.
+number in CUDA_VISIBLE_DEVICES, or on the node. What cannot be pinned runs with a warning.
 
 Exit status: that of the job; 64 a wrong command line, 126 and 127 the job cannot be started.
 """
@@ -52,14 +52,16 @@ def add_run(commands: argparse._SubParsersAction[Any]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("--pin", action="store_true", help="pin each rank next to its GPU")
-    command.add_argument("--verbose", action="store_true", help="say to what")
+    command.add_argument(
+        "--verbose", action="store_true", help="print the processors and memory of each rank"
+    )
     command.add_argument("--python", action="store_true", help=argparse.SUPPRESS)
     command.add_argument("job", nargs=argparse.REMAINDER, metavar="COMMAND")
     command.set_defaults(run=run_job)
 
 
 def run_job(given: argparse.Namespace) -> int:
-    """Become the job; comes back only if that fails.
+    """Replace this process by the job; returns only if that fails.
 
     Returns:
         Exit status.
@@ -75,14 +77,14 @@ def run_job(given: argparse.Namespace) -> int:
     set_variables()
     if given.pin:
         command = [*_pin(command, verbose=given.verbose), *command]
-    # Once for all its ranks: they hear of its end from it.
+    # Once for all its ranks: the job forwards the signal to them.
     if _JOB not in os.environ and jobs.register():
         os.environ[_JOB] = str(os.getpid())
     return _become(command)
 
 
 def set_variables() -> None:
-    """Take the variables of the node that the user has not set."""
+    """Set the variables of the node that the user has not set."""
     for line in paths.read_text(paths.below("/etc/nccl.conf")).splitlines():
         name, equals, value = line.partition("=")
         if equals and not name.startswith("#"):
@@ -90,24 +92,24 @@ def set_variables() -> None:
 
 
 def _pin(command: Sequence[str], *, verbose: bool) -> Sequence[str]:
-    """Pin this process if it is a rank, or have torchrun pin those that it starts."""
+    """Pin this process if it is a rank, or let torchrun pin those that it starts."""
     rank = local_rank(os.environ)
     if rank is None or _starts_ranks(command):
         return _pin_later()
     try:
         pinned = pin_to(gpu_of(rank, os.environ))
     except (NoGpuError, OSError) as reason:
-        _tell(f"local rank {rank}: not pinned: {reason}")
+        _warn(f"local rank {rank}: not pinned: {reason}")
         return ()
-    if verbose or not pinned.is_whole:
-        _tell(f"local rank {rank}: {pinned.words}")
+    if verbose or not pinned.is_complete:
+        _warn(f"local rank {rank}: {pinned.words}")
     return pinned.prefix
 
 
 def _pin_later() -> Sequence[str]:
     wrapper = paths.below(_PINNED_PYTHON)
     if not os.access(wrapper, os.X_OK):
-        _tell(f"ranks that torchrun starts are not pinned: there is no {wrapper}")
+        _warn(f"ranks that torchrun starts are not pinned: there is no {wrapper}")
     elif os.environ.get(_PYTHON) != str(wrapper):
         if _PYTHON in os.environ:
             os.environ[_USERS_PYTHON] = os.environ[_PYTHON]
@@ -121,9 +123,9 @@ def _starts_ranks(command: Sequence[str]) -> bool:
 
 
 def _interpreter(launcher: int) -> str:
-    """The interpreter that torchrun would have taken: its own, as its command line has it.
+    """The interpreter that torchrun would use: its own, from its command line.
 
-    That is how Python finds its virtual environment too: /proc/PID/exe would be the interpreter outside.
+    Python finds its virtual environment by that, too: /proc/PID/exe would be the interpreter outside of it.
     """
     if os.environ.get(_USERS_PYTHON):
         return os.environ[_USERS_PYTHON]
@@ -142,18 +144,18 @@ def _become(command: Sequence[str]) -> int:
         return _fail(f"{command[0]}: {fault.strerror}", _NOT_EXECUTABLE)
 
 
-def _tell(words: str) -> None:
+def _warn(words: str) -> None:
     sys.stderr.write(f"gpunode run: {words}\n")
     sys.stderr.flush()
 
 
 def _fail(words: str, status: int) -> int:
-    _tell(words)
+    _warn(words)
     return status
 
 
-# The rank on the node, as torchrun, Open MPI, Intel MPI and Slurm tell it, and how many there are. torchrun first:
-# below srun, its workers see both, and Slurm's is that of the launcher.
+# Variables with the rank on the node, and the number of ranks, of torchrun, Open MPI, Intel MPI and Slurm. torchrun is
+# first: under srun its workers have both, and Slurm's is that of the launcher.
 _RANKS = {
     "LOCAL_RANK": "",
     "OMPI_COMM_WORLD_LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_SIZE",
@@ -164,7 +166,7 @@ _TIMEOUT_SECONDS = 60
 
 
 class NoGpuError(Exception):
-    """It cannot be told which GPU a process is for; the text says why."""
+    """The GPU of a process cannot be determined; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -181,10 +183,10 @@ class Gpu:
 
 
 def local_rank(environment: Mapping[str, str]) -> int | None:
-    """The rank of a process on its node; None for a process that is no rank of a job.
+    """The rank of a process on its node; None if it is not a rank of a job.
 
-    The only process that MPI or Slurm started on a node is none either: it starts the ranks, as a script that calls
-    torchrun does.
+    The only process that MPI or Slurm starts on a node is not one: it starts the ranks itself, such as a script that
+    calls torchrun.
 
     Args:
         environment: Variables of the process.
@@ -201,7 +203,7 @@ def local_rank(environment: Mapping[str, str]) -> int | None:
 
 
 def gpu_of(rank: int, environment: Mapping[str, str]) -> Gpu:
-    """The GPU of a rank: the one of its number among those that CUDA_VISIBLE_DEVICES shows, or the only one.
+    """The GPU of a rank: the visible GPU (CUDA_VISIBLE_DEVICES) of its number, or the only one.
 
     Args:
         rank: Rank on the node.
@@ -217,20 +219,20 @@ def gpu_of(rank: int, environment: Mapping[str, str]) -> Gpu:
         word.strip() for word in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()
     ]
     names = visible or [row["index"] for row in answer.rows]
-    # Where the scheduler shows each process a GPU of its own, the first is right for every rank.
-    place = 0 if len(visible) == 1 else rank
-    if place >= len(names):
+    # If the scheduler assigns each process a GPU of its own, the first is right for every rank.
+    index = 0 if len(visible) == 1 else rank
+    if index >= len(names):
         raise NoGpuError(f"local rank {rank}, but only {len(names)} GPUs are visible")
-    name = _parent(names[place]) if names[place].startswith("MIG-") else names[place]
+    name = _parent(names[index]) if names[index].startswith("MIG-") else names[index]
     for row in answer.rows:
         # A UUID may be shortened, as long as it is unambiguous.
         if name == row["index"] or (name.startswith("GPU-") and row["uuid"].startswith(name)):
             return Gpu(row["index"], row["pci.bus_id"])
-    raise NoGpuError(f"no GPU answers to {names[place]}")
+    raise NoGpuError(f"no GPU answers to {names[index]}")
 
 
 def _parent(device: str) -> str:
-    """The index of the GPU that a MIG device is a part of; the device itself where it is not listed."""
+    """The index of the GPU of a MIG device; the device itself if it is not listed."""
     listing = run("nvidia-smi", "-L", timeout_seconds=_TIMEOUT_SECONDS).output
     index = device
     for line in listing.splitlines():
@@ -249,20 +251,20 @@ class Pinned:
     """How a process is pinned.
 
     Attributes:
-        words: To what, or why not, for people.
-        is_whole: Whether processors and memory both are.
-        prefix: What to put before its command, for the memory.
+        words: Its processors and memory, or why it is not pinned.
+        is_complete: Whether both processors and memory are pinned.
+        prefix: Prefix of its command that pins the memory.
     """
 
     words: str
-    is_whole: bool
+    is_complete: bool
     prefix: tuple[str, ...] = ()
 
 
 def pin_to(gpu: Gpu) -> Pinned:
-    """Pin this process, and what it becomes and starts, to the NUMA node of a GPU.
+    """Pin this process and its children to the NUMA node of a GPU.
 
-    All processors of the node, not a share of them: the loaders of a rank need room, and neighbours may be idle.
+    It gets all processors of the node, not a share: the data loaders of a rank need them, and neighbours may be idle.
     Memory comes from the node while it has some, and then from others.
 
     Args:
@@ -273,18 +275,18 @@ def pin_to(gpu: Gpu) -> Pinned:
     cpus = here & allowed
     if not cpus:
         reason = (
-            f"only {as_cpu_list(allowed)} may be used" if here else "the kernel tells no processors near it"
+            f"only {as_cpu_list(allowed)} may be used" if here else "the kernel lists no processors near it"
         )
-        return Pinned(f"GPU{gpu.index}: not pinned: {reason}", is_whole=False)
+        return Pinned(f"GPU{gpu.index}: not pinned: {reason}", is_complete=False)
     os.sched_setaffinity(0, cpus)
     words = f"GPU{gpu.index}: processors {as_cpu_list(cpus)}"
     node = numa_node(device)
     if node < 0:
-        return Pinned(f"{words}; memory not pinned: the kernel tells no NUMA node", is_whole=False)
+        return Pinned(f"{words}; memory not pinned: the kernel reports no NUMA node", is_complete=False)
     prefix = ("numactl", f"--preferred={node}")
     # A container may forbid it (set_mempolicy(2) needs CAP_SYS_NICE under Docker's default profile).
     tried = run(*prefix, "true", timeout_seconds=_NUMACTL_SECONDS)
     if not tried.ok:
         why = "numactl is not installed" if tried.status == NOT_FOUND else f"numactl: {tried.words}"
-        return Pinned(f"{words}; memory not pinned: {why}", is_whole=False)
-    return Pinned(f"{words}, memory of NUMA node {node}", is_whole=True, prefix=prefix)
+        return Pinned(f"{words}; memory not pinned: {why}", is_complete=False)
+    return Pinned(f"{words}, memory of NUMA node {node}", is_complete=True, prefix=prefix)

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import devices, paths
+from .. import paths
 from ..checks.check import Check, Result, Severity, Undetermined
 from ..command import NOT_EXECUTABLE, NOT_FOUND, STUCK, run
+from ..devices import efa_devices
 from ..node import Node
 
 
@@ -210,7 +211,7 @@ class EfaCounters:
 
     def probe(self) -> list[Symptom]:
         """Counters that rose by more than their bucket held."""
-        return [symptom for device in devices.efa_devices() for symptom in self._of_device(device)]
+        return [symptom for device in efa_devices() for symptom in self._of_device(device)]
 
     def _of_device(self, device: Path) -> list[Symptom]:
         found = []
