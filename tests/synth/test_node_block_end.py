@@ -135,7 +135,7 @@ def test_user_data_and_launch_template_of_one_capacity_agree(site: Site, capacit
 
 def test_a_block_that_the_nodes_do_not_know_of_is_warned_of(site: Site) -> None:
     launch(site, text_of(site, None), BLOCK)
-    words = Match.string_like_regexp("GPU-UD-010: .*nobody tells the nodes .*2026-12-15T10:50:00Z.*")
+    words = Match.string_like_regexp("GPU-UD-010: .*the nodes do not know when .*2026-12-15T10:50:00Z.*")
     Annotations.from_stack(site.stack).has_warning("/Site/Template", words)
 
 

@@ -30,7 +30,7 @@ ADDED_BY_EKS_BYTES = CERTIFICATE_BYTES + 1_024
 
 UNKNOWN_CLUSTER = define_rule(
     "GPU-EKS-001",
-    "A node that EKS does not bootstrap says which cluster it joins",
+    "A node that EKS does not bootstrap needs the cluster that it joins",
     source='Amazon EKS user guide, "Customize managed nodes with launch templates", Amazon Linux 2023 user data; '
     "awslabs/amazon-eks-ami @ 81fec2e, nodeadm/internal/api/validation.go",
 )
@@ -58,7 +58,7 @@ NOT_EKS = define_rule(
 
 PINNED = define_rule(
     "GPU-EKS-006",
-    "kubectl comes over TLS or from S3, and is known by its sha256",
+    "kubectl is fetched over TLS or from S3, and verified by its sha256",
     source='Kubernetes documentation, "Install kubectl binary on Linux with curl": validate the binary',
 )
 
@@ -118,7 +118,7 @@ class EksCluster:
 
         Args:
             cluster: The cluster.
-            service_cidr: Its service CIDR block, which CDK does not tell.
+            service_cidr: Its service CIDR block, which CDK does not provide.
         """
         return cls(
             name=cluster.cluster_name,
@@ -135,7 +135,7 @@ class NodeConfig:
     A managed node group without an image of its own gets most of it from EKS: only `kubelet_config` may be given.
 
     Attributes:
-        cluster: The cluster that the node joins; None where EKS says it.
+        cluster: The cluster that the node joins; None if EKS provides it.
         labels: Labels of the node.
         taints: Taints of the node, such as `nvidia.com/gpu=true:NoSchedule`.
         kubelet_config: Fields of a `KubeletConfiguration`, by their own names.
@@ -154,7 +154,7 @@ class NodeConfig:
 
 
 def node_config_text(config: NodeConfig, *, local_storage: str | None = None) -> str:
-    """The body of the part, as JSON, which is YAML too; empty where there is nothing to say.
+    """The body of the part, as JSON, which is also YAML; empty if nothing is configured.
 
     Args:
         config: How the node is set up.
@@ -182,11 +182,11 @@ def node_config_text(config: NodeConfig, *, local_storage: str | None = None) ->
 
 
 def over_eks(config: NodeConfig) -> tuple[NodeFile, ...]:
-    """The configuration of kubelet as a file that nodeadm puts over all that user data says; none for none.
+    """The configuration of kubelet as a file that nodeadm prefers to all user data; empty without a configuration.
 
-    EKS says a number of pods of its own in the user data of nodes that it bootstraps, and its part may come last
-    (Amazon EKS user guide, "How maxPods is determined"). Images before v20251023 read no such file: there the part of
-    the user data has to do (awslabs/amazon-eks-ami pull request 2427, nodeadm/doc/examples.md).
+    EKS sets a number of pods of its own in the user data of nodes that it bootstraps, and its part may come last
+    (Amazon EKS user guide, "How maxPods is determined"). Images before v20251023 read no such file, and use the part
+    of the user data (awslabs/amazon-eks-ami pull request 2427, nodeadm/doc/examples.md).
 
     Args:
         config: How the node is set up.
@@ -198,7 +198,7 @@ def over_eks(config: NodeConfig) -> tuple[NodeFile, ...]:
 
 
 def check_node_config(config: NodeConfig, *, bootstrapped: bool) -> list[Finding]:
-    """Find what keeps a node from joining, and what somebody else says.
+    """Find what prevents a node from joining, and settings that belong to the node group.
 
     Args:
         config: How the node is set up.
@@ -221,11 +221,11 @@ def check_node_config(config: NodeConfig, *, bootstrapped: bool) -> list[Finding
     if config.cluster is None and bootstrapped and given:
         findings.append(
             GROUP_SETTING.finding(
-                cause="the managed node group says this itself",
+                cause="the managed node group sets this itself",
                 got=", ".join(given),
                 allowed="kubelet_config",
                 fix="give labels and taints to the node group; with an image of your own in the launch template, EKS "
-                "says nothing: then give the cluster, too",
+                "sets nothing: then also give the cluster",
                 path="node_config",
             )
         )
@@ -274,7 +274,7 @@ def _is_label(name: str, value: str) -> bool:
 
 
 def check_kubelet(kubelet_config: Mapping[str, Any]) -> list[Finding]:
-    """Find a kubelet configuration that nobody could read.
+    """Find a kubelet configuration that cannot be read.
 
     Args:
         kubelet_config: Fields of a `KubeletConfiguration`.
@@ -291,12 +291,12 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def kubectl_part(*, url: str, sha256: str) -> UserDataPart:
-    """A user-data part that brings kubectl to a node of EKS, whose images have none.
+    """A user-data part that installs kubectl on a node of EKS, whose images have none.
 
-    Where it does not come, or is another one, the script fails, and with it the boot: the node takes no work.
+    If it cannot be fetched, or has another digest, the script and the boot fail: the node accepts no work.
 
     Args:
-        url: The program of the nodes' architecture, version 1.28 or later: `https://...`, or `s3://...` where the
+        url: The program of the nodes' architecture, version 1.28 or later: `https://...`, or `s3://...` if the
             nodes reach no internet and their role may read the object.
         sha256: Its digest, in hexadecimal.
 
@@ -312,12 +312,12 @@ def kubectl_part(*, url: str, sha256: str) -> UserDataPart:
     if not url.startswith(("https://", "s3://")):
         wrong.append(("url", url, "https://... or s3://..."))
     if not _SHA256.fullmatch(sha256):
-        wrong.append(("sha256", sha256, "64 hexadecimal digits, such as the file beside the program says"))
+        wrong.append(("sha256", sha256, "64 hexadecimal digits, as in the file beside the program"))
     if wrong:
         raise ConfigError(
             [
                 PINNED.finding(
-                    cause="the nodes would run a program as root that nobody can tell from another",
+                    cause="the nodes would run a program as root without verifying it",
                     got=got,
                     allowed=allowed,
                     path=path,
@@ -343,13 +343,13 @@ def kubectl_part(*, url: str, sha256: str) -> UserDataPart:
 
 
 def node_health_rights(group: str = KUBELETS) -> list[dict[str, Any]]:
-    """The RBAC objects that let nodes see how many others are out of service, and those of another identity taint.
+    """The RBAC objects that let nodes read how many others are out of service, and change nodes with another identity.
 
-    Nodes need none of it to cordon themselves: their kubelet's identity may, and the places in the log group count.
+    Nodes do not need them to cordon themselves: their kubelet's identity may, and the slots in the log group count.
 
     Args:
-        group: Who gets the rights. `system:nodes`, the kubelets, may then read all nodes; admission still keeps their
-            hands off taints. Any other group, of an identity that `GPU_KUBECONFIG` names, may change all nodes too.
+        group: The group that gets the rights. `system:nodes`, the kubelets, may then read all nodes. Admission still
+            forbids them to change taints. Any other group, of an identity in `GPU_KUBECONFIG`, may also change nodes.
 
     Returns:
         A ClusterRole and its ClusterRoleBinding.

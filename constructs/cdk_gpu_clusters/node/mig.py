@@ -1,4 +1,4 @@
-"""What the user data of a node with split GPUs says: `/etc/default/mig`, and the start of its unit."""
+"""The user data of a node with split GPUs: `/etc/default/mig`, and the drop-in of its unit."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class MigSettings:
         partition: `MIG_PARTITION` text, as `MigPlan.partition`.
         gpu_count: GPUs that must answer before anything is changed.
         device_count: MIG devices that make the node ready.
-        whole_gpu_count: GPUs that stay whole.
-        minimum_driver: Driver release that the layout needs at least; empty: not checked.
-        fabric_manager: When, relative to NVIDIA's fabric manager.
+        whole_gpu_count: GPUs that are not split.
+        minimum_driver: Oldest driver release for the layout; empty: not checked.
+        fabric_manager: When to split them, relative to NVIDIA's fabric manager.
     """
 
     partition: str
@@ -85,10 +85,10 @@ def fabric_manager_drop_in(settings: MigSettings) -> str:
 
 
 def mig_files_command(settings: MigSettings) -> str:
-    """A shell command that writes what the unit reads; the early part of the user data runs it at the first boot.
+    """A shell command that writes the files of the unit. The early part of the user data runs it at the first boot.
 
-    A unit that a user script installs would be too late on the first boot: the fabric manager and other services are
-    up by then.
+    A unit that a user script installs would be too late on the first boot: the fabric manager and other services have
+    started by then.
     """
     files = {"/etc/default/mig": default_mig_file(settings), _DROP_IN: fabric_manager_drop_in(settings)}
     writes = [f"printf %s {shlex.quote(text)} >{path}" for path, text in files.items()]

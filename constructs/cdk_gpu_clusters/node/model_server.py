@@ -10,10 +10,10 @@ from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.node.software import NodeFile, installed_text
 from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerPlan
 
-#: Where weights from S3 are copied to where the user names no folder: on the root volume.
+#: Default folder for weights from S3, on the root volume.
 DEFAULT_WEIGHTS_PATH = "/opt/gpu-cluster/model"
 
-#: Where a load balancer asks whether the node takes requests; no server ever sees it.
+#: The path of the load balancer's health check of the node. It is not forwarded to a server.
 NODE_HEALTH_PATH = "/.node/health"
 
 _PROGRAM = "/usr/local/libexec/gpu-cluster/model-servers"
@@ -32,24 +32,24 @@ _KEEP_ALIVE_MARGIN_SECONDS = 15
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSettings:
-    """Everything that the model servers of one node depend on; texts other than the health path may be CDK tokens.
+    """All settings of the model servers of one node. Texts other than the health path may be CDK tokens.
 
     Attributes:
         image: Container image of every server.
-        plan: How many servers there are, with which devices and ports.
+        plan: The servers, with their devices and ports.
         container_port: Port on which a server listens inside its container.
         health_path: Path that a healthy server answers with a status of 200 to 299.
-        command: Arguments of the container, in place of the image's own; empty for these.
-        environment: Plain variables of every server.
+        command: Arguments of the container; empty for the image's own.
+        environment: Variables of every server that are not secret.
         secrets: Variable to ARN of a secret or parameter, and the field of a JSON secret or an empty text.
         registry_login: ARN of a secret with `username` and `password` of the image's registry; empty for none.
         weights_path: Folder of the node that every server sees read-only at the same path; empty for none.
-        weights_uri: `s3://bucket/prefix` to copy into that folder at boot; empty for a folder that is there.
+        weights_uri: `s3://bucket/prefix` to copy into that folder at boot; empty if the folder has them already.
         shared_memory_gib: Size of a container's /dev/shm; None for Docker's 64 MiB.
-        minimum_servers: Servers that must be up for the node to call itself healthy.
+        minimum_servers: Servers that must be up for the node to be healthy.
         idle_timeout_seconds: How long a request or a stream may be silent.
         drain_seconds: How long running requests get when the node drains.
-        requests_per_server: Requests that a server gets at once; None: no limit.
+        requests_per_server: Concurrent requests per server; None: no limit.
     """
 
     image: str
@@ -71,22 +71,22 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Balancer:
-    """What HAProxy on a node is told.
+    """The settings of HAProxy on a node.
 
     Attributes:
-        port: Where it takes requests and the load balancer's health checks.
+        port: Port for requests and the load balancer's health checks.
         server_ports: Port of each model server on 127.0.0.1.
         health_path: Path that a healthy server answers with a status of 200 to 299.
         address: Address of `port`; every IPv4 address if left out.
-        stats_port: Where it shows its state, on loopback only.
-        minimum_servers: Servers that must be up for the node to call itself healthy.
-        idle_timeout_seconds: How long a request or a stream may be silent. Any data starts it again.
+        stats_port: Port of its statistics page, on loopback only.
+        minimum_servers: Servers that must be up for the node to be healthy.
+        idle_timeout_seconds: How long a request or a stream may be silent. Any data restarts it.
         drain_seconds: How long running requests get when the node drains.
         interval_seconds: Time between two checks of a server.
         rise: Good checks in a row that bring a server up.
         fall: Bad checks in a row that take it out.
-        slow_start_seconds: How long a server that came up takes to its full share.
-        requests_per_server: Requests that a server gets at once, the others wait in HAProxy; None: no limit.
+        slow_start_seconds: How long a new server takes to reach its full share.
+        requests_per_server: Concurrent requests per server; others wait in HAProxy. None: no limit.
     """
 
     port: int
@@ -123,7 +123,7 @@ def model_server_files(settings: ServerSettings) -> tuple[NodeFile, ...]:
         *((path, f'{head}{_PROGRAM}" {command}\n', 0o755) for path, command in calls.items()),
         ("/etc/gpu-cluster/haproxy.cfg", render_haproxy(balancer_of(settings)), 0o644),
     )
-    # Not early: the script of model_server_part is the first to need them.
+    # Not early: the script of model_server_part is the first that needs them.
     return tuple(NodeFile(path=path, text=text, mode=mode, early=False) for path, text, mode in files)
 
 
@@ -163,7 +163,7 @@ def _assignments(settings: ServerSettings) -> Iterable[str]:
         "WEIGHTS_URI": settings.weights_uri,
         "SHM_GIB": "" if settings.shared_memory_gib is None else settings.shared_memory_gib,
     }
-    # A MIG slice has no number of its own: the node finds the slices' ids in their order.
+    # A MIG slice has no number of its own: the node finds the ids of the slices in order.
     devices = [] if plan.kind is DeviceKind.MIG_SLICE else [",".join(map(str, ids)) for ids in plan.devices]
     arrays = {
         "DEVICES": devices,
@@ -177,7 +177,7 @@ def _assignments(settings: ServerSettings) -> Iterable[str]:
 
 
 def balancer_of(settings: ServerSettings) -> Balancer:
-    """What the node's HAProxy is told."""
+    """The settings of the node's HAProxy."""
     return Balancer(
         port=settings.plan.port,
         server_ports=settings.plan.server_ports,
@@ -193,9 +193,9 @@ def balancer_of(settings: ServerSettings) -> Balancer:
 def render_haproxy(balancer: Balancer) -> str:
     """Write the configuration of a node's balancer.
 
-    Requests go to the server with the fewest of them. A request is tried again, on another server, only where no
-    connection was made: one that reached a server is never sent twice. A server that is taken out keeps its running
-    streams. SIGUSR1 closes the port and lets running requests end, for at most `drain_seconds`.
+    Requests go to the server with the fewest of them. A request is retried on another server only if no connection was
+    made: one that reached a server is never sent twice. A server that is taken out keeps its running streams. SIGUSR1
+    closes the port and lets running requests end, for at most `drain_seconds`.
 
     Source: HAProxy 2.4 to 2.8 configuration manual; Amazon Linux 2023, Ubuntu and Debian package versions of these.
 

@@ -53,7 +53,7 @@ USER_PART = define_rule(
 
 WATCH = define_rule(
     "GPU-UD-008",
-    "The settings of the watchdog are ones that it and systemd can work with",
+    "The settings of the watchdog are in range and name valid systemd units",
     source="systemd.service(5), WatchdogSec: gpu-node-watch reports with every poll and has 60 s to; "
     "systemd.unit(5), names of units",
 )
@@ -78,13 +78,13 @@ class UserDataPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuFacts:
-    """The GPUs of an instance type, as far as the catalogue has a source.
+    """Properties of the GPUs of an instance type, which `gpunode verify` compares with the actual ones.
 
     Attributes:
-        model: Their model, such as `H100`; its words are among those that nvidia-smi prints.
+        model: Their model, such as `H100`. nvidia-smi prints its words.
         nvlink_gbytes_per_s: NVLink bandwidth of each in GB/s, both directions summed; 0 without NVLink.
-        minimum_driver: First driver release with MIG on the model, which is asked of whole GPUs too; empty for GPUs
-            that cannot be split.
+        minimum_driver: First driver release with MIG on the model, also required for GPUs that are not split; empty
+            for GPUs that cannot be split.
     """
 
     model: str
@@ -107,7 +107,7 @@ class GpuFacts:
 
 
 def gpu_facts(instance_type: InstanceType) -> GpuFacts | None:
-    """The facts about a type's GPUs, None for a type without GPUs.
+    """The facts about a type's GPUs; None for a type without GPUs.
 
     Args:
         instance_type: A type of the catalogue.
@@ -131,13 +131,13 @@ class WatchMode(str, Enum):
     """Whether the watchdog acts."""
 
     ON = "on"
-    #: It only says what it would do.
+    #: It only reports what it would do.
     DRY_RUN = "dry-run"
     OFF = "off"
 
 
 class FaultSeverity(str, Enum):
-    """What a fault asks for, the least first."""
+    """The action that a fault requires, the least severe first."""
 
     RESET = "reset"
     REBOOT = "reboot"
@@ -149,13 +149,13 @@ class NodeWatch:
     """How a node is watched, and how its end is prepared.
 
     Attributes:
-        mode: Whether the watchdog acts, only says what it would do, or is off.
+        mode: Whether the watchdog acts, only reports what it would do, or is off.
         acts_from: The least severe fault that takes the node out of service.
-        actions_per_hour: How many nodes of the fleet may be out of service for their health within an hour; more
-            keep their work, and say so.
+        actions_per_hour: How many nodes of the fleet may be taken out for their health within an hour. Further
+            unhealthy nodes keep their work, and only report it.
         interval_seconds: From one poll to the next, 1 to 30.
-        drain_on_rebalance: Whether a rebalance recommendation drains a Spot node, which may stay all the same (AWS EC2
-            user guide, "EC2 instance rebalance recommendations").
+        drain_on_rebalance: Whether a rebalance recommendation drains a Spot node, although it may stay (AWS EC2 user
+            guide, "EC2 instance rebalance recommendations").
         job_units: systemd units of jobs, stopped when the node ends.
         job_seconds: How long jobs have from SIGTERM to the node's end.
 
@@ -173,7 +173,7 @@ class NodeWatch:
     job_seconds: int = 15
 
     def environment(self) -> dict[str, str]:
-        """What differs from the defaults, as node settings."""
+        """Values that differ from the defaults, as node settings."""
         usual = _values(NodeWatch())
         return {name: value for name, value in _values(self).items() if value != usual[name]}
 
@@ -192,13 +192,13 @@ def _values(watch: NodeWatch) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """Everything that the user data of one fleet's nodes depends on.
+    """Everything that the user data of a fleet's nodes depends on.
 
-    Every text may be an unresolved CDK token: it is carried verbatim and never encoded.
+    Every text may be an unresolved CDK token: it is copied verbatim and never encoded.
 
     Attributes:
         fleet_name: Name of the fleet, for people.
-        region: Region of the AWS calls; the node asks its instance metadata when None.
+        region: Region of the AWS calls; None: from the instance metadata.
         launch_hook_name: Launching lifecycle hook that the node completes (CONTINUE, or ABANDON with the reason
             logged before); None: the node completes none.
         terminate_hook_name: Terminating lifecycle hook that the node completes after `on-drain`; None: none.
@@ -206,41 +206,40 @@ class NodeSettings:
             more below the launching hook's heartbeat timeout, so that the reason still gets out.
         drain_deadline_seconds: Seconds that the user's `on-drain` command may take. 90 fits the two minutes of a
             Spot interruption notice (AWS EC2 user guide, Spot Instance interruption notices).
-        drain_at: When the node drains itself, since nobody tells it that its Capacity Block ends; None: never.
+        drain_at: When the node drains itself, since EC2 does not announce the end of a Capacity Block; None: never.
         log_group_name: Log group that gets one stream per instance; None: the events stay on the node.
-        inspection_seconds: How long the node is kept for people when it failed its first boot and the launches of its
-            group are suspended; 0: it goes at once.
-        evidence_uri: `s3://bucket/prefix` that gets a bundle of a node that fails; None: it stays on the node.
-        orchestrator: Who is told of a node that is not well: `ec2` (its Auto Scaling group), `eks`, `slurm` or `pcs`;
-            None: nobody, the node only says so itself. With `eks` and `pcs`, kubelet and slurmd start only on a node
-            that is ready.
-        slurm_bin: Folder of Slurm's programs; None where they are on the path.
-        node_config: What nodeadm is told on an EKS node, as `node_config_text` makes it; empty for nothing.
+        inspection_seconds: How long a node that failed its first boot is kept for inspection if the launches of its
+            group are suspended; 0: it is replaced at once.
+        evidence_uri: `s3://bucket/prefix` for the evidence of a failed node; None: it stays on the node.
+        orchestrator: What takes an unhealthy node out of service: `ec2` (its Auto Scaling group), `eks`, `slurm` or
+            `pcs`; None: the node only reports it. With `eks` and `pcs`, kubelet and slurmd start only on a node that
+            is ready.
+        slurm_bin: Folder of Slurm's programs; None if they are on the path.
+        node_config: The NodeConfig of an EKS node, from `node_config_text`; empty for none.
         accelerator_kind: `gpu`, `neuron`, or None for a node without accelerators.
         accelerator_count: GPUs or Neuron devices that must answer before the node is ready.
-        gpu_facts: What `gpunode verify` compares the GPUs with; None: with their number alone.
+        gpu_facts: What `gpunode verify` compares the GPUs with; None: their number only.
         efa_interface_count: EFA devices that must be there before the node is ready; 0 without EFA.
-        processes_per_node: What `gpu-peers` gives as slots and NPROC_PER_NODE; None: one per accelerator (with MIG, per
+        processes_per_node: Slots and NPROC_PER_NODE of `gpu-peers`; None: one per accelerator (with MIG, per
             device), at least 1.
-        instance_family: Their family, such as `g6`, by which some variables are chosen; None: those of all.
-        nccl_environment: NCCL and libfabric variables on top of `default_nccl_environment`; None as a value takes a
-            default away.
-        extra_environment: Further variables for every login session.
+        instance_family: Instance family, such as `g6`, which selects some variables; None: those of all families.
+        nccl_environment: NCCL and libfabric variables on top of `default_nccl_environment`; None as a value removes a
+            default.
+        extra_environment: Additional variables for every login session.
         huge_pages: Number of 2 MiB huge pages to reserve. None leaves it to the EFA installer, which reserves 5,128
             (Amazon EKS user guide, "Run machine learning training on Amazon EKS with EFA"); a node that cannot
             reserve the number given here fails its boot.
-        mig: How the GPUs are split, before anything uses them; None: they stay whole. The node is ready only when
-            all its MIG devices are there.
-        mounts: FSx for Lustre file systems that the node mounts; it is ready only when each has taken a file.
-        lustre_efa: How it mounts those with `efa`; None where there are none.
-        scratch: Its local disks as one file system, also in SCRATCH_DIR of every login session; None: left alone.
-        checkpoint_environment: Where jobs keep checkpoints, as `checkpoint_environment` makes it, for every login
-            session.
+        mig: How the GPUs are split, before anything uses them; None: they are not split. The node is ready only when
+            it has all its MIG devices.
+        mounts: FSx for Lustre file systems that the node mounts; it is ready only when a test file was written to each.
+        lustre_efa: How it mounts those with `efa`; None if there are none.
+        scratch: Its local disks as one file system, also in SCRATCH_DIR of every login session; None: unused.
+        checkpoint_environment: Where jobs keep checkpoints, from `checkpoint_environment`, for every login session.
         watch: How the node is watched, and how its end is prepared.
         watch_drain: Whether the node watches for termination and Spot notices.
-        user_parts: The user's own parts, run after the library's; the node is ready only when they are done, and
-            fails when a script of theirs fails.
-        files: Further static files.
+        user_parts: The user's own parts, which run after the library's. The node is ready only when they are done, and
+            fails if one of their scripts fails.
+        files: Additional static files.
     """
 
     fleet_name: str
@@ -291,7 +290,7 @@ def default_nccl_environment(settings: NodeSettings) -> dict[str, str]:
     """The NCCL and libfabric variables of a node before the user's own.
 
     Those of the catalogue (`nccl_variables`), each with its source. Trainium uses the Neuron collectives instead of
-    NCCL, and gets none.
+    NCCL, and has none.
     """
     if settings.accelerator_kind != "gpu":
         return {}
@@ -306,7 +305,7 @@ def nccl_environment(settings: NodeSettings) -> dict[str, str]:
 
 
 def check_settings(settings: NodeSettings) -> list[Finding]:
-    """Find what is wrong with the fleet's name, the environment and the parts that the user gave."""
+    """Find errors in the fleet's name, the environment, files, mounts, and the user's own parts."""
     return [
         *_check_text(settings.fleet_name, what="the fleet's name", path="fleet_name"),
         *_check_environment(settings),
@@ -322,7 +321,7 @@ def check_settings(settings: NodeSettings) -> list[Finding]:
 
 
 def _check_text(value: str, *, what: str, path: str) -> list[Finding]:
-    """Find a text that cannot stand in the settings: of several lines, unprintable, or beyond ASCII."""
+    """Find a text that the settings cannot hold: of several lines, unprintable, or beyond ASCII."""
     if value.isascii() and value.isprintable():
         return []
     culprit = next(letter for letter in value if not (letter.isascii() and letter.isprintable()))
@@ -331,7 +330,7 @@ def _check_text(value: str, *, what: str, path: str) -> list[Finding]:
             cause=f"{what} must be one line of printable ASCII text",
             got=repr(culprit),
             allowed="printable ASCII characters",
-            fix=f"take {culprit!r} out, or have a script of the node set the value",
+            fix=f"remove {culprit!r}, or set the value in a script of the node",
             path=path,
         )
     ]
@@ -399,7 +398,7 @@ def _check_parts(settings: NodeSettings) -> list[Finding]:
 
 
 def check_watch(watch: NodeWatch) -> list[Finding]:
-    """Find numbers with which the watchdog cannot work, and units that are none."""
+    """Find values that the watchdog cannot use, and invalid unit names."""
     findings = [
         WATCH.finding(
             cause=f"{name} is out of range", got=str(value), allowed=f"{low} to {high}", path=f"watch.{name}"

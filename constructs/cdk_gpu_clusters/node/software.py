@@ -16,14 +16,13 @@ from cdk_gpu_clusters.catalogue.nccl import node_all_reduce
 from cdk_gpu_clusters.catalogue.xids import node_xids
 from cdk_gpu_clusters.errors import Finding, define_rule
 
-#: Folder of the package on the node; what runs it has this folder's parent on its module path.
+#: Folder of the package on the node. Its parent is on the module path.
 GPUNODE_FOLDER = "/usr/local/lib/gpu-cluster/gpunode"
 
 _PROGRAMS, _COMMANDS = "/usr/local/libexec/gpu-cluster", "/usr/local/bin"
 _UNITS = "/etc/systemd/system"
 
-#: Where what must be there before any other service starts goes on the node, and its mode: limits, and what fetches
-#: the rest.
+#: Path and mode of the files that must exist before any other service starts: limits, and what fetches the rest.
 EARLY_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/lib.sh": (f"{_PROGRAMS}/lib.sh", 0o644),
     "scripts/fetch-software.sh": (f"{_PROGRAMS}/fetch-software", 0o755),
@@ -31,21 +30,21 @@ EARLY_FILES: Mapping[str, tuple[str, int]] = {
     "files/90-gpu-cluster-system.conf": ("/etc/systemd/system.conf.d/90-gpu-cluster.conf", 0o644),
     "files/99-gpu-cluster-limits.conf": ("/etc/security/limits.d/99-gpu-cluster.conf", 0o644),
 }
-#: What a node with split GPUs gets early besides.
+#: Further early files of a node with split GPUs.
 EARLY_MIG_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/mig-apply.sh": (f"{_PROGRAMS}/mig-apply", 0o755),
     "files/gpu-mig.service": (f"{_UNITS}/gpu-mig.service", 0o644),
 }
-#: What a node gets early besides whose orchestrator starts work by itself: the unit that holds it back must be there,
-#: and fail, also where the rest never comes.
+#: Further early files if the orchestrator starts work by itself: the unit that holds it back must exist, and fail, even
+#: if the rest cannot be fetched.
 EARLY_GATE_FILES: Mapping[str, tuple[str, int]] = {
     "files/gpu-node-boot.service": (f"{_UNITS}/gpu-node-boot.service", 0o644),
 }
-#: Drop-ins of that unit: what it waits for, and what waits for it, by orchestrator.
+#: Drop-ins of that unit by orchestrator: what it waits for, and what waits for it.
 ORDERS: Mapping[str, str] = {"eks": "files/gpu-node-boot-eks.conf", "pcs": "files/gpu-node-boot-pcs.conf"}
 _USUAL_ORDER = "files/gpu-node-boot-ec2.conf"
-#: What can wait for the network, with the package `gpunode`. Every node has all of it, so that it is one archive for
-#: all fleets; the user data start only what the node is told to do.
+#: Files that can wait for the network, besides the package `gpunode`. Every node has all of them, so that all fleets
+#: share one archive. The user data start only the requested parts.
 LATE_FILES: Mapping[str, tuple[str, int]] = {
     "scripts/gpunode.sh": (f"{_COMMANDS}/gpunode", 0o755),
     "scripts/gpu-peers.sh": (f"{_COMMANDS}/gpu-peers", 0o755),
@@ -73,14 +72,14 @@ FILE = define_rule(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFile:
-    r"""A static file that is put on the node; it travels compressed.
+    r"""A static file on the node; it is shipped compressed.
 
     Attributes:
         path: Absolute path on the node.
         text: ASCII text, known at synthesis: a CDK token would be lost in the compression.
         mode: Permissions.
-        early: Whether it must be there before any other service starts, and so stays in the user data. One that need
-            not comes from S3 where user data is too small for all files, just before the scripts of the user.
+        early: Whether it must exist before any other service starts, and so is part of the user data. Other files come
+            from S3, just before the scripts of the user.
 
     Example:
         >>> NodeFile(path="/etc/gpu-cluster/on-drain", text="#!/bin/sh\nsync\n", mode=0o755).path
@@ -100,7 +99,7 @@ class SoftwareObject:
     Attributes:
         bucket_name: Its bucket; may be a CDK token.
         object_key: Its key; may be a CDK token.
-        sha256: Digest of its bytes in hex; the node takes no others.
+        sha256: Digest of its bytes in hex; the node accepts no others.
     """
 
     bucket_name: str
@@ -150,7 +149,7 @@ def early_files(*, mig: bool, orchestrator: str | None = None) -> tuple[NodeFile
 
     Args:
         mig: Whether the unit that splits GPUs is among them.
-        orchestrator: Who gives the node work, as `NodeSettings` has it.
+        orchestrator: The orchestrator, as in `NodeSettings`.
     """
     order = ORDERS.get(orchestrator or "", _USUAL_ORDER)
     chosen = {
@@ -166,7 +165,7 @@ def early_files(*, mig: bool, orchestrator: str | None = None) -> tuple[NodeFile
 
 @cache
 def late_files() -> tuple[NodeFile, ...]:
-    """The files of this package that come from S3, the same ones for every node."""
+    """The files of this package that come from S3, the same for every node."""
     own = (
         NodeFile(path=path, text=read_file(name), mode=mode, early=False)
         for name, (path, mode) in LATE_FILES.items()
@@ -176,7 +175,7 @@ def late_files() -> tuple[NodeFile, ...]:
 
 @cache
 def gpunode_files() -> tuple[NodeFile, ...]:
-    """Every module of the package, and the tables that it reads; in the order of their paths.
+    """Every module of the package `gpunode`, and the tables that it reads, in the order of their paths.
 
     Example:
         >>> gpunode_files()[0].path
@@ -200,7 +199,7 @@ def read_file(name: str) -> str:
 
 
 def installed_text(name: str) -> str:
-    """A file as user data carry it: without blank lines and comment lines, which would cost 1.5 KB."""
+    """A file as it is in the user data: without blank lines and comments, which would cost 1.5 KB."""
     first, *rest = read_file(name).splitlines()
     kept = [line for line in rest if line.strip() and not line.lstrip().startswith("#")]
     head = [first] if first.startswith("#!") or not first.startswith("#") else []
@@ -209,14 +208,14 @@ def installed_text(name: str) -> str:
 
 @cache
 def inline_archive(files: tuple[NodeFile, ...]) -> str:
-    """A tar.gz of files, in base64, to be unpacked at the root of the node. One for all is smaller than two."""
+    """A tar.gz of files, in base64, to be unpacked at the root of the node. One archive is smaller than two."""
     return base64.b64encode(gzip.compress(archive(files), 9, mtime=0)).decode("ascii")
 
 
 def archive(files: Sequence[NodeFile]) -> bytes:
     """A tar of files, to be unpacked at the root of the node.
 
-    Not compressed: these bytes do not depend on the zlib at hand, and their digest names them.
+    Not compressed: the bytes must not depend on the version of zlib, since their digest names them.
     """
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:

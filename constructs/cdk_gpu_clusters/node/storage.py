@@ -1,4 +1,4 @@
-"""What the nodes mount: FSx for Lustre file systems, and scratch on their local disks."""
+"""The file systems of a node: FSx for Lustre mounts, and scratch on its local disks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 
 _PATH = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
 _WORD = re.compile(r"[!-~]+")
-#: Directories that belong to the system with all below them, and those that do by themselves.
+#: Directories of the system with everything below them, and directories that are only reserved themselves.
 _SYSTEM_TREES = (
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root", "/run", "/sbin", "/sys",
     "/tmp", "/usr", "/var", "/opt/amazon", "/opt/aws", "/opt/dlami", "/opt/nvidia",  # noqa: S108 - refused, not used
@@ -45,8 +45,8 @@ ACCESS_TIME = define_rule(
 )
 CHECKPOINTS = define_rule(
     "GPU-MNT-005",
-    "Checkpoints lie on shared storage",
-    source="the root volume and the local disks go with their node",
+    "Checkpoints are written to shared storage",
+    source="the root volume and the local disks are lost with their node",
 )
 
 
@@ -56,11 +56,11 @@ class LustreMount:
 
     Attributes:
         mount_point: Absolute path on the node, known at synthesis.
-        dns_name: DNS name of the file system; may be a CDK token, which is carried verbatim.
+        dns_name: DNS name of the file system; may be a CDK token, which is copied verbatim.
         mount_name: Its mount name; may be a CDK token.
         options: Options of mount(8), separated by commas. `relatime,flock` is what the FSx for Lustre user guide
             mounts with ("Mounting from an Amazon EC2 instance", stored copy of 2026).
-        efa: Whether data take EFA; the node needs the settings of `LustreEfa` then.
+        efa: Whether data use EFA, which requires the settings of `LustreEfa`.
 
     Example:
         >>> LustreMount(mount_point="/fsx", dns_name="fs-0.fsx.us-east-1.amazonaws.com", mount_name="abcd").options
@@ -86,7 +86,7 @@ class LustreEfa:
     Attributes:
         interface_count: EFA interfaces that Lustre uses.
         driver_version: Oldest EFA driver.
-        lnd_version: Oldest EFA module of the Lustre client; empty where every one will do.
+        lnd_version: Oldest EFA module of the Lustre client; empty if any version works.
     """
 
     interface_count: int
@@ -94,7 +94,7 @@ class LustreEfa:
     lnd_version: str = ""
 
     def environment(self) -> dict[str, str]:
-        """What the node needs of it, as node settings.
+        """The node settings for it.
 
         Example:
             >>> LustreEfa(interface_count=8, driver_version="2.12.1").environment()
@@ -114,7 +114,7 @@ class ScratchSettings:
 
     Attributes:
         mount_point: Absolute path on the node.
-        disk_count: Local disks that must be there.
+        disk_count: Required number of local disks.
     """
 
     disk_count: int
@@ -128,7 +128,7 @@ def checkpoint_environment(
     s3_uri: str | None = None,
     express_s3_uri: str | None = None,
 ) -> dict[str, str]:
-    """The variables that tell jobs where checkpoints go. Nothing reads them by itself: they are for your scripts.
+    """The variables with the locations of checkpoints. They are for your scripts; nothing else reads them.
 
     Args:
         directory: `CHECKPOINT_DIR`, on a shared file system, such as `/fsx/checkpoints`.
@@ -155,12 +155,12 @@ def check_storage(
     *,
     checkpoint_directory: str | None = None,
 ) -> list[Finding]:
-    """Find what is wrong with the mounts of a node.
+    """Find errors in the mounts of a node.
 
     Args:
         mounts: File systems.
         scratch: Local disks, None for none.
-        checkpoint_directory: Where jobs write checkpoints, if that is known.
+        checkpoint_directory: Where jobs write checkpoints, if known.
 
     Example:
         >>> bad = LustreMount(mount_point="/usr/fsx", dns_name="fs-0.fsx.us-east-1.amazonaws.com", mount_name="abcd")
@@ -178,11 +178,11 @@ def check_storage(
     if checkpoint_directory is not None and not any(_is_inside(checkpoint_directory, one) for one in shared):
         findings.append(
             CHECKPOINTS.finding(
-                cause="checkpoints are written to a place that goes with its node",
+                cause="checkpoints would be lost with their node",
                 got=checkpoint_directory,
                 allowed=", ".join(f"below {point}" for point in shared)
                 or "a directory of a mounted file system",
-                fix="put them on a mount, and the fast copies into CHECKPOINT_LOCAL_DIR",
+                fix="write them to a mount, and fast copies to CHECKPOINT_LOCAL_DIR",
                 path="checkpoint_environment.CHECKPOINT_DIR",
                 severity=Severity.WARNING,
             )

@@ -1,8 +1,8 @@
 """The user data of a node: one MIME multi-part document of plain text.
 
-It is written by hand, not with CDK's `MultipartUserData`, which base64-encodes every part and so wastes a third of the
-16 KB. Early static files travel as one compressed archive; everything that may hold a CDK token stays readable text,
-because CloudFormation resolves tokens inside the document.
+It does not use CDK's `MultipartUserData`, which base64-encodes every part and so wastes a third of the 16 KB. Early
+static files are one compressed archive. Everything that may hold a CDK token stays readable text, because
+CloudFormation resolves tokens inside the document.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DRAIN_AT = "GPU_DRAIN_AT"
 
 SIZE = define_rule(
     "GPU-UD-001",
-    "user data fits into 16,384 bytes",
+    "User data fits into 16,384 bytes",
     source="AWS EC2 user guide, user data: limited to 16 KB in raw form, before it is base64-encoded",
 )
 SECRET = define_rule(
@@ -39,9 +39,9 @@ SECRET = define_rule(
 
 BLOCK_END = define_rule(
     "GPU-UD-010",
-    "Nodes that no fleet scales in know when their Capacity Block ends",
-    source="AWS EC2 user guide, Capacity Blocks: EC2 terminates the instances from 30 minutes before the end; it tells "
-    "EventBridge, not the instance",
+    "Nodes outside a fleet need the time at which their Capacity Block ends",
+    source="AWS EC2 user guide, Capacity Blocks: EC2 terminates the instances from 30 minutes before the end, and "
+    "notifies EventBridge, not the instance",
 )
 _BOUNDARY = "gpu-cluster-node"
 #: By default a later cloud-config replaces the lists of an earlier one, and ours would be gone (seen with cloud-init
@@ -59,10 +59,9 @@ _END = "gpu-cluster-end"
 def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
     """Write the user data of a node.
 
-    The document has an early part (installs what must be there before any other service starts, and writes the
-    settings): `text/cloud-config`, or `text/cloud-boothook` under AWS PCS; a short `text/x-shellscript` part (fetches
-    the rest and starts it); for EKS an `application/node.eks.aws` part, if there is anything to say; and then the
-    user's parts.
+    The document has an early part, which installs everything that other services need and writes the settings:
+    `text/cloud-config`, or `text/cloud-boothook` under AWS PCS. A short `text/x-shellscript` part fetches and starts
+    the rest. EKS nodes with a NodeConfig have an `application/node.eks.aws` part. The user's parts come last.
 
     Args:
         settings: What the node is and what it has to do; texts may be CDK tokens.
@@ -98,7 +97,7 @@ def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
 
 
 def _merging(body: str) -> str:
-    """The user's cloud-config with its way to be merged inside: EKS merges parts anew, and may drop a header."""
+    """The user's cloud-config with its merge strategy in the body: EKS merges parts again, and may drop a header."""
     comments = re.match(r"(?:[ \t]*(?:#.*)?\n)*(?=[\w-]+:)", body)
     if comments is None or re.search(r"^merge_(how|type):", body, re.MULTILINE):
         return body
@@ -129,7 +128,7 @@ def own_parts(settings: NodeSettings, software: SoftwareObject) -> list[UserData
 
 
 def user_data_files(settings: NodeSettings) -> tuple[NodeFile, ...]:
-    """The static files that the user data carry: those that must be there before any other service starts.
+    """The static files in the user data: those that must exist before any other service starts.
 
     Args:
         settings: What the node is and what it has to do.
@@ -141,7 +140,7 @@ def user_data_files(settings: NodeSettings) -> tuple[NodeFile, ...]:
 def _cloud_config(settings: NodeSettings, files: Mapping[str, list[str]]) -> str:
     # bootcmd, not write_files: it runs before all other services, so that they start under the raised limits.
     mig = settings.mig
-    # Queued now, so that what they hold back finds them among the jobs to wait for.
+    # Queued now, so that the services that wait for them find them among the jobs.
     units = ["gpu-mig"] if mig is not None else []
     units += [_BOOT] if settings.orchestrator == "eks" else []
     steps = [
@@ -163,7 +162,7 @@ def _cloud_config(settings: NodeSettings, files: Mapping[str, list[str]]) -> str
 
 
 def _boothook(settings: NodeSettings, files: Mapping[str, list[str]]) -> str:
-    """The early part under AWS PCS, whose own part has `bootcmd` too: nothing has to be merged this way.
+    """The early part under AWS PCS. AWS PCS has a part with `bootcmd`, and a boothook does not have to be merged.
 
     It comes before AWS PCS registers the node, so that a reboot for MIG is safe (AWS PCS user guide, "Run early boot
     operations with a cloud-init boothook").
@@ -183,7 +182,7 @@ def _boothook(settings: NodeSettings, files: Mapping[str, list[str]]) -> str:
         lines += [f"cat >{path} <<'{_END}'", *text, _END]
     lines += [f"systemctl start --no-block {_SOFTWARE}", f"touch {_DONE}", "fi"]
     if mig is not None:
-        # gpu-node-boot tells what fails here.
+        # gpu-node-boot reports a failure.
         lines.append("MIG_BOOTHOOK=1 /usr/local/libexec/gpu-cluster/mig-apply || true")
     return "\n".join(lines)
 
@@ -204,8 +203,8 @@ def _setting_files(settings: NodeSettings, software: SoftwareObject) -> dict[str
         session["SCRATCH_DIR"] = settings.scratch.mount_point
     session.update(sorted(settings.checkpoint_environment.items()))
     session.update(sorted(settings.extra_environment.items()))
-    told = {**node_environment(settings), **software.environment()}
-    files = {"/etc/gpu-cluster/node.env": list(_assignments(told))}
+    environment = {**node_environment(settings), **software.environment()}
+    files = {"/etc/gpu-cluster/node.env": list(_assignments(environment))}
     if nccl:
         # NCCL reads this file in every process, however it was started. No "=" in the comment: NCCL splits at it.
         source = "# awslabs/awsome-distributed-ai efa-cheatsheet.md @ 95b939c; the environment of a job wins"
@@ -229,12 +228,12 @@ def _start_script(settings: NodeSettings) -> str:
     units = [unit for unit in _UNITS if unit != _DRAIN or settings.watch_drain]
     lines = [
         "#!/bin/sh",
-        # Nothing below is there without it. It says itself why it failed, and is not to try again.
+        # Everything below needs it. It reports its own failure, and must not try again.
         f"if systemctl is-failed --quiet {_SOFTWARE} || ! systemctl start {_SOFTWARE}; then exit 1; fi",
         f"{_reload_with([*storage, *units])} || exit 1",
     ]
     if storage:
-        # The user's scripts come next and find the mounts. What fails here is told by gpu-node-boot, with its reason.
+        # The user's scripts come next and find the mounts. gpu-node-boot reports a failure, with its reason.
         start = f"systemctl start {' '.join(storage)}"
         lines.append(f"timeout {settings.boot_deadline_seconds} {start} || true")
     # --no-block: gpu-node-boot waits for cloud-init, which waits for this script; gpu-node-watch waits for both.
@@ -242,7 +241,7 @@ def _start_script(settings: NodeSettings) -> str:
 
 
 def node_environment(settings: NodeSettings) -> dict[str, str]:
-    """The settings that the node's programs read, by their names; an empty text for what is not given.
+    """The settings in `/etc/gpu-cluster/node.env` that the node's programs read; an empty text if one is not set.
 
     Args:
         settings: What the node is and what it has to do.
@@ -287,7 +286,7 @@ def _device_count(settings: NodeSettings) -> int:
 
 
 def instant(moment: datetime) -> str:
-    """A moment as the node reads it.
+    """A time in the format of the node settings.
 
     Example:
         >>> instant(datetime(2026, 12, 15, 10, 50, tzinfo=UTC))
@@ -296,9 +295,9 @@ def instant(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-#: What a secret looks like. The last is a guess by the name, so it only warns; a value that names a secret instead of
-#: being one (a variable, an ARN, a path or parameter name) passes. The words before each pattern, one of which is in
-#: every match, are found a hundred times faster.
+#: Patterns of secrets. The last only guesses by the name, so it warns. A value that refers to a secret (a variable, an
+#: ARN, a path or parameter name) passes. One of the words before a pattern is in every match, and searching for these
+#: first is a hundred times faster.
 _SECRETS: tuple[tuple[str, Severity, tuple[str, ...], str], ...] = (
     ("an AWS access key id", Severity.ERROR, ("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
     ("a private key", Severity.ERROR, ("PRIVATE KEY",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----"),
@@ -314,31 +313,31 @@ _SECRETS: tuple[tuple[str, Severity, tuple[str, ...], str], ...] = (
     ),
 )
 _TOKEN = re.compile(r"\$\{Token\[[^]]*]}")
-#: Taken for the value of a token: room for the ARN of a secret, the longest that is at hand.
+#: Assumed size of the value of a token: the ARN of a secret, the longest value.
 _TOKEN_BYTES = 128
 
-# What `NodeUserData` writes, and no fleet.
+# Only `NodeUserData` writes these, not a fleet.
 _FOREIGN = re.compile(r"\bGPU_ORCHESTRATOR='?(?:eks|pcs)\b")
 
 
 def user_data_size_bytes(text: str) -> int:
     """Bytes that count against EC2's limit, with one length for all tokens, since only a deployment knows their values.
 
-    How long a token is as it is written says nothing, and depends on what else is in the app.
+    The length of the token itself depends on the rest of the app.
     """
     return len(_TOKEN.sub("x" * _TOKEN_BYTES, text).encode())
 
 
 def check_user_data(text: str, *, added_bytes: int = 0) -> list[Finding]:
-    """Find what EC2 would refuse, and what looks like a secret, in a document of `render_user_data`.
+    """Find what EC2 would refuse, and apparent secrets, in a document of `render_user_data`.
 
     Args:
         text: The user data, before base64.
-        added_bytes: What somebody else adds to it before EC2 gets it.
+        added_bytes: Bytes that another service adds before EC2 gets it.
 
     Returns:
-        `GPU-UD-001` when it is too long, `GPU-UD-002` for each thing that looks like a secret: an error for key ids
-        and private keys, a warning where only a name such as `password` suggests it.
+        `GPU-UD-001` if it is too long, `GPU-UD-002` for each apparent secret: an error for key ids and private keys, a
+        warning if only a name such as `password` suggests it.
     """
     return [*check_user_data_size(text, added_bytes=added_bytes), *check_secrets(text)]
 
@@ -348,7 +347,7 @@ def check_user_data_size(text: str, *, added_bytes: int = 0) -> list[Finding]:
 
     Args:
         text: The user data, before base64.
-        added_bytes: What somebody else adds to it before EC2 gets it.
+        added_bytes: Bytes that another service adds before EC2 gets it.
     """
     size = user_data_size_bytes(text) + added_bytes
     if size <= USER_DATA_LIMIT_BYTES:
@@ -367,7 +366,7 @@ def check_user_data_size(text: str, *, added_bytes: int = 0) -> list[Finding]:
 
 
 def check_secrets(text: str) -> list[Finding]:
-    """Find what looks like a secret in user data or a part of it; the finding never repeats it.
+    """Find apparent secrets in user data or a part of it. The finding never repeats them.
 
     Args:
         text: The user data, or a script or setting that goes into it.
@@ -375,7 +374,7 @@ def check_secrets(text: str) -> list[Finding]:
     searched = text + text.lower()
     return [
         SECRET.finding(
-            cause=f"this looks like {what}, and user data is readable by all who may see the instance",
+            cause=f"this looks like {what}, and everyone who may read the instance can read its user data",
             got=f"line {text[: match.start()].count(chr(10)) + 1}",
             fix="keep it in Secrets Manager or Parameter Store, and fetch it on the node with the instance role",
             severity=severity,
@@ -387,28 +386,28 @@ def check_secrets(text: str) -> list[Finding]:
 
 
 def check_block_end(text: str, window: BlockWindow | None) -> list[Finding]:
-    """Find user data that say another end of the block than the launch template, or none.
+    """Find user data whose end of the block differs from the launch template's, or is missing.
 
     Args:
-        text: User data; any that `NodeUserData` did not write are not looked at.
-        window: When the nodes may run, None for capacity without an end.
+        text: User data; only those of `NodeUserData` are checked.
+        window: When the nodes may run; None for capacity without an end.
     """
     if not _FOREIGN.search(text):
         return []
-    said = re.search(rf"\b{DRAIN_AT}='?([^\s']+)", text)
-    got, wanted = said[1] if said else "nothing", "nothing" if window is None else instant(window.drain_at)
+    found = re.search(rf"\b{DRAIN_AT}='?([^\s']+)", text)
+    got, wanted = found[1] if found else "nothing", "nothing" if window is None else instant(window.drain_at)
     if got == wanted:
         return []
     return [
         BLOCK_END.finding(
-            cause="the nodes would be drained at another time than their capacity asks for"
-            if said
-            else "nobody tells the nodes that their Capacity Block ends, and EC2 terminates them with their work",
+            cause="the nodes would be drained at another time than their capacity requires"
+            if found
+            else "the nodes do not know when their Capacity Block ends, and EC2 terminates them with their work",
             got=f"{DRAIN_AT} {got}",
             allowed=wanted,
             fix="pass the same capacity to NodeUserData and to GpuLaunchTemplate",
             path="user_data",
-            severity=Severity.ERROR if said else Severity.WARNING,
+            severity=Severity.ERROR if found else Severity.WARNING,
         )
     ]
 
