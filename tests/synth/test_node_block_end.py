@@ -120,11 +120,11 @@ def test_the_node_drains_at_that_moment(
     endings = Endings(this_node(), clock)
     drain_at = datetime.fromisoformat("2026-12-15T10:50:00+00:00").timestamp()
     clock.now = drain_at - 1
-    assert endings.look() is None
+    assert endings.find() is None
     clock.now = drain_at
-    assert endings.look() is None, "a clock that jumps ends no node"
+    assert endings.find() is None, "a clock that jumps ends no node"
     clock.now = drain_at + 60
-    assert endings.look() == Ending("capacity-block-end")
+    assert endings.find() == Ending("capacity-block-end")
 
 
 @pytest.mark.parametrize("capacity", [BLOCK, Capacity.on_demand()])
