@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.errors import Finding, raise_for
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
-from cdk_gpu_clusters_stacks.spec.check import check_cluster
+from cdk_gpu_clusters_stacks.spec.check import check_fleets
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, ExistingLustreSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
@@ -52,9 +52,11 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
         >>> plan.totals.accelerators, plan.fleets[0].placement.reason
         (128, 'no placement group: a Capacity Block is already placed, and EC2 refuses one')
     """
-    found = check_cluster(spec) if findings is None else list(findings)
+    if findings is None:
+        found, views = check_fleets(spec)
+    else:
+        found, views = list(findings), planned_fleets(spec)
     raise_for(found)
-    views = planned_fleets(spec)
     fleets = tuple(plan_fleet(view, spec) for view in views)
     stores = tuple(plan_store(name, store, spec, views) for name, store in spec.data.items())
     kubernetes = plan_kubernetes(spec, views)

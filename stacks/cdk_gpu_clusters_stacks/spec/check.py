@@ -50,11 +50,28 @@ def check_cluster(spec: ClusterSpec) -> list[Finding]:
     Returns:
         Findings whose paths are dotted keys, such as `training.fleets.trainers.capacity`.
     """
-    return [replace(fault.finding, path=dotted(fault.key)) for fault in faults_of(parts_of(spec))]
+    return check_fleets(spec)[0]
+
+
+def check_fleets(spec: ClusterSpec) -> tuple[list[Finding], list[PlannedFleet]]:
+    """Find the same as `check_cluster`, with the plans of the fleets that it read.
+
+    Args:
+        spec: The cluster.
+
+    Returns:
+        The findings, and the fleets whose instance type is known.
+    """
+    faults, fleets = _judge(parts_of(spec))
+    return [replace(fault.finding, path=dotted(fault.key)) for fault in faults], fleets
 
 
 def faults_of(parts: SpecParts) -> list[Fault]:
-    """Find everything that the rules say about the sound parts of a cluster file."""
+    """Find everything that the rules find in the valid parts of a cluster file."""
+    return _judge(parts)[0]
+
+
+def _judge(parts: SpecParts) -> tuple[list[Fault], list[PlannedFleet]]:
     fleets: list[PlannedFleet] = []
     faults = check_tags(("tags",), parts.tags) + _check_fleets(parts)
     about_region = check_region(parts.region) if parts.region is not None else []
@@ -73,7 +90,7 @@ def faults_of(parts: SpecParts) -> list[Fault]:
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)
         faults += check_service_network(parts.network, fleets)
-    return faults + _check_fabrics(fleets)
+    return faults + _check_fabrics(fleets), fleets
 
 
 def _check_fleets(parts: SpecParts) -> list[Fault]:

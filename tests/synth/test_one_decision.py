@@ -1,0 +1,65 @@
+"""A construct decides its fleet once: type, interfaces, capacity and placement."""
+
+from aws_cdk import aws_ec2 as ec2
+
+from cdk_gpu_clusters import GpuFleet, GpuLaunchTemplate, InferenceFleet, ModelServer
+from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.fleet.plan import plan_fleet
+from cdk_gpu_clusters.rules.capacity_checks import check_capacity
+from cdk_gpu_clusters.rules.interfaces import plan_interfaces
+from cdk_gpu_clusters.rules.placement import choose_placement
+from counted_calls import counted_calls
+from node_groups import existing_cluster, node_group
+from stack_fixtures import SiteFactory
+
+DECISIONS = (instance_type, plan_interfaces, check_capacity, choose_placement, plan_fleet)
+ONCE = {function.__name__: 1 for function in DECISIONS}
+
+
+def test_a_fleet_is_decided_once(make_site: SiteFactory) -> None:
+    site = make_site()
+    with counted_calls(*DECISIONS) as calls:
+        GpuFleet(
+            site.stack,
+            "Trainers",
+            vpc=site.vpc,
+            vpc_subnets=site.one_subnet,
+            instance_type="p5.48xlarge",
+            node_count=2,
+        )
+        site.resources()
+    assert calls == ONCE
+
+
+def test_a_node_group_is_decided_once(make_site: SiteFactory) -> None:
+    site = make_site()
+    cluster = existing_cluster(site)
+    with counted_calls(*DECISIONS) as calls:
+        node_group(site, cluster=cluster)
+        site.resources()
+    assert calls == ONCE
+
+
+def test_a_fleet_of_model_servers_is_decided_once(make_site: SiteFactory) -> None:
+    site = make_site()
+    with counted_calls(*DECISIONS) as calls:
+        InferenceFleet(
+            site.stack,
+            "Chat",
+            vpc=site.vpc,
+            instance_type="g6e.24xlarge",
+            min_node_count=30,
+            server=ModelServer(image="vllm/vllm-openai:v0.11.0"),
+            plain_http=True,
+        )
+        site.resources()
+    assert calls == ONCE
+
+
+def test_a_launch_template_alone_is_decided_by_the_same_plan(make_site: SiteFactory) -> None:
+    site = make_site()
+    group = ec2.SecurityGroup(site.stack, "Group", vpc=site.vpc)
+    with counted_calls(*DECISIONS) as calls:
+        GpuLaunchTemplate(site.stack, "Template", instance_type="g6.xlarge", security_groups=[group])
+        site.resources()
+    assert calls == ONCE
