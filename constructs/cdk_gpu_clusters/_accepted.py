@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
-from cdk_gpu_clusters._cdk import asked_once, stack_of
+from cdk_gpu_clusters._cdk import asked_once, known, place_of, stack_of
+from cdk_gpu_clusters._template import with_names
 
 if TYPE_CHECKING:
     from aws_cdk import aws_s3 as s3
@@ -141,6 +142,20 @@ def accept_bucket_policy(
         *(f"Action::{action}" for action in actions),
         named_resource(holder, bucket.arn_for_objects(keys)),
     )
+
+
+def named_defined(scope: IConstruct, arn: str, ids: Mapping[str, str]) -> str:
+    """A resource of a policy as `named_resource` names it, found without CDK.
+
+    Args:
+        scope: Any construct of the stack.
+        arn: Made by `arn_of` and `_template.ref`, with no other token.
+        ids: Logical ids of the resources that it names, by path.
+    """
+    for token, name in zip(place_of(stack_of(scope)), ("Partition", "Region", "AccountId"), strict=True):
+        if known(token) is None:
+            arn = arn.replace(token, f"<AWS::{name}>")
+    return f"Resource::{with_names(arn, ids)}"
 
 
 def named_resource(scope: IConstruct, arn: str) -> str:

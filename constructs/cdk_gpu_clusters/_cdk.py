@@ -11,13 +11,14 @@ import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
-from constructs import Construct, IConstruct
+from constructs import Construct, IConstruct, Node
 
+from cdk_gpu_clusters._template import Resource, logical_ids, with_ids
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, raise_for
 
 if TYPE_CHECKING:  # takes long to load
@@ -78,6 +79,19 @@ class ClusterConstruct(Construct):
         # As constructs 10 joins and cleans them.
         self._path = "/".join(filter(None, (path_of(scope), construct_id.replace("/", "--"))))
 
+    @cached_property
+    def node(self) -> Node:
+        """Its place in the tree, with `default_child` for resources that were defined together."""
+        node: Node = super().node
+        main = self._main_resource()
+        if main is not None:
+            node.default_child = main
+        return node
+
+    def _main_resource(self) -> IConstruct | None:
+        """The resource that is its default child if CDK does not find it by its id."""
+        return None
+
 
 def path_of(construct: IConstruct) -> str:
     """The construct's path in the app."""
@@ -99,7 +113,7 @@ def region_of(stack: cdk.Stack) -> str:
 
 def partition_of(stack: cdk.Stack) -> str:
     """The partition of a stack, or a token for it."""
-    return _asked_place(stack)[0]
+    return place_of(stack)[0]
 
 
 def arn_of(scope: IConstruct, service: str, resource: str) -> str:
@@ -110,12 +124,13 @@ def arn_of(scope: IConstruct, service: str, resource: str) -> str:
         service: Such as `ec2`.
         resource: Everything after the account, such as `placement-group/name`; may hold tokens.
     """
-    partition, region, account = _asked_place(stack_of(scope))
+    partition, region, account = place_of(stack_of(scope))
     return f"arn:{partition}:{service}:{region}:{account}:{resource}"
 
 
 @asked_once
-def _asked_place(stack: cdk.Stack) -> tuple[str, str, str]:
+def place_of(stack: cdk.Stack) -> tuple[str, str, str]:
+    """Partition, Region and account of a stack, or tokens for them."""
     return stack.partition, region_of(stack), stack.account
 
 
@@ -129,29 +144,64 @@ def _asked_stack(construct: IConstruct) -> cdk.Stack:
     return cdk.Stack.of(construct)
 
 
-def define_resources(
-    scope: Construct, construct_id: str, resources: Mapping[str, Any]
-) -> cloudformation_include.CfnInclude:
-    """Define resources as a template has them: for one message all together, instead of some for each.
+class DefinedResources:
+    """Resources of a construct that were defined in one message.
 
-    They are the same typed constructs (`cloudwatch.CfnAlarm` ...), which aspects and policy packs see.
+    They are the same typed constructs (`cloudwatch.CfnAlarm` ...) as if each were defined by itself, so that aspects,
+    tags and policy packs see them.
+
+    Attributes:
+        scope: Construct that holds them.
+        ids: Their logical ids, by path.
+    """
+
+    def __init__(self, include: cloudformation_include.CfnInclude, ids: Mapping[str, str]) -> None:
+        self.scope = include
+        self.ids = ids
+
+    def resource(self, path: str) -> Any:
+        """One of them.
+
+        Args:
+            path: Its path below the construct.
+        """
+        return self.scope.get_resource(self.ids[path])
+
+    def replaced(self, path: str, make: Callable[[], T]) -> T:
+        """Replace one of them by a construct of CDK that defines the same resource, with grants and other methods.
+
+        Args:
+            path: Its path below the construct.
+            make: Makes the construct, with a resource at this path.
+        """
+        self.scope.node.try_remove_child(self.ids[path])
+        return make()
+
+
+def define(
+    scope: Construct, resources: Mapping[str, Resource], *, values: Mapping[str, Any] | None = None
+) -> DefinedResources:
+    """Define resources of a construct in one message, with the logical ids that CDK gives resources at their paths.
 
     Args:
-        scope: Parent construct.
-        construct_id: Id in the scope; their own follow from it and from their names.
-        resources: By name, as in a template, with `Ref` and `Fn::GetAtt` among each other; texts may hold tokens.
-
-    Returns:
-        What gives each by its name (`get_resource`).
+        scope: Construct that they belong to.
+        resources: By path below it, as a template has them, with the references that `_template.ref` and `att` write.
+        values: Values that JSON cannot express, such as tags that are still to come; `{"Ref": name}` names one.
     """
     from aws_cdk import cloudformation_include
 
+    ids = logical_ids(resources, path_of(scope).removeprefix(path_of(stack_of(scope))).lstrip("/"))
+    template = {
+        "Parameters": {name: {"Type": "String"} for name in values or {}},
+        "Resources": with_ids(resources, ids),
+    }
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        json.dump({"Resources": resources}, file)
+        json.dump(template, file)
         file.flush()
-        return cloudformation_include.CfnInclude(
-            scope, construct_id, template_file=file.name, preserve_logical_ids=False
+        include = cloudformation_include.CfnInclude(
+            scope, "Resources", template_file=file.name, parameters=values
         )
+    return DefinedResources(include, ids)
 
 
 @contextmanager

@@ -5,34 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
 import jsii
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_resourcegroups as resourcegroups
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import SILENT_ALARM
 from cdk_gpu_clusters._cdk import (
     ClusterConstruct,
     arn_of,
+    define,
     errors_at,
     known,
     path_of,
     region_of,
     report,
     stack_of,
-    tag_specifications,
 )
+from cdk_gpu_clusters._template import Resource, Resources, att
 from cdk_gpu_clusters.capacity.placement_group import placement_group_arn, strategy_of
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.rules.capacity import parse_instant
 from cdk_gpu_clusters.rules.reservations import check_new_reservation, check_unused_alarm
 from cdk_gpu_clusters.rules.zones import check_zone, read_zone
 
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
+
 _NAMESPACE = "AWS/EC2CapacityReservations"
+_AVAILABLE = "AvailableInstanceCount"
+_RESERVATION, _ALARM = "Resource", "Unused/Resource"
 
 
 @cache
@@ -69,7 +75,6 @@ class CapacityReservation(ClusterConstruct):
     Attributes:
         reservation_id: `cr-…`, known at deployment.
         placement_group: The group that it was made in, or None.
-        unused_alarm: Alarm for unused instances, or None if switched off.
     """
 
     def __init__(
@@ -131,30 +136,41 @@ class CapacityReservation(ClusterConstruct):
             "AWS::EC2::CapacityReservation",
             [{"key": "Name", "value": path_of(self)}],
         )
-        self._resource = ec2.CfnCapacityReservation(
-            self,
-            "Resource",
-            instance_type=instance_type,
-            instance_count=instance_count,
-            instance_platform="Linux/UNIX",
-            availability_zone=None if by_id else availability_zone,
-            availability_zone_id=availability_zone if by_id else None,
-            end_date_type="unlimited" if end is None else "limited",
-            end_date=None if end is None else end.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            instance_match_criteria=instance_match_criteria.value,
-            placement_group_arn=None
+        properties = {
+            "InstanceType": instance_type,
+            "InstanceCount": instance_count,
+            "InstancePlatform": "Linux/UNIX",
+            "AvailabilityZone": None if by_id else availability_zone,
+            "AvailabilityZoneId": availability_zone if by_id else None,
+            "EndDateType": "unlimited" if end is None else "limited",
+            "EndDate": None if end is None else end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "InstanceMatchCriteria": instance_match_criteria.value,
+            "PlacementGroupArn": None
             if placement_group is None
             else placement_group_arn(self, placement_group),
-            tag_specifications=tag_specifications(self._tags, ["capacity-reservation"]),
-        )
-        self.reservation_id: str = self._resource.attr_id
+            "TagSpecifications": [{"ResourceType": "capacity-reservation", "Tags": {"Ref": "Tags"}}],
+        }
         self.instance_type: str = instance_type
         self.instance_count: int = instance_count
         self.availability_zone: str = availability_zone
         self.placement_group: ec2.IPlacementGroup | None = placement_group
-        self.unused_alarm: cloudwatch.Alarm | None = None
+        resources: Resources = {
+            _RESERVATION: {"Type": "AWS::EC2::CapacityReservation", "Properties": properties}
+        }
         if unused_alarm:
-            self.unused_alarm = self._alarm_when_unused(after)
+            resources[_ALARM] = self._alarm_resource(after)
+        self._alarm_minutes = after if unused_alarm else None
+        self._resources = define(self, resources, values={"Tags": self._tags.rendered_tags})
+        if unused_alarm:
+            SILENT_ALARM.at(self._resources.scope)
+        self._resource: ec2.CfnCapacityReservation = self._resources.resource(_RESERVATION)
+        self.reservation_id: str = self._resource.attr_id
+
+    @cached_property
+    def unused_alarm(self) -> cloudwatch.Alarm | None:
+        """Alarm for unused instances, or None if switched off."""
+        minutes = self._alarm_minutes
+        return None if minutes is None else self._resources.replaced(_ALARM, lambda: self._alarm(minutes))
 
     @property
     @jsii.member(jsii_name="tags")
@@ -177,6 +193,8 @@ class CapacityReservation(ClusterConstruct):
             statistic: CloudWatch statistic.
             period: 5 minutes if left out, the interval at which EC2 sends them.
         """
+        from aws_cdk import aws_cloudwatch as cloudwatch
+
         return cloudwatch.Metric(
             namespace=_NAMESPACE,
             metric_name=metric_name,
@@ -197,21 +215,50 @@ class CapacityReservation(ClusterConstruct):
         """Percentage of the reserved instances that run."""
         return self.metric("InstanceUtilization")
 
-    def _alarm_when_unused(self, minutes: int) -> cloudwatch.Alarm:
-        # Periods under an hour look back one day at most.
-        period = 5 if minutes <= 24 * 60 else 60
+    def _main_resource(self) -> IConstruct:
+        return self._resource
+
+    def _alarm_resource(self, minutes: int) -> Resource:
+        period = _period_minutes(minutes)
+        properties = {
+            "Namespace": _NAMESPACE,
+            "MetricName": _AVAILABLE,
+            "Dimensions": [{"Name": "CapacityReservationId", "Value": att(_RESERVATION, "Id")}],
+            "Statistic": "Minimum",
+            "Period": 60 * period,
+            "Threshold": 0,
+            "ComparisonOperator": "GreaterThanThreshold",
+            "EvaluationPeriods": minutes // period,
+            "TreatMissingData": "notBreaching",
+            "AlarmDescription": self._unused_for(minutes),
+        }
+        return {"Type": "AWS::CloudWatch::Alarm", "Properties": properties}
+
+    def _alarm(self, minutes: int) -> cloudwatch.Alarm:
+        """The construct of `_alarm_resource`."""
+        from aws_cdk import aws_cloudwatch as cloudwatch
+
+        period = _period_minutes(minutes)
         alarm = cloudwatch.Alarm(
             self,
             "Unused",
-            metric=self.metric("AvailableInstanceCount", statistic="Minimum", period=_minutes(period)),
+            metric=self.metric(_AVAILABLE, statistic="Minimum", period=_minutes(period)),
             threshold=0,
             comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
             evaluation_periods=minutes // period,
             treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
-            alarm_description=f"Reserved {self.instance_type} instances stood unused for {minutes} minutes",
+            alarm_description=self._unused_for(minutes),
         )
         SILENT_ALARM.at(alarm)
         return alarm
+
+    def _unused_for(self, minutes: int) -> str:
+        return f"Reserved {self.instance_type} instances stood unused for {minutes} minutes"
+
+
+def _period_minutes(minutes: int) -> int:
+    """The period of an alarm. Periods under an hour look back one day at most."""
+    return 5 if minutes <= 24 * 60 else 60
 
 
 class CapacityReservationGroup(Construct):

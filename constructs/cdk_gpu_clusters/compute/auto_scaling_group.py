@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-import aws_cdk as cdk
-from aws_cdk import aws_autoscaling as autoscaling
-from constructs import Construct
-
 from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._template import Resource
 from cdk_gpu_clusters.fleet.profile import EC2
 
-_TOLD_BY_EVENTS = AcceptedFinding(
+LAUNCH_EVENTS = AcceptedFinding(
     cause="`GpuFleet`: Auto Scaling group",
-    reason="EC2 Auto Scaling sends every launch and termination to EventBridge; whom a rule tells is the user's word.",
+    reason="EC2 Auto Scaling sends every launch and termination to EventBridge; a rule of yours can notify people.",
     aws_solutions=("AS3",),
 )
 
@@ -59,74 +56,61 @@ class GroupParts:
     target_group_arns: Sequence[str] = ()
 
 
-def auto_scaling_group(
-    scope: Construct, construct_id: str, parts: GroupParts
-) -> autoscaling.CfnAutoScalingGroup:
-    """Define the group.
+def group_resource(parts: GroupParts) -> Resource:
+    """The group as a template has it.
 
     It carries no `DesiredCapacity`: CloudFormation would write it back at every update. Without it a new group starts
     at its minimum, and a live one keeps its size.
     """
-    # Dictionaries in camel case, which CDK passes on as given: a typed one each would cost messages and checks.
-    group = autoscaling.CfnAutoScalingGroup(
-        scope,
-        construct_id,
-        min_size=str(parts.minimum),
-        max_size=str(parts.maximum),
-        vpc_zone_identifier=list(parts.subnet_ids),
-        launch_template={
-            "launchTemplateId": parts.launch_template_id,
-            "version": parts.launch_template_version,
+    properties = {
+        "MinSize": str(parts.minimum),
+        "MaxSize": str(parts.maximum),
+        "VPCZoneIdentifier": list(parts.subnet_ids),
+        "LaunchTemplate": {
+            "LaunchTemplateId": parts.launch_template_id,
+            "Version": parts.launch_template_version,
         },
-        health_check_type="ELB" if parts.target_group_arns else "EC2",
-        # Counts from the end of the launching hook, so the boot does not use it up (EC2 Auto Scaling guide, "Set the
-        # health check grace period").
-        health_check_grace_period=300,
-        target_group_arns=list(parts.target_group_arns) or None,
-        lifecycle_hook_specification_list=[
+        "HealthCheckType": "ELB" if parts.target_group_arns else "EC2",
+        "HealthCheckGracePeriod": 300,
+        "TargetGroupARNs": list(parts.target_group_arns) or None,
+        "LifecycleHookSpecificationList": [
             {
-                "lifecycleHookName": EC2.launch_hook,
-                "lifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
-                "heartbeatTimeout": parts.ready_timeout_seconds,
-                "defaultResult": "ABANDON",
+                "LifecycleHookName": EC2.launch_hook,
+                "LifecycleTransition": "autoscaling:EC2_INSTANCE_LAUNCHING",
+                "HeartbeatTimeout": parts.ready_timeout_seconds,
+                "DefaultResult": "ABANDON",
             },
             {
-                "lifecycleHookName": EC2.terminate_hook,
-                "lifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
-                "heartbeatTimeout": parts.drain_timeout_seconds,
-                "defaultResult": "CONTINUE",
+                "LifecycleHookName": EC2.terminate_hook,
+                "LifecycleTransition": "autoscaling:EC2_INSTANCE_TERMINATING",
+                "HeartbeatTimeout": parts.drain_timeout_seconds,
+                "DefaultResult": "CONTINUE",
             },
         ],
-        metrics_collection=[{"granularity": "1Minute"}],
-        instance_maintenance_policy=(
-            # Said in full: an account-wide setting can turn launch-before-terminate on, which a full reservation
-            # can never do.
-            {"minHealthyPercentage": 0, "maxHealthyPercentage": 100}
+        "MetricsCollection": [{"Granularity": "1Minute"}],
+        "InstanceMaintenancePolicy": (
+            {"MinHealthyPercentage": 0, "MaxHealthyPercentage": 100}
             if parts.terminates_before_launch
             else None
         ),
-        tags=[{"key": "Name", "value": parts.name_tag, "propagateAtLaunch": True}],
-    )
-    _TOLD_BY_EVENTS.at(group)
+        "Tags": [{"Key": "Name", "Value": parts.name_tag, "PropagateAtLaunch": True}],
+    }
+    found: Resource = {"Type": "AWS::AutoScaling::AutoScalingGroup", "Properties": properties}
     if parts.update_policy is UpdatePolicy.ROLLING:
-        group.cfn_options.update_policy = _rolling(parts)
-    return group
+        found["UpdatePolicy"] = {"AutoScalingRollingUpdate": _rolling_update(parts)}
+    return found
 
 
-def _rolling(parts: GroupParts) -> cdk.CfnUpdatePolicy:
-    # One node at a time; the hook holds each until ready. A fixed-size fleet and a full reservation have no room for
-    # one more, so one goes first; a fleet that scales keeps its minimum (CloudFormation wants it below the maximum).
+def _rolling_update(parts: GroupParts) -> Resource:
     has_room = parts.maximum > parts.minimum and not parts.terminates_before_launch
-    return cdk.CfnUpdatePolicy(
-        auto_scaling_rolling_update=cdk.CfnAutoScalingRollingUpdate(
-            max_batch_size=1,
-            min_instances_in_service=parts.minimum if has_room else max(0, parts.minimum - 1),
-            suspend_processes=[
-                "HealthCheck",
-                "ReplaceUnhealthy",
-                "AZRebalance",
-                "AlarmNotification",
-                "ScheduledActions",
-            ],
-        )
-    )
+    return {
+        "MaxBatchSize": 1,
+        "MinInstancesInService": parts.minimum if has_room else max(0, parts.minimum - 1),
+        "SuspendProcesses": [
+            "HealthCheck",
+            "ReplaceUnhealthy",
+            "AZRebalance",
+            "AlarmNotification",
+            "ScheduledActions",
+        ],
+    }

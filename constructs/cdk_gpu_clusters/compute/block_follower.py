@@ -121,7 +121,7 @@ class BlockFollower(Construct):
                 detail_type=["CloudFormation Resource Status Change"],
                 detail={
                     "stack-id": [cdk.Aws.STACK_ID],
-                    "logical-resource-id": [cdk.Stack.of(self).get_logical_id(group)],
+                    "logical-resource-id": [group.logical_id],
                     "status-details": {"status": ["CREATE_COMPLETE"]},
                 },
             ),

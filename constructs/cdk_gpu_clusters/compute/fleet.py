@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
-from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
-from cdk_gpu_clusters._cdk import path_of, report
+from cdk_gpu_clusters._cdk import DefinedResources, partition_of, path_of, report, stack_of
+from cdk_gpu_clusters._template import att, ref
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
-from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, auto_scaling_group
+from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet, LaunchedFleet
-from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms, inspection_seconds, raise_alarms
+from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms, inspection_seconds
 from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
 from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
 from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores, lustre_mounts
 from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, resolve_fleet
-from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
-from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
+from cdk_gpu_clusters.compute.fleet_resources import (
+    GROUP,
+    LOGS,
+    ROLE,
+    TEMPLATE,
+    FleetParts,
+    define_fleet,
+    fleet_resources,
+    group_arn_of,
+)
+from cdk_gpu_clusters.compute.fleet_subnets import id_of, new_way_out_of
+from cdk_gpu_clusters.compute.launch_template import FleetLaunchTemplate, GpuLaunchTemplate
+from cdk_gpu_clusters.compute.node_alarms import alarm_names
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 from cdk_gpu_clusters.compute.node_image import NodeImage
-from cdk_gpu_clusters.compute.node_log_group import node_log_group
-from cdk_gpu_clusters.compute.node_role import NodeRole, allow_fleet
+from cdk_gpu_clusters.compute.node_log_group import encrypt_logs, log_group
+from cdk_gpu_clusters.compute.node_role import NodeRole
 from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
 from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.fleet.node import NodeRequest
@@ -41,6 +53,7 @@ from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 if TYPE_CHECKING:  # each takes long to load, and few fleets need it
+    from aws_cdk import aws_autoscaling as autoscaling
     from aws_cdk import aws_elasticloadbalancingv2 as elbv2
     from aws_cdk import aws_kms as kms
     from aws_cdk import aws_s3 as s3
@@ -75,12 +88,9 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         launch_template: The launch template construct.
         fabric: Security group in which the nodes exchange EFA traffic, None without EFA.
         placement_group: Placement group of the nodes, None where the capacity forbids or needs none.
-        role: Role of the nodes.
-        log_group: Boot events of the nodes, one stream per instance.
         node_asset: Software of the nodes in S3.
         block_lifecycle: State machine of a Capacity Block, None for other capacity.
         alarms: The alarms, to tell somebody of (`alarms.add_topic`); None where there are none.
-        cfn_auto_scaling_group: The group, as an escape hatch.
     """
 
     def __init__(
@@ -199,7 +209,8 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         self.placement_group: ec2.IPlacementGroup | None = fleet.placement_group
         if plan.new_placement is not None:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
-        self.log_group: logs.ILogGroup = node_log_group(self, log_retention, log_encryption_key)
+        if log_encryption_key is not None:
+            encrypt_logs(self, log_encryption_key)
         if root_volume is not None and root_volume.encryption_key is not None:
             allow_auto_scaling(root_volume.encryption_key)
         evidence = None if evidence_bucket is None else NodeEvidence(self, evidence_bucket, evidence_prefix)
@@ -211,39 +222,58 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             mounts=lustre_mounts(mounts or {}),
             scratch=scratch,
             watch=watch or NodeWatch(),
-            log_group_name=self.log_group.log_group_name,
+            log_group_name=ref(LOGS),
             evidence_uri=None if evidence is None else evidence.uri,
             inspection_seconds=inspection_seconds(self, plan, alarms),
         )
         node = write_node(self, plan, node_request)
         self.node_asset: NodeAsset = node.asset
-        self.role: iam.IRole = role or NodeRole(self, "Role", policies=[node.asset.read_policy])
-        self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
+        template = FleetLaunchTemplate(
             self,
             "LaunchTemplate",
             instance_type=plan.instance_type.name,
             fabric=self.fabric,
             security_groups=security_groups or host_groups(self, vpc=vpc, fabric=self.fabric),
             placement_group=self.placement_group,
-            instance_profile=iam.InstanceProfile(self, "InstanceProfile", role=self.role),
             root_volume=root_volume,
             associate_public_ip_address=fleet.is_public,
             name_tag=path_of(self),
             user_data=node.user_data,
             _resolved=fleet,
         )
-        join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0], subnets=fleet.subnets)
-        self.cfn_auto_scaling_group: autoscaling.CfnAutoScalingGroup = self._group(
-            update_policy, target_groups
+        self.launch_template: GpuLaunchTemplate = template
+        join_stores(self, plan, mounts or {}, template.security_groups[0], subnets=fleet.subnets)
+        launch_template, values = template.define_with(lambda: self._resources.resource(TEMPLATE))
+        self._given_role = role
+        self._logs = (log_retention, log_encryption_key)
+        parts = FleetParts(
+            path=path_of(self),
+            partition=partition_of(stack_of(self)),
+            group_arn=group_arn_of(self),
+            plan=plan,
+            group=self._group(update_policy, target_groups),
+            launch_template=launch_template,
+            role_name=None if role is None else role.role_name,
+            policy_arns=[node.asset.policy_arn],
+            log_retention=log_retention,
+            log_key_arn=None if log_encryption_key is None else log_encryption_key.key_arn,
+            evidence=[] if evidence is None else evidence.statements(),
+            alarms=alarms,
         )
+        resources = fleet_resources(parts)
+        self._resources: DefinedResources = define_fleet(self, parts, resources, values)
+        if evidence is not None:
+            evidence.accept_at(self._resources.scope)
+        ways_out = [way_out for subnet in fleet.subnets if (way_out := new_way_out_of(subnet)) is not None]
+        if ways_out:  # a node's first boot needs the way out
+            self.cfn_auto_scaling_group.node.add_dependency(*ways_out)
         if role is not None:  # a node's first boot needs its software
             self.node_asset.read_policy.attach_to_role(role)
             self.cfn_auto_scaling_group.node.add_dependency(self.node_asset.read_policy)
-        allow_fleet(self, self.role, group_name=self.fleet_name, log_group=self.log_group, evidence=evidence)
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block(fleet.capacity)
-        self.alarms: FleetAlarms | None = raise_alarms(
-            self, plan, alarms, group_name=self.fleet_name, log_group=self.log_group
-        )
+        self.alarms: FleetAlarms | None = None
+        if alarms is not None:
+            self.alarms = FleetAlarms(alarm_names(resources), lambda: self._resources)
 
     @staticmethod
     def from_gpu_fleet_attributes(
@@ -267,7 +297,26 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             scope, construct_id, fleet_name=fleet_name, role=role, security_groups=security_groups
         )
 
-    @property
+    @cached_property
+    def cfn_auto_scaling_group(self) -> autoscaling.CfnAutoScalingGroup:
+        """The Auto Scaling group, as an escape hatch."""
+        group: autoscaling.CfnAutoScalingGroup = self._resources.resource(GROUP)
+        return group
+
+    @cached_property
+    def log_group(self) -> logs.ILogGroup:
+        """Boot events of the nodes, one stream per instance."""
+        return self._resources.replaced(LOGS, lambda: log_group(self, *self._logs))
+
+    @cached_property
+    def role(self) -> iam.IRole:
+        """Role of the nodes."""
+        if self._given_role is not None:
+            return self._given_role
+        policies = [self.node_asset.read_policy]
+        return self._resources.replaced(ROLE, lambda: NodeRole(self, "Role", policies=policies))
+
+    @cached_property
     def fleet_name(self) -> str:
         """Name of the Auto Scaling group, known at deployment."""
         return str(self.cfn_auto_scaling_group.ref)
@@ -277,29 +326,23 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         """Path of the fleet in the app: its name in the metrics of its nodes."""
         return path_of(self)
 
-    def _group(
-        self, update_policy: UpdatePolicy, target_groups: Sequence[elbv2.ITargetGroup]
-    ) -> autoscaling.CfnAutoScalingGroup:
-        group = auto_scaling_group(
-            self,
-            "Resource",
-            GroupParts(
-                name_tag=path_of(self),
-                launch_template_id=self.launch_template.launch_template_id,
-                launch_template_version=self.launch_template.latest_version_number,
-                subnet_ids=[id_of(subnet) for subnet in self._subnets],
-                minimum=self.plan.minimum,
-                maximum=self.plan.maximum,
-                terminates_before_launch=self.plan.decision.terminates_before_launch,
-                ready_timeout_seconds=self.plan.ready_timeout_seconds,
-                drain_timeout_seconds=self.plan.drain_timeout_seconds,
-                update_policy=update_policy,
-                target_group_arns=[group.target_group_arn for group in target_groups],
-            ),
+    def _group(self, update_policy: UpdatePolicy, target_groups: Sequence[elbv2.ITargetGroup]) -> GroupParts:
+        return GroupParts(
+            name_tag=path_of(self),
+            launch_template_id=ref(TEMPLATE),
+            launch_template_version=att(TEMPLATE, "LatestVersionNumber"),
+            subnet_ids=[id_of(subnet) for subnet in self._subnets],
+            minimum=self.plan.minimum,
+            maximum=self.plan.maximum,
+            terminates_before_launch=self.plan.decision.terminates_before_launch,
+            ready_timeout_seconds=self.plan.ready_timeout_seconds,
+            drain_timeout_seconds=self.plan.drain_timeout_seconds,
+            update_policy=update_policy,
+            target_group_arns=[group.target_group_arn for group in target_groups],
         )
-        for subnet in self._subnets:  # a node's first boot needs the way out
-            group.node.add_dependency(way_out_of(subnet))
-        return group
+
+    def _main_resource(self) -> IConstruct:
+        return self.cfn_auto_scaling_group
 
     def _follow_block(self, capacity: Capacity) -> CapacityBlockLifecycle | None:
         if not capacity.terms.kind.is_block:

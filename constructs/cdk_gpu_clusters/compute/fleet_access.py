@@ -33,12 +33,12 @@ class IGpuFleet(ClusterConstruct):
         ...     role=iam.Role.from_role_name(stack, "ImportedRole", "trainers"),
         ... )
         >>> imported.connections.allow_from(ec2.Peer.ipv4("10.0.0.0/16"), ec2.Port.tcp(8080))
-
-    Attributes:
-        role: Role of the nodes.
     """
 
-    role: iam.IRole
+    @cached_property
+    def role(self) -> iam.IRole:
+        """Role of the nodes."""
+        raise NotImplementedError
 
     @property
     def fleet_name(self) -> str:

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import named_resource
-from cdk_gpu_clusters._cdk import (
-    ClusterConstruct,
-    arn_of,
-    partition_of,
-    path_of,
-    report,
-    stack_of,
-)
-from cdk_gpu_clusters.compute.launch_stop import ALARM, STOPPING, LaunchStop
+from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters._template import Resources
+from cdk_gpu_clusters.compute.launch_stop import LaunchStop
 from cdk_gpu_clusters.compute.node_alarms import BILLED, NodeAlarms, node_alarms
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms
@@ -23,7 +15,7 @@ from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms
 class FleetAlarms(NodeAlarms):
     """Alarms of a fleet: a node that is not well, Xids, failed boots, idle GPUs, and a launch loop, which it stops.
 
-    `GpuFleet` makes one; whom they tell is the user's word.
+    `GpuFleet` makes one; they notify the topics that you add.
 
     Example:
         >>> from aws_cdk import aws_sns as sns
@@ -39,49 +31,43 @@ class FleetAlarms(NodeAlarms):
         names: Names of the alarms.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        fleet: str,
-        group_name: str,
-        log_group: logs.ILogGroup,
-        has_gpus: bool,
-        ready_timeout_seconds: int,
-        settings: AlarmSettings,
-    ) -> None:
-        """Define the alarms.
 
-        Args:
-            scope: The fleet.
-            construct_id: Id in the scope, of what holds the alarms.
-            fleet: Name of the fleet in the metrics of its nodes.
-            group_name: Name of the Auto Scaling group.
-            log_group: Where the state machine logs.
-            has_gpus: Whether the nodes have GPUs of NVIDIA, which Xids and idle time are told of.
-            ready_timeout_seconds: How long a boot may take.
-            settings: When they are raised.
-        """
-        group_arn = arn_of(scope, "autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group_name}")
-        window = settings.window_minutes(ready_timeout_seconds=ready_timeout_seconds)
-        stop = LaunchStop(
-            fleet=fleet,
-            group_name=group_name,
-            group_arn=group_arn,
-            log_group_arn=log_group.log_group_arn,
-            partition=partition_of(stack_of(scope)),
-            launches_per_node=settings.abandoned_launches_per_node,
-            window_minutes=window,
-            description=_launch_loop(settings, window, group_name),
-            suspends=settings.suspends_launching,
-        )
-        accepted = None
-        if settings.suspends_launching:
-            accepted = STOPPING.with_details("Resource::*", named_resource(scope, group_arn))
-        alarms = node_alarms(fleet, settings, has_gpus=has_gpus)
-        self._define(scope, construct_id, alarms, stop.resources(), accepted)
-        self.names: tuple[str, ...] = (*alarms, ALARM)
+def fleet_alarms(
+    plan: FleetPlan,
+    settings: AlarmSettings,
+    *,
+    fleet: str,
+    group_name: str,
+    group_arn: str,
+    log_group_arn: str,
+    partition: str,
+) -> Resources:
+    """The alarms of a fleet and what stops its launches, by path below the fleet.
+
+    Args:
+        plan: What was decided about the fleet.
+        settings: When it raises alarms.
+        fleet: Its path.
+        group_name: Name of its group.
+        group_arn: ARN of its group.
+        log_group_arn: Where the state machine logs.
+        partition: Partition of the stack.
+    """
+    accelerator = plan.instance_type.accelerator
+    window = settings.window_minutes(ready_timeout_seconds=plan.ready_timeout_seconds)
+    stop = LaunchStop(
+        fleet=fleet,
+        group_name=group_name,
+        group_arn=group_arn,
+        log_group_arn=log_group_arn,
+        partition=partition,
+        launches_per_node=settings.abandoned_launches_per_node,
+        window_minutes=window,
+        description=_launch_loop(settings, window, group_name),
+        suspends=settings.suspends_launching,
+    )
+    alarms = node_alarms(fleet, settings, has_gpus=accelerator is not None and accelerator.kind == "gpu")
+    return {**alarms, **stop.resources()}
 
 
 def _launch_loop(settings: AlarmSettings, window_minutes: int, group_name: str) -> str:
@@ -113,35 +99,3 @@ def inspection_seconds(scope: Construct, plan: FleetPlan, settings: AlarmSetting
         return 0
     report(scope, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
     return 60 * settings.inspection_minutes if settings.suspends_launching else 0
-
-
-def raise_alarms(
-    fleet: ClusterConstruct,
-    plan: FleetPlan,
-    settings: AlarmSettings | None,
-    *,
-    group_name: str,
-    log_group: logs.ILogGroup,
-) -> FleetAlarms | None:
-    """Give a fleet its alarms, if it has any.
-
-    Args:
-        fleet: The fleet.
-        plan: What was decided about it.
-        settings: When it raises alarms.
-        group_name: Name of its Auto Scaling group.
-        log_group: Its log group.
-    """
-    if settings is None:
-        return None
-    accelerator = plan.instance_type.accelerator
-    return FleetAlarms(
-        fleet,
-        "Alarms",
-        fleet=path_of(fleet),
-        group_name=group_name,
-        log_group=log_group,
-        has_gpus=accelerator is not None and accelerator.kind == "gpu",
-        ready_timeout_seconds=plan.ready_timeout_seconds,
-        settings=settings,
-    )

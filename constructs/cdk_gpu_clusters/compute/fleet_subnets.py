@@ -72,6 +72,11 @@ def id_of(subnet: ec2.ISubnet) -> str:
     return subnet.subnet_id
 
 
+def new_way_out_of(subnet: ec2.ISubnet) -> IDependable | None:
+    """What makes a subnet's way out, None for a subnet that exists: its id is known."""
+    return None if known(id_of(subnet)) else way_out_of(subnet)
+
+
 @asked_once
 def way_out_of(subnet: ec2.ISubnet) -> IDependable:
     """What makes a subnet's way out."""

@@ -21,16 +21,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._template import Resources, att, ref
 
-Resources = dict[str, dict[str, Any]]
-
-ALARM = "LaunchLoop"
-_RULE, _ALARM_RULE = "AbandonedLaunch", "LaunchLoopRaised"
+_ALARM_NAME = "LaunchLoop"
+_ALARM, _RULE, _ALARM_RULE = "Alarms/LaunchLoop", "Alarms/AbandonedLaunch", "Alarms/LaunchLoopRaised"
 _MACHINE, _ROLE, _POLICY, _START_POLICY = (
-    "StopLaunches",
-    "StopLaunchesRole",
-    "StopLaunchesPolicy",
-    "StopLaunchesStartPolicy",
+    "Alarms/StopLaunches",
+    "Alarms/StopLaunchesRole",
+    "Alarms/StopLaunchesPolicy",
+    "Alarms/StopLaunchesStartPolicy",
 )
 # What CDK 2.275 allows state machines that log and are traced.
 _LOG_DELIVERY = (
@@ -88,8 +87,8 @@ class LaunchStop:
     suspends: bool
 
     def resources(self) -> Resources:
-        """The resources by name, as a template has them."""
-        counting = {_RULE: self._rule(), ALARM: self._alarm()}
+        """The resources by path below the fleet."""
+        counting = {_RULE: self._rule(), _ALARM: self._alarm()}
         if not self.suspends:
             return counting
         return {
@@ -100,16 +99,16 @@ class LaunchStop:
             # Two: the machine is not made before it may log, and who starts it must know it.
             _POLICY: _policy(*self._permissions()),
             _START_POLICY: _policy(
-                _allow({"Fn::GetAtt": [ALARM, "Arn"]}, "cloudwatch:DescribeAlarms"),
-                _allow({"Fn::GetAtt": [_MACHINE, "Arn"]}, "states:StartExecution"),
+                _allow(att(_ALARM, "Arn"), "cloudwatch:DescribeAlarms"),
+                _allow(att(_MACHINE, "Arn"), "states:StartExecution"),
             ),
         }
 
     @property
     def _alarm_name(self) -> dict[str, Any]:
-        """Said, not left to CloudFormation: the alarm counts the rule, which starts the machine, which asks for it."""
+        """Explicit: the alarm counts the rule, the rule starts the machine, and the machine names the alarm."""
         words = self.fleet.replace("/", "-")[-_LONGEST_NAME:]
-        return {"Fn::Join": ["-", [{"Ref": "AWS::StackName"}, f"{words}-{ALARM}"]]}
+        return {"Fn::Join": ["-", [{"Ref": "AWS::StackName"}, f"{words}-{_ALARM_NAME}"]]}
 
     def _rule(self) -> dict[str, Any]:
         pattern = {
@@ -123,7 +122,7 @@ class LaunchStop:
         pattern = {
             "source": ["aws.cloudwatch"],
             "detail-type": ["CloudWatch Alarm State Change"],
-            "resources": [{"Fn::GetAtt": [ALARM, "Arn"]}],
+            "resources": [att(_ALARM, "Arn")],
             "detail": {"state": {"value": ["ALARM"]}},
         }
         return _event_rule("The launches of the group fail again and again", pattern, self._targets("stop"))
@@ -132,7 +131,7 @@ class LaunchStop:
         if not self.suspends:
             return []
         sent = json.dumps({"action": action, "group": self.group_name}, separators=(",", ":"))
-        arns = {name: {"Fn::GetAtt": [made, "Arn"]} for name, made in (("Arn", _MACHINE), ("RoleArn", _ROLE))}
+        arns = {name: att(made, "Arn") for name, made in (("Arn", _MACHINE), ("RoleArn", _ROLE))}
         return [{"Id": "Stop", "Input": sent, **arns}]
 
     def _alarm(self) -> dict[str, Any]:
@@ -150,9 +149,7 @@ class LaunchStop:
                 "TreatMissingData": "notBreaching",
                 "Metrics": [
                     {"Id": "short", "Expression": short, "Label": "Abandoned launches for each missing node"},
-                    self._query(
-                        "failed", "AWS/Events", "TriggeredRules", "Sum", {"RuleName": {"Ref": _RULE}}
-                    ),
+                    self._query("failed", "AWS/Events", "TriggeredRules", "Sum", {"RuleName": ref(_RULE)}),
                     self._query("desired", "AWS/AutoScaling", "GroupDesiredCapacity", "Maximum", group),
                     self._query("ready", "AWS/AutoScaling", "GroupInServiceInstances", "Minimum", group),
                 ],
@@ -208,7 +205,7 @@ class LaunchStop:
         properties = {
             "DefinitionString": json.dumps(definition, separators=(",", ":")),
             "DefinitionSubstitutions": {"Alarm": self._alarm_name},
-            "RoleArn": {"Fn::GetAtt": [_ROLE, "Arn"]},
+            "RoleArn": att(_ROLE, "Arn"),
             "LoggingConfiguration": {
                 "Destinations": [{"CloudWatchLogsLogGroup": {"LogGroupArn": self.log_group_arn}}],
                 "IncludeExecutionData": True,
@@ -254,5 +251,5 @@ def _allow(resource: Any, *actions: str) -> dict[str, Any]:
 def _policy(*statements: dict[str, Any]) -> dict[str, Any]:
     # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
     document = {"Version": "2012-10-17", "Statement": list(statements)}
-    properties = {"PolicyDocument": document, "Roles": [{"Ref": _ROLE}]}
+    properties = {"PolicyDocument": document, "Roles": [ref(_ROLE)]}
     return {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._cdk import (
     ClusterConstruct,
@@ -20,6 +22,7 @@ from cdk_gpu_clusters._cdk import (
     stack_of,
     tag_specifications,
 )
+from cdk_gpu_clusters._template import Resource, att
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import name_of
 from cdk_gpu_clusters.catalogue import InstanceType
@@ -67,7 +70,6 @@ class GpuLaunchTemplate(ClusterConstruct):
     Attributes:
         interface_plan: The network interfaces, and what follows from them.
         capacity_decision: Market type, reservation target and placement, with the reason.
-        cfn_launch_template: The resource, as an escape hatch.
     """
 
     def __init__(
@@ -172,16 +174,25 @@ class GpuLaunchTemplate(ClusterConstruct):
             instance_profile_arn=self._profile_arn(instance_profile),
             placement_group_name=None if self.placement_group is None else name_of(self.placement_group),
             subnet_id=None if subnet is None else subnet.subnet_id,
-            user_data=None if user_data is None else cdk.Fn.base64(user_data),
+            user_data=user_data,
             public_ip=associate_public_ip_address,
             metadata_hop_limit=metadata_hop_limit or profile.metadata_hop_limit,
         )
-        data = launch_template_data(parts)
+        self._data: LaunchTemplateData = launch_template_data(parts)
+        self._make()
+
+    def _make(self) -> None:
+        data = self._data
         data["networkInterfaces"] = _shared_interfaces(self, data["networkInterfaces"])
         data["tagSpecifications"] = tag_specifications(self._tags, _TAGGED)
-        self.cfn_launch_template: ec2.CfnLaunchTemplate = ec2.CfnLaunchTemplate(
-            self, "Resource", launch_template_data=data
-        )
+        if "userData" in data:
+            data["userData"] = cdk.Fn.base64(data["userData"])
+        self._resource = ec2.CfnLaunchTemplate(self, "Resource", launch_template_data=data)
+
+    @property
+    def cfn_launch_template(self) -> ec2.CfnLaunchTemplate:
+        """The resource, as an escape hatch."""
+        return self._resource
 
     @property
     @jsii.member(jsii_name="tags")
@@ -245,6 +256,55 @@ class GpuLaunchTemplate(ClusterConstruct):
             added = profile.added_user_data_bytes if image is None else 0
             findings += check_user_data(user_data, added_bytes=added)
         return findings
+
+
+class FleetLaunchTemplate(GpuLaunchTemplate):
+    """The launch template of a fleet, which defines it together with its other resources."""
+
+    #: Path of the instance profile below the fleet.
+    PROFILE = "InstanceProfile/Resource"
+
+    def define_with(
+        self, find: Callable[[], ec2.CfnLaunchTemplate]
+    ) -> tuple[Resource, dict[str, cdk.IResolvable]]:
+        """The template as CloudFormation takes it, and the values that it names.
+
+        Args:
+            find: Finds the resource, once it is defined.
+        """
+        self._find = find
+        data = dict(self._data)
+        values = {
+            "Interfaces": _shared_interfaces(self, data.pop("networkInterfaces")),
+            "Tags": self._tags.rendered_tags,
+        }
+        data = _in_template(data)
+        if "UserData" in data:
+            data["UserData"] = {"Fn::Base64": data["UserData"]}
+        data["NetworkInterfaces"] = {"Ref": "Interfaces"}
+        data["TagSpecifications"] = [{"ResourceType": kind, "Tags": {"Ref": "Tags"}} for kind in _TAGGED]
+        return {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}, values
+
+    @cached_property
+    def cfn_launch_template(self) -> ec2.CfnLaunchTemplate:
+        """The resource, as an escape hatch."""
+        return self._find()
+
+    def _make(self) -> None:
+        """The fleet makes it."""
+
+    def _profile_arn(self, _: iam.IInstanceProfile | None) -> str:
+        return att(self.PROFILE, "Arn")
+
+    def _main_resource(self) -> IConstruct:
+        return self.cfn_launch_template
+
+
+def _in_template(value: Any) -> Any:
+    """A value with its keys as a template has them."""
+    if isinstance(value, dict):
+        return {key[0].upper() + key[1:]: _in_template(one) for key, one in value.items()}
+    return [_in_template(one) for one in value] if isinstance(value, list) else value
 
 
 def _check_image(image: NodeImage | None, profile: OrchestratorProfile) -> list[Finding]:

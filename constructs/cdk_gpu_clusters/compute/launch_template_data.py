@@ -37,7 +37,7 @@ class TemplateParts:
         instance_profile_arn: Instance profile, None where the orchestrator forbids it.
         placement_group_name: Placement group, None for none.
         subnet_id: Subnet, only for orchestrators that want it in the template.
-        user_data: Base64 text, None for none.
+        user_data: Text, not yet in Base64; None for none.
         metadata_hop_limit: Hops that an IMDSv2 answer may take.
         public_ip: Whether EC2 gives the one interface of a node a public address.
     """

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import SILENT_ALARM, Acceptance
-from cdk_gpu_clusters._cdk import define_resources
+from cdk_gpu_clusters._accepted import SILENT_ALARM
+from cdk_gpu_clusters._cdk import DefinedResources, define
+from cdk_gpu_clusters._template import Resource, Resources
 from cdk_gpu_clusters.node.gpunode.metrics.names import (
     BOOT_FAILURES,
     FLEET,
@@ -30,46 +32,21 @@ BILLED = "CloudWatch bills each alarm."
 class NodeAlarms:
     """Alarms of a group of nodes: a node that is not well, Xids, failed boots, idle GPUs.
 
-    `EksGpuNodeGroup` makes one; whom they tell is the user's word.
+    `EksGpuNodeGroup` makes one; they notify the topics that you add.
 
     Attributes:
         names: Names of the alarms.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        fleet: str,
-        has_gpus: bool,
-        settings: AlarmSettings,
-    ) -> None:
-        """Define the alarms.
+    def __init__(self, names: Sequence[str], resources: Callable[[], DefinedResources]) -> None:
+        """Give access to alarms.
 
         Args:
-            scope: The group.
-            construct_id: Id in the scope, of what holds the alarms.
-            fleet: Name of the group in the metrics of its nodes.
-            has_gpus: Whether the nodes have GPUs of NVIDIA, which Xids and idle time are told of.
-            settings: When they are raised.
+            names: Names of the alarms.
+            resources: Where they were defined.
         """
-        self.names: tuple[str, ...] = ()
-        self._define(scope, construct_id, node_alarms(fleet, settings, has_gpus=has_gpus), {}, None)
-
-    def _define(
-        self,
-        scope: Construct,
-        construct_id: str,
-        alarms: dict[str, dict[str, Any]],
-        further: dict[str, dict[str, Any]],
-        accepted: Acceptance | None,
-    ) -> None:
-        """Define alarms, and other resources with them: for one message all together."""
-        self.names = tuple(alarms)
-        self._resources = define_resources(scope, construct_id, {**alarms, **further})
-        silent = SILENT_ALARM.with_details()
-        (silent if accepted is None else silent + accepted).at(self._resources)
+        self.names: tuple[str, ...] = tuple(names)
+        self._resources = resources
 
     def cfn_alarm(self, name: str) -> cloudwatch.CfnAlarm:
         """An alarm, as an escape hatch.
@@ -77,10 +54,11 @@ class NodeAlarms:
         Args:
             name: One of `names`.
         """
-        return self._resources.get_resource(name)  # type: ignore[return-value]  # jsii gives it its own type
+        alarm: cloudwatch.CfnAlarm = self._resources().resource(alarm_path(name))
+        return alarm
 
     def add_topic(self, topic: sns.ITopic) -> None:
-        """Let all alarms tell a topic when they are raised. A topic with a key of its own must let CloudWatch use it.
+        """Let all alarms notify a topic when they are raised. A topic with a key of its own must let CloudWatch use it.
 
         Args:
             topic: The topic.
@@ -88,6 +66,34 @@ class NodeAlarms:
         for name in self.names:
             alarm = self.cfn_alarm(name)
             alarm.alarm_actions = [*(alarm.alarm_actions or []), topic.topic_arn]
+
+
+def define_alarms(scope: Construct, alarms: Resources) -> NodeAlarms:
+    """Define the alarms of a group of nodes that has no other resources to define with them.
+
+    Args:
+        scope: The group.
+        alarms: The alarms, from `node_alarms`.
+    """
+    defined = define(scope, alarms)
+    SILENT_ALARM.at(defined.scope)
+    return NodeAlarms(alarm_names(alarms), lambda: defined)
+
+
+def alarm_path(name: str) -> str:
+    """The path of an alarm below its fleet or group."""
+    return f"Alarms/{name}"
+
+
+def alarm_names(resources: Resources) -> list[str]:
+    """The names of the alarms among resources.
+
+    Args:
+        resources: By path.
+    """
+    return [
+        path.rpartition("/")[2] for path, one in resources.items() if one["Type"] == "AWS::CloudWatch::Alarm"
+    ]
 
 
 class _Alarm(NamedTuple):
@@ -98,7 +104,7 @@ class _Alarm(NamedTuple):
     threshold: int
     words: str
 
-    def resource(self, fleet: str) -> dict[str, Any]:
+    def resource(self, fleet: str) -> Resource:
         """The alarm, as a template has it."""
         return {
             "Type": "AWS::CloudWatch::Alarm",
@@ -128,8 +134,8 @@ _XID = (
 )
 
 
-def node_alarms(fleet: str, settings: AlarmSettings, *, has_gpus: bool) -> dict[str, dict[str, Any]]:
-    """The alarms, as a template has them.
+def node_alarms(fleet: str, settings: AlarmSettings, *, has_gpus: bool) -> Resources:
+    """The alarms by path.
 
     Args:
         fleet: Name of the group in the metrics of its nodes.
@@ -148,4 +154,4 @@ def node_alarms(fleet: str, settings: AlarmSettings, *, has_gpus: bool) -> dict[
             "scale it in, or raise idle_minutes."
         )
         found["Idle"] = _Alarm(IDLE_SECONDS, "Minimum", 60 * settings.idle_minutes, words)
-    return {name: alarm.resource(fleet) for name, alarm in found.items()}
+    return {alarm_path(name): alarm.resource(fleet) for name, alarm in found.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import cached_property
 from pathlib import Path
 
 import aws_cdk as cdk
@@ -77,6 +78,11 @@ class NodeAsset(ClusterConstruct):
             statements.append({"Effect": "Allow", "Action": "kms:Decrypt", "Resource": key.key_arn})
         document = iam.PolicyDocument.from_json({"Statement": statements})
         self.read_policy: iam.ManagedPolicy = iam.ManagedPolicy(self, "Read", document=document)
+
+    @cached_property
+    def policy_arn(self) -> str:
+        """ARN of the policy; a token."""
+        return self.read_policy.managed_policy_arn
 
     def allow_earlier(self, scope: Construct, role: iam.IRole) -> iam.ManagedPolicy:
         """Let nodes read what this object was at earlier deployments: those whose launch template still names it.

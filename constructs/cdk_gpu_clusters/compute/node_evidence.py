@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aws_cdk import aws_iam as iam
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import path_of
@@ -51,7 +50,7 @@ class NodeEvidence:
             found.append({"Effect": "Allow", "Action": actions, "Resource": key.key_arn})
         return found
 
-    def accept_at(self, policy: iam.ManagedPolicy) -> None:
+    def accept_at(self, policy: IConstruct) -> None:
         """Accept what policy packs find in the statements."""
         _BUNDLES.at(policy, named_resource(policy, self._objects))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,8 +10,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
-from cdk_gpu_clusters._cdk import arn_of
+from cdk_gpu_clusters._accepted import Acceptance, AcceptedFinding
+from cdk_gpu_clusters._template import Resource
 from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
 
 _SESSION_POLICY = "AmazonSSMManagedInstanceCore"
@@ -21,7 +21,7 @@ _SESSIONS = AcceptedFinding(
     reason="AWS keeps the permissions of Systems Manager sessions, which replace SSH, in this policy.",
     aws_solutions=("IAM4",),
 )
-_PEERS = AcceptedFinding(
+_FINDING_PEERS = AcceptedFinding(
     cause="`GpuFleet`: policy of the nodes",
     reason="The describe actions that find a node's peers, and how many were replaced, have no resource level, and "
     "the ARN of the fleet's own group holds an id that only EC2 knows.",
@@ -34,10 +34,17 @@ _OWN_GROUP = (
     "autoscaling:RecordLifecycleActionHeartbeat",
     "autoscaling:SetInstanceHealth",
 )
+_PEERS = (
+    "autoscaling:DescribeAutoScalingGroups",
+    "autoscaling:DescribeAutoScalingInstances",
+    "autoscaling:DescribeScalingActivities",
+    "ec2:DescribeInstances",
+    "ec2:DescribeInstanceTopology",
+)
 
 
 class NodeRole(iam.Role):
-    """A role with Systems Manager sessions and no more; a fleet attaches its own policy to it (`allow_fleet`).
+    """A role with Systems Manager sessions and no more; a fleet attaches its own policy to it.
 
     There is no SSH and no key pair: people reach a node through Systems Manager.
 
@@ -61,7 +68,7 @@ class NodeRole(iam.Role):
             assumed_by=_ec2(),
             managed_policies=[_session_policy(), *policies],
         )
-        _SESSIONS.at(self, f"Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}")
+        accepted_sessions().at(self)
 
 
 @cache
@@ -74,48 +81,73 @@ def _session_policy() -> iam.IManagedPolicy:
     return iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_POLICY)
 
 
-def allow_fleet(
-    scope: Construct,
-    role: iam.IRole,
-    *,
-    group_name: str,
-    log_group: logs.ILogGroup,
-    evidence: NodeEvidence | None = None,
-) -> iam.ManagedPolicy:
-    """Let the nodes of a fleet complete the hooks of their own group, leave it, find their peers, and log.
+def role_resource(*policy_arns: str) -> Resource:
+    """A `NodeRole` as a template has it.
 
     Args:
-        scope: The fleet. The policy stands there, not under the role: the group's launch template needs the role,
-            and the policy needs the group; and several fleets may share a role.
-        role: Role of the nodes.
-        group_name: Name of the Auto Scaling group.
-        log_group: Log group of the fleet.
-        evidence: Where its nodes leave evidence, if anywhere.
+        policy_arns: Further policies that it has.
     """
-    group_arn = arn_of(scope, "autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{group_name}")
-    peers = [
-        "autoscaling:DescribeAutoScalingInstances",
-        "autoscaling:DescribeAutoScalingGroups",
-        "autoscaling:DescribeScalingActivities",
-        "ec2:DescribeInstances",
-        "ec2:DescribeInstanceTopology",
+    statement = {
+        "Action": "sts:AssumeRole",
+        "Effect": "Allow",
+        "Principal": {"Service": "ec2.amazonaws.com"},
+    }
+    session = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":iam::aws:policy/{_SESSION_POLICY}"]]}
+    return {
+        "Type": "AWS::IAM::Role",
+        "Properties": {
+            "AssumeRolePolicyDocument": {"Statement": [statement], "Version": "2012-10-17"},
+            "ManagedPolicyArns": [session, *policy_arns],
+        },
+    }
+
+
+def profile_resource(role_name: str) -> Resource:
+    """The instance profile of a role as a template has it."""
+    return {"Type": "AWS::IAM::InstanceProfile", "Properties": {"Roles": [role_name]}}
+
+
+def permissions_resource(
+    *, group_arn: str, log_group_arn: str, role_name: str, evidence: Sequence[Mapping[str, Any]] = ()
+) -> Resource:
+    """What lets the nodes of a fleet complete the hooks of their own group, leave it, find their peers, and log.
+
+    It is not a part of the role: the group's launch template needs the role, and the policy needs the group; and
+    several fleets may share a role. It is a managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
+
+    Args:
+        group_arn: The Auto Scaling group.
+        log_group_arn: Log group of the fleet.
+        role_name: Role of the nodes.
+        evidence: What lets its nodes leave evidence.
+    """
+    statements = [
+        _allow(group_arn, *_OWN_GROUP),
+        _allow("*", *_PEERS),
+        _allow(log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents"),
+        *evidence,
     ]
-    # As one document: statements would cost a message each.
-    document = iam.PolicyDocument.from_json(
-        {
-            "Statement": [
-                _allow(group_arn, *_OWN_GROUP),
-                _allow("*", *peers),
-                *_logging(log_group, evidence),
-            ]
-        }
-    )
-    # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
-    policy = iam.ManagedPolicy(scope, "NodePermissions", roles=[role], document=document)
-    _PEERS.at(policy, "Resource::*", named_resource(scope, group_arn))
-    if evidence is not None:
-        evidence.accept_at(policy)
-    return policy
+    properties = {
+        "Description": "",
+        "Path": "/",
+        "PolicyDocument": {"Statement": statements, "Version": "2012-10-17"},
+        "Roles": [role_name],
+    }
+    return {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
+
+
+def accepted_permissions(group: str) -> Acceptance:
+    """What policy packs find in `permissions_resource`, and is right there.
+
+    Args:
+        group: The ARN of the group as they name it.
+    """
+    return _FINDING_PEERS.with_details("Resource::*", group)
+
+
+def accepted_sessions() -> Acceptance:
+    """What policy packs find in a `NodeRole`, and is right there."""
+    return _SESSIONS.with_details(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}")
 
 
 def allow_node(

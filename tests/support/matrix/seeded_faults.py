@@ -12,12 +12,10 @@ import pytest
 from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
-from aws_cdk import aws_iam as iam
 
-from cdk_gpu_clusters.compute import block_follower, fleet, launch_template
-from cdk_gpu_clusters.compute.auto_scaling_group import auto_scaling_group
+from cdk_gpu_clusters.compute import block_follower, fleet, fleet_resources, launch_template
 from cdk_gpu_clusters.compute.launch_template_data import launch_template_data
-from cdk_gpu_clusters.compute.node_role import allow_fleet
+from cdk_gpu_clusters.compute.node_role import permissions_resource
 from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.fleet import node_group as node_group_plan
 from cdk_gpu_clusters.fleet import plan as fleet_plan
@@ -88,12 +86,14 @@ def in_template(change: Callable[[Data], object]) -> Plant:
 def in_group(change: Callable[[autoscaling.CfnAutoScalingGroup], object]) -> Plant:
     """Another Auto Scaling group."""
 
-    def faulty(*args: Any) -> autoscaling.CfnAutoScalingGroup:
-        group = auto_scaling_group(*args)
-        change(group)
-        return group
+    original = fleet_resources.define_fleet
 
-    return lambda patch: patch.setattr(fleet, "auto_scaling_group", faulty)
+    def faulty(*args: Any) -> Any:
+        defined = original(*args)
+        change(defined.resource(fleet_resources.GROUP))
+        return defined
+
+    return lambda patch: patch.setattr(fleet, "define_fleet", faulty)
 
 
 def on_eks(invariant: str, change: Callable[[eks.CfnNodegroup], object], fleet: Data = SPOT) -> Fault:
@@ -187,12 +187,13 @@ def _efa_only_first(layout: list[NetworkInterface]) -> list[NetworkInterface]:
 
 
 def _wildcard(patch: pytest.MonkeyPatch) -> None:
-    def faulty(*args: Any, **options: Any) -> iam.ManagedPolicy:
-        policy = allow_fleet(*args, **options)
-        policy.add_statements(iam.PolicyStatement(actions=["ec2:TerminateInstances"], resources=["*"]))
+    def faulty(**options: Any) -> Data:
+        policy = permissions_resource(**options)
+        statement = {"Effect": "Allow", "Action": "ec2:TerminateInstances", "Resource": "*"}
+        policy["Properties"]["PolicyDocument"]["Statement"].append(statement)
         return policy
 
-    patch.setattr(fleet, "allow_fleet", faulty)
+    patch.setattr(fleet_resources, "permissions_resource", faulty)
 
 
 def _inline_self_reference(group: ec2.SecurityGroup) -> None:

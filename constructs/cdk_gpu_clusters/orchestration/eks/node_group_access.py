@@ -6,7 +6,7 @@ from aws_cdk import aws_eks_v2 as eks
 
 from cdk_gpu_clusters._cdk import path_of, region_of, report, stack_of
 from cdk_gpu_clusters.compute.fleet_access import LaunchedFleet
-from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
+from cdk_gpu_clusters.compute.node_alarms import NodeAlarms, define_alarms, node_alarms
 from cdk_gpu_clusters.compute.node_metrics import NodeMetrics
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms
@@ -58,4 +58,4 @@ class NodeGroupAccess(LaunchedFleet, NodeMetrics):
         report(self, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
         accelerator = plan.instance_type.accelerator
         has_gpus = accelerator is not None and accelerator.kind == "gpu"
-        return NodeAlarms(self, "Alarms", fleet=path_of(self), has_gpus=has_gpus, settings=settings)
+        return define_alarms(self, node_alarms(path_of(self), settings, has_gpus=has_gpus))
