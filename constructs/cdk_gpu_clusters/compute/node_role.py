@@ -38,8 +38,8 @@ _PEERS = (
     "autoscaling:DescribeAutoScalingGroups",
     "autoscaling:DescribeAutoScalingInstances",
     "autoscaling:DescribeScalingActivities",
-    "ec2:DescribeInstances",
     "ec2:DescribeInstanceTopology",
+    "ec2:DescribeInstances",
 )
 
 
