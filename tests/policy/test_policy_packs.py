@@ -83,7 +83,7 @@ def test_findings_are_accepted_below_stacks_with_a_reason(assemblies: dict[str, 
 #: imported role is called after the stack that adds it.
 BELOW = re.compile(r"((/Role|/EventsRole)?/DefaultPolicy|/Policy\w+)?(/Resource)?")
 #: What holds resources that were defined together, with none of anybody else's: its acknowledgements cover them.
-TOGETHER = re.compile(r"(.*/Alarms)/\w+")
+TOGETHER = re.compile(r"(.*/Resources)/\w+")
 
 
 def test_findings_are_accepted_at_the_construct_that_causes_them(assemblies: dict[str, Assembly]) -> None:

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cdk_gpu_clusters._accepted import SILENT_ALARM, named_defined
+from cdk_gpu_clusters._accepted import SILENT_ALARM, AcceptedFinding, named_defined
 from cdk_gpu_clusters._cdk import ClusterConstruct, DefinedResources, arn_of, define
 from cdk_gpu_clusters._template import Resource, Resources, att, ref
 from cdk_gpu_clusters.compute.auto_scaling_group import LAUNCH_EVENTS, GroupParts, group_resource
 from cdk_gpu_clusters.compute.fleet_alarms import fleet_alarms
-from cdk_gpu_clusters.compute.launch_stop import STOPPING
 from cdk_gpu_clusters.compute.node_log_group import BOOT_EVENTS, log_group_resource
 from cdk_gpu_clusters.compute.node_role import (
-    accepted_permissions,
     accepted_sessions,
     permissions_resource,
     profile_resource,
@@ -29,6 +27,13 @@ if TYPE_CHECKING:  # takes long to load
 # Paths below the fleet.
 LOGS, ROLE, PROFILE = "Logs/Resource", "Role/Resource", "InstanceProfile/Resource"
 TEMPLATE, GROUP, PERMISSIONS = "LaunchTemplate/Resource", "Resource", "NodePermissions/Resource"
+
+_PERMISSIONS = AcceptedFinding(
+    cause="`GpuFleet`: policies of the nodes, and of the state machine that suspends launching",
+    reason="The describe actions that find a node's peers, log delivery and tracing have no resource level, and the "
+    "ARN of the fleet's own group holds an id that only EC2 knows.",
+    aws_solutions=("IAM5",),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +119,12 @@ def define_fleet(
     """
     defined = define(scope, resources, values=values)
     group = named_defined(scope, parts.group_arn, defined.ids)
-    accepted = accepted_permissions(group) + LAUNCH_EVENTS.with_details()
+    accepted = _PERMISSIONS.with_details("Resource::*", group) + LAUNCH_EVENTS.with_details()
     if parts.role_name is None:
         accepted += accepted_sessions()
     if parts.log_key_arn is None:
         accepted += BOOT_EVENTS.with_details()
     if parts.alarms is not None:
         accepted += SILENT_ALARM.with_details()
-        if parts.alarms.suspends_launching:
-            accepted += STOPPING.with_details("Resource::*", group)
     accepted.at(defined.scope)
     return defined

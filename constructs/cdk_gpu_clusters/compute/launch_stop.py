@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._template import Resources, att, ref
 
 _ALARM_NAME = "LaunchLoop"
@@ -52,12 +51,6 @@ _TRACES = (
 _LONGEST_NAME = 100
 # The policy that allows the calls may come a little later than the first event.
 _RETRY = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 30, "MaxAttempts": 10, "BackoffRate": 1}
-
-STOPPING = AcceptedFinding(
-    cause="`GpuFleet`: policy of the state machine that suspends launching",
-    reason="Log delivery and tracing have no resource level; the ARN of the group holds an id that only EC2 knows.",
-    aws_solutions=("IAM5",),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

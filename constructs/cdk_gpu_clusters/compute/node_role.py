@@ -21,14 +21,6 @@ _SESSIONS = AcceptedFinding(
     reason="AWS keeps the permissions of Systems Manager sessions, which replace SSH, in this policy.",
     aws_solutions=("IAM4",),
 )
-_FINDING_PEERS = AcceptedFinding(
-    cause="`GpuFleet`: policy of the nodes",
-    reason="The describe actions that find a node's peers, and how many were replaced, have no resource level, and "
-    "the ARN of the fleet's own group holds an id that only EC2 knows.",
-    aws_solutions=("IAM5",),
-)
-
-
 _OWN_GROUP = (
     "autoscaling:CompleteLifecycleAction",
     "autoscaling:RecordLifecycleActionHeartbeat",
@@ -134,15 +126,6 @@ def permissions_resource(
         "Roles": [role_name],
     }
     return {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
-
-
-def accepted_permissions(group: str) -> Acceptance:
-    """What policy packs find in `permissions_resource`, and is right there.
-
-    Args:
-        group: The ARN of the group as they name it.
-    """
-    return _FINDING_PEERS.with_details("Resource::*", group)
 
 
 def accepted_sessions() -> Acceptance:
