@@ -1,0 +1,176 @@
+"""What one message defines is as good as what CDK's own constructs define: names, tags, aspects and escape hatches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import aws_cdk as cdk
+import jsii
+import pytest
+from aws_cdk import aws_autoscaling as autoscaling
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_logs as logs
+from aws_cdk import aws_s3 as s3
+from constructs import Construct, IConstruct
+
+from cdk_gpu_clusters import CapacityReservation, GpuFleet
+from cdk_gpu_clusters._cdk import define
+from cdk_gpu_clusters._template import logical_id
+from cdk_gpu_clusters.compute.node_log_group import log_group_resource
+from sites import Site, SiteFactory
+
+
+def fleet(site: Site, construct_id: str = "Fleet", **options: Any) -> GpuFleet:
+    return GpuFleet(
+        site.stack, construct_id, vpc=site.vpc, instance_type="g6.xlarge", node_count=1, **options
+    )
+
+
+def resources(site: Site) -> dict[str, Any]:
+    found: dict[str, Any] = site.template()["Resources"]
+    return found
+
+
+def of_type(site: Site, kind: str) -> dict[str, Any]:
+    return {name: one for name, one in resources(site).items() if one["Type"] == kind}
+
+
+@pytest.mark.parametrize(
+    "path", ["Plain", "With space/Resource", "Deep/Deeper/Deepest", "Same/Same/Resource"]
+)
+def test_logical_ids_are_those_of_cdk(site: Site, path: str) -> None:
+    scope: Construct = site.stack
+    *outer, last = path.split("/")
+    for part in outer:
+        scope = Construct(scope, part)
+    resource = cdk.CfnResource(scope, last, type="AWS::SNS::Topic")
+    assert site.stack.get_logical_id(resource) in resources(site)
+    assert logical_id(path) in resources(site)
+
+
+@pytest.mark.parametrize("ask", [lambda made: made.role, lambda made: made.log_group, lambda made: made.node])
+def test_what_is_asked_for_changes_no_template(
+    make_site: SiteFactory, ask: Callable[[GpuFleet], object]
+) -> None:
+    plain, asked = make_site(), make_site()
+    fleet(plain)
+    ask(fleet(asked))
+    assert resources(plain) == resources(asked)
+
+
+def test_the_role_takes_grants_and_policies(site: Site) -> None:
+    made = fleet(site)
+    s3.Bucket(site.stack, "Bucket").grant_read(made.role)
+    made.role.add_managed_policy(iam.ManagedPolicy.from_aws_managed_policy_name("ReadOnlyAccess"))
+    (name,) = [name for name in of_type(site, "AWS::IAM::Role") if name.startswith("FleetRole")]
+    assert "ReadOnlyAccess" in str(of_type(site, "AWS::IAM::Role")[name])
+    (policy,) = of_type(site, "AWS::IAM::Policy").values()
+    assert policy["Properties"]["Roles"] == [{"Ref": name}]
+
+
+def test_the_log_group_takes_a_removal_policy(site: Site) -> None:
+    fleet(site).log_group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+    (group,) = of_type(site, "AWS::Logs::LogGroup").values()
+    assert group["DeletionPolicy"] == "Retain"
+
+
+@pytest.mark.parametrize("retention", list(logs.RetentionDays))
+def test_retention_is_that_of_cdk(site: Site, retention: logs.RetentionDays) -> None:
+    logs.LogGroup(site.stack, "Group", retention=retention)
+    (group,) = of_type(site, "AWS::Logs::LogGroup").values()
+    days = log_group_resource(retention, None)["Properties"]["RetentionInDays"]
+    assert group.get("Properties", {}).get("RetentionInDays") == days
+
+
+def test_the_default_child_is_the_group(site: Site) -> None:
+    group = fleet(site).node.default_child
+    assert isinstance(group, autoscaling.CfnAutoScalingGroup)
+    group.add_property_override("Cooldown", "60")
+    (found,) = of_type(site, "AWS::AutoScaling::AutoScalingGroup").values()
+    assert found["Properties"]["Cooldown"] == "60"
+
+
+def test_references_follow_another_logical_id(site: Site) -> None:
+    made = fleet(site)
+    made.cfn_auto_scaling_group.override_logical_id("Stable")
+    text = str(resources(site))
+    assert "Stable" in of_type(site, "AWS::AutoScaling::AutoScalingGroup")
+    assert logical_id("Fleet/Resource") not in text
+
+
+def test_the_launch_template_has_its_escape_hatches(site: Site) -> None:
+    made = fleet(site)
+    template = made.launch_template.node.default_child
+    assert isinstance(template, ec2.CfnLaunchTemplate)
+    template.add_property_override("LaunchTemplateData.EbsOptimized", True)
+    (found,) = of_type(site, "AWS::EC2::LaunchTemplate").values()
+    assert found["Properties"]["LaunchTemplateData"]["EbsOptimized"] is True
+
+
+def test_tags_reach_everything_of_a_fleet(site: Site) -> None:
+    made = fleet(site)
+    cdk.Tags.of(made).add("team", "speech")
+    cdk.Tags.of(made.launch_template).add("only", "nodes")
+    found = resources(site)
+    tag = "{'Key': 'team', 'Value': 'speech'"
+    for kind in (
+        "AWS::IAM::Role",
+        "AWS::Logs::LogGroup",
+        "AWS::EC2::LaunchTemplate",
+        "AWS::CloudWatch::Alarm",
+    ):
+        assert [name for name, one in found.items() if one["Type"] == kind and tag not in str(one)] == [], (
+            kind
+        )
+    (group,) = of_type(site, "AWS::AutoScaling::AutoScalingGroup").values()
+    assert {"Key": "team", "PropagateAtLaunch": True, "Value": "speech"} in group["Properties"]["Tags"]
+    (template,) = of_type(site, "AWS::EC2::LaunchTemplate").values()
+    assert "'only'" in str(template)
+    assert "'only'" not in str(group)
+
+
+@jsii.implements(cdk.IAspect)
+class _Remember:
+    def __init__(self) -> None:
+        self.alarms: list[cloudwatch.CfnAlarm] = []
+
+    def visit(self, node: IConstruct) -> None:
+        if isinstance(node, cloudwatch.CfnAlarm):
+            self.alarms.append(node)
+
+
+def test_aspects_see_typed_resources(site: Site) -> None:
+    made = fleet(site)
+    aspect = _Remember()
+    cdk.Aspects.of(made).add(aspect)
+    resources(site)
+    assert made.alarms is not None
+    assert len(aspect.alarms) == len(made.alarms.names)
+
+
+def test_a_reservation_hands_out_its_alarm(site: Site) -> None:
+    made = CapacityReservation(
+        site.stack,
+        "Reservation",
+        instance_type="p5.48xlarge",
+        instance_count=1,
+        availability_zone="us-east-1a",
+        unlimited=True,
+    )
+    alarm = made.unused_alarm
+    assert isinstance(alarm, cloudwatch.Alarm)
+    assert made.unused_alarm is alarm
+    assert isinstance(made.node.default_child, ec2.CfnCapacityReservation)
+    assert len(of_type(site, "AWS::CloudWatch::Alarm")) == 1
+
+
+def test_values_that_are_still_to_come_stand_where_they_are_named(site: Site) -> None:
+    scope = Construct(site.stack, "Scope")
+    tags = cdk.TagManager(cdk.TagType.STANDARD, "AWS::SNS::Topic", [{"key": "a", "value": "b"}])
+    topic = {"Type": "AWS::SNS::Topic", "Properties": {"Tags": {"Ref": "Tags"}}}
+    define(scope, {"Topic/Resource": topic}, values={"Tags": tags.rendered_tags})
+    (found,) = of_type(site, "AWS::SNS::Topic").values()
+    assert found["Properties"]["Tags"] == [{"Key": "a", "Value": "b"}]
