@@ -20,7 +20,7 @@ from cdk_gpu_clusters import CapacityReservation, GpuFleet
 from cdk_gpu_clusters._cdk import define
 from cdk_gpu_clusters._template import logical_id
 from cdk_gpu_clusters.compute.node_log_group import log_group_resource
-from sites import Site, SiteFactory
+from stack_fixtures import Site, SiteFactory
 
 
 def fleet(site: Site, construct_id: str = "Fleet", **options: Any) -> GpuFleet:
