@@ -10,20 +10,12 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.capacity_reservation import CapacityReservation, InstanceMatchCriteria
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters_stacks.references import publish, read
-from cdk_gpu_clusters_stacks.spec.capacity import (
-    CapacityBlock,
-    NewReservation,
-    OnDemand,
-    Reservation,
-    ReservationGroup,
-    Spot,
-    UltraServerBlock,
-)
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms, placement_group_of
 from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
 
 
 class CapacityStack(cdk.Stack):
-    """An On-Demand Capacity Reservation inside its cluster placement group, where the fleet has EFA."""
+    """An On-Demand Capacity Reservation inside its cluster placement group, if the fleet has EFA."""
 
     def __init__(
         self,
@@ -50,16 +42,16 @@ class CapacityStack(cdk.Stack):
         super().__init__(scope, construct_id, env=env, description="Reserved capacity of a GPU fleet")
         self._zone = availability_zone
         group = ClusterPlacementGroup(self, "Placement") if placed else None
-        wish = options.new_reservation
+        requested = options.new_reservation
         reservation = CapacityReservation(
             self,
             "Reservation",
             instance_type=fleet.instance_type,
             instance_count=fleet.maximum_nodes,
             availability_zone=availability_zone,
-            ends_at=wish.end_date,
-            unlimited=wish.unlimited,
-            instance_match_criteria=InstanceMatchCriteria(wish.match),
+            ends_at=requested.end_date,
+            unlimited=requested.unlimited,
+            instance_match_criteria=InstanceMatchCriteria(requested.match),
             placement_group=group,
         )
         for key, value in fleet.tags.items():
@@ -86,33 +78,8 @@ class CapacityStack(cdk.Stack):
 
 def existing_capacity(reader: cdk.Stack, fleet: NodesSpec) -> Capacity:
     """The capacity of a fleet that makes no reservation here."""
-    wish = fleet.capacity
-    match wish:
-        case OnDemand():
-            return Capacity.on_demand()
-        case Spot():
-            return Capacity.spot(max_price_usd_per_hour=wish.spot.max_price_usd_per_hour)
-        case Reservation():
-            return Capacity.from_reservation_id(
-                wish.reservation, placement_group=_import_group(reader, wish.placement_group)
-            )
-        case ReservationGroup():
-            return Capacity.from_reservation_group_arn(
-                wish.reservation_group, placement_group=_import_group(reader, wish.placement_group)
-            )
-        case CapacityBlock():
-            return Capacity.capacity_block(
-                wish.capacity_block, starts_at=wish.starts_at, ends_at=wish.ends_at
-            )
-        case UltraServerBlock():
-            return Capacity.ultraserver_block(
-                wish.ultraserver_block,
-                starts_at=wish.starts_at,
-                ends_at=wish.ends_at,
-                reservation_id=wish.reservation,
-            )
-        case NewReservation():
-            raise TypeError("a new reservation is made by CapacityStack")
+    group = _import_group(reader, placement_group_of(fleet.capacity))
+    return Capacity(terms=capacity_terms(fleet.capacity), placement_group=group)
 
 
 def _import_group(reader: cdk.Stack, name: str | None) -> ec2.IPlacementGroup | None:

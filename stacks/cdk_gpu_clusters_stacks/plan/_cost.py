@@ -10,13 +10,13 @@ from cdk_gpu_clusters.catalogue.prices import Price
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month, node_hour
 from cdk_gpu_clusters.rules.lustre import LustreSizing
-from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from .model import (
     ClusterCost,
     FleetCost,
-    FleetPlan,
+    FleetReport,
     KubernetesPlan,
     PriceUsed,
     StoreCost,
@@ -44,7 +44,7 @@ _NEW_RESERVATION = "from the deployment on, used or not, until the reservation e
 
 def fleet_cost(view: PlannedFleet, region: str) -> FleetCost:
     """What the instances of a fleet cost."""
-    spec, terms = view.spec, capacity_terms(view.spec.capacity)
+    spec, terms = view.spec, view.plan.terms
     rate = node_hour(
         view.type,
         terms.kind,
@@ -124,7 +124,7 @@ def store_cost(sizing: LustreSizing, region: str) -> StoreCost:
 
 
 def cluster_cost(
-    fleets: Sequence[FleetPlan],
+    fleets: Sequence[FleetReport],
     stores: Sequence[StorePlan],
     kubernetes: KubernetesPlan | None = None,
     *,
@@ -173,7 +173,7 @@ def _of_kubernetes(cluster: KubernetesPlan | None) -> Iterator[tuple[str, float 
 
 
 def _never_counted(
-    fleets: Sequence[FleetPlan], stores: Sequence[StorePlan], *, is_new_network: bool
+    fleets: Sequence[FleetReport], stores: Sequence[StorePlan], *, is_new_network: bool
 ) -> dict[str, str]:
     """What costs money besides, and has no price in the catalogue."""
     no_price = "the catalogue has no price of it"

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 from cdk_gpu_clusters.catalogue.images import ImageParameter
 from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityTerms, block_window
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.inference import servers_required
 from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
-from cdk_gpu_clusters.rules.placement import (
-    GroupOrigin,
-)
-from cdk_gpu_clusters_stacks.spec.capacity import (
-    CapacityBlock,
-    CapacitySpec,
-    NewReservation,
-    OnDemand,
-    Reservation,
-    ReservationGroup,
-    Spot,
-    UltraServerBlock,
-    capacity_terms,
-    utc_text,
-)
+from cdk_gpu_clusters.rules.placement import GroupOrigin
+from cdk_gpu_clusters_stacks.counting import count
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, placement_group_of, utc_text
 from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByOs, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
@@ -30,13 +18,21 @@ from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, plan_slots
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
 
 from ._cost import fleet_cost, run_hours
-from ._kubernetes import plan_node_group
+from ._kubernetes import report_node_group
 from ._network import balancer_subnet_keys, node_subnet_keys
-from ._node import device_count, plan_node
-from .model import CapacityPlan, FleetPlan, ImagePlan, LoadBalancerPlan, MountPlan, PlacementPlan, ServersPlan
+from ._node import device_count, report_node
+from .model import (
+    CapacityPlan,
+    FleetReport,
+    ImagePlan,
+    LoadBalancerPlan,
+    MountPlan,
+    PlacementPlan,
+    ServersPlan,
+)
 
 _HTTPS, _HTTP = 443, 80
-#: Facts of a type that a plan shows; a doubt about others is for the catalogue to tell.
+#: Facts of a type that a plan shows; the catalogue reports doubts about others.
 _SHOWN = (
     "accelerator.memory",
     "accelerator.nv",
@@ -47,19 +43,19 @@ _SHOWN = (
 )
 
 
-def plan_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetPlan:
+def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
     """Describe one fleet.
 
     Raises:
         ConfigError: If there is no layout of network interfaces for it, which a checked cluster never has.
     """
     spec = view.spec
-    node = plan_node(view, view.plan.interfaces)
+    node = report_node(view, view.plan.interfaces)
     decision = view.plan.decision
     devices = device_count(view.type) * spec.maximum_nodes
     is_training = isinstance(spec, FleetSpec)
     stack_name = training_stack if is_training else inference_stack
-    return FleetPlan(
+    return FleetReport(
         name=view.name,
         purpose="training" if is_training else "inference",
         stack_name=stack_name(cluster.name, view.name),
@@ -69,8 +65,8 @@ def plan_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetPlan:
         node=node,
         accelerators=devices,
         accelerator_memory_gib=0 if node.accelerator is None else devices * node.accelerator.memory_gib_each,
-        capacity=plan_capacity(view),
-        placement=plan_placement(view),
+        capacity=report_capacity(view),
+        placement=report_placement(view),
         subnets=node_subnet_keys(view),
         availability_zones=view.zones,
         fabric=spec.fabric if isinstance(spec, FleetSpec) and view.uses_efa else None,
@@ -83,7 +79,7 @@ def plan_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetPlan:
         watch=spec.watch.mode,
         tags=dict(spec.tags),
         cost=fleet_cost(view, cluster.region),
-        node_group=plan_node_group(view) if view.on_eks else None,
+        node_group=report_node_group(view) if view.on_eks else None,
         notes=tuple(_notes(view)),
     )
 
@@ -175,12 +171,10 @@ def _notes(view: PlannedFleet) -> list[str]:
 # How a fleet is bought and placed.
 
 
-def plan_capacity(view: PlannedFleet) -> CapacityPlan:
+def report_capacity(view: PlannedFleet) -> CapacityPlan:
     """Describe how the nodes of a fleet are bought."""
     capacity = view.spec.capacity
-    terms = capacity_terms(capacity)
-    decision = view.plan.decision
-    window = block_window(terms)
+    terms, decision, window = view.plan.terms, view.plan.decision, view.plan.window
     ends_at = capacity.new_reservation.end_date if isinstance(capacity, NewReservation) else terms.ends_at
     unknown = {}
     if terms.kind.is_block and terms.starts_at is None:
@@ -189,12 +183,12 @@ def plan_capacity(view: PlannedFleet) -> CapacityPlan:
         unknown["reservation_id"] = "the reservation is made at the deployment"
     return CapacityPlan(
         kind=terms.kind.value,
-        words=_words(capacity, view.spec.maximum_nodes),
+        words=_words(terms, view.spec.maximum_nodes),
         reason=_reason(decision, terms),
         reservation_id=terms.reservation_id,
         reservation_group_arn=terms.reservation_group_arn,
         is_made_here=isinstance(capacity, NewReservation),
-        # A managed node group says spot itself; the market of a block stands in the template all the same.
+        # A managed node group asks for spot itself; the market of a block is in the template all the same.
         market_type=decision.market_type if terms.kind.is_block or not view.on_eks else None,
         starts_at=None if terms.starts_at is None else utc_text(terms.starts_at),
         drains_at=None if window is None else utc_text(window.drain_at),
@@ -207,23 +201,23 @@ def plan_capacity(view: PlannedFleet) -> CapacityPlan:
     )
 
 
-def _words(capacity: CapacitySpec, nodes: int) -> str:
-    match capacity:
-        case OnDemand():
+def _words(terms: CapacityTerms, nodes: int) -> str:
+    group = (terms.reservation_group_arn or "").rpartition("/")[2]
+    match terms.kind:
+        case CapacityKind.ON_DEMAND:
             return "on demand"
-        case Spot():
-            limit = capacity.spot.max_price_usd_per_hour
+        case CapacityKind.SPOT:
+            limit = terms.max_price_usd_per_hour
             return "spot" if limit is None else f"spot, at most {limit:g} USD an hour for each node"
-        case Reservation():
-            return f"reservation {capacity.reservation}"
-        case ReservationGroup():
-            return f"reservations of the group {capacity.reservation_group.rpartition('/')[2]}"
-        case CapacityBlock():
-            return f"Capacity Block {capacity.capacity_block}"
-        case UltraServerBlock():
-            return f"UltraServer block of the group {capacity.ultraserver_block.rpartition('/')[2]}"
-        case NewReservation():
-            return f"new On-Demand Capacity Reservation of {nodes} instance{'' if nodes == 1 else 's'}"
+        case CapacityKind.CAPACITY_BLOCK:
+            return f"Capacity Block {terms.reservation_id}"
+        case CapacityKind.ULTRASERVER_BLOCK:
+            return f"UltraServer block of the group {group}"
+    if terms.reservation_id is not None:
+        return f"reservation {terms.reservation_id}"
+    if group:
+        return f"reservations of the group {group}"
+    return f"new On-Demand Capacity Reservation of {count(nodes, 'instance')}"
 
 
 def _reason(decision: CapacityDecision, terms: CapacityTerms) -> str:
@@ -242,14 +236,14 @@ def _reason(decision: CapacityDecision, terms: CapacityTerms) -> str:
     return "ordinary instances; no open reservation of the account is used up by them"
 
 
-def plan_placement(view: PlannedFleet) -> PlacementPlan:
+def report_placement(view: PlannedFleet) -> PlacementPlan:
     """Describe the placement group of a fleet."""
-    choice, capacity = view.plan.placement, view.spec.capacity
+    choice = view.plan.placement
     of_reservation = choice.origin is GroupOrigin.RESERVATION
-    existing = capacity if of_reservation and isinstance(capacity, Reservation | ReservationGroup) else None
+    existing = placement_group_of(view.spec.capacity) if of_reservation else None
     return PlacementPlan(
         strategy=None if choice.strategy is None else choice.strategy.value,
-        group_name=None if existing is None else existing.placement_group,
+        group_name=existing,
         is_made_here=choice.origin is GroupOrigin.NEW or (of_reservation and existing is None),
         reason=choice.reason,
     )

@@ -23,7 +23,7 @@ from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
 
 from ._cost import prices_used, usd_amount
 from ._network import service_subnet_keys
-from .model import ChartPlan, KubernetesPlan, NodeGroupPlan, SystemNodesPlan
+from .model import ChartPlan, KubernetesPlan, NodeGroupReport, SystemNodesPlan
 
 _NO_DATES = "the catalogue has no dates of this version"
 _EXISTS = "the cluster is there already, and bills without this file"
@@ -101,12 +101,12 @@ _FOLLOWS_BLOCK = (
 )
 
 
-def plan_node_group(view: PlannedFleet) -> NodeGroupPlan:
+def report_node_group(view: PlannedFleet) -> NodeGroupReport:
     """Describe the node group of a fleet."""
     group, spec = view.node_group, view.spec
     pool, strategy = group.pool, group.update_strategy
     efa = {EFA_RESOURCE: pool.efa_count} if pool.efa_count else {}
-    return NodeGroupPlan(
+    return NodeGroupReport(
         capacity_type=CAPACITY_TYPES[view.plan.terms.kind].value,
         ami_type=group.ami_type,
         desired_nodes=group.desired_size,

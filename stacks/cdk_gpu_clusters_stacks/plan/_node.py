@@ -30,7 +30,7 @@ from .model import (
     MigSlice,
     NodeMig,
     NodeNetwork,
-    NodePlan,
+    NodeReport,
     RootVolumePlan,
 )
 
@@ -40,11 +40,11 @@ _MIB_PER_GIB = 1024
 _PODS_DISKS = "/mnt/k8s-disks/0"
 
 
-def plan_node(view: PlannedFleet, interfaces: InterfacePlan) -> NodePlan:
+def report_node(view: PlannedFleet, interfaces: InterfacePlan) -> NodeReport:
     """Describe one node of a fleet."""
     record, spec = view.type, view.spec
     stages, checks = boot_of(view)
-    return NodePlan(
+    return NodeReport(
         instance_type=record.name,
         architecture=record.architecture.value,
         vcpus=record.vcpus,

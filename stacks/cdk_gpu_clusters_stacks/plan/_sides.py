@@ -9,7 +9,7 @@ from cdk_gpu_clusters.catalogue import AcceleratorKind
 from cdk_gpu_clusters_stacks.manifests.parts import applied
 from cdk_gpu_clusters_stacks.manifests.pools import node_pools, volumes
 from cdk_gpu_clusters_stacks.manifests.software import kubernetes_version, releases
-from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -18,7 +18,7 @@ from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ._network import FLEET_SUBNET
-from .model import FleetPlan
+from .model import FleetReport
 
 #: Key, or key and resource -> the value that takes effect.
 Values = dict[str | tuple[str, Resource], object]
@@ -29,7 +29,7 @@ class FleetSide:
     """A fleet in one of the two files: its key, its rules, and its plan."""
 
     view: PlannedFleet
-    plan: FleetPlan
+    plan: FleetReport
 
     @property
     def key(self) -> str:
@@ -180,7 +180,7 @@ def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
 def _of_size(side: FleetSide) -> Values:
     """Number of nodes and capacity."""
     plan, spec, capacity = side.plan, side.view.spec, side.plan.capacity
-    terms = capacity_terms(spec.capacity)
+    terms = side.view.plan.terms
     bought = (
         terms.kind, terms.reservation_id, terms.reservation_group_arn, terms.max_price_usd_per_hour,
         isinstance(spec.capacity, NewReservation),

@@ -15,7 +15,7 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.views import planned_fleets
 
 from ._changing_resources import ROWS, Row, source_of
-from ._fleet import plan_fleet
+from ._fleet import report_fleet
 from ._sides import FleetSide, Side
 from .cluster import plan_stacks
 from .model import StackPlan
@@ -127,7 +127,7 @@ class _Cluster:
         self.spec = spec
         self.stacks: Mapping[str, StackPlan] = {stack.name: stack for stack in plan_stacks(spec, views)}
         self.fleets: Mapping[str, FleetSide] = {
-            view.name: FleetSide(view, plan_fleet(view, spec)) for view in views
+            view.name: FleetSide(view, report_fleet(view, spec)) for view in views
         }
 
 

@@ -26,11 +26,11 @@ from cdk_gpu_clusters_stacks.stack_names import (
 )
 
 from ._cost import cluster_cost
-from ._fleet import plan_fleet
+from ._fleet import report_fleet
 from ._kubernetes import plan_kubernetes
 from ._network import plan_network
 from ._store import plan_store
-from .model import ClusterPlan, FleetPlan, StackPlan, Totals
+from .model import ClusterPlan, FleetReport, StackPlan, Totals
 
 
 def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -> ClusterPlan:
@@ -57,7 +57,7 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
     else:
         found, views = list(findings), planned_fleets(spec)
     raise_for(found)
-    fleets = tuple(plan_fleet(view, spec) for view in views)
+    fleets = tuple(report_fleet(view, spec) for view in views)
     stores = tuple(plan_store(name, store, spec, views) for name, store in spec.data.items())
     kubernetes = plan_kubernetes(spec, views)
     return ClusterPlan(
@@ -77,7 +77,7 @@ def plan_cluster(spec: ClusterSpec, findings: Sequence[Finding] | None = None) -
     )
 
 
-def _totals(fleets: Sequence[FleetPlan]) -> Totals:
+def _totals(fleets: Sequence[FleetReport]) -> Totals:
     return Totals(
         minimum_nodes=sum(fleet.minimum_nodes for fleet in fleets),
         maximum_nodes=sum(fleet.maximum_nodes for fleet in fleets),

@@ -293,7 +293,7 @@ class RootVolumePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodePlan:
+class NodeReport:
     """One node of a fleet.
 
     Attributes:
@@ -401,7 +401,7 @@ class KubernetesPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGroupPlan:
+class NodeGroupReport:
     """A managed node group of Amazon EKS.
 
     Attributes:
@@ -573,7 +573,7 @@ class LoadBalancerPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetPlan:
+class FleetReport:
     """A fleet of equal nodes.
 
     Attributes:
@@ -609,7 +609,7 @@ class FleetPlan:
     minimum_nodes: int
     maximum_nodes: int
     nodes_at_deploy: int
-    node: NodePlan
+    node: NodeReport
     accelerators: int
     accelerator_memory_gib: float
     capacity: CapacityPlan
@@ -626,7 +626,7 @@ class FleetPlan:
     watch: str
     tags: Mapping[str, str]
     cost: FleetCost
-    node_group: NodeGroupPlan | None = None
+    node_group: NodeGroupReport | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -913,7 +913,7 @@ class ClusterPlan:
     orchestrator: str
     tags: Mapping[str, str] = field(default_factory=dict)
     network: NetworkPlan
-    fleets: tuple[FleetPlan, ...]
+    fleets: tuple[FleetReport, ...]
     stores: tuple[StorePlan, ...]
     stacks: tuple[StackPlan, ...]
     totals: Totals

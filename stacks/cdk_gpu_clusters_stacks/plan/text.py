@@ -14,17 +14,17 @@ from .model import (
     CardPlan,
     CheckpointsPlan,
     ClusterPlan,
-    FleetPlan,
+    FleetReport,
     ImagePlan,
     KubernetesPlan,
     LoadBalancerPlan,
     LustrePlan,
     MigGpuSlices,
     NetworkPlan,
-    NodeGroupPlan,
+    NodeGroupReport,
     NodeMig,
     NodeNetwork,
-    NodePlan,
+    NodeReport,
     PriceUsed,
     ReaderPlan,
     ServersPlan,
@@ -145,14 +145,14 @@ def _price(price: PriceUsed) -> str:
 # A fleet.
 
 
-def fleet_section(fleet: FleetPlan, notes: Footnotes) -> Section:
+def fleet_section(fleet: FleetReport, notes: Footnotes) -> Section:
     """One fleet."""
     return Section(
         f"Fleet {fleet.name} ({fleet.purpose}, stack {fleet.stack_name})", list(_fleet_rows(fleet, notes))
     )
 
 
-def _fleet_rows(fleet: FleetPlan, notes: Footnotes) -> Iterator[Row]:
+def _fleet_rows(fleet: FleetReport, notes: Footnotes) -> Iterator[Row]:
     yield Row("nodes", [_size(fleet)])
     yield from node_rows(fleet.node)
     yield Row("capacity", list(_capacity(fleet.capacity)))
@@ -174,7 +174,7 @@ def _fleet_rows(fleet: FleetPlan, notes: Footnotes) -> Iterator[Row]:
         yield Row("notes", fleet.notes)
 
 
-def _size(fleet: FleetPlan) -> str:
+def _size(fleet: FleetReport) -> str:
     nodes = number(fleet.maximum_nodes)
     if fleet.minimum_nodes != fleet.maximum_nodes:
         nodes = f"{number(fleet.minimum_nodes)} to {nodes}"
@@ -204,7 +204,7 @@ def _capacity(capacity: CapacityPlan) -> Iterator[str]:
     yield capacity.reason
 
 
-def _placement(fleet: FleetPlan) -> str:
+def _placement(fleet: FleetReport) -> str:
     placement = fleet.placement
     name = f"{placement.group_name}: " if placement.group_name else ""
     made = " (made here)" if placement.is_made_here else ""
@@ -213,13 +213,13 @@ def _placement(fleet: FleetPlan) -> str:
     return f"{name}{placement.reason}{made}"
 
 
-def _place(fleet: FleetPlan) -> str:
+def _place(fleet: FleetReport) -> str:
     zones = ", ".join(fleet.availability_zones) or "the first zones of the account"
     text = f"{zones}; {count(len(fleet.subnets), 'subnet')}: {', '.join(fleet.subnets)}"
     return text if fleet.fabric is None else f"{text}; EFA fabric {fleet.fabric}"
 
 
-def _mounts(fleet: FleetPlan) -> Iterator[str]:
+def _mounts(fleet: FleetReport) -> Iterator[str]:
     for mount in fleet.mounts:
         way = f"EFA ({count(mount.efa_interfaces, 'interface')})" if mount.over_efa else "TCP"
         yield f"{mount.mount_point}: {mount.store}, over {way}"
@@ -260,7 +260,7 @@ def _balancer(balancer: LoadBalancerPlan) -> str:
     return text if rate is None else f"{text}; scales at {number(rate)} requests a minute for each node"
 
 
-def _fleet_cost(fleet: FleetPlan, notes: Footnotes) -> Iterator[str]:
+def _fleet_cost(fleet: FleetReport, notes: Footnotes) -> Iterator[str]:
     cost = fleet.cost
     mark = notes.mark(cost.prices)
     if cost.usd_per_hour is None or cost.usd_per_day is None or cost.usd_per_node_hour is None:
@@ -279,7 +279,7 @@ def _fleet_cost(fleet: FleetPlan, notes: Footnotes) -> Iterator[str]:
     yield f"paid {cost.billing}"
 
 
-def _seen(fleet: FleetPlan) -> str:
+def _seen(fleet: FleetReport) -> str:
     """What a spot price was when somebody looked."""
     shots = [price for price in fleet.cost.prices if price.market == "spot"]
     if not shots:
@@ -292,7 +292,7 @@ def _seen(fleet: FleetPlan) -> str:
 # A node. Equal cards, and equal GPUs, share a line.
 
 
-def node_rows(node: NodePlan) -> Iterator[Row]:
+def node_rows(node: NodeReport) -> Iterator[Row]:
     """Rows about one node."""
     machine = f"{node.vcpus} vCPUs and {number(node.memory_gib)} GiB of memory, {node.architecture}"
     yield Row(
@@ -305,7 +305,7 @@ def node_rows(node: NodePlan) -> Iterator[Row]:
     yield Row("disks", [_disks(node)])
 
 
-def boot_rows(node: NodePlan) -> Iterator[Row]:
+def boot_rows(node: NodeReport) -> Iterator[Row]:
     """Rows about its boot."""
     lines = [" -> ".join(node.boot_stages)]
     if node.boot_checks:
@@ -366,7 +366,7 @@ def _of(network: NodeNetwork, name: str, planned: float | None, most_name: str, 
     return f"{number(planned)} of {known(most, 'Gbps', network.unknown.get(most_name, ''))}"
 
 
-def _disks(node: NodePlan) -> str:
+def _disks(node: NodeReport) -> str:
     root, local = node.root_volume, node.local_disks
     speed = f"{number(root.iops)} IOPS, {number(root.throughput_mib_per_s)} MiB/s"
     text = f"root gp3 of {number(root.size_gib)} GiB, {speed}"
@@ -576,7 +576,7 @@ def software_words(cluster: KubernetesPlan) -> Iterator[str]:
         yield f"installed by stack {cluster.software_stack}{source}"
 
 
-def node_group_row(group: NodeGroupPlan) -> Row:
+def node_group_row(group: NodeGroupReport) -> Row:
     """The node group of a fleet."""
     pods = f"{number(group.max_pods)} pods a node at most"
     head = f"capacity type {group.capacity_type}, image type {group.ami_type}; {pods}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.plan import AcceleratorPlan, CardPlan, FleetPlan, MigGpuSlices, NodePlan
+from cdk_gpu_clusters_stacks.plan import AcceleratorPlan, CardPlan, FleetReport, MigGpuSlices, NodeReport
 
 from .boxes import Box, Direction, Text, filled_up
 from .numbers import gbps, number
@@ -16,7 +16,7 @@ _CARD_WIDTH = 30
 _LEAST_GPU_PLACES, _LEAST_CARD_PLACES = 4, 16
 
 
-def anatomy(fleet: FleetPlan) -> Box:
+def anatomy(fleet: FleetReport) -> Box:
     """One node of a fleet.
 
     Args:
@@ -31,7 +31,7 @@ def anatomy(fleet: FleetPlan) -> Box:
     return Box(style="machine", children=parts, padding=12, gap=10)
 
 
-def _accelerators(node: NodePlan, accelerator: AcceleratorPlan) -> Box:
+def _accelerators(node: NodeReport, accelerator: AcceleratorPlan) -> Box:
     split = {gpu.index: gpu for gpu in node.mig.gpus} if node.mig else {}
     memory_slices = node.mig.memory_slices if node.mig else 1
     boxes = [
@@ -117,7 +117,7 @@ def _link(accelerator: AcceleratorPlan) -> Box:
     return Box(style="link", texts=[Text(text=words, centred=True, wraps=True)], padding=6)
 
 
-def _cards(node: NodePlan) -> Box:
+def _cards(node: NodeReport) -> Box:
     network = node.network
     cards = Box(
         style="none",
@@ -166,7 +166,7 @@ def _mark(kind: str) -> Box:
     )
 
 
-def _disks(node: NodePlan) -> Box:
+def _disks(node: NodeReport) -> Box:
     disks = node.local_disks
     root = f"root gp3 {number(node.root_volume.size_gib)} GiB"
     local = "no local disks"

@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetPlan, StorePlan, SubnetUse, UsdRange
+from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetReport, StorePlan, SubnetUse, UsdRange
 
 from .anatomy import anatomy
 from .boxes import Box, place
@@ -112,7 +112,7 @@ def _kubernetes(plan: ClusterPlan) -> Iterator[str]:
 
 def _anatomies(plan: ClusterPlan) -> Iterator[str]:
     """A card for each kind of node; fleets with equal nodes share one."""
-    drawn: list[tuple[FleetPlan, list[str]]] = []
+    drawn: list[tuple[FleetReport, list[str]]] = []
     for fleet in plan.fleets:
         same = next((names for other, names in drawn if other.node == fleet.node), None)
         if same is None:
@@ -190,7 +190,7 @@ def _hourly(plan: ClusterPlan) -> Iterator[UsdRange | None]:
             yield UsdRange(store.cost.usd_per_hour, store.cost.usd_per_hour)
 
 
-def _fleet_cost(fleet: FleetPlan, most: float) -> Sequence[str]:
+def _fleet_cost(fleet: FleetReport, most: float) -> Sequence[str]:
     cost = fleet.cost
     share = cost.usd_per_hour.high / most if cost.usd_per_hour and most else 0
     style = "train" if fleet.purpose == "training" else "infer"

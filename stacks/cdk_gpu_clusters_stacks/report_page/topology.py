@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetPlan, StorePlan, SubnetUse
+from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetReport, StorePlan, SubnetUse
 
 from .boxes import Box, Direction, Text, filled_up
 from .kubernetes import cluster_box
@@ -88,7 +88,7 @@ def _subnet(one: SubnetUse) -> Box:
     return Box(style="subnet", texts=[Text(text=one.key, bold=True, size=11), _note(where)], padding=6)
 
 
-def _fleet(fleet: FleetPlan) -> Box:
+def _fleet(fleet: FleetReport) -> Box:
     node = fleet.node
     style = "train" if fleet.purpose == "training" else "infer"
     nodes = nodes_text(fleet.minimum_nodes, fleet.maximum_nodes)
@@ -121,7 +121,7 @@ def _fleet(fleet: FleetPlan) -> Box:
     )
 
 
-def _balancer(fleet: FleetPlan) -> Box:
+def _balancer(fleet: FleetReport) -> Box:
     balancer = fleet.load_balancer
     if balancer is None:
         raise ValueError(f"{fleet.name} has no load balancer")
@@ -132,7 +132,7 @@ def _balancer(fleet: FleetPlan) -> Box:
     )
 
 
-def _machines(fleet: FleetPlan) -> Box:
+def _machines(fleet: FleetReport) -> Box:
     """The nodes one by one, or as racks."""
     nodes = fleet.maximum_nodes
     if nodes <= MOST_SINGLE_NODES:
@@ -154,7 +154,7 @@ def _machines(fleet: FleetPlan) -> Box:
     return Box(style="none", padding=0, texts=[legend], children=[grid])
 
 
-def _node(fleet: FleetPlan, index: int) -> Box:
+def _node(fleet: FleetReport, index: int) -> Box:
     accelerator = fleet.node.accelerator
     marks = min(accelerator.count, _GPU_MARKS) if accelerator else 0
     waits = index >= fleet.minimum_nodes

@@ -281,3 +281,8 @@ def capacity_terms(capacity: CapacitySpec) -> CapacityTerms:
             ends_at=capacity.ends_at,
         )
     return CapacityTerms(kind=CapacityKind.RESERVATION)
+
+
+def placement_group_of(capacity: CapacitySpec) -> str | None:
+    """Name of the placement group that an existing reservation was made in."""
+    return capacity.placement_group if isinstance(capacity, Reservation | ReservationGroup) else None

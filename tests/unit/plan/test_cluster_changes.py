@@ -10,7 +10,7 @@ import pytest
 
 from cdk_gpu_clusters_stacks.plan import Change, Comparison, Effect, compare_clusters
 from cdk_gpu_clusters_stacks.plan._changing_resources import ROWS
-from cdk_gpu_clusters_stacks.plan._fleet import plan_fleet
+from cdk_gpu_clusters_stacks.plan._fleet import report_fleet
 from cdk_gpu_clusters_stacks.plan._sides import FleetSide, Side
 from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, FleetSpec, InferenceFleetSpec, load_cluster
@@ -220,7 +220,7 @@ def test_values_that_take_effect_belong_to_keys_that_declare(name: str, load: Lo
     for text in sides(name):
         cluster = load(text)
         for view in planned_fleets(cluster):
-            fleet = FleetSide(view, plan_fleet(view, cluster))
+            fleet = FleetSide(view, report_fleet(view, cluster))
             side = Side(cluster, view.name, fleet.stores | {view.name}, fleet)
             declared = {key.key: key.changes for key in side.keys}
             for value in side.effective:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters_stacks.plan import ClusterPlan, Effect, NodeGroupPlan, compare_clusters, plan_cluster
+from cdk_gpu_clusters_stacks.plan import ClusterPlan, Effect, NodeGroupReport, compare_clusters, plan_cluster
 from cdk_gpu_clusters_stacks.plan.text import plan_text
 from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.report_page import report_html
@@ -54,7 +54,7 @@ def plan(load: Load) -> Callable[..., ClusterPlan]:
     return run
 
 
-def group_of(made: ClusterPlan) -> NodeGroupPlan:
+def group_of(made: ClusterPlan) -> NodeGroupReport:
     group = made.fleets[0].node_group
     assert group is not None
     return group

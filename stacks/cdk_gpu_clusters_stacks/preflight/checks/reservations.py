@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cdk_gpu_clusters.errors import Rule, define_rule
-from cdk_gpu_clusters_stacks.spec import Reservation, ReservationGroup
+from cdk_gpu_clusters_stacks.spec.capacity import placement_group_of
 
 from ..answer import Absent
 from ..call import INSTANCES, PLACEMENT_GROUPS, Call
@@ -192,8 +192,7 @@ def _group(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
 
 
 def _placement_group(target: Reserved) -> str | None:
-    capacity = target.fleet.spec.capacity
-    return capacity.placement_group if isinstance(capacity, Reservation | ReservationGroup) else None
+    return placement_group_of(target.fleet.spec.capacity)
 
 
 def _named_groups(cluster: Cluster) -> Mapping[str, str]:
