@@ -1,4 +1,4 @@
-"""Faults that somebody accepted, each with a reason: in the template, in a file, or in a CDK app."""
+"""Accepted faults, each with a reason: in the template, in a file, or in a CDK app."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ METADATA_KEY = "cdk_gpu_clusters"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
-    """A fault that somebody accepted.
+    """An accepted fault.
 
     Attributes:
         id: Id of the rule.
@@ -43,8 +43,8 @@ def acknowledge(
 
     Args:
         template: The template.
-        verdicts: What the rules say of it.
-        accepted: What is accepted, by template. A fault that lies in another template than the resource that the rule
+        verdicts: The verdicts of the rules on it.
+        accepted: What is accepted, by template. A fault that is in another template than the resource that the rule
             was asked about is accepted at either place.
     """
     return [_marked(template, verdict, accepted) for verdict in verdicts]

@@ -39,7 +39,7 @@ class Case(Scope):
     def resources(self, *resource_types: str) -> list[Resource]:
         """The resources of some types, such as `AWS::EC2::Subnet`, that exist in this case.
 
-        Those of linked templates that read something of this one stand among them: they may be about its resources.
+        Resources of linked templates that read something of this one are included: they may be about its resources.
         """
         return [
             resource
@@ -51,7 +51,7 @@ class Case(Scope):
     def resources_naming(self, named: Resource, *resource_types: str) -> list[Resource]:
         """Those of `resources` that may refer to a resource of this template, in the order of the text.
 
-        The conditions of the others are not asked for, so that their cases are not told apart.
+        The conditions of the others are not evaluated, so that their cases are not separated.
         """
         return [
             resource
@@ -110,7 +110,7 @@ class Resource:
         case: The case.
         logical_id: Its logical id.
         type: Such as `AWS::EC2::LaunchTemplate`.
-        path: Where it stands in the template.
+        path: Its path in the template.
         properties: Its properties.
     """
 
@@ -128,7 +128,7 @@ class Resource:
         return self.properties.get(*keys)
 
     def attribute(self, name: str) -> Value:
-        """What stands beside the properties: `DeletionPolicy`, `UpdatePolicy` and such."""
+        """An attribute beside the properties, such as `DeletionPolicy` or `UpdatePolicy`."""
         return Value(self.case, self._raw.get(name), (*self.path, name))
 
     def once(self, question: Callable[[Resource], T]) -> T:
@@ -171,7 +171,7 @@ def target_of(value: Value) -> Resource | None:
 
 
 def targets_in(value: Value) -> list[Resource]:
-    """The resources that stand in a value: the one that it is, or those that its text is put together with."""
+    """The resources in a value: the one that it refers to, or those in its text."""
     named = (resource_of(value.case, part) for part in value.parts if isinstance(part, Reference))
     return list(dict.fromkeys(resource for resource in named if resource is not None))
 
@@ -204,7 +204,7 @@ class Value:
 
     @property
     def path(self) -> Path:
-        """Where it stands, with the branch of `Fn::If` that this case takes."""
+        """Its path, with the branch of `Fn::If` that this case takes."""
         self._read()
         return self._path
 
@@ -233,7 +233,7 @@ class Value:
         return None if value is ABSENT else value
 
     def undecidable(self, reason: str) -> Undecidable:
-        """The exception that says that this value leaves the question open; `raise` it."""
+        """The exception to raise if this value leaves the question open."""
         return Undecidable(reason, self.path, self.case.template)
 
     @property
@@ -293,12 +293,12 @@ class Value:
         return None if held is None else text_of(held)
 
     def integer(self) -> int | None:
-        """The whole number; a text of digits is one."""
+        """The integer; a text of digits is one."""
         number = self.number()
         if number is None:
             return None
         if number != int(number):
-            raise self.undecidable("a whole number belongs here")
+            raise self.undecidable("an integer belongs here")
         return int(number)
 
     def number(self) -> float | None:

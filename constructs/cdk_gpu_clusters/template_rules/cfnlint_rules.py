@@ -43,7 +43,7 @@ def _look_at(cfn: Any) -> _Found:
         accepted = {template: acknowledged_in(template)}
         verdicts = acknowledge(template, judge(template, every_rule()), accepted)
     except UnusableTemplate:
-        return found  # its own rules say what is wrong with such a template
+        return found  # cfn-lint reports such a template by its own rules
     for verdict in not_compliant(verdicts):
         found[verdict.rule.id].append(verdict)
     return found

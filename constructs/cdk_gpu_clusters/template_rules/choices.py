@@ -13,7 +13,7 @@ from cdk_gpu_clusters.template_rules.template import Template
 
 
 class Undecidable(Exception):
-    """The template does not say what a check needs to know.
+    """The template does not hold what a check needs to know.
 
     Attributes:
         reason: Why.
@@ -55,7 +55,7 @@ class Choices(dict[str, Choice]):
         return Choices({**self, name: choice})
 
     def key(self) -> frozenset[tuple[str, Choice]]:
-        """What tells these choices from others."""
+        """The same for equal choices."""
         return frozenset(self.items())
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Fork(Exception):
         options: The choices to go on with, in turn.
         must_agree: Whether the answer counts only if it is the same for all of them: so with the allowed values of a
             parameter, of which a user picks one; not so with branches, of which each is meant by the author.
-        unclear: What is said if they do not agree.
+        unclear: The verdict if they do not agree.
     """
 
     def __init__(
@@ -87,13 +87,13 @@ class Fork(Exception):
         super().__init__("fork")
 
 
-def suppose(choices: Choices, question: str, unclear: Undecidable) -> bool:
+def assume_either(choices: Choices, question: str, unclear: Undecidable) -> bool:
     """Go on with yes and with no, where the template leaves a question open that may not matter.
 
     Args:
         choices: Those of the case.
         question: The question.
-        unclear: What is said if the answers differ.
+        unclear: The verdict if the answers differ.
 
     Raises:
         Fork: If the case does not decide it.

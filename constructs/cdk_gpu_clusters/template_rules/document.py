@@ -27,7 +27,7 @@ class Place:
 
 
 class UnusableTemplate(Exception):
-    """The text is no template that can be looked at: one line that says why, and where."""
+    """The text is no usable template: one line with the reason, and the place."""
 
     def __init__(self, cause: str, place: Place | None = None, path: Path = ()) -> None:
         self.cause = cause
@@ -42,7 +42,7 @@ class Document:
 
     Attributes:
         data: The values, with short tags such as `!Ref` written out as `{"Ref": …}`.
-        locate: Gives the place of a path, or of its longest part that stands in the text.
+        locate: Gives the place of a path, or of the longest part of it that the text has.
     """
 
     data: Any
@@ -85,7 +85,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise UnusableTemplate(f"the key {twice!r} stands twice in one object")
+        raise UnusableTemplate(f"the key {twice!r} is used twice in one object")
     return made
 
 
@@ -94,14 +94,14 @@ def _refuse_constant(name: str) -> None:
 
 
 class _Places:
-    """Where values stand: each object and list on the way is walked once, at the speed of the standard reader."""
+    """The places of values: each object and list on the way is walked once, at the speed of the standard reader."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._parts: dict[int, dict[str | int, tuple[int, int]]] = {}
 
     def place(self, path: Path) -> Place:
-        """The place of a path, or of its longest part that stands in the text."""
+        """The place of a path, or of the longest part of it that the text has."""
         position = found = self._skip_space(0)
         for part in path:
             step = self._parts_at(position).get(part)

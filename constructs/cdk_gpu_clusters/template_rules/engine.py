@@ -1,4 +1,4 @@
-"""Run rules over a template, once for each case that a check tells apart."""
+"""Run rules over a template, once for each case that a check distinguishes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST_CASES = 128
 
 
 def judge(template: Template, rules: Iterable[TemplateRule]) -> list[Verdict]:
-    """What the rules say of every resource that they are asked about.
+    """The verdicts of the rules on every resource that they check.
 
     Args:
         template: The template.
@@ -29,7 +29,7 @@ def judge(template: Template, rules: Iterable[TemplateRule]) -> list[Verdict]:
 
 
 def judge_estate(estate: Estate, rules: Iterable[TemplateRule]) -> dict[Template, list[Verdict]]:
-    """What the rules say of linked templates; see `judge`."""
+    """The verdicts of the rules on linked templates; see `judge`."""
     cases, rules = _Cases(estate), list(rules)
     return {
         template: [
@@ -59,7 +59,7 @@ class _Cases:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """What a check says in one case."""
+    """The answer of a check in one case."""
 
     outcome: Outcome
     verdicts: tuple[Verdict, ...] = ()
@@ -83,8 +83,8 @@ class _Group:
     """Cases that must agree.
 
     Attributes:
-        answers: What is said of each.
-        unclear: What is said if they do not agree.
+        answers: The answer of each.
+        unclear: The verdict if they do not agree.
     """
 
     answers: list[_Answer] = field(default_factory=list)
@@ -201,17 +201,17 @@ def _joined(groups: Mapping[tuple[int, ...], _Group]) -> list[_Group]:
 
 
 def _without_repetition(cases: Sequence[Sequence[Verdict]]) -> list[Verdict]:
-    """The same thing, said of several cases, once; and of no case, if it is said of all."""
-    said: dict[object, list[Verdict]] = {}
+    """Each verdict once; without its case, if it holds in all cases."""
+    found: dict[object, list[Verdict]] = {}
     for verdicts in cases:
         own = {(one.outcome, one.template, one.path, one.finding, one.reason): one for one in verdicts}
         for key, verdict in own.items():
-            said.setdefault(key, []).append(verdict)
+            found.setdefault(key, []).append(verdict)
     return [
-        replace(all_of[0], when="") if len(all_of) == len(cases) else all_of[0] for all_of in said.values()
+        replace(all_of[0], when="") if len(all_of) == len(cases) else all_of[0] for all_of in found.values()
     ]
 
 
 def not_compliant(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
-    """The faults among the verdicts that nobody acknowledged."""
+    """The faults among the verdicts that are not acknowledged."""
     return (v for v in verdicts if v.outcome is Outcome.NOT_COMPLIANT and not v.acknowledged)

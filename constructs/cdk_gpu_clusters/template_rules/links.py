@@ -1,4 +1,4 @@
-"""Find out which templates are deployed beside each other: who imports, reads an output of, or nests whom."""
+"""Find out which templates are deployed beside each other: imports, outputs that are read, and nested stacks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def estates_of(templates: Sequence[Template]) -> list[Estate]:
     """Templates by what links them; templates of different accounts or Regions are not linked.
 
     Args:
-        templates: The templates; each gets a `label` that tells it from those that it is linked with.
+        templates: The templates; each gets a `label` that no template linked with it has.
     """
     nested = _nested_stacks(templates)
     by_environment: dict[str, list[Template]] = defaultdict(list)
@@ -50,21 +50,23 @@ def _estates(templates: Sequence[Template], nested: Mapping[Template, NestedStac
     if len(templates) == 1:
         yield Estate(templates=templates)
         return
-    whole = Estate(
+    all_linked = Estate(
         templates=templates,
         exports=unambiguous(_exports(templates)),
         outputs=unambiguous(_outputs(templates)),
         nested=nested,
     )
-    given_by = {template: _sources(template, whole) for template in templates}
+    given_by = {template: _sources(template, all_linked) for template in templates}
     for linked in _connected(given_by):
         if len(linked) > 1:
             _label(linked)
         yield Estate(
             templates=linked,
-            exports=whole.exports,
-            outputs=whole.outputs,
-            nested={template: whole.nested[template] for template in linked if template in whole.nested},
+            exports=all_linked.exports,
+            outputs=all_linked.outputs,
+            nested={
+                template: all_linked.nested[template] for template in linked if template in all_linked.nested
+            },
             readers={
                 template: [reader for reader in linked if template in given_by[reader]] for template in linked
             },
@@ -111,7 +113,7 @@ def _nested_stacks(templates: Iterable[Template]) -> dict[Template, NestedStack]
 
 
 def _files_of(resource: Mapping[str, Any]) -> Iterator[str]:
-    """Where the template of a nested stack may lie: CDK says it in the metadata, other tools in the URL."""
+    """Where the template of a nested stack may be: CDK names it in the metadata, other tools in the URL."""
     for held, key in (
         (resource.get("Metadata"), "aws:asset:path"),
         (resource.get("Properties"), "TemplateURL"),

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.template_rules.template import Template, read_template
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PlacedVerdict:
     """A verdict, with its place.
 
     Attributes:
@@ -63,31 +63,31 @@ class Report:
     Attributes:
         rules: The rules that were asked.
         files: The templates that were looked at.
-        said: Faults and what is undecidable, by file and place.
+        verdicts: Faults and what is undecidable, by file and place.
         unusable: Files that could not be looked at.
         unread: Parts of the templates that could not.
     """
 
     rules: Sequence[TemplateRule]
     files: list[str] = field(default_factory=list)
-    said: list[Said] = field(default_factory=list)
+    verdicts: list[PlacedVerdict] = field(default_factory=list)
     unusable: list[Unusable] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
 
-    def faults(self) -> list[Said]:
-        """Faults that nobody accepted."""
+    def faults(self) -> list[PlacedVerdict]:
+        """Faults that are not accepted."""
         return [one for one in self._of(Outcome.NOT_COMPLIANT) if not one.verdict.acknowledged]
 
-    def accepted(self) -> list[Said]:
-        """Faults that somebody accepted."""
+    def accepted(self) -> list[PlacedVerdict]:
+        """Accepted faults."""
         return [one for one in self._of(Outcome.NOT_COMPLIANT) if one.verdict.acknowledged]
 
-    def undecidable(self) -> list[Said]:
+    def undecidable(self) -> list[PlacedVerdict]:
         """What only a deployment knows."""
         return list(self._of(Outcome.UNDECIDABLE))
 
-    def _of(self, outcome: Outcome) -> Iterator[Said]:
-        return (one for one in self.said if one.verdict.outcome is outcome)
+    def _of(self, outcome: Outcome) -> Iterator[PlacedVerdict]:
+        return (one for one in self.verdicts if one.verdict.outcome is outcome)
 
 
 def lint(
@@ -103,7 +103,7 @@ def lint(
         paths: Templates, or `cdk.out` folders.
         rules: The rules.
         acknowledgements: What is accepted in all of them.
-        region: The Region of templates that do not say theirs.
+        region: The Region of templates that do not name theirs.
     """
     report = Report(rules)
     accepted: dict[Template, list[Acknowledgement]] = {}
@@ -121,9 +121,9 @@ def lint(
         ]
     for estate in estates_of(list(accepted)):
         for template, verdicts in judge_estate(estate, rules).items():
-            report.said += _said(acknowledge(template, verdicts, accepted))
+            report.verdicts += _placed(acknowledge(template, verdicts, accepted))
     order = {name: index for index, name in enumerate(report.files)}
-    report.said.sort(key=lambda one: (order[one.file], one.place, one.verdict.rule.id))
+    report.verdicts.sort(key=lambda one: (order[one.file], one.place, one.verdict.rule.id))
     return report
 
 
@@ -149,14 +149,14 @@ def _template(source: Source, region: str | None) -> Template:
     )
 
 
-def _said(verdicts: Sequence[Verdict]) -> Iterator[Said]:
+def _placed(verdicts: Sequence[Verdict]) -> Iterator[PlacedVerdict]:
     places: dict[object, Place] = {}
     for verdict in verdicts:
         if verdict.outcome in (Outcome.NOT_COMPLIANT, Outcome.UNDECIDABLE):
             at = (verdict.template, verdict.path)
             if at not in places:
                 places[at] = verdict.template.place(verdict.path)
-            yield Said(verdict.template.name, places[at], verdict)
+            yield PlacedVerdict(verdict.template.name, places[at], verdict)
 
 
 def _one_line(text: str) -> str:

@@ -25,7 +25,7 @@ from cdk_gpu_clusters.template_rules.template import Template, read_template
 class GpuClusterRules:
     """The GPU rules, run over every template of an app when it is synthesized.
 
-    Findings stand in CDK's validation report, with the path of the construct. An error fails the synthesis; a warning
+    Findings are in CDK's validation report, with the path of the construct. An error fails the synthesis; a warning
     or an info does not. What one stack reads of another one of the app is looked up there. Accept a finding where it
     arises, with a reason, in CDK's ordinary way; its id is `GpuClusterRules::` and the rule's.
 
@@ -44,7 +44,7 @@ class GpuClusterRules:
         Args:
             select: Ask only rules whose ids start with one of these; all by default.
             ignore: Do not ask rules whose ids start with one of these.
-            undecidable: Report as an info, too, what a rule cannot tell from the templates; by default it is left to
+            undecidable: Report as an info, too, what a rule cannot decide from the templates; by default it is left to
                 `gpu-clusters lint`.
 
         Raises:

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 from cdk_gpu_clusters._version import __version__
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.template_rules.document import path_text
-from cdk_gpu_clusters.template_rules.lint import Report, Said
+from cdk_gpu_clusters.template_rules.lint import PlacedVerdict, Report
 from cdk_gpu_clusters.template_rules.rule import Outcome, TemplateRule
 
 
@@ -34,7 +34,7 @@ def _faults(report: Report) -> Iterator[str]:
 
 
 def _undecidable(report: Report) -> Iterator[str]:
-    """What several rules cannot tell for the same reason, in one line."""
+    """What several rules cannot decide for the same reason, in one line."""
     rules: dict[tuple[str, str, str], list[str]] = {}
     for one in report.undecidable():
         reason = f"{one.verdict.reason} (when {one.verdict.when})" if one.verdict.when else one.verdict.reason
@@ -44,7 +44,7 @@ def _undecidable(report: Report) -> Iterator[str]:
         yield f"    at {path}"
 
 
-def _where(one: Said) -> str:
+def _where(one: PlacedVerdict) -> str:
     return f"{one.file}:{one.place.line}:{one.place.column}"
 
 
@@ -80,7 +80,7 @@ def json_text(report: Report) -> str:
     return json.dumps(document, indent=2) + "\n"
 
 
-def _finding(one: Said) -> dict[str, Any]:
+def _finding(one: PlacedVerdict) -> dict[str, Any]:
     verdict, finding = one.verdict, one.verdict.finding
     return {
         "id": verdict.rule.id,
@@ -120,7 +120,7 @@ def sarif_text(report: Report) -> str:
                 ],
             }
         ],
-        "results": [_sarif_result(one) for one in report.said],
+        "results": [_sarif_result(one) for one in report.verdicts],
     }
     document = {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -141,7 +141,7 @@ def _sarif_rule(rule: TemplateRule) -> dict[str, Any]:
     }
 
 
-def _sarif_result(one: Said) -> dict[str, Any]:
+def _sarif_result(one: PlacedVerdict) -> dict[str, Any]:
     verdict = one.verdict
     decided = verdict.outcome is Outcome.NOT_COMPLIANT
     fix = f"; fix: {verdict.finding.fix}" if verdict.finding and verdict.finding.fix else ""
@@ -174,20 +174,20 @@ def junit_text(report: Report) -> str:
     """The report; a template without faults has one case that passes."""
     root = ET.Element("testsuites", name="gpu-clusters")
     for file in report.files:
-        said = [one for one in report.said if one.file == file and not one.verdict.acknowledged]
-        failures = [one for one in said if one.verdict.outcome is Outcome.NOT_COMPLIANT]
+        verdicts = [one for one in report.verdicts if one.file == file and not one.verdict.acknowledged]
+        failures = [one for one in verdicts if one.verdict.outcome is Outcome.NOT_COMPLIANT]
         suite = ET.SubElement(
             root,
             "testsuite",
             name=_printable(file),
-            tests=str(max(1, len(said))),
+            tests=str(max(1, len(verdicts))),
             failures=str(len(failures)),
-            skipped=str(len(said) - len(failures)),
+            skipped=str(len(verdicts) - len(failures)),
             errors="0",
         )
-        for one in said:
+        for one in verdicts:
             _add_case(suite, one)
-        if not said:
+        if not verdicts:
             ET.SubElement(suite, "testcase", classname=_printable(file), name="rules")
     for fault in report.unusable:
         suite = ET.SubElement(
@@ -198,7 +198,7 @@ def junit_text(report: Report) -> str:
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _add_case(suite: ET.Element, one: Said) -> None:
+def _add_case(suite: ET.Element, one: PlacedVerdict) -> None:
     verdict = one.verdict
     place = f"{one.file}:{one.place.line}:{one.place.column}"
     case = ET.SubElement(

@@ -26,7 +26,7 @@ class Reference:
     """A resource of a template (`Ref`), or one of its attributes (`Fn::GetAtt`).
 
     Attributes:
-        template: The template in which the resource stands: of several that are linked, it may be another one.
+        template: The template of the resource; of several that are linked, it may be another one.
         logical_id: The resource.
         attribute: The attribute; empty for the resource itself.
     """
@@ -103,7 +103,7 @@ def join(parts: list[Resolved]) -> str | Joined | Unknown:
         elif isinstance(part, str | int | float):
             flat.append(text_of(part))
         elif part is not ABSENT:
-            return Unknown("a list or mapping stands where a text belongs", repr(part))
+            return Unknown("a list or mapping is used where a text belongs", repr(part))
     if all(isinstance(part, str) for part in flat):
         return "".join(map(str, flat))
     return flat[0] if len(flat) == 1 and isinstance(flat[0], Unknown) else Joined(tuple(flat))
@@ -205,7 +205,7 @@ def settle(scope: Scope, raw: Any, path: Path) -> tuple[Any, Path]:
 
 
 def resolve(scope: Scope, raw: Any) -> Resolved:
-    """What a value turns out to be in a case; lists and mappings keep what stands in them as it is.
+    """What a value turns out to be in a case; the items of lists and mappings stay as they are.
 
     Raises:
         Fork: If the case does not decide a condition or a parameter.
@@ -362,7 +362,7 @@ def _in_map(scope: Scope, name: Resolved, first: Resolved, second: Resolved) -> 
 
 
 def _base64(scope: Scope, argument: Any) -> Resolved:
-    """The text itself: what is encoded here is decoded again by whom it is for."""
+    """The text itself: its reader decodes it again."""
     return resolve(scope, argument)
 
 
@@ -474,7 +474,7 @@ def _parameter_equals(scope: Scope, name: str, literal: str) -> bool:
 
 
 def _free(scope: Scope, left: Any, right: Any) -> bool:
-    """A comparison of anything else: it holds, or does not, unless the template says which."""
+    """A comparison of anything else: it holds, or does not, unless the template decides it."""
     comparison = json.dumps([left, right], sort_keys=True, default=str)
     key = scope.key(comparison)
     choice = scope.choices.get(key)
@@ -542,8 +542,8 @@ def parameter_value(scope: Scope, name: str) -> Resolved:
         return _typed(kind, left[0])
     if left is not None and 1 < len(left) <= _MOST_ALLOWED_VALUES:
         raise Fork(tuple(scope.choices.having(key, Choice(value)) for value in left), must_agree=True)
-    said = "is not its default here" if default is not None else "has no default"
-    return Unknown(f"parameter {name} {said}", f"Ref:{name}", scope.template)
+    reason = "is not its default here" if default is not None else "has no default"
+    return Unknown(f"parameter {name} {reason}", f"Ref:{name}", scope.template)
 
 
 def default_of(scope: Scope, name: str) -> str | None:

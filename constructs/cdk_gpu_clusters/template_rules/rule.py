@@ -1,8 +1,8 @@
-"""What a rule over templates is, and what it says.
+"""Rules over templates, and their verdicts.
 
 A rule's check is a generator over one resource. It yields a `Fault` for each thing that is wrong, and nothing if all is
-well. It raises `NotApplicable` where the rule has nothing to say, and leaves alone what a value raises (`Undecidable`,
-`Fork`): the engine turns these into verdicts.
+well. It raises `NotApplicable` if the rule does not concern the resource, and catches nothing that a value raises
+(`Undecidable`, `Fork`): the engine turns these into verdicts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cdk_gpu_clusters.template_rules.template import Template
 
 
 class NotApplicable(Exception):
-    """The rule has nothing to say about the resource."""
+    """The rule does not concern the resource."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ class TemplateRule:
         severity: Errors fail a deployment or break the cluster; warnings cost money, speed or safety; infos are advice.
         cause: What goes wrong otherwise, in a user's words.
         fix: The change to make.
-        url: A page that says more.
+        url: A page with more about it.
         on: Types of resource that it is asked about.
         looks_at: The properties that it reads, such as `LaunchTemplateData/InstanceType`, or with a type before them.
         check: The check.
@@ -136,7 +136,7 @@ def faults_of(
 
 
 class Outcome(StrEnum):
-    """What a rule says of a resource."""
+    """The outcome of a rule for a resource."""
 
     COMPLIANT = "compliant"
     NOT_COMPLIANT = "not compliant"
@@ -146,17 +146,17 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What one rule says of one resource.
+    """The verdict of one rule on one resource.
 
     Attributes:
         rule: The rule.
-        outcome: What it says.
+        outcome: The outcome.
         resource: Logical id.
         path: Where, for a fault and for what is undecidable; the resource otherwise.
         finding: The finding of a fault.
         reason: Why it is undecidable, or why a fault was acknowledged.
-        when: The case that it is said of, if not of all: `Market = 'spot'`.
-        acknowledged: Whether somebody accepted the fault, with `reason`.
+        when: The case that it holds in, if not in all: `Market = 'spot'`.
+        acknowledged: Whether the fault is accepted, with `reason`.
         template: The template of the path: of several that are linked, it may be another one than the resource's.
         asked_in: Name of the resource's template, if the path is in another one.
     """
@@ -181,13 +181,13 @@ class Verdict:
     def message(self) -> str:
         """One sentence."""
         if self.finding is None:
-            said = f"cannot be decided: {self.reason} (rule: {self.rule.title})"
+            text = f"cannot be decided: {self.reason} (rule: {self.rule.title})"
         else:
             got = f", got {self.finding.got}" if self.finding.got else ""
             allowed = f"; allowed: {self.finding.allowed}" if self.finding.allowed else ""
-            said = f"{self.finding.cause}{got}{allowed}"
-        said += f" (for {self.resource} of {self.asked_in})" if self.asked_in else ""
-        return f"{said} (when {self.when})" if self.when else said
+            text = f"{self.finding.cause}{got}{allowed}"
+        text += f" (for {self.resource} of {self.asked_in})" if self.asked_in else ""
+        return f"{text} (when {self.when})" if self.when else text
 
     def accepted(self, reason: str) -> Verdict:
         """The same, acknowledged."""

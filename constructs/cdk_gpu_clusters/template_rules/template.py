@@ -31,11 +31,11 @@ class Template:
 
     Attributes:
         name: Its file, or another name to show.
-        label: Tells it from templates that it is linked with; empty if it stands alone.
+        label: A name that no template linked with it has; empty if it is linked with none.
         parameters: The section of that name, as the four below.
         mappings: See above.
         conditions: See above.
-        resources: See above; loops (`Fn::ForEach`) and other transforms stand in `unread` instead.
+        resources: See above; loops (`Fn::ForEach`) and other transforms are in `unread` instead.
         outputs: See above.
         unread: Keys of the resource section that only a transform of CloudFormation's can read.
         region: The Region that it is for, if known.
@@ -55,7 +55,7 @@ class Template:
         """Check the shape of every section.
 
         Raises:
-            UnusableTemplate: If it is no template, or CloudFormation would refuse it as a whole.
+            UnusableTemplate: If it is no template, or CloudFormation would refuse all of it.
         """
         self.name = name
         self.label = ""
@@ -103,7 +103,7 @@ class Template:
         return [key for key in self.logical_ids(resource_type) if logical_id in self._names[key]]
 
     def place(self, path: Path) -> Place:
-        """Where a path stands in the text."""
+        """The place of a path in the text."""
         return self._locate(path)
 
 
@@ -240,7 +240,7 @@ class NestedStack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estate:
-    """Templates that are linked with each other, or one that stands alone.
+    """Templates that are linked with each other, or a single template.
 
     Attributes:
         templates: The templates.
@@ -284,8 +284,8 @@ _NAMES = re.compile(r"\$\{([^!}.][^}.]*)")
 def find_cycle(resources: Mapping[str, Any]) -> list[str]:
     """The logical ids of one cycle, its first one again at the end; empty if there is none.
 
-    What stands in a branch of `Fn::If` is left out: CloudFormation looks at the branch taken only. A resource that
-    refers to itself is left out too, since a rule says more about the one case there is (a security group).
+    References in a branch of `Fn::If` are left out: CloudFormation reads only the branch that it takes. A resource that
+    refers to itself is left out too: a rule reports the one case there is (a security group).
     """
     uses = {
         logical_id: [

@@ -75,7 +75,7 @@ class _Builder:
         if id(node) in self._made:
             return self._made[id(node)]
         if id(node) in self._open:
-            raise UnusableTemplate("an alias stands inside its own anchor", _start(node))
+            raise UnusableTemplate("an alias is inside its own anchor", _start(node))
         if depth > MAX_DEPTH:
             raise UnusableTemplate("values are nested too deeply", _start(node))
         self._open.add(id(node))
@@ -103,7 +103,7 @@ class _Builder:
         for key_node, value_node in node.value:
             key = _key(key_node)
             if key in made:
-                raise UnusableTemplate(f"the key {key!r} stands twice in one mapping", _start(key_node))
+                raise UnusableTemplate(f"the key {key!r} is used twice in one mapping", _start(key_node))
             made[key], size = self._sized(value_node, depth + 1)
             total += size
         return made, total

@@ -16,13 +16,13 @@ from matrix.cloud import Place
 EXPLAINED = {
     "what an image holds is not known by its id": "the user gave the id of an image",
     "no instance type is named in this template": "EKS and AWS PCS name the type where they use the launch template",
-    "what launches from it, maybe into a group, is in no part of the template": "of a launch template alone",
-    "which placement group the reservation was made in stands in no part of the template": "it existed before",
-    "this placement group stands in no part of the template": "it existed before, with the reservation in it",
-    "this subnet is in no part of the template": "of an existing network",
+    "what launches from it, maybe into a group, is not in the template": "of a launch template alone",
+    "which placement group the reservation was made in is not in the template": "it existed before",
+    "this placement group is not in the template": "it existed before, with the reservation in it",
+    "this subnet is not in the template": "of an existing network",
     "this may be the security group of the cluster": "of an existing cluster of EKS",
-    "the rules of this security group stand in no part of the template": "of an existing cluster of EKS",
-    "the zone of this subnet stands in no part of the template": "of an existing network",
+    "the rules of this security group are not in the template": "of an existing cluster of EKS",
+    "the zone of this subnet is not in the template": "of an existing network",
 }
 
 

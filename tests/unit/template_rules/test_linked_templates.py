@@ -174,7 +174,8 @@ def written(folder: Path, **templates: Mapping[str, Any]) -> list[Path]:
 def efa(report: Report) -> dict[str, list[Outcome]]:
     wanted = ("GPU-EFA-030", "GPU-EFA-031")
     return {
-        rule: [one.verdict.outcome for one in report.said if one.verdict.rule.id == rule] for rule in wanted
+        rule: [one.verdict.outcome for one in report.verdicts if one.verdict.rule.id == rule]
+        for rule in wanted
     }
 
 

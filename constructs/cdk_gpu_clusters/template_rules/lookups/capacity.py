@@ -82,13 +82,13 @@ def strategy_of(group: Resource) -> PlacementStrategy:
     """The strategy of a placement group.
 
     Raises:
-        Undecidable: If it is not said.
+        Undecidable: If the template does not name it.
     """
     strategy = group.get("Strategy")
     known = {one.value: one for one in PlacementStrategy if one is not PlacementStrategy.NONE}
     text = strategy.text()
     if text not in known:
-        raise strategy.undecidable("the template says no strategy" if text is None else f"{text!r} is none")
+        raise strategy.undecidable("the template names no strategy" if text is None else f"{text!r} is none")
     return known[text]
 
 
@@ -106,6 +106,6 @@ def strategies_of(launch: Launch) -> list[tuple[Value, PlacementStrategy]]:
     for value in named:
         group = placement_group_of(value)
         if group is None:
-            raise value.undecidable("this placement group stands in no part of the template")
+            raise value.undecidable("this placement group is not in the template")
         found.append((value, strategy_of(group)))
     return found

@@ -54,7 +54,7 @@ def lustre_sizing(resource: Resource) -> LustreSizing:
 
 
 def lustre_version(file_system: Resource) -> str:
-    """The Lustre version of a file system, FSx's own if the template does not say it."""
+    """The Lustre version of a file system, FSx's own if the template does not name it."""
     named = file_system.get("FileSystemTypeVersion").text()
     configuration = file_system.get("LustreConfiguration")
     if named is not None or configuration.get("DeploymentType").text() != "PERSISTENT_2":
@@ -70,7 +70,7 @@ def mounted_by(launch: Launch) -> list[Resource]:
     """
     named = [one for one in targets_in(launch.data.get("UserData")) if one.type == FILE_SYSTEM]
     if not named and any(map(_is_lustre, launch.resource.case.resources(FILE_SYSTEM))):
-        user_data_of(launch)  # says what is not known of it
+        user_data_of(launch)  # raises Undecidable for what is unknown
     return [one for one in named if _is_lustre(one)]
 
 

@@ -39,7 +39,7 @@ def most_nodes_of(resource: Resource) -> int:
     """The most nodes that a resource runs.
 
     Raises:
-        Undecidable: If the template does not say, or counts something else than instances.
+        Undecidable: If the template does not show it, or counts something else than instances.
     """
     if resource.type == INSTANCE:
         return 1
@@ -85,7 +85,7 @@ def launch_of_group(group: Resource) -> Launch:
         for specification in values_at(group.properties, path):
             template = template_used_by(specification)
             if template is None:
-                raise specification.undecidable("this launch template stands in no part of the template")
+                raise specification.undecidable("this launch template is not in the template")
             return launch_of(template)
     raise group.properties.undecidable("no launch template is named")
 
@@ -120,7 +120,7 @@ def _beside(group: Resource, resource_type: str) -> list[Resource]:
 
 
 def automation_of(group: Resource) -> list[Resource]:
-    """Rules, schedules, state machines and functions that are told the name of a group."""
+    """Rules, schedules, state machines and functions that receive the name of a group."""
     name = re.compile(rf'"{group.logical_id}[".]|\$\{{{group.logical_id}[.}}]')
     return [one for one, text in group.case.once(_automation) if name.search(text)]
 
@@ -164,7 +164,7 @@ def launch_of_node_group(group: Resource) -> Launch:
         raise NotApplicable
     template = template_used_by(specification)
     if template is None:
-        raise specification.undecidable("this launch template stands in no part of the template")
+        raise specification.undecidable("this launch template is not in the template")
     return launch_of(template)
 
 
@@ -242,7 +242,7 @@ def hyperpod_record_of(value: Value) -> InstanceType | None:
 
 
 def efa_groups(cluster: Resource) -> Iterator[tuple[Value, Value]]:
-    """The instance groups whose type has EFA, each with the network that it stands in, its own or the cluster's."""
+    """The instance groups whose type has EFA, each with its network, its own or the cluster's."""
     for group in instance_groups(cluster):
         record = hyperpod_record_of(group.get("InstanceType"))
         if record is not None and record.network.efa is not None:

@@ -14,7 +14,7 @@ from cdk_gpu_clusters.catalogue.images import ImageParameter, image_parameters
 from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
 from cdk_gpu_clusters.rules.interfaces import InterfaceType, NetworkInterface
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
-from cdk_gpu_clusters.template_rules.choices import Undecidable, suppose
+from cdk_gpu_clusters.template_rules.choices import Undecidable, assume_either
 from cdk_gpu_clusters.template_rules.resolve import Unknown
 from cdk_gpu_clusters.template_rules.rule import NotApplicable
 
@@ -77,7 +77,7 @@ class Interface:
     """A network interface of a launch.
 
     Attributes:
-        value: Where it stands.
+        value: The value that holds it.
     """
 
     value: Value
@@ -110,7 +110,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What one launch template, or one instance, says.
+    """The contents of one launch template, or of one instance.
 
     Attributes:
         resource: The launch template or instance.
@@ -198,7 +198,7 @@ def accelerated_launch(resource: Resource) -> Launch:
         accelerated = _any_accelerated(launch, types)
     except Undecidable as unclear:
         question = resource.case.key(f"{resource.logical_id} launches accelerated nodes")
-        accelerated = suppose(resource.case.choices, question, unclear)
+        accelerated = assume_either(resource.case.choices, question, unclear)
     if not accelerated:
         raise NotApplicable
     return launch
@@ -368,7 +368,7 @@ class UserData:
     """What cloud-init gets.
 
     Attributes:
-        value: Where it stands.
+        value: The value that holds it.
         text: Its text, with `${Name}` for what only a deployment knows.
         is_complete: Whether all of it is known; if not, what is absent from the text may yet be there.
     """
@@ -389,7 +389,7 @@ def user_data_of(launch: Launch) -> UserData | None:
         return None
     text = value.template_text()
     if text is None:
-        value.text()  # says why
+        value.text()  # raises Undecidable with the reason
         raise value.undecidable("a text belongs here")
     return UserData(value, _decoded(value, text) if value.is_known else text, value.is_known)
 

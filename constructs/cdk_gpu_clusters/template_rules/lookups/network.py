@@ -101,7 +101,7 @@ def known_zone_of(value: Value) -> Value:
     """
     zone = zone_of(value)
     if zone is None:
-        raise value.undecidable("the zone of this subnet stands in no part of the template")
+        raise value.undecidable("the zone of this subnet is not in the template")
     return zone
 
 
@@ -215,7 +215,7 @@ Groups = list[tuple[Value, Resource | None]]
 
 
 def groups_at(value: Value) -> Groups:
-    """The groups of a list, each with its resource if it stands in the template."""
+    """The groups of a list, each with its resource if the template has it."""
     return [(item, group_of(item)) for item in value.items()]
 
 
@@ -234,7 +234,7 @@ def missing_ports(
     Args:
         sources: Groups of the one end.
         targets: Groups of the other end.
-        at: Where it is told that a group is not known.
+        at: The value to report if a group is unknown.
         ranges: TCP ports that are asked for, first and last; all that Lustre uses by default.
 
     Raises:
@@ -301,9 +301,7 @@ def _lets(
             elif group_of(rule.peer) is None:
                 unclear = True
     if unclear:
-        raise at.undecidable(
-            "it depends on security groups or addresses that stand in no part of the template"
-        )
+        raise at.undecidable("it depends on security groups or addresses that are not in the template")
     return False
 
 

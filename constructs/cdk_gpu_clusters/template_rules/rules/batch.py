@@ -27,7 +27,7 @@ class NodeRange:
 
     Attributes:
         container: What they run.
-        types: The instance types that they run on, where they are named.
+        types: The instance types that they run on, if they are named.
     """
 
     container: Value
@@ -86,8 +86,8 @@ def efa_not_spot(resource: Resource) -> Iterator[Fault]:
         source='AWS Batch API reference, Ec2Configuration, imageType; AWS Batch user guide, "AMI selection order"',
     ),
     severity=Severity.ERROR,
-    cause="nodes come up without the driver: Batch sees no GPU, and jobs wait for ever",
-    fix="set ImageType to ECS_AL2023_NVIDIA, or EKS_AL2023_NVIDIA; or leave Ec2Configuration out, whose default it is",
+    cause="nodes come up without the driver: Batch sees no GPU, and jobs wait indefinitely",
+    fix="set ImageType to ECS_AL2023_NVIDIA, or EKS_AL2023_NVIDIA, or leave Ec2Configuration out, for that default",
     url="https://docs.aws.amazon.com/batch/latest/APIReference/API_Ec2Configuration.html",
     on=(COMPUTE_ENVIRONMENT,),
     looks_at=(
@@ -156,7 +156,7 @@ def node_ranges(resource: Resource) -> Iterator[Fault]:
         source='AWS Batch user guide, "Elastic Fabric Adapter"',
     ),
     severity=Severity.WARNING,
-    cause="the container finds no EFA, and falls back to TCP: slower by far",
+    cause="the container finds no EFA, and falls back to TCP, which is much slower",
     fix="add /dev/infiniband/uverbs0 to LinuxParameters/Devices, and one for each further EFA",
     url="https://docs.aws.amazon.com/batch/latest/userguide/efa.html",
     on=(JOB_DEFINITION,),
@@ -175,7 +175,9 @@ def efa_device(resource: Resource) -> Iterator[Fault]:
         paths = [device.get("HostPath").text() or "" for device in devices.items()]
         if not any(path.startswith("/dev/infiniband/") for path in paths):
             yield Fault(
-                at=devices, got=", ".join(paths) or "no devices", allowed="/dev/infiniband/uverbs0 and such"
+                at=devices,
+                got=", ".join(paths) or "no devices",
+                allowed="/dev/infiniband/uverbs0 and further devices",
             )
 
 
@@ -186,7 +188,7 @@ def efa_device(resource: Resource) -> Iterator[Fault]:
         source="EC2 DescribeInstanceTypes, GpuInfo; AWS Batch API reference, ResourceRequirement",
     ),
     severity=Severity.ERROR,
-    cause="no node can ever run the container, and the job waits for ever",
+    cause="no node can ever run the container, and the job waits indefinitely",
     fix="ask for no more GPUs than the type has, or choose a larger one",
     url="https://docs.aws.amazon.com/batch/latest/APIReference/API_ResourceRequirement.html",
     on=(JOB_DEFINITION,),

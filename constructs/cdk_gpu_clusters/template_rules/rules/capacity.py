@@ -120,7 +120,7 @@ def ultraserver_block(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     ULTRASERVER_NODES,
     severity=Severity.WARNING,
-    cause="an UltraServer block is bought whole: instances of it that nobody launches are paid for, too",
+    cause="an UltraServer block is sold in complete UltraServers: instances that are not launched are billed, too",
     fix="make the greatest size the number of instances of the UltraServers in the block",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
     on=LAUNCHES,
@@ -131,7 +131,7 @@ def ultraserver_block(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def ultraserver_size(resource: Resource) -> Iterator[Fault]:
-    """A group on an UltraServer block has whole UltraServers."""
+    """A group on an UltraServer block has complete UltraServers."""
     launch = launch_of(resource)
     if market_type_of(launch) != "capacity-block":
         raise NotApplicable
@@ -229,7 +229,7 @@ def spot_price(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-CAP-030",
-        "the market type fits the reservation that is launched into",
+        "the market type fits the reservation that the launch uses",
         source='AWS EC2 user guide, "Launch instances using Capacity Blocks"; awslabs/awsome-distributed-ai 1258',
     ),
     severity=Severity.ERROR,
@@ -460,7 +460,7 @@ def _markets_of(fleet: Resource) -> Iterator[str | None]:
     for specification in values_at(fleet.properties, "LaunchTemplateConfigs/*/LaunchTemplateSpecification"):
         template = template_used_by(specification)
         if template is None:
-            raise specification.undecidable("this launch template stands in no part of the template")
+            raise specification.undecidable("this launch template is not in the template")
         yield market_type_of(launch_of(template))
 
 
@@ -534,7 +534,7 @@ def terminate_first(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     ZONE_FORM,
     severity=Severity.ERROR,
-    cause="there is no such zone, so that the resource cannot be made",
+    cause="there is no such zone, so the resource cannot be created",
     fix="give the zone by its name or by its id",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-regions-availability-zones.html",
     on=(SUBNET, RESERVATION),
@@ -554,8 +554,8 @@ def zone_form(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     TYPE_OFFERED,
     severity=Severity.WARNING,
-    cause="launches fail where the type is not offered",
-    fix="ask EC2 (DescribeInstanceTypeOfferings) with the account that deploys",
+    cause="launches fail in a zone without the type",
+    fix="ask EC2 (DescribeInstanceTypeOfferings) from the account of the deployment",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-discovery.html",
     on=LAUNCHES,
     looks_at=(
@@ -565,7 +565,7 @@ def zone_form(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def type_offered(resource: Resource) -> Iterator[Fault]:
-    """The instance type is known to be offered where the nodes stand."""
+    """The instance type is offered in the zones of the nodes."""
     launch = accelerated_launch(resource)
     subnets = [value for values in subnets_by_user(launch) for value in values]
     if not subnets:

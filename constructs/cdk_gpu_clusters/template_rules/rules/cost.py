@@ -59,11 +59,11 @@ def _instance_types(case: Case) -> Iterator[Value]:
 @template_rule(
     define_rule(
         "GPU-COST-001",
-        "GPU nodes carry tags, which split the bill",
+        "GPU nodes carry tags for cost allocation",
         source='AWS Billing user guide, "Using user-defined cost allocation tags"',
     ),
     severity=Severity.INFO,
-    cause="nobody can tell from the bill whose job a node ran for",
+    cause="the bill does not show which job a node ran for",
     fix="add TagSpecifications of ResourceType instance, and volume, with a tag that is activated for cost allocation",
     url="https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/custom-tags.html",
     on=LAUNCHES,
@@ -106,7 +106,7 @@ def _propagates(user: Resource) -> bool:
         source='AWS EC2 user guide, "Preserve data when an instance is terminated"',
     ),
     severity=Severity.INFO,
-    cause="each node that a group replaces leaves its volumes behind, which bill until somebody deletes them",
+    cause="each node that a group replaces leaves its volumes behind, which are billed until you delete them",
     fix="set DeleteOnTermination to true, and keep data on shared storage",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/preserving-volumes-on-termination.html",
     on=LAUNCHES,
@@ -153,7 +153,7 @@ def s3_endpoint(resource: Resource) -> Iterator[Fault]:
         return
     accelerated = has_accelerated_nodes(resource.case)
     if accelerated is None:
-        raise resource.properties.undecidable("this template does not say whether GPU nodes use the network")
+        raise resource.properties.undecidable("the template does not show whether GPU nodes use the network")
     if not accelerated:
         raise NotApplicable
     yield Fault(
@@ -162,7 +162,7 @@ def s3_endpoint(resource: Resource) -> Iterator[Fault]:
 
 
 def _endpoints(network: Resource) -> list[Resource]:
-    """The endpoints, also those of the template under a condition: somebody chose to go without."""
+    """The endpoints, with those under a condition: going without one is then a choice."""
     ids = network.case.template.logical_ids("AWS::EC2::VPCEndpoint")
     chosen = [Resource(network.case, logical_id) for logical_id in ids]
     return [*chosen, *network.case.resources("AWS::EC2::VPCEndpoint")]

@@ -48,7 +48,7 @@ class Association:
         return self.resource.get("FileSystemPath").text() or ""
 
     def bucket_and_prefix(self) -> tuple[str, str]:
-        """Bucket, or what stands for it, and prefix.
+        """Bucket, or the expression for it, and prefix.
 
         Raises:
             Undecidable: If the prefix is not known, or the text is no S3 URI.
@@ -133,7 +133,7 @@ def repository_path(resource: Resource) -> Iterator[Fault]:
     looks_at=("AWS::FSx::DataRepositoryAssociation/FileSystemPath",),
 )
 def repository_paths_apart(resource: Resource) -> Iterator[Fault]:
-    """Linked directories of a Lustre file system lie apart from each other."""
+    """Linked directories of a Lustre file system do not overlap."""
     associations = associations_of(resource)
     if len(associations) < 2:
         raise NotApplicable
@@ -172,7 +172,7 @@ def repository_uri(resource: Resource) -> Iterator[Fault]:
     looks_at=("AWS::FSx::DataRepositoryAssociation/DataRepositoryPath",),
 )
 def repository_prefixes_apart(resource: Resource) -> Iterator[Fault]:
-    """Linked S3 prefixes of a Lustre file system lie apart from each other."""
+    """Linked S3 prefixes of a Lustre file system do not overlap."""
     associations = associations_of(resource)
     if len(associations) < 2:
         raise NotApplicable

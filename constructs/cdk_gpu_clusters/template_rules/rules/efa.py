@@ -97,7 +97,7 @@ def _has_such_group(interface: Interface, rules_of: Callable[[Resource], list[Gr
         try:
             group = group_of(value)
             if group is None:
-                unclear = value.undecidable("no part of the template holds the rules of this security group")
+                unclear = value.undecidable("the rules of this security group are not in the template")
             elif allows_itself(group, rules_of(group)):
                 return True
         except Undecidable as found:
@@ -165,7 +165,7 @@ def primary_has_ip(resource: Resource) -> Iterator[Fault]:
     ONE_EFA_PER_CARD,
     severity=Severity.ERROR,
     cause="EC2 refuses a launch with two EFA interfaces on one network card",
-    fix="keep one; a plain interface may stand beside it",
+    fix="keep one; a plain interface may share the card",
     url=_LAYOUT_URL,
     on=LAUNCHES,
     looks_at=_LAYOUT,
@@ -213,7 +213,7 @@ def type_on_card(resource: Resource) -> Iterator[Fault]:
     looks_at=_LAYOUT,
 )
 def card_exists(resource: Resource) -> Iterator[Fault]:
-    """Interfaces stand on network cards that the instance type has."""
+    """Interfaces are on network cards that the instance type has."""
     return _layout_faults(resource, CARD_EXISTS)
 
 
@@ -387,7 +387,7 @@ def every_efa(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def groups_of_interfaces(resource: Resource) -> Iterator[Fault]:
-    """Security groups stand in the interfaces, where interfaces are given."""
+    """A launch with network interfaces names its security groups in them."""
     launch = launch_of(resource)
     if not launch.interfaces():
         raise NotApplicable
@@ -412,7 +412,7 @@ def groups_of_interfaces(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def used_in_cluster(resource: Resource) -> Iterator[Fault]:
-    """Nodes that stand close together use EFA, where their type has it."""
+    """Nodes in a cluster placement group use EFA, if their type has it."""
     launch = accelerated_launch(resource)
     if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
         raise NotApplicable
@@ -503,7 +503,7 @@ def _carries(launch: Launch, group: Resource) -> bool:
     ),
 )
 def one_zone(resource: Resource) -> Iterator[Fault]:
-    """The nodes of an EFA group stand in one zone."""
+    """The nodes of an EFA group are in one zone."""
     for subnet, zones in leave_the_zone(efa_launch(resource)):
         yield Fault(at=subnet, got=zones, allowed="one zone")
 
@@ -521,7 +521,7 @@ def one_zone(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def one_subnet(resource: Resource) -> Iterator[Fault]:
-    """The nodes of an EFA group stand in one subnet."""
+    """The nodes of an EFA group are in one subnet."""
     for subnet in leave_the_subnet(efa_launch(resource)):
         yield Fault(at=subnet, got="a second subnet", allowed="one subnet")
 
@@ -560,7 +560,7 @@ def one_type(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def private_subnet(resource: Resource) -> Iterator[Fault]:
-    """Nodes with several interfaces stand in a private subnet."""
+    """Nodes with several interfaces are in a private subnet."""
     launch = launch_of(resource)
     count = len(launch.interfaces())
     if count < 2:
@@ -568,7 +568,7 @@ def private_subnet(resource: Resource) -> Iterator[Fault]:
     for value in (value for values in subnets_by_user(launch) for value in values):
         subnet = subnet_of(value)
         if subnet is None:
-            raise value.undecidable("this subnet is in no part of the template")
+            raise value.undecidable("this subnet is not in the template")
         public = bool(subnet.get("MapPublicIpOnLaunch").flag())
         yield from faults_of(
             EFA_PUBLIC_SUBNET, check_public_subnet(interface_count=count, public=public), value

@@ -43,8 +43,8 @@ _FORBIDDEN = (
         source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
     ),
     severity=Severity.ERROR,
-    cause="EKS refuses a launch template that says what EKS sets itself",
-    fix="leave it out: Subnets, NodeRole and InstanceTypes of the node group say it",
+    cause="EKS refuses a launch template with a setting that EKS makes itself",
+    fix="leave it out: Subnets, NodeRole and InstanceTypes of the node group set it",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),
     looks_at=(
@@ -88,7 +88,7 @@ def capacity_type(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-EKS-013",
-        "instance types stand in the node group or in its launch template, not in both",
+        "instance types are in the node group or in its launch template, not in both",
         source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
     ),
     severity=Severity.ERROR,
@@ -102,7 +102,7 @@ def capacity_type(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def one_place_for_types(resource: Resource) -> Iterator[Fault]:
-    """Instance types stand in the node group or in its launch template."""
+    """Instance types are in the node group or in its launch template."""
     own_types = own_types_of(resource)
     in_template = launch_of_node_group(resource).data.get("InstanceType")
     if own_types and in_template.exists:
@@ -117,7 +117,7 @@ def one_place_for_types(resource: Resource) -> Iterator[Fault]:
     ),
     severity=Severity.ERROR,
     cause="EKS takes disk and remote access from the launch template, and refuses them beside it",
-    fix="say it in the launch template: BlockDeviceMappings, KeyName",
+    fix="set it in the launch template: BlockDeviceMappings, KeyName",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),
     looks_at=(
@@ -127,7 +127,7 @@ def one_place_for_types(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def disk_and_access(resource: Resource) -> Iterator[Fault]:
-    """Disk and remote access stand in the launch template, where there is one."""
+    """Disk and remote access are set in the launch template, if there is one."""
     if not resource.get("LaunchTemplate").exists:
         raise NotApplicable
     for name in ("DiskSize", "RemoteAccess"):
@@ -302,7 +302,7 @@ def offered_version(resource: Resource) -> Iterator[Fault]:
     text = version.text()
     if text is None:  # EKS takes its newest
         raise NotApplicable
-    # One that is newer than the catalogue is nobody's fault.
+    # A version that is newer than the catalogue is no fault.
     yield from faults_of(VERSION, errors_in(check_version(text)), version, own_fix=True)
 
 
@@ -312,14 +312,14 @@ _NETWORK = "ResourcesVpcConfig"
 @template_rule(
     PUBLIC_CIDRS,
     severity=Severity.WARNING,
-    cause="everybody on the internet reaches the API server, and only its login stands between them and the cluster",
+    cause="anyone on the internet reaches the API server, and only its authentication protects the cluster",
     fix="set EndpointPrivateAccess to true and EndpointPublicAccess to false, or name networks in PublicAccessCidrs",
     url="https://docs.aws.amazon.com/eks/latest/userguide/cluster-endpoint.html",
     on=("AWS::EKS::Cluster",),
     looks_at=(f"{_NETWORK}/EndpointPublicAccess", f"{_NETWORK}/PublicAccessCidrs"),
 )
 def public_endpoint(resource: Resource) -> Iterator[Fault]:
-    """The API server of a cluster is not open to the whole internet."""
+    """The API server of a cluster is not open to the internet."""
     network = resource.get(_NETWORK)
     public = network.get("EndpointPublicAccess")
     if public.flag() is False:
@@ -344,7 +344,7 @@ _TYPES = ("Logging", "ClusterLogging", "EnabledTypes")
         source='Amazon EKS user guide, "Send control plane logs to CloudWatch Logs"',
     ),
     severity=Severity.WARNING,
-    cause="nobody can tell afterwards who deleted a job or read a secret",
+    cause="no record shows afterwards who deleted a job or read a secret",
     fix="enable the log type audit, and give the log group /aws/eks/<cluster>/cluster a retention",
     url="https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html",
     on=("AWS::EKS::Cluster",),
@@ -367,7 +367,7 @@ def audit_logs(resource: Resource) -> Iterator[Fault]:
         "schema of AWS::EKS::Cluster: EncryptionConfig is create-only (cfn-lint 1.58.0)",
     ),
     severity=Severity.INFO,
-    cause="no key policy of yours says who may decrypt secrets; CloudFormation replaces the cluster to add a key later",
+    cause="no key policy of yours controls who decrypts secrets; adding a key later replaces the cluster",
     fix="add EncryptionConfig with a KMS key that is retained",
     url="https://docs.aws.amazon.com/eks/latest/userguide/enable-kms.html",
     on=("AWS::EKS::Cluster",),

@@ -99,7 +99,7 @@ def one_lifecycle_script(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-HYP-004",
-        "lifecycle scripts of HyperPod lie in a bucket whose name starts with sagemaker-",
+        "lifecycle scripts of HyperPod are in a bucket whose name starts with sagemaker-",
         source="Amazon SageMaker API reference, ClusterLifeCycleConfig, SourceS3Uri",
     ),
     severity=Severity.WARNING,
@@ -110,7 +110,7 @@ def one_lifecycle_script(resource: Resource) -> Iterator[Fault]:
     looks_at=("InstanceGroups/*/LifeCycleConfig/SourceS3Uri",),
 )
 def lifecycle_bucket(resource: Resource) -> Iterator[Fault]:
-    """Lifecycle scripts of HyperPod lie where its managed policy reads."""
+    """Lifecycle scripts of HyperPod are in a bucket that its managed policy can read."""
     for group in instance_groups(resource):
         uri = group.get("LifeCycleConfig", "SourceS3Uri")
         text = uri.template_text()
@@ -159,7 +159,7 @@ def efa_traffic(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-HYP-006",
-        "an instance group of HyperPod with EFA stands in one Availability Zone",
+        "an instance group of HyperPod with EFA is in one Availability Zone",
         source='AWS EC2 user guide, "EFA limitations"; Amazon SageMaker AI developer guide, "Setting up SageMaker '
         'HyperPod clusters across multiple AZs"; which of several subnets of its own a group takes is unverified',
     ),
@@ -174,8 +174,8 @@ def efa_traffic(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def one_zone(resource: Resource) -> Iterator[Fault]:
-    """HyperPod nodes with EFA stand in one zone."""
-    # Of the subnets of the cluster, SageMaker chooses one, in whose zone all groups stand.
+    """HyperPod nodes with EFA are in one zone."""
+    # Of the subnets of the cluster, SageMaker chooses one, and all groups are in its zone.
     groups = [group for group, _ in efa_groups(resource) if group.get("OverrideVpcConfig").exists]
     if not groups:
         raise NotApplicable
@@ -253,7 +253,7 @@ def efa_of_type(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def eks_network(resource: Resource) -> Iterator[Fault]:
-    """A HyperPod cluster on EKS says its network."""
+    """A HyperPod cluster on EKS names its network."""
     orchestrator = resource.get("Orchestrator")
     named = orchestrator.keys()
     if len(named) > 1:

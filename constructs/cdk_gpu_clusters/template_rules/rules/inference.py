@@ -142,13 +142,13 @@ def idle_timeout(resource: Resource) -> Iterator[Fault]:
     BALANCER_ZONES,
     severity=Severity.ERROR,
     cause="an Application Load Balancer needs subnets in two Availability Zones",
-    fix="add a subnet in another zone; the nodes may stand in one",
+    fix="add a subnet in another zone; the nodes may be in one",
     url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html",
     on=(LOAD_BALANCER,),
     looks_at=("Subnets",),
 )
 def balancer_zones(resource: Resource) -> Iterator[Fault]:
-    """The load balancer of model servers stands in two zones."""
+    """The load balancer of model servers is in two zones."""
     if not serves_models(resource):
         raise NotApplicable
     subnets = resource.get("Subnets")
@@ -188,7 +188,7 @@ _LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
         source="EC2 Auto Scaling guide, health check grace period: 0 by default in CloudFormation",
     ),
     severity=Severity.WARNING,
-    cause="nodes are replaced while they load the driver and the model, for ever, at full price",
+    cause="nodes are replaced again and again while they load the driver and the model, at full price",
     fix="set HealthCheckGracePeriod above the time of a boot, or let a launch lifecycle hook wait for the node",
     url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/health-check-grace-period.html",
     on=(AUTO_SCALING_GROUP,),
@@ -214,7 +214,7 @@ def time_to_boot(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-INF-031",
-        "a load balancer of model servers says how long it waits for data",
+        "a load balancer of model servers sets its idle timeout explicitly",
         source="Elastic Load Balancing user guide for Application Load Balancers, idle_timeout: 60 by default",
     ),
     severity=Severity.WARNING,
@@ -224,8 +224,8 @@ def time_to_boot(resource: Resource) -> Iterator[Fault]:
     on=(LOAD_BALANCER,),
     looks_at=("LoadBalancerAttributes",),
 )
-def said_idle_timeout(resource: Resource) -> Iterator[Fault]:
-    """The load balancer of model servers says how long it waits."""
+def explicit_idle_timeout(resource: Resource) -> Iterator[Fault]:
+    """The load balancer of model servers sets its idle timeout."""
     if not serves_models(resource):
         raise NotApplicable
     if attribute_of(resource, "LoadBalancerAttributes", "idle_timeout.timeout_seconds") is None:

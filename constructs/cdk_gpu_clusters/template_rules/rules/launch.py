@@ -296,7 +296,7 @@ def imdsv2(resource: Resource) -> Iterator[Fault]:
 
 
 def _is_asked_for_by_image(launch: Launch) -> bool:
-    """Whether the image is one of Amazon Linux 2023, which asks for tokens where nothing else is said."""
+    """Whether the image is one of Amazon Linux 2023, which requires tokens by default."""
     parameter = image_parameter_of(launch) if launch.data.get("ImageId").exists else None
     systems = [
         value.text()
@@ -338,7 +338,7 @@ def hop_limit(resource: Resource) -> Iterator[Fault]:
         source='Amazon EBS user guide, "Amazon EBS encryption"; AWS Foundational Security Best Practices, EC2.3',
     ),
     severity=Severity.WARNING,
-    cause="what nodes write lies on disk in clear text, unless the account encrypts volumes by default",
+    cause="what nodes write is on disk in clear text, unless the account encrypts volumes by default",
     fix="set Ebs/Encrypted to true",
     url="https://docs.aws.amazon.com/ebs/latest/userguide/ebs-encryption.html",
     on=LAUNCHES,
@@ -362,7 +362,7 @@ def encrypted_volumes(resource: Resource) -> Iterator[Fault]:
         "awslabs/awsome-distributed-ai, AWS PCS templates",
     ),
     severity=Severity.WARNING,
-    cause="changes of the launch template never reach the nodes: an update makes a new version, which nobody asks for",
+    cause="changes of the launch template never reach the nodes: an update makes a new version, which is not used",
     fix="set Version to the attribute LatestVersionNumber of the launch template",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-launchtemplate.html",
     on=LAUNCHES,
@@ -390,7 +390,7 @@ _EVERYWHERE = ("0.0.0.0/0", "::/0")
 @template_rule(
     define_rule(
         "GPU-LT-014",
-        "the security groups of a GPU node admit nobody from everywhere",
+        "the security groups of a GPU node are not open to all addresses",
         source="AWS Foundational Security Best Practices, EC2.19; nodes are reached through Systems Manager or a "
         "load balancer",
     ),
@@ -407,14 +407,14 @@ _EVERYWHERE = ("0.0.0.0/0", "::/0")
     ),
 )
 def closed_group(resource: Resource) -> Iterator[Fault]:
-    """GPU nodes admit nobody from everywhere."""
+    """The security groups of GPU nodes are not open to all addresses."""
     values = list({value.identity(): value for value in _groups_of(accelerated_launch(resource))}.values())
     if not values:
         raise NotApplicable
     for value in values:
         group = group_of(value)
         if group is None:
-            raise value.undecidable("the rules of this security group stand in no part of the template")
+            raise value.undecidable("the rules of this security group are not in the template")
         for rule in ingress_rules(group):
             if _is_open(rule):
                 yield Fault(

@@ -41,7 +41,7 @@ def _closed_among_servers(resource: Resource, ranges: Sequence[tuple[int, int]])
 
     Raises:
         NotApplicable: If it is no Lustre file system, or names no groups.
-        Undecidable: If that depends on groups or addresses that stand elsewhere.
+        Undecidable: If that depends on groups or addresses that are not in the template.
     """
     value = lustre_only(resource).get("SecurityGroupIds")
     if not value.exists:
@@ -164,14 +164,14 @@ def throughput_tier(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     EFA_CAPACITY,
     severity=Severity.ERROR,
-    cause="FSx refuses the size: with EFA a file system is made of whole servers",
+    cause="FSx refuses the size: with EFA a file system consists of complete servers",
     fix="use a multiple of 38400, 19200, 9600 or 4800 GiB at 125, 250, 500 or 1000 MB/s/TiB",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html",
     on=(FILE_SYSTEM,),
     looks_at=_SIZING,
 )
 def efa_capacity(resource: Resource) -> Iterator[Fault]:
-    """With EFA, a Lustre file system grows by whole object servers."""
+    """With EFA, a Lustre file system grows by complete object servers."""
     return _sizing_faults(resource, EFA_CAPACITY, "StorageCapacity")
 
 
@@ -265,7 +265,7 @@ def tiering_throughput(resource: Resource) -> Iterator[Fault]:
     looks_at=_SIZING,
 )
 def read_cache(resource: Resource) -> Iterator[Fault]:
-    """Intelligent-Tiering has a read cache, or says that it has none."""
+    """Intelligent-Tiering has a read cache, or explicitly none."""
     return _sizing_faults(
         resource,
         READ_CACHE,
@@ -348,7 +348,7 @@ def keep_file_system(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-LUS-041",
-        "a Lustre file system stands in exactly one subnet",
+        "a Lustre file system is in exactly one subnet",
         source="botocore 1.44.5, fsx service model: CreateFileSystem, SubnetIds",
     ),
     severity=Severity.ERROR,
@@ -359,7 +359,7 @@ def keep_file_system(resource: Resource) -> Iterator[Fault]:
     looks_at=("SubnetIds",),
 )
 def one_subnet(resource: Resource) -> Iterator[Fault]:
-    """A Lustre file system stands in one subnet."""
+    """A Lustre file system is in one subnet."""
     subnets = lustre_only(resource).get("SubnetIds")
     count = len(subnets.items())
     if count != 1:

@@ -51,7 +51,7 @@ from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, template_
     ),
 )
 def client_zone(resource: Resource) -> Iterator[Fault]:
-    """Nodes stand in the zone of the file system that they mount."""
+    """Nodes are in the zone of the file system that they mount."""
     launch = launch_of(resource)
     pairs = [
         (node, subnet)
@@ -109,7 +109,7 @@ def _block_of(value: Value) -> str:
     subnet = subnet_of(value)
     block = None if subnet is None else subnet.get("CidrBlock").text()
     if block is None:
-        raise value.undecidable("the block of this subnet stands in no part of the template")
+        raise value.undecidable("the block of this subnet is not in the template")
     try:
         return str(ip_network(block))
     except ValueError:
@@ -322,7 +322,7 @@ _SERVICE = "configure-efa-fsx-lustre-client.service"
         "awslabs/awsome-distributed-ai 1208",
     ),
     severity=Severity.WARNING,
-    cause="the mount may come before EFA is set up, and runs over TCP then; no message says so",
+    cause="the mount may come before EFA is set up, and then runs over TCP, without a message",
     fix=f"add x-systemd.automount, and x-systemd.requires and x-systemd.after with {_SERVICE}",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/mount-fs-auto-mount-onreboot.html",
     on=LAUNCHES,

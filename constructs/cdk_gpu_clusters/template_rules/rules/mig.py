@@ -44,24 +44,24 @@ _SWITCH = re.compile(r"nvidia-smi\b[^\n;|&]*?\s(-mig|--multi-instance-gpu=?)\s*1
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One place that says how GPUs are split.
+    """One place that sets how GPUs are split.
 
     Attributes:
-        value: Where it stands.
-        layouts: One for all GPUs, or one for each; none where MIG is switched on and nothing more is said.
-        told: As it is written.
+        value: The value that holds it.
+        layouts: One for all GPUs, or one for each; none if MIG is only switched on.
+        written: As it is written.
     """
 
     value: Value
     layouts: tuple[MigLayout, ...]
-    told: str
+    written: str
 
 
 def splits_of(launch: Launch) -> list[Split]:
-    """What the user data of a launch says about MIG.
+    """The MIG splits in the user data of a launch.
 
     Raises:
-        NotApplicable: If it says nothing.
+        NotApplicable: If it has none.
         Undecidable: If the template holds nothing of the user data, or a layout is known at deployment only.
     """
     user_data = user_data_of(launch)
@@ -82,7 +82,7 @@ def findings_of(launch: Launch) -> list[tuple[Split, Finding]]:
     """What is wrong with each split on each type that is launched.
 
     Raises:
-        NotApplicable: If user data says nothing about MIG.
+        NotApplicable: If user data does not split GPUs.
         Undecidable: If a type or a layout is not known.
     """
     splits = splits_of(launch)
@@ -215,7 +215,7 @@ def apart_from_efa(resource: Resource) -> Iterator[Fault]:
         if not all(layout.is_whole_gpu for layout in split.layouts) or not split.layouts:
             for _, record in launch.records():
                 for _ in check_mig_with_efa(record, split.layouts, efa=launch.has_efa()):
-                    got = f"{record.name} with EFA and {split.told}"
+                    got = f"{record.name} with EFA and {split.written}"
                     yield Fault(at=split.value, got=got, allowed="EFA or MIG")
 
 

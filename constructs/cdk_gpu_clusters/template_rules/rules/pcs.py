@@ -48,7 +48,7 @@ def _interface_faults(resource: Resource, rule: Rule) -> Iterator[Fault]:
 @template_rule(
     PCS_EFA_ONLY,
     severity=Severity.WARNING,
-    cause="AWS samples say that PCS does not carry efa-only over",
+    cause="PCS does not carry efa-only over, according to samples of AWS",
     fix="use efa, or try one node and count its EFA devices",
     url=_INTERFACES_URL,
     on=(PCS_NODE_GROUP,),
@@ -90,11 +90,11 @@ def pcs_device_index(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-PCS-011",
-        "interfaces in the launch template of a PCS node group stand in its subnet",
+        "interfaces in the launch template of a PCS node group are in its subnet",
         source='AWS PCS guide, "Multiple network interfaces"',
     ),
     severity=Severity.ERROR,
-    cause="PCS launches into the subnet of the node group, and no interface can stand in another one",
+    cause="PCS launches into the subnet of the node group, and no interface can be in another one",
     fix="name the same subnet in both, or leave it out of the interfaces",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_networking_multi-nic.html",
     on=(PCS_NODE_GROUP,),
@@ -104,7 +104,7 @@ def pcs_device_index(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def own_subnet(resource: Resource) -> Iterator[Fault]:
-    """Interfaces of PCS nodes stand in the subnet of their node group."""
+    """Interfaces of PCS nodes are in the subnet of their node group."""
     named = values_at(launch_of_node_group(resource).data, "NetworkInterfaces/*/SubnetId")
     own = resource.get("SubnetIds").items()
     if not named or not own:
@@ -159,7 +159,7 @@ def purchase_option(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def block_type(resource: Resource) -> Iterator[Fault]:
-    """A PCS node group of a Capacity Block says its type in both places."""
+    """A PCS node group of a Capacity Block names its type in both places."""
     if resource.get("PurchaseOption").text() != "CAPACITY_BLOCK":
         raise NotApplicable
     named = launch_of_node_group(resource).data.get("InstanceType")
@@ -203,7 +203,7 @@ def role_name(resource: Resource) -> Iterator[Fault]:
         if role is None:
             if (value.text() or "").startswith(_PREFIX):
                 continue
-            raise value.undecidable("this role stands in no part of the template")
+            raise value.undecidable("this role is not in the template")
         name, path = role.get("RoleName"), role.get("Path")
         if _FOLDER not in (path.text() or "") and not (name.text() or "").startswith(_PREFIX):
             got = name.text() or "a name that CloudFormation makes of the stack's"

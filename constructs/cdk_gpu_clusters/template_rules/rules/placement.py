@@ -109,7 +109,7 @@ def spread_size(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def efa_apart(resource: Resource) -> Iterator[Fault]:
-    """Nodes with EFA stand in a cluster placement group."""
+    """Nodes with EFA are in a cluster placement group."""
     launch = efa_launch(resource)
     for value, strategy in strategies_of(launch):
         for _, record in launch.records():
@@ -132,7 +132,7 @@ def efa_apart(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def cluster_zone(resource: Resource) -> Iterator[Fault]:
-    """The nodes of a cluster placement group stand in one zone."""
+    """The nodes of a cluster placement group are in one zone."""
     launch = launch_of(resource)
     if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
         raise NotApplicable
@@ -158,14 +158,12 @@ def efa_together(resource: Resource) -> Iterator[Fault]:
     """Nodes with EFA are kept close together, by a placement group or by reserved capacity."""
     launch = efa_launch(resource)
     if resource.type == INSTANCE:
-        raise NotApplicable  # one node has nobody to be close to
+        raise NotApplicable  # a single node has no other node to be close to
     if placements_of(launch) or reservation_target(launch).exists:
         return
     users = users_of(launch)
     if not users:
-        raise launch.data.undecidable(
-            "what launches from it, maybe into a group, is in no part of the template"
-        )
+        raise launch.data.undecidable("what launches from it, maybe into a group, is not in the template")
     if any(most_nodes_of(user) > 1 for user in users):
         yield Fault(
             at=launch.data.get("Placement"), got="no placement group", allowed="a group of strategy cluster"

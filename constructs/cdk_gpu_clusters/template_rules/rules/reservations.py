@@ -64,7 +64,7 @@ def reservation_id(resource: Resource) -> Iterator[Fault]:
     if not named.exists or named.reference:
         raise NotApplicable
     if not (given := named.text()):
-        raise named.undecidable("it is empty until somebody fills it in")
+        raise named.undecidable("it is empty until you fill it in")
     terms = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=given)
     for _, record in launch.records()[:1]:
         yield from faults_of(RESERVATION_ID, check_capacity(terms, record), named)
@@ -88,7 +88,7 @@ def reservation_group_arn(resource: Resource) -> Iterator[Fault]:
     if not named.exists or named.reference:
         raise NotApplicable
     if not (given := named.text()):
-        raise named.undecidable("it is empty until somebody fills it in")
+        raise named.undecidable("it is empty until you fill it in")
     terms = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_group_arn=given)
     for _, record in launch.records()[:1]:
         yield from faults_of(RESERVATION_GROUP_ARN, check_capacity(terms, record), named)
@@ -117,19 +117,17 @@ def group_of_reservation(resource: Resource) -> Iterator[Fault]:
     reservation = reservation_of(launch)
     named = placements_of(launch)
     if reservation is None:
-        raise target.undecidable(
-            "which placement group the reservation was made in stands in no part of the template"
-        )
+        raise target.undecidable("which placement group the reservation was made in is not in the template")
     arn = reservation.get("PlacementGroupArn")
     if not arn.exists:
         for value in named:
             yield Fault(at=value, got="a placement group", allowed="none, as the reservation")
         return
     group = placement_group_in_arn(arn)
-    for value in named:  # without one, the reservation alone decides where the nodes stand
+    for value in named:  # without one, the reservation alone decides the place of the nodes
         other = placement_group_of(value)
         if group is None or other is None:
-            raise value.undecidable("this placement group stands in no part of the template")
+            raise value.undecidable("this placement group is not in the template")
         if other != group:
             yield Fault(at=value, got=other.logical_id, allowed=group.logical_id)
 
@@ -153,7 +151,7 @@ def reservation_count(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     RESERVATION_END,
     severity=Severity.WARNING,
-    cause="a reservation bills whether it is used or not, and one that is forgotten bills for ever",
+    cause="a reservation bills whether it is used or not, and a forgotten one bills without end",
     fix="set EndDateType to limited and give EndDate, or set it to unlimited",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-capacityreservation.html",
     on=(RESERVATION,),
@@ -163,14 +161,14 @@ def reservation_count(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def reservation_end(resource: Resource) -> Iterator[Fault]:
-    """A reservation has an end date, or says that it has none."""
+    """A reservation has an end date, or is explicitly unlimited."""
     kind, end = resource.get("EndDateType"), resource.get("EndDate")
-    said = kind.text()
-    if said == "unlimited" and end.exists:
+    end_type = kind.text()
+    if end_type == "unlimited" and end.exists:
         yield Fault(at=end, got="unlimited, and an end date", allowed="one of the two")
-    if said == "limited" and not end.exists:
+    if end_type == "limited" and not end.exists:
         yield Fault(at=kind, got="limited, and no end date", allowed="EndDate")
-    if said is None and not end.exists:
+    if end_type is None and not end.exists:
         yield Fault(at=kind, got="neither", allowed="EndDateType limited with EndDate, or unlimited")
 
 
@@ -193,7 +191,7 @@ def reservation_placement(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     group = placement_group_in_arn(arn)
     if group is None:
-        raise arn.undecidable("this placement group stands in no part of the template")
+        raise arn.undecidable("this placement group is not in the template")
     strategy = strategy_of(group)
     if strategy is not PlacementStrategy.CLUSTER:
         yield Fault(at=arn, got=strategy.value, allowed=PlacementStrategy.CLUSTER.value)
@@ -306,7 +304,7 @@ def _is_targeted(group: Resource) -> bool:
 @template_rule(
     define_rule(
         "GPU-CAP-036",
-        "a reservation serves only the launches that name it, or says that it serves all",
+        "a reservation serves only the launches that name it, or is explicitly open to all",
         source='AWS EC2 user guide, "On-Demand Capacity Reservations", instance eligibility',
     ),
     severity=Severity.WARNING,
@@ -317,10 +315,10 @@ def _is_targeted(group: Resource) -> bool:
     looks_at=("InstanceMatchCriteria",),
 )
 def targeted_reservation(resource: Resource) -> Iterator[Fault]:
-    """A reservation serves only the launches that name it, or says that it serves all."""
+    """A reservation serves only the launches that name it, or is explicitly open to all."""
     criteria = resource.get("InstanceMatchCriteria")
     if criteria.text() is None:
-        yield Fault(at=criteria, got="open, by default", allowed="targeted, or open said aloud")
+        yield Fault(at=criteria, got="open, by default", allowed="targeted, or an explicit open")
 
 
 @template_rule(
@@ -338,7 +336,7 @@ def targeted_reservation(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def reservation_zone(resource: Resource) -> Iterator[Fault]:
-    """Nodes stand in the zone of their reservation."""
+    """Nodes are in the zone of their reservation."""
     launch = launch_of(resource)
     reservation = reservation_of(launch)
     zone = None if reservation is None else zone_in(reservation)
@@ -353,7 +351,7 @@ def reservation_zone(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     RESERVED_ONE_ZONE,
     severity=Severity.ERROR,
-    cause="a reservation lies in one zone: launches into another one fail, and the group stays short of nodes",
+    cause="a reservation is in one zone: launches into another one fail, and the group lacks nodes",
     fix="name subnets of the zone of the reservation",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
     on=LAUNCHES,
@@ -364,7 +362,7 @@ def reservation_zone(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def reserved_one_zone(resource: Resource) -> Iterator[Fault]:
-    """A reserved group stands in one zone."""
+    """A reserved group is in one zone."""
     launch = launch_of(resource)
     if not reservation_target(launch).get("CapacityReservationId").exists:
         raise NotApplicable
