@@ -54,8 +54,8 @@ AREAS = {
 INTRODUCTION = """\
 # Rules
 
-Every finding carries the id of its rule. An id keeps its meaning, and the id of a rule that is removed is not used again.
-A finding names its cause, the value, the allowed values and the change to make. Errors stop; warnings and infos do not.
+Every finding carries the id of its rule. An id keeps its meaning, and the id of a removed rule is not used again. A
+finding names its cause, the value, the allowed values and the change to make. Errors stop; warnings and infos do not.
 
 The last column has the severity of the rules over any CloudFormation template, with a link to an example: see
 [template rules](template-rules.md). Constructs and cluster files keep the other rules.

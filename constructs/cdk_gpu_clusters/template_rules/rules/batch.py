@@ -152,7 +152,7 @@ def node_ranges(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-BAT-004",
-        "containers of a multi-node job on nodes with EFA are given the EFA device",
+        "containers of a multi-node job on nodes with EFA have the EFA device",
         source='AWS Batch user guide, "Elastic Fabric Adapter"',
     ),
     severity=Severity.WARNING,
@@ -184,12 +184,12 @@ def efa_device(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-BAT-005",
-        "containers of a multi-node job ask for no more GPUs than their instance type has",
+        "containers of a multi-node job request no more GPUs than their instance type has",
         source="EC2 DescribeInstanceTypes, GpuInfo; AWS Batch API reference, ResourceRequirement",
     ),
     severity=Severity.ERROR,
-    cause="no node can ever run the container, and the job waits indefinitely",
-    fix="ask for no more GPUs than the type has, or choose a larger one",
+    cause="no node can run the container, and the job waits indefinitely",
+    fix="request at most the GPUs of the type, or choose a larger type",
     url="https://docs.aws.amazon.com/batch/latest/APIReference/API_ResourceRequirement.html",
     on=(JOB_DEFINITION,),
     looks_at=(
@@ -198,7 +198,7 @@ def efa_device(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def gpus_of_type(resource: Resource) -> Iterator[Fault]:
-    """Containers of a multi-node job ask for no more GPUs than a node has."""
+    """Containers of a multi-node job request no more GPUs than a node has."""
     ranges = [one for one in node_ranges_of(resource) if one.records()]
     if not ranges:
         raise NotApplicable

@@ -121,7 +121,7 @@ def ultraserver_block(resource: Resource) -> Iterator[Fault]:
     ULTRASERVER_NODES,
     severity=Severity.WARNING,
     cause="an UltraServer block is sold in complete UltraServers: instances that are not launched are billed, too",
-    fix="make the greatest size the number of instances of the UltraServers in the block",
+    fix="set the maximum size to the number of instances of the UltraServers in the block",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
     on=LAUNCHES,
     looks_at=(
@@ -353,7 +353,7 @@ def _reason(group: Resource) -> str:
         source='EC2 Auto Scaling guide, "Use Capacity Blocks": scale to zero more than 30 minutes before the end',
     ),
     severity=Severity.WARNING,
-    cause="EC2 terminates the nodes 30 minutes before the end, amid a job, and the group tries to replace them",
+    cause="EC2 terminates the nodes and their jobs 30 minutes before the end, and the group tries to replace them",
     fix="add an AWS::AutoScaling::ScheduledAction that sets the size to 0, 40 minutes before the end",
     url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-template-capacity-blocks.html",
     on=(AUTO_SCALING_GROUP,),
@@ -418,7 +418,7 @@ _OTHER_TARGETS = ("OnDemandTargetCapacity", "SpotTargetCapacity")
 @template_rule(
     define_rule(
         "GPU-CAP-037",
-        "an EC2 Fleet on a Capacity Block is of type instant, and asks for nothing else",
+        "an EC2 Fleet on a Capacity Block is of type instant, and has no other capacity",
         source='AWS EC2 user guide, "Tutorial: Configure your EC2 Fleet to launch instances into Capacity Blocks"',
     ),
     severity=Severity.ERROR,
@@ -508,7 +508,7 @@ def desired_size(resource: Resource) -> Iterator[Fault]:
         'attribute"',
     ),
     severity=Severity.WARNING,
-    cause="a reservation that is full has no room for a node beside those that it replaces: updates wait, then fail",
+    cause="a full reservation has no room for a new node beside the one that it replaces: updates wait, then fail",
     fix="set MaxHealthyPercentage to 100, and update by AutoScalingRollingUpdate",
     url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-instance-maintenance-policy.html",
     on=(AUTO_SCALING_GROUP,),

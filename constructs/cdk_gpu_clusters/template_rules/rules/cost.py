@@ -130,7 +130,7 @@ def left_volumes(resource: Resource) -> Iterator[Fault]:
         source='Amazon VPC user guide, "Pricing for NAT gateways": gateway endpoints reduce what they process',
     ),
     severity=Severity.INFO,
-    cause="data sets, weights and checkpoints that nodes read from S3 pass the NAT gateway, which bills each GB",
+    cause="data that nodes read from S3, such as checkpoints, passes the NAT gateway, which is billed by the gigabyte",
     fix="add an AWS::EC2::VPCEndpoint of type Gateway for S3 with the route tables of the nodes",
     url="https://docs.aws.amazon.com/vpc/latest/userguide/nat-gateway-pricing.html",
     on=("AWS::EC2::VPC",),

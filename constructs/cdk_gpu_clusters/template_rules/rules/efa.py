@@ -87,10 +87,10 @@ def _group_faults(
 
 
 def _has_such_group(interface: Interface, rules_of: Callable[[Resource], list[GroupRule]]) -> bool:
-    """Whether one of the groups is such a one.
+    """Whether one of the groups allows all traffic with itself.
 
     Raises:
-        Undecidable: If none surely is, and one might be: a group of another template, for example.
+        Undecidable: If none is known to, and one might: a group of another template, for example.
     """
     unclear: Undecidable | None = None
     for value in interface.groups:
@@ -309,12 +309,12 @@ def no_address_on_efa_only(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-EFA-030",
-        "EFA interfaces carry a security group that admits all traffic from itself",
+        "EFA interfaces have a security group that allows all traffic from itself",
         source='AWS EC2 user guide, "Get started with EFA and MPI", step 1; '
         "gardener/gardener-extension-provider-aws 1832",
     ),
     severity=Severity.ERROR,
-    cause="nodes drop EFA packets of each other, and every collective operation hangs",
+    cause="the nodes drop the EFA packets of each other, and every collective operation hangs",
     fix="add a SecurityGroupIngress resource: IpProtocol -1, SourceSecurityGroupId the same group",
     url=_GROUPS_URL,
     on=LAUNCHES,
@@ -322,18 +322,18 @@ def no_address_on_efa_only(resource: Resource) -> Iterator[Fault]:
 )
 def self_ingress(resource: Resource) -> Iterator[Fault]:
     """EFA interfaces carry a group that admits all traffic from itself."""
-    return _group_faults(resource, ingress_rules, "no rule that admits all traffic from the same group")
+    return _group_faults(resource, ingress_rules, "no rule that allows all traffic from the same group")
 
 
 @template_rule(
     define_rule(
         "GPU-EFA-031",
-        "EFA interfaces carry a security group that sends all traffic to itself",
+        "EFA interfaces have a security group that allows all traffic to itself",
         source='AWS EC2 user guide, "Get started with EFA and MPI", step 1; '
         "gardener/gardener-extension-provider-aws 1832",
     ),
     severity=Severity.ERROR,
-    cause="a rule for 0.0.0.0/0 does not cover EFA traffic, which is no IP traffic: every collective operation hangs",
+    cause="a rule for 0.0.0.0/0 does not cover EFA traffic, which is not IP traffic: every collective operation hangs",
     fix="add a SecurityGroupEgress resource: IpProtocol -1, DestinationSecurityGroupId the same group",
     url=_GROUPS_URL,
     on=LAUNCHES,
@@ -341,7 +341,7 @@ def self_ingress(resource: Resource) -> Iterator[Fault]:
 )
 def self_egress(resource: Resource) -> Iterator[Fault]:
     """EFA interfaces carry a group that sends all traffic to itself; a rule for all addresses is not enough."""
-    return _group_faults(resource, egress_rules, "no rule that sends all traffic to the same group")
+    return _group_faults(resource, egress_rules, "no rule that allows all traffic to the same group")
 
 
 @template_rule(
@@ -351,7 +351,7 @@ def self_egress(resource: Resource) -> Iterator[Fault]:
         source="EC2 DescribeInstanceTypes, EfaInfo.MaximumEfaInterfaces; skypilot-org/skypilot 8391 (1 of 4 was used)",
     ),
     severity=Severity.WARNING,
-    cause="the nodes exchange data over a part of the network cards that are paid for",
+    cause="the nodes use only some of the network cards that you pay for",
     fix="add an efa-only interface for each network card that supports EFA",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
     on=LAUNCHES,
@@ -549,7 +549,7 @@ def one_type(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     EFA_PUBLIC_SUBNET,
     severity=Severity.ERROR,
-    cause="EC2 gives a node with several interfaces no public address: in a public subnet it reaches nothing",
+    cause="EC2 gives a node with several interfaces no public address: in a public subnet it cannot reach the internet",
     fix="choose a private subnet with a NAT gateway or endpoints",
     url=_LAYOUT_URL,
     on=LAUNCHES,

@@ -63,7 +63,7 @@ def left_to_eks(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-EKS-012",
-        "CAPACITY_BLOCK goes with market type capacity-block, and spot is asked of the node group alone",
+        "CAPACITY_BLOCK has market type capacity-block in the launch template, and SPOT has no market type there",
         source='Amazon EKS user guide, "Customize managed nodes with launch templates" and "Capacity Blocks for ML"',
     ),
     severity=Severity.ERROR,
@@ -212,11 +212,11 @@ _NAMED = "ResourcesVpcConfig/SecurityGroupIds/*"
 @template_rule(
     define_rule(
         "GPU-EKS-017",
-        "a launch template that names security groups names that of the cluster, too",
+        "a launch template with security groups has that of the cluster, too",
         source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
     ),
     severity=Severity.WARNING,
-    cause="EKS does not add the security group of the cluster by itself then: nodes may not reach the control plane",
+    cause="EKS does not add the security group of the cluster in this case: nodes may not reach the control plane",
     fix="add the attribute ClusterSecurityGroupId of the cluster to the groups of every interface",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),
@@ -238,12 +238,12 @@ def cluster_group(resource: Resource) -> Iterator[Fault]:
     for value, group in groups:
         if group is None:
             raise value.undecidable("this may be the security group of the cluster")
-    if _is_let_in(resource.case, groups):
+    if _is_allowed_in(resource.case, groups):
         return
     yield Fault(at=launch.data, got="other security groups only", allowed="ClusterSecurityGroupId among them")
 
 
-def _is_let_in(case: Case, groups: Groups) -> bool:
+def _is_allowed_in(case: Case, groups: Groups) -> bool:
     """Whether a security group of the control plane, its own or one that the cluster names, lets the nodes in."""
     named = [
         item for one in case.resources("AWS::EKS::Cluster") for item in values_at(one.properties, _NAMED)
@@ -290,8 +290,8 @@ def user_data_archive(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     VERSION,
     severity=Severity.ERROR,
-    cause="EKS makes no cluster of this version",
-    fix="take a version in standard support",
+    cause="EKS creates no cluster of this version",
+    fix="use a version in standard support",
     url="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
     on=("AWS::EKS::Cluster",),
     looks_at=("Version",),
@@ -340,7 +340,7 @@ _TYPES = ("Logging", "ClusterLogging", "EnabledTypes")
 @template_rule(
     define_rule(
         "GPU-EKS-028",
-        "a cluster of EKS logs what its API server is asked",
+        "an EKS cluster writes the audit log of its API server",
         source='Amazon EKS user guide, "Send control plane logs to CloudWatch Logs"',
     ),
     severity=Severity.WARNING,
@@ -362,7 +362,7 @@ def audit_logs(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-EKS-029",
-        "the secrets of a cluster of EKS are encrypted with a KMS key of one's own",
+        "the secrets of an EKS cluster are encrypted with a customer managed KMS key",
         source='Amazon EKS user guide, "Encrypt Kubernetes secrets with KMS on existing clusters"; CloudFormation '
         "schema of AWS::EKS::Cluster: EncryptionConfig is create-only (cfn-lint 1.58.0)",
     ),

@@ -27,7 +27,7 @@ _FAMILIES = {name.partition(".")[0] for name in instance_type_names()}
 @template_rule(
     define_rule(
         "GPU-HYP-001",
-        "an instance type of HyperPod has the prefix ml. and the name of one of EC2",
+        "an instance type of HyperPod is ml. and the name of an EC2 instance type",
         source="botocore 1.44.5, sagemaker service model: ClusterInstanceType",
     ),
     severity=Severity.ERROR,
@@ -191,11 +191,11 @@ def one_zone(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-HYP-007",
-        "HyperPod replaces nodes that fail by itself",
+        "HyperPod replaces failed nodes automatically",
         source="botocore 1.44.5, sagemaker service model: CreateCluster, NodeRecovery",
     ),
     severity=Severity.WARNING,
-    cause="a node whose GPU fails stays, and every job on it fails again",
+    cause="a node with a failed GPU stays, and every job on it fails again",
     fix="set NodeRecovery to Automatic",
     url="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateCluster.html",
     on=(HYPERPOD,),
@@ -211,7 +211,7 @@ def node_recovery(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-HYP-008",
-        "an instance group of HyperPod asks for EFA interfaces only where its type has them",
+        "an instance group of HyperPod has EFA interfaces only if its type supports them",
         source="botocore 1.44.5, sagemaker service model: ClusterNetworkInterface; EC2 DescribeInstanceTypes, "
         "EfaSupported",
     ),

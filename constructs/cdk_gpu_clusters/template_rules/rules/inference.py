@@ -161,7 +161,7 @@ def balancer_zones(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     DRAIN_TIMEOUT,
     severity=Severity.WARNING,
-    cause="running requests are cut when a node leaves, or the target group refuses the attribute",
+    cause="running requests are cut off when a node leaves, or the target group refuses the attribute",
     fix="set deregistration_delay.timeout_seconds to the time of the longest request",
     url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-target-group-attributes.html",
     on=(TARGET_GROUP,),
@@ -218,7 +218,7 @@ def time_to_boot(resource: Resource) -> Iterator[Fault]:
         source="Elastic Load Balancing user guide for Application Load Balancers, idle_timeout: 60 by default",
     ),
     severity=Severity.WARNING,
-    cause="the default of 60 seconds cuts answers that take longer: the client gets 504",
+    cause="the default of 60 seconds cuts off answers that take longer: the client gets 504",
     fix="add idle_timeout.timeout_seconds, above the longest time in which a server sends nothing",
     url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html",
     on=(LOAD_BALANCER,),

@@ -268,11 +268,11 @@ _AL2023 = re.compile(r"al2023|amazon-linux-2023", re.IGNORECASE)
 @template_rule(
     define_rule(
         "GPU-LT-010",
-        "the metadata service of a GPU node asks for tokens (IMDSv2)",
+        "the metadata service of a GPU node requires tokens (IMDSv2)",
         source='AWS EC2 user guide, "Configure the instance metadata options"; Amazon Linux 2023 user guide, "IMDSv2"',
     ),
     severity=Severity.WARNING,
-    cause="without tokens, any request that a program on the node can be made to send reads the node's credentials",
+    cause="without tokens, a forged request of a program on the node can read the node's credentials",
     fix="set MetadataOptions/HttpTokens to required",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configuring-instance-metadata-options.html",
     on=LAUNCHES,
@@ -291,11 +291,11 @@ def imdsv2(resource: Resource) -> Iterator[Fault]:
     tokens = options.get("HttpTokens")
     if options.get("HttpEndpoint").text() == "disabled" or tokens.text() == "required":
         return
-    if tokens.exists or not _is_asked_for_by_image(launch):
+    if tokens.exists or not _is_required_by_image(launch):
         yield Fault(at=tokens, got=tokens.text() or "nothing", allowed="required")
 
 
-def _is_asked_for_by_image(launch: Launch) -> bool:
+def _is_required_by_image(launch: Launch) -> bool:
     """Whether the image is one of Amazon Linux 2023, which requires tokens by default."""
     parameter = image_parameter_of(launch) if launch.data.get("ImageId").exists else None
     systems = [
@@ -313,7 +313,7 @@ _MOST = 2
 @template_rule(
     define_rule(
         "GPU-LT-011",
-        "answers of the metadata service travel two hops at most",
+        "answers of the metadata service travel at most two hops",
         source='AWS EC2 user guide, "Configure the instance metadata options": 1 by default, 2 for containers',
     ),
     severity=Severity.INFO,
@@ -357,7 +357,7 @@ def encrypted_volumes(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-LT-013",
-        "what launches follows the changes of a launch template of the same template",
+        "a group follows the changes of a launch template in the same template",
         source="AWS::EC2::LaunchTemplate reference: an update makes a new version and leaves the default one; "
         "awslabs/awsome-distributed-ai, AWS PCS templates",
     ),
@@ -395,7 +395,7 @@ _EVERYWHERE = ("0.0.0.0/0", "::/0")
         "load balancer",
     ),
     severity=Severity.WARNING,
-    cause="whoever finds the address of a node can try to log in, or use what it serves",
+    cause="anyone who finds the address of a node can try to log in, or use its services",
     fix="remove the rule; reach nodes with Session Manager, and servers through a load balancer",
     url="https://docs.aws.amazon.com/securityhub/latest/userguide/ec2-controls.html",
     on=LAUNCHES,
@@ -443,7 +443,7 @@ _LONGEST = "x" * 256
     SIZE,
     severity=Severity.ERROR,
     cause="EC2 refuses user data of more than 16,384 bytes",
-    fix="fetch what is long from S3 in a short script",
+    fix="keep long scripts in S3, and fetch them in a short one",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html",
     on=LAUNCHES,
     looks_at=("LaunchTemplateData/UserData",),
@@ -465,7 +465,7 @@ def user_data_size(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     SECRET,
     severity=Severity.WARNING,
-    cause="everyone on the node reads user data, and all who may describe it; access keys and private keys are errors",
+    cause="all users of the node can read user data, and so can anyone with permission to describe it",
     fix="keep it in Secrets Manager or Parameter Store, and fetch it on the node with the instance role",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-instance-metadata.html",
     on=LAUNCHES,
@@ -492,7 +492,7 @@ _ASSIGNMENT = re.compile(r"(?m)^[ \t]*(?:-[ \t]+)?(?:export[ \t]+|ENV[ \t]+)?([A
 @template_rule(
     HARMFUL_VARIABLE,
     severity=Severity.WARNING,
-    cause="the variable was of use with older software, and slows or breaks collective operations today",
+    cause="the variable was useful with older software; today it slows or breaks collective operations",
     fix="remove the variable",
     url="https://github.com/awslabs/awsome-distributed-ai/blob/main/1.architectures/efa-cheatsheet.md",
     on=LAUNCHES,

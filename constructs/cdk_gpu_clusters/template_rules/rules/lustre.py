@@ -192,7 +192,7 @@ def efa_class(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     METADATA,
     severity=Severity.ERROR,
-    cause="FSx refuses so many metadata operations",
+    cause="FSx refuses this number of metadata operations",
     fix="use 1500, 3000, 6000 or a multiple of 12000 up to 192000; 6000 or 12000 with Intelligent-Tiering",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-metadata-performance.html",
     on=(FILE_SYSTEM,),
@@ -277,7 +277,7 @@ def read_cache(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     RETENTION,
     severity=Severity.ERROR,
-    cause="FSx refuses to keep backups so long",
+    cause="FSx refuses to keep backups for this time",
     fix="set AutomaticBackupRetentionDays to 0 to 90; to 0 on SCRATCH_2, or use PERSISTENT_2",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-backups-fsx.html",
     on=(FILE_SYSTEM,),

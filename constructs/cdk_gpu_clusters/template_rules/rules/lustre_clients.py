@@ -40,7 +40,7 @@ from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, template_
 @template_rule(
     CLIENT_ZONE,
     severity=Severity.WARNING,
-    cause="nodes mount a file system of another Availability Zone: slower, charged by the gigabyte, and never over EFA",
+    cause="mounts from another Availability Zone are slower, are billed by the gigabyte, and never use EFA",
     fix="put the nodes and the file system into one subnet or zone",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/efa-file-systems.html",
     on=LAUNCHES,
@@ -199,12 +199,12 @@ def client_efa_traffic(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-LUS-047",
-        "a Lustre file system is of version 2.12 or 2.15, which the images of GPU nodes mount",
+        "a Lustre file system has version 2.12 or 2.15, which the images of GPU nodes can mount",
         source='FSx for Lustre user guide, "Lustre file system and client kernel compatibility"; AWS::FSx::FileSystem '
         "reference, FileSystemTypeVersion: 2.10 by default; amazonlinux/amazon-linux-2023 723",
     ),
     severity=Severity.WARNING,
-    cause="clients of Amazon Linux 2023, Ubuntu 24.04 and RHEL 9 are of Lustre 2.15, and do not mount 2.10",
+    cause="clients of Amazon Linux 2023, Ubuntu 24.04 and RHEL 9 have Lustre 2.15, and do not mount 2.10",
     fix='set FileSystemTypeVersion to "2.15"',
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/lustre-client-matrix.html",
     on=(FILE_SYSTEM,),

@@ -157,7 +157,7 @@ def known_profile(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     DOES_NOT_FIT,
     severity=Severity.ERROR,
-    cause="the driver makes a part of the instances, and the node has fewer slices than jobs ask for",
+    cause="the driver makes only some of the instances, and the node has fewer slices than jobs request",
     fix="use a layout that fits the GPU",
     url=_URL,
     on=LAUNCHES,
@@ -171,7 +171,7 @@ def layout_fits(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     LAYOUT_COUNT,
     severity=Severity.ERROR,
-    cause="the number of layouts is neither one nor that of the GPUs of a node",
+    cause="the number of layouts is neither one nor the number of GPUs of a node",
     fix="give one layout, or as many as the node has GPUs",
     url=_URL,
     on=LAUNCHES,
@@ -260,12 +260,12 @@ _WHOLE = ("all-enabled", "all-balanced")
 @template_rule(
     define_rule(
         "GPU-MIG-011",
-        "the MIG configuration that the label nvidia.com/mig.config asks for is one of the GPU",
+        "the MIG configuration in the label nvidia.com/mig.config exists for the GPU",
         source="NVIDIA/mig-parted v0.15.0, config-default; NVIDIA GPU Operator guide, MIG manager",
     ),
     severity=Severity.ERROR,
     cause="the MIG manager sets the label nvidia.com/mig.config.state to failed, and the node has no slices",
-    fix="ask for a configuration with a profile of this GPU",
+    fix="use a configuration with a profile of this GPU",
     url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html",
     on=(EKS_NODE_GROUP, HYPERPOD),
     looks_at=(

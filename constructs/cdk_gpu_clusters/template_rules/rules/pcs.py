@@ -48,7 +48,7 @@ def _interface_faults(resource: Resource, rule: Rule) -> Iterator[Fault]:
 @template_rule(
     PCS_EFA_ONLY,
     severity=Severity.WARNING,
-    cause="PCS does not carry efa-only over, according to samples of AWS",
+    cause="PCS does not pass efa-only on, according to samples of AWS",
     fix="use efa, or try one node and count its EFA devices",
     url=_INTERFACES_URL,
     on=(PCS_NODE_GROUP,),
@@ -119,7 +119,7 @@ def own_subnet(resource: Resource) -> Iterator[Fault]:
 @template_rule(
     define_rule(
         "GPU-PCS-012",
-        "CAPACITY_BLOCK goes with market type capacity-block, and spot is asked of the node group alone",
+        "CAPACITY_BLOCK has market type capacity-block in the launch template, and SPOT has no market type there",
         source='AWS PCS guide, "Configure a compute node group to use a Capacity Block"',
     ),
     severity=Severity.ERROR,
@@ -244,7 +244,7 @@ _NODES = {"SMALL": 32, "MEDIUM": 512, "LARGE": 2048}
     ),
     severity=Severity.ERROR,
     cause="PCS makes no nodes beyond the size of the cluster, and the size can never be changed",
-    fix="choose a larger Size before the cluster is made, or fewer nodes",
+    fix="choose a larger Size before you create the cluster, or fewer nodes",
     url="https://docs.aws.amazon.com/pcs/latest/APIReference/API_CreateCluster.html",
     on=(PCS_CLUSTER,),
     looks_at=(
