@@ -46,7 +46,7 @@ NAVIGATION: Sections = {
         "Storage": ("docs/reference/storage/*.md",),
         "Inference": ("docs/reference/inference/*.md",),
         "Amazon EKS": ("docs/reference/eks/*.md",),
-        "Policy": ("docs/reference/policy/*.md",),
+        "Template rules": ("docs/reference/template-rules/*.md",),
         "Without CDK": ("docs/reference/without-cdk/*.md",),
     },
     "Examples": ("examples/README.md", "examples/*.yaml", "examples/*/app.py"),
