@@ -6,9 +6,10 @@ import posixpath
 import re
 from collections.abc import Mapping
 
-#: A fenced block, which is left alone, or the target of a link.
-_FENCE_OR_LINK = re.compile(
-    r"^(?P<fence>`{3,}).*?^(?P=fence)$|(?<=\]\()(?P<link>[^()\s]+)(?=\))", re.MULTILINE | re.DOTALL
+#: A fenced block or a span of code, which are left alone, or the target of a link.
+_CODE_OR_LINK = re.compile(
+    r"^(?P<fence>`{3,}).*?^(?P=fence)$|(?P<span>`+)[^`\n]+(?P=span)(?!`)|(?<=\]\()(?P<link>[^()\s]+)(?=\))",
+    re.MULTILINE | re.DOTALL,
 )
 _ELSEWHERE = re.compile(r"[a-z]+:|#")
 
@@ -40,4 +41,4 @@ def relink(text: str, source: str, target: str, places: Mapping[str, str]) -> st
             raise LinkError(f"{source}: the site has no page for {link}")
         return posixpath.relpath(places[wanted], posixpath.dirname(target) or ".") + hash_sign + anchor
 
-    return _FENCE_OR_LINK.sub(relinked, text)
+    return _CODE_OR_LINK.sub(relinked, text)
