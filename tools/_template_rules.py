@@ -41,11 +41,11 @@ def rule_page(rule_id: str) -> str:
     return f"""\
 # {rule.id}
 
-{_text(rule.title)}.
+{_sentence(rule.title)}
 
 - Severity: {rule.severity.value}
-- Why: {_text(rule.cause)}
-- Fix: {_text(rule.fix)}
+- Why: {_sentence(rule.cause)}
+- Fix: {_sentence(rule.fix)}
 - Checks: {", ".join(f"`{kind}`" for kind in rule.on)}
 - Reads: {", ".join(_path(path) for path in rule.looks_at)}
 - Source: {_text(rule.rule.source)}
@@ -74,6 +74,10 @@ def _seen() -> dict[str, str]:
     """When the page behind each link was seen."""
     with LINKS.open(encoding="utf-8", newline="") as lines:
         return {row["url"]: _SEEN[row["how"]].format(row["seen"]) for row in csv.DictReader(lines)}
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{_text(text[1:])}."
 
 
 def _text(text: str) -> str:
