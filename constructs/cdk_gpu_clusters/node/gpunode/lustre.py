@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 import time
@@ -18,6 +17,7 @@ from . import paths
 from .command import Outcome, run
 from .devices import efa_devices
 from .node import Settings, read_settings
+from .state import recall, remember
 
 # From the worst to the best.
 _ORDER = (False, None, True)
@@ -50,7 +50,7 @@ def _set_up(_: argparse.Namespace) -> int:
     try:
         devices = set_up_efa(read_settings())
     except EfaSetupError as reason:
-        remember(Transport(False, str(reason)))
+        remember_transport(Transport(False, str(reason)))
         sys.stdout.write(f"{reason}\n")
         return 1
     sys.stdout.write(f"{len(devices)} EFA interfaces\n")
@@ -60,7 +60,7 @@ def _set_up(_: argparse.Namespace) -> int:
 def _probe(given: argparse.Namespace) -> int:
     results = [measure(point) for point in given.mount_points]
     worst = min(results, key=lambda one: _ORDER.index(one.is_efa))
-    remember(worst)
+    remember_transport(worst)
     sys.stdout.write(f"{worst.words}\n")
     return 0 if worst.is_efa else 1
 
@@ -250,21 +250,17 @@ def measure(mount_point: str) -> Transport:
     return Transport(by_efa >= _SIZE_MIB // 2 and by_efa > by_tcp, f"{possible.words}; {seen}")
 
 
-def remember(result: Transport) -> None:
+def remember_transport(result: Transport) -> None:
     """Store a result until the next boot."""
-    row = {"boot_id": paths.boot_id(), "is_efa": result.is_efa, "words": result.words}
     with suppress(OSError):
-        paths.write_atomically(paths.state_folder() / f"{_RESULT}.json", json.dumps(row))
+        remember(_RESULT, {"is_efa": result.is_efa, "words": result.words}, paths.state_folder)
 
 
-def remembered() -> Transport:
-    """The result of this boot."""
-    try:
-        row = json.loads(paths.read_text(paths.state_folder() / f"{_RESULT}.json"))
-        if row["boot_id"] == paths.boot_id():
-            return Transport(row["is_efa"], str(row["words"]))
-    except (ValueError, KeyError, TypeError, OSError):
-        pass
+def remembered_transport() -> Transport:
+    """The stored result of this boot."""
+    result = recall(_RESULT, paths.state_folder)
+    if "is_efa" in result:
+        return Transport(result["is_efa"], str(result.get("words", "")))
     return Transport(None, "not measured during this boot")
 
 

@@ -1,12 +1,12 @@
-"""What the programs of this node leave for each other until the next boot.
+"""State that the programs of this node share until the next boot.
 
-It lies below `/run`, which is memory: a disk that is full, read-only or hung does not lose it. A reboot clears it.
+By default it is below `/run`, which is memory: a disk that is full, read-only or hung does not lose it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,34 +30,36 @@ def announced() -> str:
     return paths.read_text(paths.below("/run/gpu-cluster/ending")).strip()
 
 
-def remember(name: str, known: Mapping[str, Any]) -> None:
-    """Store state, in place of earlier state.
+def remember(name: str, known: Mapping[str, Any], folder: Callable[[], Path] | None = None) -> None:
+    """Store state of this boot, in place of earlier state.
 
     Args:
         name: Name of the state.
         known: Values that JSON can hold.
+        folder: Its folder; the one in memory by default.
 
     Raises:
         OSError: If it cannot be written.
     """
     text = json.dumps({"boot_id": paths.boot_id(), **known})
-    file = _file(name)
+    file = _file(name, folder)
     if paths.read_text(file) != text:
         paths.write_atomically(file, text)
 
 
-def recall(name: str) -> dict[str, Any]:
-    """The state stored during this boot; empty if there is none that can be read.
+def recall(name: str, folder: Callable[[], Path] | None = None) -> dict[str, Any]:
+    """The state that a program stored during this boot; empty if there is none that can be read.
 
     Args:
         name: Name of the state.
+        folder: Its folder; the one in memory by default.
     """
     try:
-        known = json.loads(paths.read_text(_file(name)))
+        known = json.loads(paths.read_text(_file(name, folder)))
         return dict(known) if known["boot_id"] == paths.boot_id() else {}
     except (ValueError, KeyError, TypeError, OSError):
         return {}
 
 
-def _file(name: str) -> Path:
-    return paths.run_folder() / f"{name}.json"
+def _file(name: str, folder: Callable[[], Path] | None) -> Path:
+    return (folder or paths.run_folder)() / f"{name}.json"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from ..checks.verify import checks_of, verify
 from ..command import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, run
 from ..devices import efa_devices, efa_provider, neuron_devices
 from ..node import Node
+from ..state import recall
 from ..watch.mode import Mode, mode_of
 from .stage import Stage, State, Verdict, probe_containers, probe_fabric_manager
 
@@ -165,14 +165,8 @@ def unit_probe(name: str) -> Callable[[Node], Verdict]:
 
 def result_of(name: str) -> tuple[str, str]:
     """State and reason that a unit left during this boot; empty if it left none."""
-    text = paths.read_text(paths.state_folder() / f"{name}.json")
-    try:
-        result = json.loads(text)
-        if result["boot_id"] != paths.boot_id():
-            return "", ""
-        return str(result["state"]), str(result["reason"])
-    except (ValueError, KeyError, TypeError):
-        return "", ""
+    result = recall(name, paths.state_folder)
+    return str(result.get("state", "")), str(result.get("reason", ""))
 
 
 # A GPU that needs a reset while it is idle must not get work first.

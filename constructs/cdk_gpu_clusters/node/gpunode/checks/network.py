@@ -7,7 +7,7 @@ import re
 from .. import paths
 from ..command import NOT_FOUND, run
 from ..devices import efa_devices, efa_provider
-from ..lustre import interfaces, network_transport, remembered
+from ..lustre import interfaces, network_transport, remembered_transport
 from ..node import Node
 from .check import Result, Severity
 
@@ -69,7 +69,7 @@ def check_lustre(_: Node) -> list[Result]:
 
 def _lustre_transport() -> Result:
     """The measurement of the boot, and whether the network has changed since. Nothing is written while jobs run."""
-    at_boot, now = remembered(), network_transport(interfaces())
+    at_boot, now = remembered_transport(), network_transport(interfaces())
     if not now.is_efa or at_boot.is_efa is False:
         seen = at_boot if now.is_efa else now
         fix = (

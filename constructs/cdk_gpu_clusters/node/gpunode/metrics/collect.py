@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -124,14 +123,12 @@ def measure_watchdog(node: Node, now: float) -> Found:
 
 def _watched_since() -> float | None:
     """The uptime at which this boot ended and the watchdog was due; None if it was not."""
-    try:
-        result: dict[str, Any] = json.loads(paths.read_text(paths.run_folder() / "boot.json"))
-        given_up = result["state"] == "failed" and result["first_boot"]
-        if result["boot_id"] != paths.boot_id() or result["state"] == "starting" or given_up:
-            return None
-        return float(result["uptime_seconds"])
-    except (ValueError, KeyError, TypeError):
+    result = recall("boot")
+    abandoned = result.get("state") == "failed" and result.get("first_boot")
+    uptime = result.get("uptime_seconds")
+    if result.get("state") == "starting" or abandoned or not isinstance(uptime, (int, float)):
         return None
+    return float(uptime)
 
 
 # Under MIG the driver has no utilization: "On MIG-enabled GPUs, querying device utilization rates is not currently

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -15,6 +14,7 @@ from ..checks.check import Check, Result, Severity, Undetermined
 from ..command import NOT_EXECUTABLE, NOT_FOUND, STUCK, run
 from ..devices import efa_devices
 from ..node import Node
+from ..state import recall
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ def probe_boot() -> list[Symptom]:
     return [Symptom("boot", Severity.REPLACE, f"it did not pass its reboot: {result.get('reason')}")]
 
 
-def is_launch_given_up() -> bool:
+def is_launch_abandoned() -> bool:
     """Whether this was the boot of the launch, and it failed."""
     return bool(_failed().get("first_boot"))
 
@@ -277,17 +277,8 @@ def is_launch_given_up() -> bool:
 def _failed() -> dict[str, Any]:
     """The result of this boot if it failed, otherwise empty."""
     # Memory accepts what a disk may not, so its result is the later one.
-    result = _boot_result(paths.run_folder()) or _boot_result(paths.state_folder())
+    result = recall("boot") or recall("boot", paths.state_folder)
     return result if result.get("state") == "failed" else {}
-
-
-def _boot_result(folder: Path) -> dict[str, Any]:
-    """The result of this boot in a folder; empty if there is none that can be read."""
-    try:
-        result = dict(json.loads(paths.read_text(folder / "boot.json")))
-        return result if result["boot_id"] == paths.boot_id() else {}
-    except (ValueError, KeyError, TypeError):
-        return {}
 
 
 def probes_of(
@@ -300,15 +291,15 @@ def probes_of(
         checks: Its checks by name.
         clock: Monotonic seconds.
     """
-    confirmations = [
+    probes = [
         Probe("boot", probe_boot),
         Probe("disk", probe_disk, every=6),
         *check_probes(node, checks),
     ]
     if node.settings.text("accelerator") == "gpu":
-        confirmations.append(Probe("nvidia-smi", probe_nvidia_smi))
+        probes.append(Probe("nvidia-smi", probe_nvidia_smi))
     if node.settings.number("efa_count"):
-        confirmations.append(Probe("efa-counters", EfaCounters(clock).probe))
+        probes.append(Probe("efa-counters", EfaCounters(clock).probe))
     if node.settings.number("mounts"):
-        confirmations.append(Probe("lustre-client", probe_lustre_client))
-    return confirmations
+        probes.append(Probe("lustre-client", probe_lustre_client))
+    return probes

@@ -15,7 +15,7 @@ from ..shipping import ship
 from ..state import recall
 from .kernel import KernelLog, read_xids
 from .mode import Mode, memory_of
-from .probes import is_launch_given_up, probes_of
+from .probes import is_launch_abandoned, probes_of
 from .response import Response, TakeOutSlots
 from .watch import PATIENCE_SECONDS, Rounds, Watch, notify, watchdog_seconds
 
@@ -39,7 +39,7 @@ def watch(node: Node, events: Events, checks: Mapping[str, Check], mode: Mode) -
         notify("READY=1", "STATUS=off")
         events.write("watch", "skipped", "GPU_WATCH=off")
         return 0
-    if is_launch_given_up():
+    if is_launch_abandoned():
         notify("READY=1", "STATUS=the launch failed")
         events.write("watch", "skipped", "the boot of the launch failed, and the launch was abandoned")
         return 0
