@@ -155,10 +155,6 @@ class Background(Generic[_Result]):
     def start(self, work: Callable[[], _Result], now: float) -> None:
         """Start.
 
-        Args:
-            work: What to do; must not raise.
-            now: The time.
-
         Raises:
             RuntimeError: If the system has no thread for it.
         """

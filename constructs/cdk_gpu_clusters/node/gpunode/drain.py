@@ -68,14 +68,7 @@ def watch_for_end(
 
 
 def drain(node: Node, events: Events, ending: Ending, orchestrator: Orchestrator | None) -> None:
-    """Prepare the end: mark the node with its orchestrator, run the user's command, then send SIGTERM to the jobs.
-
-    Args:
-        node: This node.
-        events: Receives what happens.
-        ending: Why it ends.
-        orchestrator: What assigns work to the node; None if nothing does.
-    """
+    """Prepare the end: mark the node with its orchestrator, run the user's command, then send SIGTERM to the jobs."""
     _try(lambda: announce(ending.reason))
     marking: Background[None] = Background()
     mark = partial(mark_ending, orchestrator, events, ending.reason)
@@ -146,12 +139,6 @@ class Endings:
     """Finds out whether this node is about to end."""
 
     def __init__(self, node: Node, clock: Callable[[], float] = time.monotonic) -> None:
-        """Start.
-
-        Args:
-            node: The node.
-            clock: Monotonic seconds.
-        """
         self._metadata, self._clock = node.metadata, clock
         self._drain_at = _moment(node.settings.text("drain_at"))
         self._due_since: float | None = None
@@ -209,11 +196,6 @@ def run_on_drain(events: Events, reason: str, deadline_seconds: float) -> None:
 
     A failure or a delay does not hold the node back. GPU_DRAIN_SECONDS in the environment is its time limit, after
     which it gets SIGTERM.
-
-    Args:
-        events: Receives what happens.
-        reason: Why the node ends.
-        deadline_seconds: How long it may take.
     """
     command = paths.below("/etc/gpu-cluster/on-drain")
     if not os.access(command, os.X_OK):
@@ -285,13 +267,7 @@ _MARK_PAUSE_SECONDS = 2
 
 
 def mark_ending(orchestrator: Orchestrator | None, events: Events, reason: str) -> None:
-    """Keep new work away from a node that is about to end. After a few tries it is drained even without the mark.
-
-    Args:
-        orchestrator: What assigns work to the node; None if nothing does.
-        events: Receives what happens.
-        reason: Why the node ends.
-    """
+    """Keep new work away from a node that is about to end. After a few tries it is drained even without the mark."""
     if orchestrator is None:
         return
     for number in range(_MARK_TRIES):

@@ -79,10 +79,6 @@ def running() -> list[Job]:
 def end(jobs: list[Job], seconds: float) -> list[Job]:
     """Send SIGTERM to jobs, and wait for them.
 
-    Args:
-        jobs: The jobs.
-        seconds: How long to wait.
-
     Returns:
         Those that still run.
     """

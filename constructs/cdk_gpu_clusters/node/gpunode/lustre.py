@@ -206,11 +206,7 @@ class Transport:
 
 
 def network_transport(among: list[Interface]) -> Transport:
-    """Whether data can use EFA: this node has an interface that is up, and a server reported one of its own.
-
-    Args:
-        among: The interfaces of this node.
-    """
+    """Whether data can use EFA: this node has an interface that is up, and a server reported one of its own."""
     up = [one for one in among if one.network == "efa" and one.is_up]
     down = [one.device for one in among if one.network == "efa" and not one.is_up]
     if not up:
@@ -227,9 +223,6 @@ def measure(mount_point: str) -> Transport:
     """Write a file without caches, and count the messages of each network meanwhile.
 
     A message carries at most 1 MiB, and some are joined. So half as many by EFA are enough, if TCP had fewer.
-
-    Args:
-        mount_point: Mount point of the file system.
     """
     for number in range(_TRIES):
         if number:

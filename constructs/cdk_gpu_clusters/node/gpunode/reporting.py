@@ -22,12 +22,7 @@ _PAUSES_SECONDS = (1, 2, 4, 8)
 
 
 def event_reporter(node: Node, events: Events) -> Callable[[], None]:
-    """A function that sends the events to AWS at once. If it fails, they stay spooled, and the journal has them.
-
-    Args:
-        node: This node.
-        events: Receives a failure.
-    """
+    """A function that sends the events to AWS at once. If it fails, they stay spooled, and the journal has them."""
 
     def report() -> None:
         fault = _repeat(lambda: ship(node))
@@ -38,12 +33,7 @@ def event_reporter(node: Node, events: Events) -> Callable[[], None]:
 
 
 def evidence_reporter(node: Node, events: Events) -> Callable[[str], None]:
-    """A function that collects the evidence of a failure, given its reason, and copies it to the fleet's bucket.
-
-    Args:
-        node: This node.
-        events: Receives what happens.
-    """
+    """A function that collects the evidence of a failure, given its reason, and copies it to the fleet's bucket."""
 
     def collect(reason: str) -> None:
         addresses: list[str] = []
@@ -115,10 +105,6 @@ _FILES = (
 def keep_evidence(node: Node, reason: str) -> str:
     """Collect a bundle in memory, since the disk may be full or hang, and copy it to S3.
 
-    Args:
-        node: This node.
-        reason: Why.
-
     Returns:
         Its address; empty if the fleet has no bucket for it.
 
@@ -159,10 +145,6 @@ def collect_evidence(node: Node, reason: str, *, folder: Path | None = None) -> 
 
 def upload_evidence(node: Node, bundle: Path) -> str:
     """Copy a bundle to the fleet's bucket.
-
-    Args:
-        node: This node.
-        bundle: The file.
 
     Returns:
         Its `s3://` address; empty if the fleet has no bucket for it.

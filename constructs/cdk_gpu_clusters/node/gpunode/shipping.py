@@ -43,9 +43,6 @@ _TURN_SECONDS = 90.0
 def ship(node: Node) -> int:
     """Send all records to the log group of the fleet, with the journal of the storage units and gpu-mig.
 
-    Args:
-        node: This node.
-
     Returns:
         Number of records sent.
 

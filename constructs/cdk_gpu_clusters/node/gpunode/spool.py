@@ -43,9 +43,6 @@ def take(name: str) -> list[str]:
     """Take all lines out of a spool, the oldest first, until `give_back`.
 
     Meanwhile they are in files of their own, which the next `take` finds if this program dies.
-
-    Args:
-        name: Spool.
     """
     lines: list[str] = []
     for folder in _folders():
@@ -75,12 +72,7 @@ def give_back(name: str, lines: Sequence[str]) -> None:
 
 
 def lost(count: int, reason: str) -> dict[str, Any]:
-    """The record that replaces lost records.
-
-    Args:
-        count: How many.
-        reason: Why.
-    """
+    """The record that replaces lost records."""
     return {"stage": "spool", "state": "dropped", "records": count, "reason": reason}
 
 

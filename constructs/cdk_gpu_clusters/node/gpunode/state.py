@@ -16,9 +16,6 @@ from . import paths
 def announce(reason: str) -> None:
     """Announce the end of this node to all of its programs, in `/run/gpu-cluster/ending`.
 
-    Args:
-        reason: Why it ends.
-
     Raises:
         OSError: If it cannot be written.
     """

@@ -46,9 +46,6 @@ class Orchestrator(Protocol):
     def keep_new_work_away(self, reason: str) -> None:
         """Mark a node that is about to end.
 
-        Args:
-            reason: Why it ends.
-
         Raises:
             ActionError: If it fails.
         """

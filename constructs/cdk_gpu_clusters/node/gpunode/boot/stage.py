@@ -75,12 +75,6 @@ class Stage:
 def pass_stage(stage: Stage, node: Node, events: Events, *, until_uptime_seconds: float) -> Verdict:
     """Probe a stage until it holds, cannot hold, or its time is up.
 
-    Args:
-        stage: The stage.
-        node: This node.
-        events: Receives what happens.
-        until_uptime_seconds: The boot's deadline.
-
     Returns:
         The last verdict; `OK` or `FAILED`.
     """

@@ -55,10 +55,6 @@ class Undetermined(Exception):
 def gpu_rows(fields: Sequence[str], *, what: str = "gpu") -> list[dict[str, str]]:
     """One row for each GPU that answers; the check of GPUs reports the others.
 
-    Args:
-        fields: Fields of `nvidia-smi --query-...`.
-        what: Which query.
-
     Raises:
         Undetermined: If none answers.
     """
@@ -69,13 +65,7 @@ def gpu_rows(fields: Sequence[str], *, what: str = "gpu") -> list[dict[str, str]
 
 
 def or_well(check: str, findings: Iterable[Result], found: str) -> list[Result]:
-    """The findings of a check, or one OK result.
-
-    Args:
-        check: Name of the check.
-        findings: What is wrong.
-        found: The actual state, for people.
-    """
+    """The findings of a check, or one OK result."""
     return list(findings) or [Result(check, Severity.OK, found)]
 
 

@@ -124,13 +124,7 @@ def as_table(results: Sequence[Result]) -> str:
 
 
 def as_json(results: Sequence[Result], severity: Severity, instance_id: str) -> str:
-    """One JSON object, with times in UTC.
-
-    Args:
-        results: Results of the checks.
-        severity: The highest of them.
-        instance_id: The node.
-    """
+    """One JSON object, with times in UTC."""
     return json.dumps(
         {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -44,9 +44,6 @@ _MEMORY = "metrics"
 def measure(node: Node) -> dict[str, Any]:
     """Measure, and spool the record. A broken or missing tool affects only its own metrics.
 
-    Args:
-        node: This node.
-
     Returns:
         The record; empty if there was nothing to measure.
     """
@@ -104,12 +101,7 @@ _SILENT_SECONDS = 180.0
 
 
 def measure_watchdog(node: Node, now: float) -> Found:
-    """The severity that the watchdog last found; UNKNOWN if it is silent, and nothing without a watchdog.
-
-    Args:
-        node: The node.
-        now: Seconds of uptime.
-    """
+    """The severity that the watchdog last found; UNKNOWN if it is silent, and nothing without a watchdog."""
     mode = mode_of(node)
     state = recall(memory_of(mode))
     severity, since = state.get("severity"), state.get("at")
@@ -184,11 +176,7 @@ def measure_mig_devices() -> Found:
 
 
 def is_active(found: Found) -> bool | None:
-    """Whether a GPU worked; None if unknown.
-
-    Args:
-        found: The measurements.
-    """
+    """Whether a GPU worked; None if unknown."""
     values = [*found.get(GPU_UTILIZATION, []), *found.get(MIG_DEVICES_IN_USE, [])]
     return any(value > 0 for value in values) if values else None
 

@@ -46,11 +46,7 @@ _SEVERE = ("reset", "reboot", "replace")
 
 
 def counted(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The addition to an event from which CloudWatch makes a metric; nothing for most events.
-
-    Args:
-        event: The event.
-    """
+    """The addition to an event from which CloudWatch makes a metric; nothing for most events."""
     metric = _metric(event)
     if metric is None:
         return {}

@@ -40,12 +40,7 @@ def find_mpi() -> str:
 
 
 def library_path(program: str, environment: Mapping[str, str]) -> str:
-    """The library path of the program: the user's folders, then those of its CUDA, then EFA's.
-
-    Args:
-        program: The program.
-        environment: Variables of the user.
-    """
+    """The library path of the program: the user's folders, then those of its CUDA, then EFA's."""
     cuda = re.match(r"(.*/cuda-[^/]+)/", program)
     folders = [f"{cuda[1]}/lib", f"{cuda[1]}/lib64"] if cuda else []
     given = [environment["LD_LIBRARY_PATH"]] if environment.get("LD_LIBRARY_PATH") else []

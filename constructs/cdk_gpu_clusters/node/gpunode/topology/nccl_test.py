@@ -280,13 +280,7 @@ class Expected:
 
 
 def published_baseline(instance_type: str, nodes: int, rows: Sequence[Row]) -> Expected | None:
-    """The published bandwidth for the largest of the sizes; None if there is no source.
-
-    Args:
-        instance_type: Type of the nodes.
-        nodes: How many.
-        rows: The measurement.
-    """
+    """The published bandwidth for the largest of the sizes; None if there is no source."""
     sizes = {row.size_bytes for row in rows}
     try:
         found = [

@@ -265,10 +265,6 @@ class NetworkNodes:
 def network_nodes(aws: Aws, instance_ids: Sequence[str]) -> NetworkNodes:
     """Query EC2 for all of these instances. A part of them would give no common order.
 
-    Args:
-        aws: Calls of their Region.
-        instance_ids: The instances.
-
     Raises:
         AwsError: If it fails for now. Another node may get an answer, and its order must not differ.
     """

@@ -188,9 +188,6 @@ def local_rank(environment: Mapping[str, str]) -> int | None:
     The only process that MPI or Slurm starts on a node is not one: it starts the ranks itself, such as a script that
     calls torchrun.
 
-    Args:
-        environment: Variables of the process.
-
     Example:
         >>> local_rank({"SLURM_LOCALID": "3", "SLURM_STEP_TASKS_PER_NODE": "8(x2)"})
         3
@@ -204,10 +201,6 @@ def local_rank(environment: Mapping[str, str]) -> int | None:
 
 def gpu_of(rank: int, environment: Mapping[str, str]) -> Gpu:
     """The GPU of a rank: the visible GPU (CUDA_VISIBLE_DEVICES) of its number, or the only one.
-
-    Args:
-        rank: Rank on the node.
-        environment: Variables of the process.
 
     Raises:
         NoGpuError: If there is none.
@@ -266,9 +259,6 @@ def pin_to(gpu: Gpu) -> Pinned:
 
     It gets all processors of the node, not a share: the data loaders of a rank need them, and neighbours may be idle.
     Memory comes from the node while it has some, and then from others.
-
-    Args:
-        gpu: The GPU.
     """
     device = pci_device(gpu.address)
     here, allowed = local_cpus(device), os.sched_getaffinity(0)

@@ -104,11 +104,7 @@ class Cases:
         }
 
     def restore(self, known: Mapping[str, Any]) -> None:
-        """Take over the state of an earlier process of this boot.
-
-        Args:
-            known: The result of `dump`.
-        """
+        """Take over the state of an earlier process of this boot."""
         self.open = {case.symptom.key: case for case in map(_case, known.get("open", []))}
         self._handled = {case.symptom.key: case for case in map(_case, known.get("handled", []))}
         for case in (*self.open.values(), *self._handled.values()):

@@ -156,10 +156,6 @@ def symptom_of(record: Record, table: XidTable) -> Symptom | None:
     """The symptom that a message shows; None for most messages.
 
     One message is enough: the kernel reports an event once.
-
-    Args:
-        record: The message.
-        table: The actions that Xids require.
     """
     for pattern, make in _MEANINGS.items():
         match = pattern.search(record.text)
@@ -245,11 +241,7 @@ class XidTable:
 
 
 def read_xids(file: Path = _FILE) -> XidTable:
-    """Read the table. Without it, every Xid is watched and none is acted on.
-
-    Args:
-        file: The file of the table.
-    """
+    """Read the table. Without it, every Xid is watched and none is acted on."""
     try:
         rows = json.loads(paths.read_text(file, "{}"))
         return XidTable({code: dict(row) for code, row in rows.items()})

@@ -284,13 +284,7 @@ def _failed() -> dict[str, Any]:
 def probes_of(
     node: Node, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic
 ) -> list[Probe]:
-    """All probes of a node.
-
-    Args:
-        node: The node.
-        checks: Its checks by name.
-        clock: Monotonic seconds.
-    """
+    """All probes of a node."""
     probes = [
         Probe("boot", probe_boot),
         Probe("disk", probe_disk, every=6),

@@ -160,9 +160,6 @@ class TakeOutSlots:
     def take(self, numbers: Iterable[int]) -> bool:
         """Take the first slot that is free in this hour.
 
-        Args:
-            numbers: The numbers of the slots.
-
         Returns:
             Whether this node may act.
         """

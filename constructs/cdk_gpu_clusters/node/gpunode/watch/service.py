@@ -26,12 +26,6 @@ _LIMIT_PER_HOUR = 2
 def watch(node: Node, events: Events, checks: Mapping[str, Check], mode: Mode) -> int:
     """Watch this node until the process ends, unless the watchdog is off.
 
-    Args:
-        node: This node.
-        events: Receives what happens.
-        checks: Its checks by name.
-        mode: What the watchdog may do.
-
     Returns:
         Exit status.
     """

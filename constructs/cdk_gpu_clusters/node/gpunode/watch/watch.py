@@ -222,11 +222,7 @@ class Rounds:
         self._clock, self._patience = clock, patience_seconds
 
     def poll(self, number: int) -> list[Seen]:
-        """Start the probes that are due, and collect finished results.
-
-        Args:
-            number: Number of the poll.
-        """
+        """Start the probes that are due, and collect finished results."""
         broken = [seen for probe in self._probes for seen in self._begin(probe, number)]
         end = time.monotonic() + self._patience
         found = []
@@ -285,22 +281,14 @@ class EventWriter:
         self.do(partial(sys.stderr.write, f"{words}\n"))
 
     def do(self, step: Callable[[], object]) -> None:
-        """Queue a step after all earlier ones. It is dropped if the queue is full.
-
-        Args:
-            step: What to do; may raise.
-        """
+        """Queue a step after all earlier ones. It is dropped if the queue is full."""
         try:
             self._steps.put_nowait(step)
         except queue.Full:
             return
 
     def settle(self, seconds: float) -> bool:
-        """Wait until everything is written, and return whether it is.
-
-        Args:
-            seconds: How long to wait at most.
-        """
+        """Wait until everything is written, and return whether it is."""
         done = threading.Event()
         self.do(done.set)
         return done.wait(seconds)
