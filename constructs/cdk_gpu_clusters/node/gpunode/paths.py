@@ -38,7 +38,7 @@ def run_folder() -> Path:
 
 
 def boot_id() -> str:
-    """Id of this boot of the kernel; empty where there is none."""
+    """Id of this boot of the kernel; empty if there is none."""
     return read_text(below("/proc/sys/kernel/random/boot_id")).strip()
 
 

@@ -173,17 +173,17 @@ def collect_journal() -> None:
 def _keep(line: str) -> None:
     try:
         entry = json.loads(line)
-        milliseconds, said = int(entry["__REALTIME_TIMESTAMP"]) // 1000, entry["MESSAGE"]
+        milliseconds, message = int(entry["__REALTIME_TIMESTAMP"]) // 1000, entry["MESSAGE"]
         unit = str(entry.get("_SYSTEMD_UNIT") or entry.get("UNIT") or "")
     except (ValueError, KeyError, TypeError, AttributeError):
         return
-    if isinstance(said, str):  # a message that is no text is a list of bytes
-        spool.keep("events", _record(unit.partition(".")[0], said), milliseconds=milliseconds)
+    if isinstance(message, str):  # a message that is no text is a list of bytes
+        spool.keep("events", _record(unit.partition(".")[0], message), milliseconds=milliseconds)
 
 
-def _record(unit: str, said: str) -> dict[str, Any]:
+def _record(unit: str, message: str) -> dict[str, Any]:
     try:
-        record = json.loads(said)
+        record = json.loads(message)
     except ValueError:
         record = None
-    return record if isinstance(record, dict) else {"stage": unit, "state": "said", "reason": said}
+    return record if isinstance(record, dict) else {"stage": unit, "state": "said", "reason": message}

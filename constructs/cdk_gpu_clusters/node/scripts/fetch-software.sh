@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fetches the files of this node that its user data has no room for, and unpacks them at the root: gpu-software, at the
 # first boot. It tries until the boot's deadline, since the role's policy and the route to S3 may come later than the
-# node, and unpacks nothing but the very bytes that were deployed. The boot checks are among these files: where they are
-# missing or do not run, this script says why and abandons the launch in their place.
+# node, and unpacks only the bytes that were deployed. The boot checks are among these files: if they are missing or
+# do not run, this script reports why and abandons the launch instead of them.
 set -euo pipefail
 # shellcheck source=lib.sh
 . "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Splits the GPUs as /etc/default/mig says, at every boot and before anything uses them. It changes only what differs,
+# Splits the GPUs by /etc/default/mig, at every boot and before anything uses them. It changes only what differs,
 # judges by the state that it reads back and never by an exit code of nvidia-smi, and uses no network.
 #
-#   MIG_PARTITION  profiles of every GPU, by name or id: 1g.5gb,1g.5gb or 19,19; `off` leaves a GPU whole.
+#   MIG_PARTITION  profiles of every GPU, by name or id: 1g.5gb,1g.5gb or 19,19; `off` does not split a GPU.
 #                  One layout for all GPUs, or one per GPU in the order of nvidia-smi -L, separated by semicolons.
 #   MIG_GPU_COUNT  GPUs to wait for; 1 or more if left out.
-#   MIG_MINIMUM_DRIVER  driver release that the layout needs at least; not checked if left out.
+#   MIG_MINIMUM_DRIVER  oldest driver release for the layout; not checked if left out.
 #   MIG_BOOTHOOK   set where cloud-init runs this and waits for it: then a reboot need not wait for cloud-init.
 #
 # MIG mode that stays pending is tried with a GPU reset, then with one reboot; a marker keeps it at one.
@@ -57,7 +57,7 @@ wait_for_driver() {
   done
 }
 
-# check_driver: an older one would only say later that the GPU has no MIG, or not this profile.
+# check_driver: an older one would only report later that the GPU has no MIG, or not this profile.
 check_driver() {
   local driver
   driver=$(smi -i 0 --query-gpu=driver_version --format=csv,noheader)

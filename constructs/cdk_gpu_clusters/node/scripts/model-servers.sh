@@ -130,7 +130,7 @@ run() {
 
 ready() {
   local up
-  # Column 18 is the state, 37 what the last check said: at its start HAProxy takes unchecked servers for good.
+  # Column 18 is the state, 37 the result of the last check: HAProxy starts with unchecked servers as up.
   up=$(curl -sf -m 5 --noproxy '*' "http://127.0.0.1:$MODEL_STATS_PORT/;csv" |
     awk -F, '$1 == "servers" && $2 != "BACKEND" && $18 == "UP" && $37 ~ /OK$/' | wc -l) || up=0
   echo "$((up)) of $MODEL_COUNT model servers answer (journalctl -u 'gpu-model-server*')"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Mounts the FSx for Lustre file systems of /etc/gpu-cluster/mounts at every boot: installs the client where the image
-# has none, tries until the boot's deadline, then writes and deletes a file. /etc/fstab would try once, and say nothing.
+# Mounts the FSx for Lustre file systems of /etc/gpu-cluster/mounts at every boot: installs the client if the image has
+# none, tries until the boot's deadline, then writes and deletes a file. /etc/fstab would try once, without a report.
 #
 # A line of /etc/gpu-cluster/mounts: MOUNT_POINT DNS_NAME MOUNT_NAME OPTIONS [efa]
 set -euo pipefail
@@ -79,7 +79,7 @@ mount_one() {
   local point=$1 directory=$ROOT$1 source=$2@tcp:/$3 options=$4 try there last=''
   if [[ ! -d $directory ]]; then
     mkdir -p "$directory"
-    # While nothing is mounted, nobody fills the root volume by mistake.
+    # While nothing is mounted, nothing can fill the root volume by mistake.
     chattr +i "$directory" 2>/dev/null || true
   fi
   for ((try = 1; ; try++)); do
@@ -108,7 +108,7 @@ probe() {
     echo probe >"$file" && sync "$file"' probe "$ROOT$1" || fail "$1 is mounted but takes no files: $(words)"
 }
 
-# efa STEP...: set EFA up, or see whether it is used. Without EFA Lustre still works, over TCP: it is told, no more.
+# efa STEP...: set EFA up, or measure whether it is used. Without EFA, Lustre works over TCP, so it is only reported.
 efa() {
   if run 300 gpunode lustre-efa "$@"; then
     event lustre-efa ok "$1: $(words)" "$SECONDS"

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by scratch-raid and mount-lustre: what they say, until when they try, and how they install packages.
+# Shared by scratch-raid and mount-lustre: their results, until when they try, and how they install packages.
 # Sourced with UNIT set, never run.
 # shellcheck source=lib.sh
 . "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"
@@ -36,7 +36,7 @@ run() {
   return "$status"
 }
 
-# words: the end of what the last command said, on one line.
+# words: the end of the last command's output, on one line.
 words() { grep . <<<"$SAID" | tail -n 3 | paste -sd ' ' - || true; }
 
 # system: the operating system, such as amzn 2023 or ubuntu 24.04.

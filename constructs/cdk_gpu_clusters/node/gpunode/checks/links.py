@@ -100,7 +100,7 @@ def _nvlink_of(gpu: str, links: list[float], expected: int) -> Iterator[Result]:
     elif len(up) < len(links) or both_ways < expected:
         found = f"GPU {gpu}: {len(up)} of {len(links)} links up, {both_ways:.0f} GB/s"
         yield Result(
-            "nvlink", Severity.MONITOR, found, want, "look at nvidia-smi nvlink -e, and at Xid 74 in dmesg"
+            "nvlink", Severity.MONITOR, found, want, "check nvidia-smi nvlink -e, and Xid 74 in dmesg"
         )
 
 
@@ -133,7 +133,7 @@ def _fabric_of(row: Mapping[str, str]) -> Iterator[Result]:
     state, status = _state_of(row["fabric.state"]), _state_of(row["fabric.status"])
     found, expected = f"GPU {row['index']}: {state}, {status or 'no status'}", "Completed, Success"
     if state != "Completed":
-        fix = "wait; then look at journalctl -u nvidia-fabricmanager"
+        fix = "wait; then check journalctl -u nvidia-fabricmanager"
         yield Result("fabric", Severity.MONITOR, found, expected, fix)
     elif status != "Success":
         fix = "drain the node; restart nvidia-fabricmanager; reset the GPU"

@@ -91,7 +91,7 @@ def _mount_state(point: str) -> Result:
     outcome = run("stat", "--file-system", str(paths.below(point)), timeout_seconds=_LUSTRE_SECONDS)
     if outcome.ok:
         return Result("lustre", Severity.OK, f"{point} answers")
-    fix = "look at the file system's health, and at the security groups (TCP 988 and 1018-1023)"
+    fix = "check the file system's health, and the security groups (TCP 988 and 1018-1023)"
     words = f"no answer within {_LUSTRE_SECONDS} s" if outcome.hung else outcome.words
     return Result("lustre", Severity.MONITOR, f"{point}: {words}", "an answer", fix)
 

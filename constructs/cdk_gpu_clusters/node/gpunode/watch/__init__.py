@@ -1,1 +1,1 @@
-"""The watchdog: looks every few seconds, acts once, and leaves evidence."""
+"""The watchdog: probes the node every few seconds, acts once, and keeps evidence."""

@@ -1,4 +1,4 @@
-"""What the watchdog may do on this node, as its settings say."""
+"""What the watchdog may do on this node, by its settings."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Watch:
         Args:
             events: Receives what happens.
             log: The kernel's log.
-            xids: What Xids ask for.
+            xids: The actions that Xids require.
             rounds: The probes.
             response: What to do about an unhealthy node; None if it is only reported.
             acts_from: Least severity that triggers the response.
