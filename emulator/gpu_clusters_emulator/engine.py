@@ -7,16 +7,15 @@ in docs/decisions/0005-emulator.md.
 
 * `_RESOURCE_HANDLERS`: a resource type is served by a table. Without it only another CloudFormation could help.
 * `_delete_predecessor`: a handler that replaces a resource deletes the old one in the stack's cleanup.
-* `_deploy_stack_async`: a handler gets properties, and a rolling update needs the template's `UpdatePolicy`.
-* `_add_event`: EventBridge reports every change of a stack's resources.
 * `_property_recreation`: a change set shows what a change replaces; the registry schemas know it for more types.
 * `_evaluate_conditions`, `_resolve_refs`: functions inside `Fn::Equals`, as in the CDK's bootstrap template.
-* `_STACK_TAG_PROPERTY`: stack tags of a group come without `PropagateAtLaunch`, which its schema requires.
 """
 
 from __future__ import annotations
 
 import hashlib
+import html
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +26,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urlencode
 
-from . import events, provisioning
+from . import provisioning
 from .api import call_from_states
 from .handlers import Handlers
 from .schemas import resource_schema
@@ -44,7 +43,7 @@ _SETTINGS = {
 }
 _PUBLIC_PARAMETERS = "/aws/service/"
 _CONDITION_FUNCTIONS = ("Fn::Join", "Fn::Sub", "Fn::FindInMap", "Fn::Split")
-_RULE_SIDES = {"AWS::EC2::SecurityGroupIngress": "Ingress", "AWS::EC2::SecurityGroupEgress": "Egress"}
+_RULES = {f"AWS::EC2::{name}": name for name in ("SecurityGroupIngress", "SecurityGroupEgress")}
 #: Properties of a security group rule, each with its member of `IpPermissions` in the query protocol.
 _PEERS = {
     "CidrIp": "IpRanges.1.CidrIp",
@@ -62,20 +61,14 @@ class Engine:
     def __init__(self) -> None:
         os.environ.update(_SETTINGS)
         self.world = World(call_from_states)
-        self._templates: dict[str, Json] = {}
         self._responses = import_module("ministack.core.responses")
         self.asgi: Callable[..., Any] = import_module("ministack.app").app
         self._install()
 
     async def reset(self) -> None:
         """Forget everything."""
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": "/_ministack/reset",
-            "query_string": b"",
-            "headers": [],
-        }
+        scope: Json = {"type": "http", "method": "POST", "path": "/_ministack/reset"}
+        scope |= {"query_string": b"", "headers": []}
 
         async def receive() -> Json:
             return {"type": "http.request", "body": b"", "more_body": False}
@@ -86,16 +79,19 @@ class Engine:
         with _without_docker():
             await self.asgi(scope, receive, send)
         self.world = World(call_from_states)
-        self._templates.clear()
 
     def here(self) -> World:
         self.world.account, self.world.region = self._responses.get_account_id(), self._responses.get_region()
         return self.world
 
-    def update_policy(self, stack_name: str, logical_id: str) -> Json:
-        definition = self._templates.get(stack_name, {}).get("Resources", {}).get(logical_id, {})
-        policy: Json = definition.get("UpdatePolicy", {})
-        return policy
+    def definition(self, stack_name: str, logical_id: str) -> Json:
+        text = _member("TemplateBody", _call_query("cloudformation", "GetTemplate", StackName=stack_name))
+        read = json.loads if text.startswith("{") else import_module("cfnlint.decode.cfn_yaml").loads
+        found: Json = read(text)["Resources"].get(logical_id, {})
+        return found
+
+    def stack_id(self, stack_name: str) -> str:
+        return _member("StackId", _call_query("cloudformation", "DescribeStacks", StackName=stack_name))
 
     def delete_replaced(self, delete: Callable[..., None], physical_id: str, properties: Json) -> None:
         self._provisioners._delete_predecessor(delete, physical_id, properties)
@@ -107,16 +103,14 @@ class Engine:
     def show(self, resource: Resource) -> None:
         if resource.type == Type.CLUSTER:
             self._add_cluster_group(resource)
-        elif resource.type in _RULE_SIDES:
-            _call_ec2(
-                f"AuthorizeSecurityGroup{_RULE_SIDES[resource.type]}", **_permission(resource.properties)
-            )
+        elif resource.type in _RULES:
+            _call_query("ec2", f"Authorize{_RULES[resource.type]}", **_permission(resource.properties))
 
     def hide(self, resource: Resource) -> None:
         if resource.type == Type.CLUSTER:
-            _call_ec2("DeleteSecurityGroup", GroupId=resource.attributes["ClusterSecurityGroupId"])
-        elif resource.type in _RULE_SIDES:
-            _call_ec2(f"RevokeSecurityGroup{_RULE_SIDES[resource.type]}", **_permission(resource.properties))
+            _call_query("ec2", "DeleteSecurityGroup", GroupId=resource.attributes["ClusterSecurityGroupId"])
+        elif resource.type in _RULES:
+            _call_query("ec2", f"Revoke{_RULES[resource.type]}", **_permission(resource.properties))
 
     def _add_cluster_group(self, cluster: Resource) -> None:
         """The security group that EKS makes for a cluster.
@@ -125,18 +119,16 @@ class Engine:
         requirements for clusters" (name, rules), read 2026-11-22.
         """
         world, name = self.world, cluster.physical_id
-        made = _call_ec2(
+        made = _call_query(
+            "ec2",
             "CreateSecurityGroup",
             GroupName=f"eks-cluster-sg-{name}-{int(world.new_id('', f'{name} group', 8), 16)}",
             GroupDescription="EKS created security group",
             VpcId=world.vpc_of_subnet(cluster.properties["ResourcesVpcConfig"]["SubnetIds"][0]) or "",
         )
-        group = re.search(rb"<groupId>(sg-\w+)</groupId>", made)
-        if group is None:
-            raise ValueError(f"the engine made no security group: {made.decode()}")
-        cluster.attributes["ClusterSecurityGroupId"] = identifier = group[1].decode()
+        cluster.attributes["ClusterSecurityGroupId"] = identifier = _member("groupId", made)
         itself = {"GroupId": identifier, "IpProtocol": "-1", "SourceSecurityGroupId": identifier}
-        _call_ec2("AuthorizeSecurityGroupIngress", **_permission(itself))
+        _call_query("ec2", "AuthorizeSecurityGroupIngress", **_permission(itself))
 
     def _install(self) -> None:
         package = "ministack.services.cloudformation"
@@ -147,58 +139,11 @@ class Engine:
         handlers = Handlers(dict(provisioners._RESOURCE_HANDLERS), self)
         provisioners._RESOURCE_HANDLERS = changesets._RESOURCE_HANDLERS = handlers
         stacks._property_recreation = _by_schema(stacks._property_recreation)
-        stacks._add_event = self._reporting(stacks._add_event)
         evaluate = _with_functions(cloudformation._evaluate_conditions, cloudformation._resolve_refs)
-        deploy = self._remembering(stacks._deploy_stack_async)
         for part in parts[:-1]:
             part._evaluate_conditions = evaluate
-            if hasattr(part, "_deploy_stack_async"):
-                part._deploy_stack_async = deploy
-        provisioners._STACK_TAG_PROPERTY.pop(Type.AUTO_SCALING_GROUP, None)
         ssm: Any = import_module("ministack.services.ssm")
         ssm.resolve_parameter_value = _with_public_parameters(ssm.resolve_parameter_value)
-
-    def _remembering(self, deploy: Callable[..., Any]) -> Callable[..., Any]:
-        """A stack's deploy that notes the template first."""
-
-        def remembered(stack_name: str, stack_id: str, template: Json, *rest: Any, **more: Any) -> Any:
-            self._templates[stack_name] = template
-            return deploy(stack_name, stack_id, template, *rest, **more)
-
-        return remembered
-
-    def _reporting(self, add_event: Callable[..., None]) -> Callable[..., None]:
-        """CloudFormation's stack events, also as EventBridge events."""
-
-        def report(
-            stack_id: str,
-            stack_name: str,
-            logical_id: str,
-            type_name: str,
-            status: str,
-            reason: str = "",
-            physical_id: str = "",
-            **more: Any,
-        ) -> None:
-            add_event(stack_id, stack_name, logical_id, type_name, status, reason, physical_id, **more)
-            if type_name == "AWS::CloudFormation::Stack":
-                return
-            detail: Json = {
-                "stack-id": stack_id,
-                "logical-resource-id": logical_id,
-                "physical-resource-id": physical_id,
-                "status-details": {"status": status, "status-reason": reason},
-                "resource-type": type_name,
-            }
-            event = {
-                "source": "aws.cloudformation",
-                "detail-type": "CloudFormation Resource Status Change",
-                "resources": [stack_id],
-                "detail": detail,
-            }
-            events.emit(self.world, event)
-
-        return report
 
 
 def _call(service: str, method: str, path: str, *, query: Mapping[str, list[str]], body: str = "") -> bytes:
@@ -216,8 +161,16 @@ def _call(service: str, method: str, path: str, *, query: Mapping[str, list[str]
     raise RuntimeError(f"the engine's {service} waits")
 
 
-def _call_ec2(action: str, **params: object) -> bytes:
-    return _call("ec2", "POST", "/", query={}, body=urlencode({"Action": action, **params}))
+def _call_query(service: str, action: str, **params: object) -> bytes:
+    return _call(service, "POST", "/", query={}, body=urlencode({"Action": action, **params}))
+
+
+def _member(name: str, answered: bytes) -> str:
+    """The text of the first member of that name; raises ValueError if the engine answered something else."""
+    found = re.search(f"<{name}>(.*?)</{name}>", answered.decode(), re.DOTALL)
+    if found is None:
+        raise ValueError(f"the engine answered no {name}: {answered.decode()}")
+    return html.unescape(found[1])
 
 
 def _permission(rule: Json) -> Json:

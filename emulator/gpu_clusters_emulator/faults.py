@@ -32,6 +32,13 @@ class Refused(ValueError):
         super().__init__(f"{subject}: " + "; ".join(str(fault) for fault in self.faults))
 
 
+def refuse(subject: str, faults: Iterable[Fault]) -> None:
+    """Raise Refused if there are faults."""
+    found = tuple(faults)
+    if found:
+        raise Refused(subject, found)
+
+
 class ApiError(Exception):
     """An API call that fails, with its error code."""
 

@@ -47,7 +47,7 @@ def update_group(world: World, resource: Resource) -> None:
 
 
 def group_named(world: World, name: str) -> Group:
-    """The group of that name; raises ApiError: `ValidationError` where there is none, in Auto Scaling's words."""
+    """The group of that name; ApiError in Auto Scaling's words if there is none."""
     group = world.groups.get(name)
     if group is None:
         raise ApiError("ValidationError", f"AutoScalingGroup name not found - null: {name}")
@@ -55,18 +55,13 @@ def group_named(world: World, name: str) -> Group:
 
 
 def set_desired(world: World, name: str, desired: int) -> None:
-    """Change the desired capacity through the API; raises ApiError: `ValidationError` outside minimum and maximum."""
+    """Change the desired capacity through the API; ApiError outside minimum and maximum."""
     group = group_named(world, name)
-    if desired < group.minimum:
-        raise ApiError(
-            "ValidationError",
-            f"New SetDesiredCapacity value {desired} is below min value {group.minimum} for the AutoScalingGroup.",
-        )
-    if desired > group.maximum:
-        raise ApiError(
-            "ValidationError",
-            f"New SetDesiredCapacity value {desired} is above max value {group.maximum} for the AutoScalingGroup.",
-        )
+    if not group.minimum <= desired <= group.maximum:
+        below, above = f"below min value {group.minimum}", f"above max value {group.maximum}"
+        bound = below if desired < group.minimum else above
+        message = f"New SetDesiredCapacity value {desired} is {bound} for the AutoScalingGroup."
+        raise ApiError("ValidationError", message)
     group.desired = desired
     settle(world)
 
@@ -76,25 +71,19 @@ def resize(world: World, name: str, changes: Json) -> None:
     group = group_named(world, name)
     least, most = int(changes.get("MinSize", group.minimum)), int(changes.get("MaxSize", group.maximum))
     if least > most:
-        raise ApiError(
-            "ValidationError", f"Max bound, {most}, must be greater than or equal to min bound, {least}"
-        )
+        message = f"Max bound, {most}, must be greater than or equal to min bound, {least}"
+        raise ApiError("ValidationError", message)
     desired = int(changes.get("DesiredCapacity", min(max(group.desired, least), most)))
     if not least <= desired <= most:
-        raise ApiError(
-            "ValidationError",
-            f"Desired capacity:{desired} must be between the specified min size:{least} and max size:{most}",
-        )
+        bounds = f"min size:{least} and max size:{most}"
+        message = f"Desired capacity:{desired} must be between the specified {bounds}"
+        raise ApiError("ValidationError", message)
     group.minimum, group.maximum, group.desired = least, most, desired
     settle(world)
 
 
 def complete_lifecycle_action(world: World, name: str, instance_id: str, hook: str, result: str) -> None:
-    """End a hook's hold: a launching instance goes into service (CONTINUE) or ends (ABANDON), a leaving one ends.
-
-    Raises:
-        ApiError: `ValidationError` where the hook holds no such instance.
-    """
+    """End a hook's hold: a launching instance goes into service (CONTINUE) or ends (ABANDON), a leaving one ends."""
     complete(world, group_named(world, name), instance_id, hook, result)
     settle(world)
 
@@ -113,7 +102,7 @@ def set_health(world: World, instance_id: str, status: str, *, respect_grace: bo
 
 def set_answering(world: World, instance_id: str, *, answers: bool) -> Json:
     """Let the health checks of load balancers fail at an instance, or succeed; ValueError if there is none."""
-    if not any(one.id == instance_id for group in world.groups.values() for one in group.instances):
+    if not any(one.id == instance_id for one in world.instances()):
         raise ValueError(f"there is no instance {instance_id}")
     if answers:
         world.failing_instances.discard(instance_id)
@@ -331,9 +320,7 @@ def _target(world: World, group: Group) -> tuple[list[Reservation], bool]:
 
 
 def _used(world: World, reservation_id: str) -> int:
-    return sum(
-        one.reservation_id == reservation_id for group in world.groups.values() for one in group.instances
-    )
+    return sum(one.reservation_id == reservation_id for one in world.instances())
 
 
 def _new_instance(world: World, group: Group, reservation: Reservation | None) -> Instance:

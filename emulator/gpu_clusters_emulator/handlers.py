@@ -5,11 +5,13 @@ A handler is a dictionary of functions, as the engine's CloudFormation takes the
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
-from . import provisioning
-from .faults import Fault, Refused
+from . import events, provisioning
+from .faults import Fault, Refused, refuse
 from .kubectl import APPLIED, kubectl_handler
 from .models import change_faults, creation_faults, deletion_faults
 from .schemas import resource_schema
@@ -17,6 +19,7 @@ from .world import Json, Resource, Type, World
 
 Handler = dict[str, Any]
 
+_STATUS_CHANGE = "CloudFormation Resource Status Change"
 _SUFFIX_LENGTH = 7  # a hyphen and six characters, which Secrets Manager puts behind the name
 
 
@@ -26,8 +29,11 @@ class Host(Protocol):
     def here(self) -> World:
         """The world, with the account and Region of the request that the engine serves."""
 
-    def update_policy(self, stack_name: str, logical_id: str) -> Json:
-        """The `UpdatePolicy` of a resource in its stack's template."""
+    def definition(self, stack_name: str, logical_id: str) -> Json:
+        """A resource as its stack's template defines it."""
+
+    def stack_id(self, stack_name: str) -> str:
+        """The id of a stack."""
 
     def delete_replaced(self, delete: Callable[..., None], physical_id: str, properties: Json) -> None:
         """Delete a resource that was replaced, when the stack's cleanup comes to it."""
@@ -69,7 +75,7 @@ class Handlers(dict[str, Handler]):
             made = self._make(type_name)
             if made is None:
                 return default
-            self[type_name] = made
+            self[type_name] = self._reported(type_name, made)
         return dict.__getitem__(self, type_name)
 
     def _make(self, type_name: str) -> Handler | None:
@@ -135,7 +141,7 @@ class Handlers(dict[str, Handler]):
         host = self._host
 
         def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
-            policy = host.update_policy(stack_name, logical_id)
+            given, policy = self._completed(type_name, logical_id, given, stack_name)
             properties = self._accepted(type_name, logical_id, given, policy)
             resource = provisioning.create(
                 host.here(), type_name, logical_id, properties, stack_name, update_policy=policy
@@ -152,12 +158,11 @@ class Handlers(dict[str, Handler]):
                 created = create(name, new, stack_name)
                 host.delete_replaced(delete, physical_id, old)
                 return created
-            policy = host.update_policy(stack_name, name)
+            new, policy = self._completed(type_name, name, new, stack_name)
             with world.without(resource):
                 properties = self._accepted(type_name, name, new, policy)
             faults = change_faults(type_name, physical_id, resource.properties, properties, world)
-            if faults:
-                raise Refused(f"{type_name} {name}", faults)
+            refuse(f"{type_name} {name}", faults)
             if type_name != Type.CLUSTER:
                 host.hide(resource)
             provisioning.update(world, resource, properties, update_policy=policy)
@@ -174,20 +179,85 @@ class Handlers(dict[str, Handler]):
 
         return {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}
 
+    def _completed(self, type_name: str, name: str, given: Json, stack_name: str) -> tuple[Json, Json]:
+        """The properties and the `UpdatePolicy` of an Auto Scaling group; stack tags are propagated to its nodes.
+
+        Source: CloudFormation template reference, AWS::AutoScaling::AutoScalingGroup TagProperty.
+        """
+        if type_name != Type.AUTO_SCALING_GROUP:
+            return given, {}
+        definition = self._host.definition(stack_name, name)
+        own = json.dumps(definition["Properties"].get("Tags", []))
+        tags = [
+            tag if f'"{tag.get("Key")}"' in own else {**tag, "PropagateAtLaunch": True}
+            for tag in given.get("Tags", [])
+        ]
+        return given | ({"Tags": tags} if tags else {}), definition.get("UpdatePolicy", {})
+
+    def _reported(self, type_name: str, handler: Handler) -> Handler:
+        """A handler that reports what it does to EventBridge.
+
+        Source: CloudFormation user guide, "Managing events using Amazon EventBridge": resource status change.
+        """
+
+        def perform(verb: str, stack_name: str, logical_id: str, physical_id: str, work: Any) -> Any:
+            def report(status: str, physical_id: str, reason: str = "") -> None:
+                stack_id = self._host.stack_id(stack_name)
+                detail: Json = {
+                    "stack-id": stack_id,
+                    "logical-resource-id": logical_id,
+                    "physical-resource-id": physical_id,
+                    "status-details": {"status": f"{verb}_{status}", "status-reason": reason},
+                    "resource-type": type_name,
+                }
+                event = {"source": "aws.cloudformation", "detail-type": _STATUS_CHANGE}
+                events.emit(self._host.here(), {**event, "resources": [stack_id], "detail": detail})
+
+            report("IN_PROGRESS", physical_id)
+            try:
+                made = work()
+            except Exception as error:
+                report("FAILED", physical_id, str(error))
+                raise
+            report("COMPLETE", made[0] if made else physical_id)
+            return made
+
+        def create(logical_id: str, given: Json, stack_name: str) -> Any:
+            work = partial(handler["create"], logical_id, given, stack_name)
+            return perform("CREATE", stack_name, logical_id, "", work)
+
+        def update(physical_id: str, old: Json, new: Json, stack_name: str, name: str | None = None) -> Any:
+            extra = (name,) if handler.get("update_with_logical_id") else ()
+            work = partial(handler["update"], physical_id, old, new, stack_name, *extra)
+            return perform("UPDATE", stack_name, name or physical_id, physical_id, work)
+
+        def delete(physical_id: str, given: Json, name: str | None = None) -> None:
+            extra = (name,) if handler.get("delete_with_logical_id") else ()
+            work = partial(handler["delete"], physical_id, given, *extra)
+            found = self._host.here().find(type_name, physical_id)
+            if found is None:
+                work()
+            else:
+                perform("DELETE", found.stack_name, found.logical_id, physical_id, work)
+
+        wrapped = {**handler, "create": create}
+        if "update" in handler:
+            wrapped |= {"update": update, "update_with_logical_id": True}
+        if "delete" in handler:
+            wrapped |= {"delete": delete, "delete_with_logical_id": True}
+        return wrapped
+
     def _accepted(self, type_name: str, logical_id: str, given: Json, policy: Json | None = None) -> Json:
         """The properties as the schema types them; raises Refused if the schema or a model refuses them."""
         world = self._host.here()
         schema = resource_schema(type_name, world.region)
         properties = schema.coerce(given) if schema is not None else given
         faults = creation_faults(type_name, properties, world, update_policy=policy or {})
-        if faults:
-            raise Refused(f"{type_name} {logical_id}", faults)
+        refuse(f"{type_name} {logical_id}", faults)
         return properties
 
     def _may_delete(self, type_name: str, physical_id: str) -> None:
-        faults = deletion_faults(type_name, physical_id, self._host.here())
-        if faults:
-            raise Refused(f"{type_name} {physical_id}", faults)
+        refuse(f"{type_name} {physical_id}", deletion_faults(type_name, physical_id, self._host.here()))
 
 
 def _secret(own: Handler, _host: Host) -> Handler:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .faults import Fault, Refused
+from .faults import Fault, refuse
 from .node_groups import reaches
 from .world import Json, Resource, Type, World
 
@@ -27,28 +27,14 @@ _FUNCTION = "AWS::Lambda::Function"
 
 
 def kubectl_handler(type_name: str, here: Callable[[], World]) -> dict[str, Any]:
-    """The handler of a resource that the kubectl provider applies.
-
-    Args:
-        type_name: One of `APPLIED`.
-        here: The world, with the account and Region of the deployment.
-    """
+    """The handler of a resource that the kubectl provider applies, which is one of `APPLIED`."""
 
     def keep(physical_id: str, logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
         world = here()
-        faults = list(_faults(type_name, given, world))
-        if faults:
-            raise Refused(f"{type_name} {logical_id}", faults)
-        world.add(
-            Resource(
-                type=type_name,
-                logical_id=logical_id,
-                physical_id=physical_id,
-                stack_name=stack_name,
-                region=world.region,
-                properties=given,
-            )
-        )
+        refuse(f"{type_name} {logical_id}", _faults(type_name, given, world))
+        made = Resource(type=type_name, physical_id=physical_id, region=world.region, properties=given)
+        made.logical_id, made.stack_name = logical_id, stack_name
+        world.add(made)
         return physical_id, {}
 
     def create(logical_id: str, given: Json, stack_name: str) -> tuple[str, Json]:
@@ -62,9 +48,7 @@ def kubectl_handler(type_name: str, here: Callable[[], World]) -> dict[str, Any]
 
     def delete(physical_id: str, given: Json) -> None:
         world = here()
-        faults = list(_access_faults(given, world))
-        if faults:
-            raise Refused(f"{type_name} {physical_id}", faults)
+        refuse(f"{type_name} {physical_id}", _access_faults(given, world))
         world.remove(type_name, physical_id)
 
     return {"create": create, "update": update, "update_with_logical_id": True, "delete": delete}

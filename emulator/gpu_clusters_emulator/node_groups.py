@@ -74,11 +74,11 @@ def end(world: World, node_group: Resource) -> None:
         world.remove(type_name, physical_id)
 
 
-def resize(world: World, node_group: Resource, wish: Json) -> None:
+def resize(world: World, node_group: Resource, sizes: Json) -> None:
     """Change sizes as UpdateNodegroupConfig does; what is left out stays; ApiError if they do not fit."""
     group = group_behind(world, node_group)
-    least, most = int(wish.get("MinSize", group.minimum)), int(wish.get("MaxSize", group.maximum))
-    desired = int(wish.get("DesiredSize", min(max(group.desired, least), most)))
+    least, most = int(sizes.get("MinSize", group.minimum)), int(sizes.get("MaxSize", group.maximum))
+    desired = int(sizes.get("DesiredSize", min(max(group.desired, least), most)))
     for message in size_messages(least, desired, most):
         raise ApiError("InvalidParameterException", message)
     fleets.resize(world, group.name, {"MinSize": least, "MaxSize": most, "DesiredCapacity": desired})

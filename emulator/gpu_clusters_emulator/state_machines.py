@@ -34,9 +34,7 @@ def run(definition: Json, sent: Any, world: World) -> Execution:
             raise StateError("States.Runtime", "JSONata is not emulated")
         while name is not None:
             if len(execution.states) == _MOST_STATES:
-                raise StateError(
-                    "States.Runtime", f"more than {_MOST_STATES:,} states; the clock does not move"
-                )
+                raise StateError("States.Runtime", f"more than {_MOST_STATES:,} states; the clock rests")
             execution.states.append(name)
             context = _context(execution, name, started, world)
             name, data = _step(definition["States"][name], data, context, execution, world)

@@ -267,6 +267,17 @@ class World:
                 return [known[member] for member in members if member in known]
         return None
 
+    def instances(self) -> list[Instance]:
+        """The instances of every group."""
+        return [one for group in self.groups.values() for one in group.instances]
+
+    def placement_strategy(self, name: str) -> str | None:
+        """The strategy of a placement group; None if there is none of that name."""
+        group = self.find(Type.PLACEMENT_GROUP, name)
+        return (
+            group.properties.get("Strategy", "cluster") if group else self.seeded_placement_groups.get(name)
+        )
+
     def zone_of_subnet(self, subnet_id: str) -> str | None:
         """The name of a subnet's zone; None where there is no such subnet, `""` where AWS would choose."""
         if subnet_id in self.seeded_subnets:

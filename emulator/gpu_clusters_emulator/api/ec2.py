@@ -84,7 +84,7 @@ def describe_placement_groups(world: World, params: Json) -> Json:
 def describe_capacity_reservations(world: World, params: Json) -> Json:
     wanted = params.get("CapacityReservationIds")
     now = world.clock.now()
-    used = [one.reservation_id for group in world.groups.values() for one in group.instances]
+    used = [one.reservation_id for one in world.instances()]
     answer = []
     for one in world.reservations().values():
         if wanted and one.id not in wanted:

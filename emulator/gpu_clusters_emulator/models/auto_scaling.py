@@ -121,9 +121,8 @@ def zone_faults(subnets: list[str], data: Json, world: World, path: str) -> Iter
     for subnet in subnets:
         zone = world.zone_of_subnet(subnet)
         if zone and zone != reservation.availability_zone:
-            message = (
-                f"{subnet} is in {zone}, the reservation {reservation.id} in {reservation.availability_zone}"
-            )
+            place = f"{reservation.id} in {reservation.availability_zone}"
+            message = f"{subnet} is in {zone}, the reservation {place}"
             yield Fault("reservation-subnet-zone", message, path)
 
 

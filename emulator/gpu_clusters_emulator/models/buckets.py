@@ -28,9 +28,7 @@ def directory_bucket_faults(properties: Json, world: World) -> Iterator[Fault]:
     )
     parts, region = _ZONE_ID.fullmatch(zone), region_of_zone(zone)
     if parts is None:
-        message = (
-            f"a directory bucket is placed by a zone id, as zone names differ between accounts, got {zone}"
-        )
+        message = f"a directory bucket is placed by a zone id, got {zone}"
         yield Fault("express-zone", message, "LocationName")
     elif region is not None and region.name != world.region:
         message = f"the zone belongs to {region.name}, not to {world.region}, got {zone}"

@@ -90,7 +90,7 @@ def _room_faults(physical_id: str, data: Json, world: World) -> Iterator[Fault]:
     reservation = world.reservations().get(target.get("CapacityReservationId", ""))
     if reservation is None:
         return
-    used = [one.reservation_id for group in world.groups.values() for one in group.instances]
+    used = [one.reservation_id for one in world.instances()]
     if used.count(reservation.id) >= reservation.count:
         message = (
             f"{physical_id} is updated by launching nodes first, and {reservation.id} has no room for one; the update "

@@ -43,11 +43,7 @@ def _instance_type_faults(data: Json) -> Iterator[Fault]:
 
 def _placement_faults(data: Json, world: World) -> Iterator[Fault]:
     name = data.get("Placement", {}).get("GroupName")
-    if (
-        name
-        and world.find("AWS::EC2::PlacementGroup", name) is None
-        and name not in world.seeded_placement_groups
-    ):
+    if name and world.placement_strategy(name) is None:
         message = f"the placement group {name!r} does not exist"
         yield Fault("placement-group-missing", message, "LaunchTemplateData/Placement/GroupName")
 

@@ -173,9 +173,7 @@ def _ssd_faults(properties: Json, given: Json, efa: bool) -> Iterator[Fault]:
 
 def _tiering_faults(properties: Json, given: Json) -> Iterator[Fault]:
     if "StorageCapacity" in properties or "PerUnitStorageThroughput" in given:
-        message = (
-            "Intelligent-Tiering storage is elastic: it takes no StorageCapacity or PerUnitStorageThroughput"
-        )
+        message = "Intelligent-Tiering storage is elastic: no StorageCapacity or PerUnitStorageThroughput"
         yield Fault("lustre-tiering", message, "StorageCapacity")
     step, most = (
         int(lustre_fact("intelligent_tiering", name))
@@ -184,7 +182,7 @@ def _tiering_faults(properties: Json, given: Json) -> Iterator[Fault]:
     rate = given.get("ThroughputCapacity") or 0
     if not 0 < rate <= most or rate % step:
         message = (
-            f"Intelligent-Tiering cannot have this throughput capacity, got {rate} MB/s; multiples of {step}"
+            f"Intelligent-Tiering cannot have this throughput capacity, got {rate} MB/s; steps are {step}"
         )
         yield Fault("lustre-tiering", message, f"{_LUSTRE}/ThroughputCapacity")
     cache, path = given.get("DataReadCacheConfiguration", {}), f"{_LUSTRE}/DataReadCacheConfiguration"

@@ -54,10 +54,7 @@ def _group_faults(properties: Json, world: World) -> Iterator[Fault]:
     if not arn:
         return
     name = arn.rsplit("placement-group/", 1)[-1]
-    group = world.find("AWS::EC2::PlacementGroup", name)
-    strategy = (
-        group.properties.get("Strategy", "cluster") if group else world.seeded_placement_groups.get(name)
-    )
+    strategy = world.placement_strategy(name)
     if strategy is None:
         message = f"the placement group {name!r} does not exist"
         yield Fault("placement-group-missing", message, "PlacementGroupArn")

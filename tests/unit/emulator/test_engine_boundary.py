@@ -12,10 +12,7 @@ MODULES = sorted(EMULATOR.rglob("*.py"))
 #: Issue of each: docs/decisions/0005-emulator.md.
 PRIVATE = {
     "_RESOURCE_HANDLERS",
-    "_STACK_TAG_PROPERTY",
-    "_add_event",
     "_delete_predecessor",
-    "_deploy_stack_async",
     "_evaluate_conditions",
     "_property_recreation",
     "_resolve_refs",
