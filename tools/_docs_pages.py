@@ -65,6 +65,7 @@ NAVIGATION: Sections = {
     "Develop": (
         "CONTRIBUTING.md",
         "docs/develop/architecture.md",
+        "docs/develop/parameter-paths.md",
         "docs/develop/add-a-type.md",
         "docs/develop/add-a-rule.md",
         "docs/develop/add-a-fleet-parameter.md",

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import aws_cdk as cdk
+import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.rules.capacity import DRAIN_BEFORE_END, CapacityKind
@@ -84,3 +85,18 @@ def test_every_drawing_is_shown_with_words_for_those_who_cannot_see_it() -> None
     shown = re.findall(r"!\[([^\]]+)\]\([./]*drawings/([a-z]+)\.svg\)", text)
     assert {name for _, name in shown} == {path.stem for path in DRAWINGS.glob("*.svg")}
     assert all(len(words) > 40 for words, _ in shown)
+
+
+PATHS = {"typepath": r"\binstance_type\b", "migpath": r"\bmig\b", "blockpath": r"\bterms\b"}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_a_path_of_a_parameter_has_six_files_that_name_it(name: str) -> None:
+    packages = (
+        REPOSITORY / "constructs" / "cdk_gpu_clusters",
+        REPOSITORY / "stacks" / "cdk_gpu_clusters_stacks",
+    )
+    steps = re.findall(r'class="small file">([^<]+)<', (DRAWINGS / f"{name}.svg").read_text(encoding="utf-8"))
+    found = [package / file for file in steps for package in packages if (package / file).is_file()]
+    assert len(steps) == len(found) == len(set(found)) == 6
+    assert [file.name for file in found if not re.search(PATHS[name], file.read_text("utf-8"))] == []
