@@ -521,6 +521,7 @@ _FLEET = (
         exists=_fleet(_stops_launches),
         added="a launch loop is stopped from now on",
         removed="nothing stops a launch loop any more",
+        leaves="the state machine that stopped a launch loop goes with it",
     ),
     Row(
         Resource.LOAD_BALANCER,

@@ -10,9 +10,9 @@ from cdk_gpu_clusters.errors import Finding, raise_for
 from cdk_gpu_clusters_stacks.spec._base import SpecModel
 from cdk_gpu_clusters_stacks.spec.change import check_change_of
 from cdk_gpu_clusters_stacks.spec.changes import Changes, ChangingKey, Resource, changing_keys
-from cdk_gpu_clusters_stacks.spec.check import check_cluster
+from cdk_gpu_clusters_stacks.spec.check import check_fleets
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import planned_fleets
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ._changing_resources import ROWS, Row, source_of
 from ._fleet import report_fleet
@@ -97,8 +97,9 @@ def compare_clusters(deployed: ClusterSpec, wanted: ClusterSpec) -> Comparison:
         >>> compare_clusters(before, before).changes
         ()
     """
-    raise_for([*check_cluster(deployed), *check_cluster(wanted)])
-    before, after = _Cluster(deployed), _Cluster(wanted)
+    (about_deployed, old_fleets), (about_wanted, new_fleets) = check_fleets(deployed), check_fleets(wanted)
+    raise_for([*about_deployed, *about_wanted])
+    before, after = _Cluster(deployed, old_fleets), _Cluster(wanted, new_fleets)
     moved = _moved(deployed, wanted)
     changes: list[Change] = []
     unchanged = []
@@ -122,8 +123,7 @@ def compare_clusters(deployed: ClusterSpec, wanted: ClusterSpec) -> Comparison:
 class _Cluster:
     """One of the two clusters: its stacks and fleets by name."""
 
-    def __init__(self, spec: ClusterSpec) -> None:
-        views = planned_fleets(spec)
+    def __init__(self, spec: ClusterSpec, views: list[PlannedFleet]) -> None:
         self.spec = spec
         self.stacks: Mapping[str, StackPlan] = {stack.name: stack for stack in plan_stacks(spec, views)}
         self.fleets: Mapping[str, FleetSide] = {

@@ -50,7 +50,7 @@ def _refused(finding: Finding) -> Row:
 
 
 def _change(change: Change) -> Row:
-    what = change.resource or "whole stack"
+    what = change.resource or "entire stack"
     lines = [f"{what}: {change.words}" if change.words else what]
     lines += [f"because of {', '.join(change.keys)}"] if change.keys else []
     lines += [f"nodes: {change.nodes}"] if change.nodes else []
