@@ -9,21 +9,18 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
 from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret, grant_pull
-from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.rules.model_servers import read_ecr_image
-from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
+from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.nodes import (
     FileSystems,
     FileSystemsOfFleet,
     add_tags,
-    evidence_bucket,
     node_image,
+    node_options,
     publish_fleet,
-    root_volume,
     tell_people,
 )
 from cdk_gpu_clusters_stacks.references import publish
@@ -69,21 +66,9 @@ class InferenceStack(cdk.Stack):
             "Service",
             vpc=here.vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=here.subnets if fleet.is_reserved else service_subnets),
-            instance_type=fleet.instance_type,
-            min_node_count=fleet.minimum_nodes,
-            max_node_count=fleet.maximum_nodes,
             slots=fleet.slots,
-            mig=fleet.mig_layouts,
-            fabric_manager_order=FabricManagerOrder(fleet.fabric_manager_order),
             server=_server(self, fleet.server),
-            capacity=existing_capacity(self, fleet) if capacity is None else capacity.within(self),
-            placement=fleet.placement_strategy,
             image=node_image(fleet.image),
-            root_volume=root_volume(fleet),
-            watch=fleet.watch.settings,
-            alarms=fleet.alarms.settings,
-            evidence_bucket=evidence_bucket(self, fleet),
-            mounts=file_systems.mounts,
             scratch=fleet.scratch,
             min_servers_per_node=fleet.min_servers_per_node,
             load_balancer_subnets=ec2.SubnetSelection(
@@ -100,7 +85,7 @@ class InferenceStack(cdk.Stack):
             ready_timeout=_seconds(fleet.ready_timeout_seconds),
             access_logs=_log_bucket(self, balancer),
             requests_per_minute_per_node=fleet.requests_per_minute_per_node,
-            update_policy=UpdatePolicy(fleet.update),
+            **node_options(self, fleet, file_systems, capacity),
         )
         self._let_pull(fleet.server.image)
         file_systems.let_fleet_in(self, self.service.fleet)

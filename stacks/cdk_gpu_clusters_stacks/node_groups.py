@@ -6,13 +6,11 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
-from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
-from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
+from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
 from cdk_gpu_clusters_stacks.eks import EksStack, ExistingEks
 from cdk_gpu_clusters_stacks.fabric import FabricStack
@@ -21,8 +19,7 @@ from cdk_gpu_clusters_stacks.nodes import (
     FileSystems,
     FileSystemsOfFleet,
     add_tags,
-    evidence_bucket,
-    root_volume,
+    node_options,
     tell_people,
     user_parts,
 )
@@ -79,29 +76,17 @@ class NodeGroupStack(cdk.Stack):
             vpc_subnets=ec2.SubnetSelection(
                 subnets=here.subnets if in_one_zone else place.service_subnets(self)
             ),
-            instance_type=fleet.instance_type,
-            min_node_count=fleet.minimum_nodes,
-            max_node_count=fleet.maximum_nodes,
-            capacity=existing_capacity(self, fleet) if capacity is None else capacity.within(self),
             efa=fabric is not None,
             interface_policy=fleet.interface_wish,
             fabric=None if fabric is None else fabric.within(self),
-            placement=fleet.placement_strategy,
-            root_volume=root_volume(fleet),
-            mig=fleet.mig_layouts,
-            fabric_manager_order=FabricManagerOrder(fleet.fabric_manager_order),
-            mounts=file_systems.mounts,
             scratch=fleet.scratch is not False,
             environment=_environment(fleet, buckets.node_environment if buckets else {}),
             user_data_parts=[
                 *_kubectl(kubectl.of(fleet.instance_type)),
                 *(user_parts(fleet) if isinstance(fleet, FleetSpec) else ()),
             ],
-            watch=fleet.watch.settings,
-            evidence_bucket=evidence_bucket(self, fleet),
             labels={FLEET_LABEL: name},
-            update_policy=UpdatePolicy(fleet.update),
-            alarms=fleet.alarms.settings,
+            **node_options(self, fleet, file_systems, capacity),
         )
         if fabric is None:  # what a fabric shares is opened in a stack of its own
             file_systems.let_in(

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TypedDict
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.compute.alarm_topic import AlarmTopic
+from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
-from cdk_gpu_clusters.node.settings import UserDataPart
+from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
+from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
+from cdk_gpu_clusters.rules.mig import MigLayout
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
+from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, ReachedLustre
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec, NodesSpec
+from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 
 FileSystems = Mapping[str, LustreStack | ExistingLustre]
 
@@ -56,8 +65,58 @@ def user_parts(fleet: FleetSpec) -> list[UserDataPart]:
     return [UserDataPart(content_type="text/x-shellscript", body=text)]
 
 
+class NodeOptions(TypedDict):
+    """What every kind of fleet takes from the cluster file in the same way."""
+
+    instance_type: str
+    min_node_count: int
+    max_node_count: int
+    capacity: Capacity
+    placement: PlacementStrategy | None
+    root_volume: RootVolume
+    mig: MigLayout | Sequence[MigLayout] | None
+    fabric_manager_order: FabricManagerOrder
+    mounts: Mapping[str, ReachedLustre]
+    watch: NodeWatch
+    alarms: AlarmSettings | None
+    evidence_bucket: s3.IBucket | None
+    update_policy: UpdatePolicy
+
+
+def node_options(
+    stack: cdk.Stack,
+    spec: FleetSpec | InferenceFleetSpec,
+    file_systems: FileSystemsOfFleet,
+    capacity: CapacityStack | None,
+) -> NodeOptions:
+    """The options of a fleet that every construct takes.
+
+    Args:
+        stack: Its stack.
+        spec: The fleet as the cluster file has it.
+        file_systems: What its nodes mount.
+        capacity: Reservation made for the fleet; None for other capacity.
+    """
+    evidence = spec.evidence_bucket
+    return NodeOptions(
+        instance_type=spec.instance_type,
+        min_node_count=spec.minimum_nodes,
+        max_node_count=spec.maximum_nodes,
+        capacity=existing_capacity(stack, spec) if capacity is None else capacity.within(stack),
+        placement=spec.placement_strategy,
+        root_volume=RootVolume(**spec.root_volume.model_dump(exclude_none=True)),
+        mig=spec.mig_layouts,
+        fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
+        mounts=file_systems.mounts,
+        watch=spec.watch.settings,
+        alarms=spec.alarms.settings,
+        evidence_bucket=None if evidence is None else s3.Bucket.from_bucket_name(stack, "Evidence", evidence),
+        update_policy=UpdatePolicy(spec.update),
+    )
+
+
 def node_image(image: ImageSpec | None) -> NodeImage | None:
-    """The machine image; None where the library chooses."""
+    """The machine image; None if the library chooses."""
     if image is None:
         return None
     if isinstance(image, ImageById):
@@ -65,17 +124,6 @@ def node_image(image: ImageSpec | None) -> NodeImage | None:
     if isinstance(image, ImageByParameter):
         return NodeImage.from_parameter(image.parameter, operating_system=image.os)
     return NodeImage.pinned(image.os) if image.pinned else NodeImage.latest(image.os)
-
-
-def root_volume(spec: NodesSpec) -> RootVolume:
-    """The root volume."""
-    return RootVolume(**spec.root_volume.model_dump(exclude_none=True))
-
-
-def evidence_bucket(scope: Construct, spec: NodesSpec) -> s3.IBucket | None:
-    """The bucket of the nodes' evidence, if there is one."""
-    name = spec.evidence_bucket
-    return None if name is None else s3.Bucket.from_bucket_name(scope, "Evidence", name)
 
 
 def tell_people(scope: Construct, alarms: NodeAlarms | None, spec: NodesSpec) -> None:

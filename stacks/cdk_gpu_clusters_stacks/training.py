@@ -6,10 +6,8 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
-from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
+from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
 from cdk_gpu_clusters_stacks.fabric import FabricStack
 from cdk_gpu_clusters_stacks.network import ClusterPlace
@@ -17,10 +15,9 @@ from cdk_gpu_clusters_stacks.nodes import (
     FileSystems,
     FileSystemsOfFleet,
     add_tags,
-    evidence_bucket,
     node_image,
+    node_options,
     publish_fleet,
-    root_volume,
     tell_people,
     user_parts,
 )
@@ -65,26 +62,14 @@ class FleetStack(cdk.Stack):
             "Fleet",
             vpc=here.vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=here.subnets),
-            instance_type=fleet.instance_type,
-            min_node_count=fleet.minimum_nodes,
-            max_node_count=fleet.maximum_nodes,
-            capacity=existing_capacity(self, fleet) if capacity is None else capacity.within(self),
             efa=fabric is not None,
             interface_policy=fleet.interface_policy,
             fabric=None if fabric is None else fabric.within(self),
-            placement=fleet.placement_strategy,
             image=node_image(fleet.image),
-            root_volume=root_volume(fleet),
-            watch=fleet.watch.settings,
-            alarms=fleet.alarms.settings,
-            evidence_bucket=evidence_bucket(self, fleet),
-            mig=fleet.mig_layouts,
-            fabric_manager_order=FabricManagerOrder(fleet.fabric_manager_order),
-            mounts=file_systems.mounts,
             scratch=fleet.scratch,
             environment={**(buckets.node_environment if buckets else {}), **fleet.environment},
             user_data_parts=user_parts(fleet),
-            update_policy=UpdatePolicy(fleet.update),
+            **node_options(self, fleet, file_systems, capacity),
         )
         if fabric is None:  # what a fabric shares is opened in a stack of its own
             file_systems.let_fleet_in(self, self.fleet)
