@@ -7,6 +7,7 @@ from typing import TypedDict
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
@@ -104,7 +105,7 @@ def node_options(
         max_node_count=spec.maximum_nodes,
         capacity=existing_capacity(stack, spec) if capacity is None else capacity.within(stack),
         placement=spec.placement_strategy,
-        root_volume=RootVolume(**spec.root_volume.model_dump(exclude_none=True)),
+        root_volume=_root_volume(stack, spec),
         mig=spec.mig_layouts,
         fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
         mounts=file_systems.mounts,
@@ -112,6 +113,14 @@ def node_options(
         alarms=spec.alarms.settings,
         evidence_bucket=None if evidence is None else s3.Bucket.from_bucket_name(stack, "Evidence", evidence),
         update_policy=UpdatePolicy(spec.update),
+    )
+
+
+def _root_volume(stack: cdk.Stack, spec: NodesSpec) -> RootVolume:
+    arn = spec.root_volume.encryption_key_arn
+    return RootVolume(
+        **spec.root_volume.model_dump(exclude_none=True, exclude={"encryption_key_arn"}),
+        encryption_key=None if arn is None else kms.Key.from_key_arn(stack, "RootVolumeKey", arn),
     )
 
 

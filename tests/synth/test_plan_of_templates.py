@@ -11,6 +11,7 @@ import pytest
 from cdk_gpu_clusters_stacks.app import build_cluster
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
 from cdk_gpu_clusters_stacks.spec import load_cluster
+from cluster_files.edits import sides
 from nodeadm import FROM_EKS, node_configs, read_by_nodeadm
 from user_data import node_files, user_data
 
@@ -72,10 +73,28 @@ def test_launch_templates_hold_what_is_planned(made: tuple[ClusterPlan, Any]) ->
         assert ("GroupName" in data.get("Placement", {})) == (fleet.placement.strategy is not None)
         assert data.get("InstanceMarketOptions", {}).get("MarketType") == fleet.capacity.market_type
         root = data["BlockDeviceMappings"][0]["Ebs"]
-        assert (root["VolumeSize"], root["Iops"]) == (
-            fleet.node.root_volume.size_gib,
-            fleet.node.root_volume.iops,
-        )
+        volume = fleet.node.root_volume
+        assert (root["VolumeSize"], root["Iops"]) == (volume.size_gib, volume.iops)
+        assert root.get("KmsKeyId") == volume.encryption_key_arn
+
+
+@pytest.mark.parametrize(
+    "edit",
+    ["root volume with a key", "root volume of servers with a key", "EKS: root volume with a key"],
+)
+def test_a_key_of_the_root_volume_reaches_the_template(edit: str, tmp_path: Path, app_factory: Any) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(sides(edit)[1], encoding="utf-8")
+    spec, app = load_cluster(file), app_factory()
+    build_cluster(app, spec)
+    assembly = app.synth()
+    shown = set()
+    for fleet in plan_cluster(spec).fleets:
+        (template,) = resources(assembly, fleet.stack_name, "AWS::EC2::LaunchTemplate")
+        key = template["LaunchTemplateData"]["BlockDeviceMappings"][0]["Ebs"].get("KmsKeyId")
+        assert key == fleet.node.root_volume.encryption_key_arn
+        shown.add(key)
+    assert len(shown) == 2  # one fleet has the key, the others the account's
 
 
 def test_groups_have_the_planned_size(made: tuple[ClusterPlan, Any]) -> None:

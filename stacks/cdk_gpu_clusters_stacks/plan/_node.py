@@ -199,6 +199,7 @@ def _root_volume(spec: NodesSpec) -> RootVolumePlan:
         size_gib=volume.size_gib or DEFAULT_SIZE_GIB,
         iops=volume.iops or DEFAULT_IOPS,
         throughput_mib_per_s=volume.throughput_mib_per_s or DEFAULT_THROUGHPUT_MIB_PER_S,
+        encryption_key_arn=volume.encryption_key_arn,
     )
 
 

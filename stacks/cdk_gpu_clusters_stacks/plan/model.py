@@ -285,11 +285,12 @@ class LocalDisks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootVolumePlan:
-    """The encrypted gp3 root volume."""
+    """The encrypted gp3 root volume; the account's key for EBS encrypts it if `encryption_key_arn` is None."""
 
     size_gib: int
     iops: int
     throughput_mib_per_s: int
+    encryption_key_arn: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

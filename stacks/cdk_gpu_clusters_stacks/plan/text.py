@@ -370,6 +370,8 @@ def _disks(node: NodeReport) -> str:
     root, local = node.root_volume, node.local_disks
     speed = f"{number(root.iops)} IOPS, {number(root.throughput_mib_per_s)} MiB/s"
     text = f"root gp3 of {number(root.size_gib)} GiB, {speed}"
+    if root.encryption_key_arn is not None:
+        text += f", encrypted by {root.encryption_key_arn}"
     if local is None:
         return f"{text}; no local disks"
     where = f"at {local.mount_point}" if local.mount_point else "left alone"

@@ -29,7 +29,7 @@ from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from ._base import AsTuple, Environment, Name, SpecModel, Tags, Text, form_of
 from .capacity import CapacitySpec, OnDemand, capacity_terms
 from .changes import NO_CHANGE, TEMPLATES, Resource, changes_with, makes, replaces, updates
-from .data import BucketName
+from .data import BucketName, KeyArn
 
 # `image`: the machine image, in one of three forms.
 
@@ -277,6 +277,12 @@ class RootVolume(SpecModel):
         ge=125,
         le=2000,
         description="Throughput in MiB/s, at most a quarter of the IOPS. Default: 250.",
+    )
+    encryption_key_arn: Annotated[KeyArn | None, updates(*TEMPLATES)] = Field(
+        default=None,
+        description="Customer managed KMS key of the volume, in the cluster's Region. Its policy must let EC2 Auto "
+        "Scaling use it. Default: the account's key for EBS.",
+        examples=["arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"],
     )
 
 

@@ -38,6 +38,7 @@ inference:
       requests_per_minute_per_node: 60
 """
 _BLOCK = "{ capacity_block: cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, ends_at: 2026-12-15T11:30Z }"
+_KEY = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 _CHAT = "      instance_type: g6.12xlarge\n"
 
 TRAINING = """\
@@ -246,6 +247,11 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
         "nodes: 4, capacity: spot",
         "nodes: 4, capacity: spot, update: rolling",
     ),
+    "EKS: root volume with a key": (
+        ON_EKS["block"],
+        "size_gib: 300",
+        f"size_gib: 300, encryption_key_arn: '{_KEY}'",
+    ),
     "EKS: a variable": (
         ON_EKS["training"],
         "nodes: 4, capacity: spot",
@@ -417,6 +423,12 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "later end of the reservation": (BLOCK, "2027-01-31", "2027-02-28"),
     "reservation without EFA": (BLOCK, "fabric: second", "efa: false"),
     "root volume": (BLOCK, "size_gib: 300", "size_gib: 400"),
+    "root volume with a key": (BLOCK, "size_gib: 300", f"size_gib: 300, encryption_key_arn: '{_KEY}'"),
+    "root volume of servers with a key": (
+        BLOCK,
+        _CHAT,
+        f"{_CHAT}      root_volume: {{ encryption_key_arn: '{_KEY}' }}\n",
+    ),
     "reservation given up": (BLOCK, "{ new_reservation: { end_date: 2027-01-31T00:00Z } }", "on_demand"),
     "another zone": (BLOCK, "availability_zone: us-east-1a,", "availability_zone: us-east-1b,"),
     "a third zone": (BLOCK, "us-east-1b]", "us-east-1b, us-east-1c]"),

@@ -138,6 +138,13 @@ def test_maximum_ena_bandwidth_takes_an_address_for_each_interface(plan: Plan) -
     assert "cards 4, 8, 12, 16, 20, 24, 28" in plan_text(made)
 
 
+def test_a_key_of_the_root_volume_is_shown(plan: Plan) -> None:
+    key = "arn:aws:kms:us-east-1:111122223333:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+    made = plan(f"instance_type: g6.xlarge, nodes: 3, root_volume: {{ encryption_key_arn: '{key}' }}")
+    assert made.fleets[0].node.root_volume.encryption_key_arn == key
+    assert f"encrypted by {key}" in " ".join(plan_text(made).split())
+
+
 def test_an_existing_network_of_unknown_size_counts_no_free_addresses(plan: Plan) -> None:
     made = plan(
         "instance_type: g6.xlarge, nodes: 3",

@@ -215,6 +215,11 @@ WRONG_SHAPES = (
         "7:67 GPU-SPEC-008",
     ),
     Wrong(
+        "key of a volume that is no ARN",
+        fleet("instance_type: g6.xlarge, nodes: 1, root_volume: { encryption_key_arn: alias/mine }"),
+        "7:81 GPU-SPEC-008",
+    ),
+    Wrong(
         "variable name",
         fleet("instance_type: g6.xlarge, nodes: 1, environment: { 1A: b }"),
         "7:61 GPU-SPEC-008",
