@@ -1,4 +1,4 @@
-"""What the nodes of a template are told: the text of their user data, and the files that come with it."""
+"""The user data of the nodes of a template: their text, and the files that come with them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from cdk_gpu_clusters.node import NodeSettings, SoftwareObject, render_user_data
 from stack_fixtures import Resources, only
-
-# What the nodes of a template are told: the text of their user data, and the files that come with it.
 
 # An archive in base64: longer than any word that user data hold otherwise.
 _ARCHIVE = re.compile(r"[A-Za-z0-9+/]{400,}={0,2}")
@@ -46,14 +43,3 @@ def _members(archive: bytes) -> dict[str, str]:
 def _text(opened: tarfile.TarFile, member: tarfile.TarInfo) -> str:
     file: Any = opened.extractfile(member)
     return str(file.read(), "ascii")
-
-
-# User data whose software lies anywhere.
-
-#: As long as such names get.
-SOFTWARE = SoftwareObject(bucket_name="b" * 63, object_key="k" * 68, sha256="5" * 64)
-
-
-def rendered(settings: NodeSettings) -> str:
-    """The user data of a node."""
-    return render_user_data(settings, SOFTWARE)

@@ -21,7 +21,7 @@ from cdk_gpu_clusters.node import (
 from cdk_gpu_clusters.node.mig import fabric_manager_drop_in
 from cdk_gpu_clusters.node.software import installed_text
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
-from user_data import rendered
+from rendered import rendered
 
 # Eight layouts of seven instances each, the longest text there is.
 LONGEST = plan_mig(

@@ -21,7 +21,7 @@ from cdk_gpu_clusters.node import (
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
-from user_data import rendered
+from rendered import rendered
 
 PROGRAM = "usr/local/libexec/gpu-cluster/model-servers"
 IMAGE = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/server:1"

@@ -27,7 +27,7 @@ from cdk_gpu_clusters.node import (
     user_data_size_bytes,
 )
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
-from user_data import rendered
+from rendered import rendered
 
 FOLDER = Path(cdk_gpu_clusters.node.__file__).parent
 ORDER = "/etc/systemd/system/gpu-node-boot.service.d/order.conf"

@@ -17,7 +17,7 @@ from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.watch.kernel import read_xids
 from cdk_gpu_clusters.node.settings import GpuFacts, gpu_facts
 from cdk_gpu_clusters.node.software import GPUNODE_FOLDER, check_files, gpunode_files
-from user_data import rendered
+from rendered import rendered
 
 
 @pytest.fixture

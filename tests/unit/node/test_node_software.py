@@ -29,7 +29,7 @@ from cdk_gpu_clusters.node.software import archive
 from cdk_gpu_clusters.node.user_data import user_data_files
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
-from user_data import SOFTWARE, rendered
+from rendered import SOFTWARE, rendered
 
 SERVERS = ServerSettings(
     image="123456789012.dkr.ecr.ap-southeast-2.amazonaws.com/team/server:2026-11-01",

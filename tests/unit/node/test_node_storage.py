@@ -19,7 +19,7 @@ from cdk_gpu_clusters.node import (
     checkpoint_environment,
     user_data_size_bytes,
 )
-from user_data import rendered
+from rendered import rendered
 
 # Names as long as AWS gives them.
 DNS = "fs-0123456789abcdef0.fsx.ap-southeast-2.amazonaws.com"

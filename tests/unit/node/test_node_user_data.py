@@ -21,7 +21,7 @@ from cdk_gpu_clusters.node import (
     nccl_environment,
     user_data_size_bytes,
 )
-from user_data import SOFTWARE, rendered
+from rendered import SOFTWARE, rendered
 
 TOKENS = {
     "fleet_name": "${Token[Fleet.1]}",
