@@ -45,7 +45,7 @@ def acknowledge(
         template: The template.
         verdicts: The verdicts of the rules on it.
         accepted: What is accepted, by template. A fault that is in another template than the resource that the rule
-            was asked about is accepted at either place.
+            checked is accepted at either place.
     """
     return [_marked(template, verdict, accepted) for verdict in verdicts]
 

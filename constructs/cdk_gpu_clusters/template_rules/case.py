@@ -92,7 +92,7 @@ class Case(Scope):
         return Resource(self, logical_id)
 
     def once(self, question: Callable[[Case], T]) -> T:
-        """The answer to a question about the template, asked once a case.
+        """The answer to a question about the template, computed once for each case.
 
         Args:
             question: A function at the top level of a module, whose answer never changes.
@@ -132,7 +132,7 @@ class Resource:
         return Value(self.case, self._raw.get(name), (*self.path, name))
 
     def once(self, question: Callable[[Resource], T]) -> T:
-        """The answer to a question about the resource, asked once a case: rules share what is costly to find.
+        """The answer to a question about the resource, computed once for each case: rules share costly answers.
 
         Args:
             question: A function at the top level of a module, whose answer never changes.

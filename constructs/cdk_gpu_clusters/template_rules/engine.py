@@ -44,7 +44,7 @@ def judge_estate(estate: Estate, rules: Iterable[TemplateRule]) -> dict[Template
 
 
 class _Cases:
-    """The cases of templates; lookups that one rule asked for serve the others."""
+    """The cases of templates; all rules share their lookups."""
 
     def __init__(self, estate: Estate) -> None:
         self._estate = estate
@@ -67,7 +67,7 @@ class _Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Branch:
-    """A case still to be looked at.
+    """A case that has not been checked yet.
 
     Attributes:
         choices: Its choices.
@@ -92,7 +92,7 @@ class _Group:
 
 
 class _Question:
-    """One rule, asked about one resource."""
+    """One rule for one resource."""
 
     def __init__(self, rule: TemplateRule, template: Template, logical_id: str, cases: _Cases) -> None:
         self._rule = rule

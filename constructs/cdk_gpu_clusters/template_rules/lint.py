@@ -32,7 +32,7 @@ class PlacedVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A file that cannot be looked at."""
+    """A file that cannot be checked."""
 
     file: str
     fault: UnusableTemplate
@@ -45,7 +45,7 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A part of a template that only CloudFormation can read, such as a loop: its resources are not looked at."""
+    """A part of a template that only CloudFormation can read, such as a loop: its resources are not checked."""
 
     file: str
     place: Place
@@ -61,10 +61,10 @@ class Report:
     """What was found in some files.
 
     Attributes:
-        rules: The rules that were asked.
-        files: The templates that were looked at.
+        rules: The rules that were run.
+        files: The templates that were checked.
         verdicts: Faults and what is undecidable, by file and place.
-        unusable: Files that could not be looked at.
+        unusable: Files that could not be checked.
         unread: Parts of the templates that could not.
     """
 

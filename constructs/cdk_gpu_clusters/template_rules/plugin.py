@@ -42,8 +42,8 @@ class GpuClusterRules:
         """Choose the rules.
 
         Args:
-            select: Ask only rules whose ids start with one of these; all by default.
-            ignore: Do not ask rules whose ids start with one of these.
+            select: Run only rules whose ids start with one of these; all by default.
+            ignore: Do not run rules whose ids start with one of these.
             undecidable: Report as an info, too, what a rule cannot decide from the templates; by default it is left to
                 `gpu-clusters lint`.
 
@@ -65,7 +65,7 @@ class GpuClusterRules:
 
     @property
     def rule_ids(self) -> list[str]:
-        """The ids of the rules that are asked."""
+        """The ids of the rules that run."""
         return [rule.id for rule in self._rules]
 
     def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:

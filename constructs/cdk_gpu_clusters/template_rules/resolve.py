@@ -130,7 +130,7 @@ class Scope:
         template: The template.
         choices: What is decided in this case.
         estate: The template, with those that it is linked with.
-        asked: Conditions that are being decided, each because of the one before.
+        pending: Conditions that are being decided, each because of the one before.
         decided: What conditions turned out to be.
     """
 
@@ -138,7 +138,7 @@ class Scope:
         self.template = template
         self.choices = choices
         self.estate: Estate = estate or Estate(templates=[template])
-        self.asked: list[str] = []
+        self.pending: list[str] = []
         self.decided: dict[str, bool] = {}
         self._beside: dict[Template, Self] = {}
 
@@ -415,14 +415,14 @@ def holds(scope: Scope, name: Any) -> bool:
     """
     if not isinstance(name, str) or name not in scope.template.conditions:
         raise Undecidable(f"there is no condition {name!r}")
-    if name in scope.asked:
-        raise Undecidable(f"condition {name} needs itself: {' -> '.join((*scope.asked, name))}")
+    if name in scope.pending:
+        raise Undecidable(f"condition {name} needs itself: {' -> '.join((*scope.pending, name))}")
     if name not in scope.decided:
-        scope.asked.append(name)
+        scope.pending.append(name)
         try:
             scope.decided[name] = _holds(scope, scope.template.conditions[name])
         finally:
-            scope.asked.pop()
+            scope.pending.pop()
     return scope.decided[name]
 
 
@@ -438,7 +438,7 @@ def _holds(scope: Scope, condition: Any) -> bool:
             return any(_holds(scope, operand) for operand in operands)
         case {"Fn::Equals": [left, right]}:
             return _equal(scope, left, right)
-    raise Undecidable(f"condition {scope.asked[-1]} is malformed")
+    raise Undecidable(f"condition {scope.pending[-1]} is malformed")
 
 
 def _equal(scope: Scope, left: Any, right: Any) -> bool:

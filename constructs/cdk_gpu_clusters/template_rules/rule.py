@@ -50,12 +50,12 @@ class TemplateRule:
     """A rule over templates, made by `template_rule`.
 
     Attributes:
-        rule: Its id, title and source; the same as a construct's rule where it asks for the same.
+        rule: Its id, title and source; the same as those of a construct's rule with the same requirement.
         severity: Errors fail a deployment or break the cluster; warnings cost money, speed or safety; infos are advice.
         cause: What goes wrong otherwise, in a user's words.
         fix: The change to make.
         url: A page with more about it.
-        on: Types of resource that it is asked about.
+        on: Types of resource that it checks.
         looks_at: The properties that it reads, such as `LaunchTemplateData/InstanceType`, or with a type before them.
         check: The check.
     """
@@ -76,7 +76,7 @@ class TemplateRule:
 
     @property
     def title(self) -> str:
-        """What it asks for."""
+        """Its requirement."""
         return self.rule.title
 
     def finding(self, fault: Fault) -> Finding:

@@ -1,4 +1,4 @@
 """What rules need to know of a template beyond one resource: who launches with what, groups, reservations, zones.
 
-Functions take a `Case` and are asked through `case.once(...)`, or take a value and follow it.
+Functions take a `Case` and are called through `case.once(...)`, or take a value and follow it.
 """

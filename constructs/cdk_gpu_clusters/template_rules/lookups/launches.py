@@ -20,7 +20,7 @@ from cdk_gpu_clusters.template_rules.rule import NotApplicable
 
 LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
 INSTANCE = "AWS::EC2::Instance"
-#: What a rule about launches is asked about.
+#: The resource types that a rule about launches checks.
 LAUNCHES = (LAUNCH_TEMPLATE, INSTANCE)
 
 _BATCH = "AWS::Batch::ComputeEnvironment"

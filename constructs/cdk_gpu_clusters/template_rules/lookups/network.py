@@ -235,7 +235,7 @@ def missing_ports(
         sources: Groups of the one end.
         targets: Groups of the other end.
         at: The value to report if a group is unknown.
-        ranges: TCP ports that are asked for, first and last; all that Lustre uses by default.
+        ranges: TCP ports to check, first and last; all that Lustre uses by default.
 
     Raises:
         Undecidable: If nothing surely lets it through, and something might.
