@@ -21,7 +21,8 @@ from constructs import Construct, IConstruct, Node
 from cdk_gpu_clusters._template import Resource, logical_ids, with_ids
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, raise_for
 
-if TYPE_CHECKING:  # takes long to load
+if TYPE_CHECKING:  # take long to load
+    from aws_cdk import aws_ec2 as ec2
     from aws_cdk import cloudformation_include
 
 T = TypeVar("T")
@@ -132,6 +133,12 @@ def arn_of(scope: IConstruct, service: str, resource: str) -> str:
 def place_of(stack: cdk.Stack) -> tuple[str, str, str]:
     """Partition, Region and account of a stack, or tokens for them."""
     return stack.partition, region_of(stack), stack.account
+
+
+@asked_once
+def id_of_group(group: ec2.ISecurityGroup) -> str:
+    """The id of a security group, or a token for it."""
+    return group.security_group_id
 
 
 @asked_once

@@ -6,6 +6,8 @@ template byte-identical; a reader reads them weakly (`Fn::GetStackOutput`), so t
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 import aws_cdk as cdk
 
 from cdk_gpu_clusters._cdk import asked_once
@@ -18,8 +20,26 @@ def publish(stack: cdk.Stack, name: str, value: str, *, description: str) -> Non
 
 def read(reader: cdk.Stack, publisher: cdk.Stack, name: str) -> str:
     """Read a published value of another stack, which is deployed first."""
-    reader.add_stack_dependency(publisher)
-    return cdk.Fn.get_stack_output(_name_of(publisher), name)
+    publishers = _publishers_of(reader)
+    if publisher not in publishers:
+        publishers.add(publisher)
+        reader.add_stack_dependency(publisher)
+    values = _values_of(publisher)
+    if name not in values:
+        values[name] = cdk.Fn.get_stack_output(_name_of(publisher), name)
+    return values[name]
+
+
+@asked_once
+def _publishers_of(_: cdk.Stack) -> WeakSet[cdk.Stack]:
+    """The stacks that a reader depends on already."""
+    return WeakSet()
+
+
+@asked_once
+def _values_of(_: cdk.Stack) -> dict[str, str]:
+    """The values that were read of a publisher: they are the same for every reader."""
+    return {}
 
 
 @asked_once

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from aws_cdk import aws_ec2 as ec2
 from constructs import IDependable
 
-from cdk_gpu_clusters._cdk import asked_once, known, path_of
+from cdk_gpu_clusters._cdk import asked_once, known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +95,9 @@ def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> FleetSubnets:
             subnets=wish.subnets,
             subnet_type=wish.subnet_type,
         )
-    public = {path_of(subnet) for subnet in vpc.public_subnets}
+    public = vpc.public_subnets
     return FleetSubnets(
         subnets=selected.subnets,
-        is_public=any(path_of(subnet) in public for subnet in selected.subnets),
+        is_public=any(subnet in public for subnet in selected.subnets),
         is_pending_lookup=bool(selected.is_pending_lookup),
     )

@@ -15,8 +15,8 @@ from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._cdk import (
     ClusterConstruct,
-    asked_once,
     errors_at,
+    id_of_group,
     path_of,
     report,
     stack_of,
@@ -166,8 +166,8 @@ class GpuLaunchTemplate(ClusterConstruct):
             plan=self.interface_plan,
             terms=capacity.terms,
             decision=self.capacity_decision,
-            fabric_group_ids=[_id_of(fabric)] if fabric else [],
-            host_group_ids=[_id_of(group) for group in security_groups],
+            fabric_group_ids=[id_of_group(fabric)] if fabric else [],
+            host_group_ids=[id_of_group(group) for group in security_groups],
             root_volume=root_volume or RootVolume(),
             root_device_name="/dev/xvda" if resolved is None else resolved.root_device_name,
             image_id=None if resolved is None else resolved.image_id,
@@ -334,11 +334,6 @@ def _report_plan(scope: Construct, plan: FleetPlan) -> None:
             *errors_in(plan.about(Topic.CAPACITY, Topic.RESERVATION_GROUP)),
         ],
     )
-
-
-@asked_once
-def _id_of(group: ec2.ISecurityGroup) -> str:
-    return group.security_group_id
 
 
 def _shared_interfaces(scope: Construct, interfaces: list[LaunchTemplateData]) -> cdk.IResolvable:

@@ -6,6 +6,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import id_of_group
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
@@ -41,7 +42,7 @@ class EfaSelfRules(Construct):
             security_group: The group, made here or imported.
         """
         super().__init__(scope, construct_id)
-        group_id = security_group.security_group_id
+        group_id = id_of_group(security_group)
         self.ingress: ec2.CfnSecurityGroupIngress = ec2.CfnSecurityGroupIngress(
             self,
             "Ingress",

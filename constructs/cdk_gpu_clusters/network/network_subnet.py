@@ -10,7 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters._cdk import ClusterConstruct, asked_once, known, path_of
 
 # Zone ids: use1-az4, and use1-dfw2-az1 in a Local Zone. Zone names never end in "-az<number>".
 _ZONE_ID = re.compile(r".+-az\d+")
@@ -22,7 +22,7 @@ _NAMED_ZONE = AcceptedFinding(
 )
 
 
-class NetworkSubnet(Construct):
+class NetworkSubnet(ClusterConstruct):
     """A subnet that gives no public addresses, in a zone given by name or by id, with a route table.
 
     An L1, because `ec2.PrivateSubnet` takes no zone id and makes one route table for each subnet.
@@ -61,22 +61,29 @@ class NetworkSubnet(Construct):
             cidr_block=cidr_block,
             map_public_ip_on_launch=False,
             tags=[
-                CfnTag(key="Name", value=self.node.path),
+                CfnTag(key="Name", value=path_of(self)),
                 *(CfnTag(key=key, value=value) for key, value in (tags or {}).items()),
             ],
         )
         if known(availability_zone) and not by_id:
             _NAMED_ZONE.at(self.cfn_subnet)
         self.cidr_block: str = cidr_block
+        subnet_id, route_table_id = self.cfn_subnet.ref, id_of_table(route_table)
         self.association: ec2.CfnSubnetRouteTableAssociation = ec2.CfnSubnetRouteTableAssociation(
-            self, "Routes", subnet_id=self.cfn_subnet.ref, route_table_id=route_table.ref
+            self, "Routes", subnet_id=subnet_id, route_table_id=route_table_id
         )
         self.availability_zone: str = self.cfn_subnet.attr_availability_zone if by_id else availability_zone
         self.subnet: ec2.ISubnet = ec2.Subnet.from_subnet_attributes(
             self,
             "Subnet",
-            subnet_id=self.cfn_subnet.ref,
+            subnet_id=subnet_id,
             availability_zone=self.availability_zone,
-            route_table_id=route_table.ref,
+            route_table_id=route_table_id,
             ipv4_cidr_block=cidr_block,
         )
+
+
+@asked_once
+def id_of_table(table: ec2.CfnRouteTable) -> str:
+    """The id of a route table: a token."""
+    return table.ref

@@ -14,7 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known, report
+from cdk_gpu_clusters._cdk import ClusterConstruct, known, report, stack_of
 from cdk_gpu_clusters.errors import ConfigError, Severity, define_rule
 from cdk_gpu_clusters.rules.data_repository import S3_URI, DataRepositoryEvent, read_prefix, read_s3_uri
 
@@ -60,7 +60,7 @@ class RepositoryTarget:
         return f"s3://{self.bucket_name}/{self.prefix}" if self.prefix else f"s3://{self.bucket_name}"
 
 
-class DataRepositoryAssociation(Construct):
+class DataRepositoryAssociation(ClusterConstruct):
     """A link between a directory of a Lustre file system and an S3 prefix; made by `add_data_repository`.
 
     Makes one `AWS::FSx::DataRepositoryAssociation`. It outlives its stack, as its file system does: a file system
@@ -117,30 +117,30 @@ class DataRepositoryAssociation(Construct):
     @property
     def required_bucket_policy(self) -> dict[str, Any]:
         """What the bucket's policy must allow: the role of FSx of the file system's account."""
-        statement: dict[str, Any] = cdk.Stack.of(self).resolve(self._bucket_statement().to_statement_json())
+        statement: dict[str, Any] = stack_of(self).resolve(self._bucket_statement().to_statement_json())
         return statement
 
     @property
     def required_key_policy(self) -> dict[str, Any]:
         """What the policy of the bucket's customer managed key must allow."""
-        statement: dict[str, Any] = cdk.Stack.of(self).resolve(self._key_statement().to_statement_json())
+        statement: dict[str, Any] = stack_of(self).resolve(self._key_statement().to_statement_json())
         return statement
 
     def _bucket_arn(self) -> str:
         if self._target.bucket is not None:
             return self._target.bucket.bucket_arn
-        return cdk.Stack.of(self).format_arn(
+        return stack_of(self).format_arn(
             service="s3", region="", account="", resource=self._target.bucket_name
         )
 
     def _role_pattern(self) -> str:
-        return cdk.Stack.of(self).format_arn(service="iam", region="", resource="role", resource_name=_ROLE)
+        return stack_of(self).format_arn(service="iam", region="", resource="role", resource_name=_ROLE)
 
     def _bucket_statement(self) -> iam.PolicyStatement:
         # The account as principal, not "*": S3 would take that for a public policy, and refuse it.
         arn = self._bucket_arn()
         return iam.PolicyStatement(
-            principals=[iam.AccountPrincipal(cdk.Stack.of(self).account)],
+            principals=[iam.AccountPrincipal(stack_of(self).account)],
             actions=list(_BUCKET_ACTIONS),
             resources=[arn, f"{arn}/*"],
             conditions={"ArnLike": {"aws:PrincipalArn": self._role_pattern()}},
@@ -151,7 +151,7 @@ class DataRepositoryAssociation(Construct):
         # account could delegate to. The conditions leave only FSx's roles of this account, through S3, for this
         # bucket: by the bucket's ARN with S3 Bucket Keys, by the objects' without. A key that is made in the same
         # template cannot name its bucket, which names the key.
-        stack, arn = cdk.Stack.of(self), self._bucket_arn()
+        stack, arn = stack_of(self), self._bucket_arn()
         region = stack.region if self._target.bucket is None else self._target.bucket.env.region
         context = {"kms:EncryptionContext:aws:s3:arn": [arn, f"{arn}/*"]}
         return iam.PolicyStatement(
@@ -193,7 +193,7 @@ class DataRepositoryAssociation(Construct):
             self,
             "RequiredPolicies",
             description="Add to the policy of the linked bucket, and of its customer managed key if it has one",
-            value=cdk.Stack.of(self).to_json_string(statements),
+            value=stack_of(self).to_json_string(statements),
         )
         report(
             self,

@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known, report
+from cdk_gpu_clusters._cdk import id_of_group, known, report
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
 from cdk_gpu_clusters.rules.lustre import (
     LustreSizing,
@@ -159,8 +159,7 @@ class LustreStore(ILustreStore):
             self, "Servers", vpc=vpc, description="Servers of FSx for Lustre", allow_all_outbound=False
         )
         group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
-        among = LustreTraffic(self, "AmongServers", servers=group, peer=group, efa=efa)
-        among.retain()
+        among = LustreTraffic(self, "AmongServers", servers=group, peer=group, efa=efa, retain=True)
         self.log_group: logs.LogGroup | None = log_group(self, log_retention) if logging else None
         self.cfn_file_system: fsx.CfnFileSystem = fsx.CfnFileSystem(
             self,
@@ -168,7 +167,7 @@ class LustreStore(ILustreStore):
             file_system_type="LUSTRE",
             file_system_type_version=lustre_version.value,
             subnet_ids=[subnet.subnet_id],
-            security_group_ids=[group.security_group_id],
+            security_group_ids=[id_of_group(group)],
             storage_type=storage_type.value,
             storage_capacity=storage_capacity_gib,
             kms_key_id=None if self.encryption_key is None else self.encryption_key.key_arn,

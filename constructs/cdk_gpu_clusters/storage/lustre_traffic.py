@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from aws_cdk import CfnResource, RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import ClusterConstruct, define, id_of_group
+from cdk_gpu_clusters._template import Resources
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 
 _ALL_TRAFFIC = "-1"
@@ -18,7 +19,7 @@ _BETWEEN_TWO_GROUPS = AcceptedFinding(
 )
 
 
-class LustreTraffic(Construct):
+class LustreTraffic(ClusterConstruct):
     """Lets two security groups exchange Lustre traffic, in both directions.
 
     Servers call clients back, so that both ends need ingress and egress: TCP 988 and 1018-1023. With EFA all traffic,
@@ -41,6 +42,7 @@ class LustreTraffic(Construct):
         servers: ec2.ISecurityGroup,
         peer: ec2.ISecurityGroup,
         efa: bool,
+        retain: bool = False,
     ) -> None:
         """Define the rules.
 
@@ -50,47 +52,47 @@ class LustreTraffic(Construct):
             servers: Group of the file system.
             peer: Group of clients, or the file system's own group for traffic among its servers.
             efa: Whether they exchange EFA traffic.
+            retain: Whether the rules stay when the stack is deleted.
         """
         super().__init__(scope, construct_id)
         among = servers is peer
-        self._pair("Servers", servers, peer, efa=efa, name="other servers" if among else "clients")
+        # A file system is unusable without the rules among its servers, so that these stay with it.
+        policy = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"} if retain else {}
+        rules = _pair("Servers", servers, peer, efa=efa, name="other servers" if among else "clients")
         if not among:
-            self._pair("Clients", peer, servers, efa=efa, name="the file system")
+            rules |= _pair("Clients", peer, servers, efa=efa, name="the file system")
+        defined = define(self, {path: {**rule, **policy} for path, rule in rules.items()})
+        if efa:
+            _BETWEEN_TWO_GROUPS.at(defined.scope)
 
-    def retain(self) -> None:
-        """Keep the rules when the stack goes; for those among the servers, without which a file system is dead."""
-        for rule in self.node.children:
-            if isinstance(rule, CfnResource):
-                rule.apply_removal_policy(RemovalPolicy.RETAIN)
 
-    def _pair(
-        self, key: str, group: ec2.ISecurityGroup, peer: ec2.ISecurityGroup, *, efa: bool, name: str
-    ) -> None:
-        """One rule in and one rule out for each range of ports, on `group`."""
-        ranges = ((None, None),) if efa else lustre_ports()
-        for first, last in ranges:
-            protocol = _ALL_TRAFFIC if efa else "tcp"
-            what = "Lustre over EFA: all traffic" if efa else f"Lustre: TCP {first}-{last}"
-            suffix = "All" if efa else str(first)
-            ingress = ec2.CfnSecurityGroupIngress(
-                self,
-                f"{key}In{suffix}",
-                group_id=group.security_group_id,
-                source_security_group_id=peer.security_group_id,
-                ip_protocol=protocol,
-                from_port=first,
-                to_port=last,
-                description=f"{what} from {name}",
-            )
-            if efa:
-                _BETWEEN_TWO_GROUPS.at(ingress)
-            ec2.CfnSecurityGroupEgress(
-                self,
-                f"{key}Out{suffix}",
-                group_id=group.security_group_id,
-                destination_security_group_id=peer.security_group_id,
-                ip_protocol=protocol,
-                from_port=first,
-                to_port=last,
-                description=f"{what} to {name}",
-            )
+def _pair(
+    key: str, group: ec2.ISecurityGroup, peer: ec2.ISecurityGroup, *, efa: bool, name: str
+) -> Resources:
+    """One rule in and one rule out for each range of ports, on `group`."""
+    group_id, peer_id = id_of_group(group), id_of_group(peer)
+    rules: Resources = {}
+    ranges = ((None, None),) if efa else lustre_ports()
+    for first, last in ranges:
+        what = "Lustre over EFA: all traffic" if efa else f"Lustre: TCP {first}-{last}"
+        suffix = "All" if efa else str(first)
+        ports = {"IpProtocol": _ALL_TRAFFIC if efa else "tcp", "FromPort": first, "ToPort": last}
+        rules[f"{key}In{suffix}"] = {
+            "Type": "AWS::EC2::SecurityGroupIngress",
+            "Properties": {
+                "GroupId": group_id,
+                "SourceSecurityGroupId": peer_id,
+                **ports,
+                "Description": f"{what} from {name}",
+            },
+        }
+        rules[f"{key}Out{suffix}"] = {
+            "Type": "AWS::EC2::SecurityGroupEgress",
+            "Properties": {
+                "GroupId": group_id,
+                "DestinationSecurityGroupId": peer_id,
+                **ports,
+                "Description": f"{what} to {name}",
+            },
+        }
+    return rules

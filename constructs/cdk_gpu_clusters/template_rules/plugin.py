@@ -70,7 +70,7 @@ class GpuClusterRules:
 
     def validate(self, context: cdk.IPolicyValidationContext) -> cdk.PolicyValidationPluginReport:
         """Run the rules; CDK calls it when it has written the templates."""
-        found = sorted(self._found(_templates(context.stack_templates)), key=_heading)
+        found = sorted(self._found(_templates(context.template_paths)), key=_heading)
         return cdk.PolicyValidationPluginReport(
             success=not any(_severity(verdict) is Severity.ERROR for verdict in found),
             plugin_version=__version__,
@@ -86,18 +86,18 @@ class GpuClusterRules:
                         yield verdict
 
 
-def _templates(stacks: Sequence[cdk.PolicyValidationStack]) -> list[Template]:
-    """The templates of stacks, and those of the stacks nested in them."""
-    regions = {Path(stack.template_path): stack.region for stack in stacks}
-    folders = {file.parent for file in regions}
+def _templates(paths: Sequence[str]) -> list[Template]:
+    """The templates of stacks, and those of the stacks nested in them; the manifest beside them has their Regions."""
+    stacks = [Path(path) for path in paths]
+    folders = {file.parent for file in stacks}
     sources = {source.file: source for folder in sorted(folders) for source in sources_of(folder)}
     files = dict.fromkeys(
-        [*regions, *(file for folder in sorted(folders) for file in nested_templates(folder))]
+        [*stacks, *(file for folder in sorted(folders) for file in nested_templates(folder))]
     )
     return [
         read_template(
             file,
-            region=regions.get(file),
+            region=sources[file].region,
             stack_name=sources[file].stack_name,
             environment=sources[file].environment,
         )
