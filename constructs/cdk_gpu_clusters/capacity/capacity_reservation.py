@@ -261,7 +261,7 @@ def _period_minutes(minutes: int) -> int:
     return 5 if minutes <= 24 * 60 else 60
 
 
-class CapacityReservationGroup(Construct):
+class CapacityReservationGroup(ClusterConstruct):
     """A resource group of Capacity Reservations, so that several can be targeted as one.
 
     Makes one `AWS::ResourceGroups::Group` with the configuration that EC2 asks for

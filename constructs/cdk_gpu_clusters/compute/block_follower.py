@@ -16,6 +16,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import ClusterConstruct, stack_of
 from cdk_gpu_clusters.rules.capacity import BlockWindow
 
 # The guide and the event reference spell the names differently; EC2 may send either.
@@ -53,7 +54,7 @@ class GroupCalls:
     starts_empty: bool
 
 
-class BlockFollower(Construct):
+class BlockFollower(ClusterConstruct):
     """A state machine without code of its own, and the rules that start it.
 
     Attributes:
@@ -91,7 +92,7 @@ class BlockFollower(Construct):
         self.state_machine: sfn.StateMachine = sfn.StateMachine(
             self,
             "StateMachine",
-            definition_body=sfn.DefinitionBody.from_string(cdk.Stack.of(self).to_json_string(definition)),
+            definition_body=sfn.DefinitionBody.from_string(stack_of(self).to_json_string(definition)),
             tracing_enabled=True,
             logs=sfn.LogOptions(destination=log_group, level=sfn.LogLevel.ALL),
             timeout=cdk.Duration.hours(1),

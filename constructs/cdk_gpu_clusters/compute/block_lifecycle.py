@@ -11,6 +11,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
+from cdk_gpu_clusters._cdk import stack_of
 from cdk_gpu_clusters.compute.block_follower import BlockFollower, GroupCalls, sdk_call
 from cdk_gpu_clusters.rules.capacity import BlockWindow, CapacityTerms, block_window
 
@@ -91,7 +92,7 @@ class CapacityBlockLifecycle(BlockFollower):
             log_group=log_group,
             calls=calls,
         )
-        group_arn = cdk.Stack.of(self).format_arn(
+        group_arn = stack_of(self).format_arn(
             service="autoscaling",
             resource=f"autoScalingGroup:*:autoScalingGroupName/{group.ref}",
             arn_format=cdk.ArnFormat.COLON_RESOURCE_NAME,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from aws_cdk import CfnTag, Stack
+from aws_cdk import CfnTag
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct, DependencyGroup, IDependable
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import known, report
+from cdk_gpu_clusters._cdk import ClusterConstruct, known, path_of, report, stack_of
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature, endpoints_for
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget, usable_addresses
@@ -40,7 +40,7 @@ _NOT_RECORDED = AcceptedFinding(
 )
 
 
-class ClusterNetwork(Construct):
+class ClusterNetwork(ClusterConstruct):
     """A VPC made for a GPU cluster.
 
     Makes:
@@ -139,7 +139,7 @@ class ClusterNetwork(Construct):
         size = known(cidr) or _STAND_IN
         keys = [key for key, _ in zones.control]
         faults = check_network_zones(
-            known(Stack.of(self).region),
+            known(stack_of(self).region),
             fleet=availability_zone,
             control=control_availability_zones,
             nat=nat_availability_zone,
@@ -262,7 +262,7 @@ class ClusterNetwork(Construct):
             return []
         demand = IpDemand(nodes=nodes, addresses_per_node=addresses_per_node, name="fleet")
         findings = check_ip_budget(self.fleet_subnet_cidr, [demand])
-        return [finding.at(self.node.path) for finding in findings]
+        return [finding.at(path_of(self)) for finding in findings]
 
     def _define_vpc(self, cidr: str) -> ec2.CfnVPC:
         vpc = ec2.CfnVPC(
@@ -271,7 +271,7 @@ class ClusterNetwork(Construct):
             cidr_block=cidr,
             enable_dns_hostnames=True,  # both are needed for the endpoints' private names
             enable_dns_support=True,
-            tags=[CfnTag(key="Name", value=self.node.path)],
+            tags=[CfnTag(key="Name", value=path_of(self))],
         )
         _DEFAULT_GROUP.at(vpc)
         return vpc

@@ -9,9 +9,9 @@ from aws_cdk import CfnTag, Fn
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters._cdk import ClusterConstruct, known, path_of
 
-from .network_subnet import NetworkSubnet
+from .network_subnet import NetworkSubnet, id_of_table
 from .network_zones import NetworkZones
 from .subnets import SubnetBlock, SubnetPlan
 
@@ -30,7 +30,7 @@ def cidr_of(block: SubnetBlock, vpc_cidr: str) -> str:
     return Fn.select(block.index, Fn.cidr(vpc_cidr, block.index + 1, str(block.address_bits)))
 
 
-class ClusterSubnets(Construct):
+class ClusterSubnets(ClusterConstruct):
     """The fleet subnet, and a control and a load-balancer subnet in each control zone.
 
     The fleet has a route table of its own; the other subnets share one.
@@ -64,7 +64,7 @@ class ClusterSubnets(Construct):
                 self,
                 f"{role}Routes",
                 vpc_id=vpc_id,
-                tags=[CfnTag(key="Name", value=f"{self.node.path}/{role}")],
+                tags=[CfnTag(key="Name", value=f"{path_of(self)}/{role}")],
             )
             for role in (_FLEET, _CONTROL)
         }
@@ -94,7 +94,7 @@ class ClusterSubnets(Construct):
         ids = [made.subnet.subnet_id for made in subnets]
         names = [_CONTROL, _LOAD_BALANCER]
         blocks = [made.cidr_block for made in subnets]
-        tables = [self.route_tables[_CONTROL].ref] * len(subnets)
+        tables = [id_of_table(self.route_tables[_CONTROL])] * len(subnets)
         return ec2.Vpc.from_vpc_attributes(
             scope,
             construct_id,

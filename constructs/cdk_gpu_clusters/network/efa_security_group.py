@@ -6,7 +6,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import id_of_group
+from cdk_gpu_clusters._cdk import ClusterConstruct, id_of_group
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.fabric import check_fabric
@@ -20,7 +20,7 @@ _WITHIN_THE_GROUP = AcceptedFinding(
 )
 
 
-class EfaSelfRules(Construct):
+class EfaSelfRules(ClusterConstruct):
     """Two rules that let a security group exchange EFA traffic with itself: all traffic in, all traffic out.
 
     EFA traffic is not IP: no CIDR rule covers it, not even 0.0.0.0/0, so that the group itself must be the peer in

@@ -10,8 +10,9 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of
 
-from .network_subnet import NetworkSubnet
+from .network_subnet import NetworkSubnet, id_of_table
 
 EVERYWHERE = "0.0.0.0/0"
 
@@ -31,7 +32,7 @@ class NetworkEgress(StrEnum):
     """No internet: nodes reach only S3 and the AWS services for which there is an interface endpoint."""
 
 
-class NatEgress(Construct):
+class NatEgress(ClusterConstruct):
     """An internet gateway, one public subnet with a NAT gateway, and default routes through it.
 
     One gateway in one zone, the fleet's: the fleet is in one zone anyway, and traffic that crosses zones
@@ -71,7 +72,7 @@ class NatEgress(Construct):
         internet = ec2.CfnRoute(
             self,
             "Internet",
-            route_table_id=self.route_table.ref,
+            route_table_id=id_of_table(self.route_table),
             destination_cidr_block=EVERYWHERE,
             gateway_id=self.internet_gateway.ref,
         )
@@ -100,7 +101,7 @@ class NatEgress(Construct):
             ec2.CfnRoute(
                 self,
                 f"{role}Default",
-                route_table_id=table.ref,
+                route_table_id=id_of_table(table),
                 destination_cidr_block=EVERYWHERE,
                 nat_gateway_id=self.nat_gateway.ref,
             )
@@ -108,4 +109,4 @@ class NatEgress(Construct):
         ]
 
     def _name(self, part: str) -> list[CfnTag]:
-        return [CfnTag(key="Name", value=f"{self.node.path}/{part}")]
+        return [CfnTag(key="Name", value=f"{path_of(self)}/{part}")]

@@ -9,7 +9,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters._cdk import ClusterConstruct, known
 
 _HTTPS = 443
 
@@ -21,7 +21,7 @@ _BLOCK_IS_A_TOKEN = AcceptedFinding(
 )
 
 
-class VpcEndpoints(Construct):
+class VpcEndpoints(ClusterConstruct):
     """An S3 gateway endpoint on the private route tables, and interface endpoints added by service.
 
     All interface endpoints share one security group, which takes HTTPS from the VPC's addresses. It is made

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aws_cdk import ArnFormat, CfnTag, Stack
+from aws_cdk import ArnFormat, CfnTag
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -10,6 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, stack_of
 
 _OWN_KEY = AcceptedFinding(
     cause="`ClusterNetwork`: log group of the flow logs, without `flow_log_encryption_key`",
@@ -18,7 +19,7 @@ _OWN_KEY = AcceptedFinding(
 )
 
 
-class VpcFlowLogs(Construct):
+class VpcFlowLogs(ClusterConstruct):
     """Records of the accepted and rejected traffic of a VPC.
 
     Makes a log group, a role that only VPC Flow Logs of this account and Region can assume and that can write
@@ -78,12 +79,12 @@ class VpcFlowLogs(Construct):
             log_destination_type="cloud-watch-logs",
             log_group_name=self.log_group.log_group_name,
             deliver_logs_permission_arn=self.role.role_arn,
-            tags=[CfnTag(key="Name", value=self.node.path)],
+            tags=[CfnTag(key="Name", value=path_of(self))],
         )
         self.cfn_flow_log.node.add_dependency(write)
 
     def _flow_logs_principal(self) -> iam.IPrincipal:
-        stack = Stack.of(self)
+        stack = stack_of(self)
         flow_logs = stack.format_arn(
             service="ec2",
             resource="vpc-flow-log",

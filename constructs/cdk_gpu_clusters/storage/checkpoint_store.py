@@ -9,7 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
-from cdk_gpu_clusters._cdk import report
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, report, stack_of
 from cdk_gpu_clusters.rules.checkpoints import check_days
 from cdk_gpu_clusters.storage.express_bucket import ExpressBucket
 
@@ -31,7 +31,7 @@ _NOT_VERSIONED = AcceptedFinding(
 )
 
 
-class CheckpointStore(Construct):
+class CheckpointStore(ClusterConstruct):
     """A bucket for checkpoints, and on request a faster one in the zone of the nodes.
 
     Makes an S3 bucket (TLS only, no public access, KMS with a bucket key, lifecycle rules), its key with rotation, and
@@ -189,15 +189,15 @@ class CheckpointStore(Construct):
             ValueError: If there is no directory bucket.
         """
         if express and self.express is None:
-            raise ValueError(f"{self.node.path} has no directory bucket: give express_zone_id")
+            raise ValueError(f"{path_of(self)} has no directory bucket: give express_zone_id")
         name = self.express.bucket_name if express and self.express else self.bucket.bucket_name
-        return f"mount-s3 --region {cdk.Stack.of(self).region} --allow-delete --allow-overwrite {name} {path}"
+        return f"mount-s3 --region {stack_of(self).region} --allow-delete --allow-overwrite {name} {path}"
 
     def _own_key(self) -> kms.Key:
         return kms.Key(
             self,
             "Key",
-            description=f"Checkpoints of {self.node.path}",
+            description=f"Checkpoints of {path_of(self)}",
             enable_key_rotation=True,
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, stack_of
 from cdk_gpu_clusters.storage.lustre_store_base import ILustreStore
 
 _TASKS = AcceptedFinding(
@@ -17,7 +17,7 @@ _TASKS = AcceptedFinding(
 )
 
 
-class ColdFileRelease(Construct):
+class ColdFileRelease(ClusterConstruct):
     """Frees the space of files that are in S3 and were not read for a while, on a schedule.
 
     CloudFormation has no resource for a data repository task. This makes an EventBridge Scheduler schedule that calls
@@ -57,7 +57,7 @@ class ColdFileRelease(Construct):
             schedule_expression: When to look; each day if left out.
         """
         super().__init__(scope, construct_id)
-        stack = cdk.Stack.of(self)
+        stack = stack_of(self)
         self.role: iam.Role = iam.Role(
             self,
             "Role",
@@ -83,7 +83,7 @@ class ColdFileRelease(Construct):
         self.cfn_schedule: scheduler.CfnSchedule = scheduler.CfnSchedule(
             self,
             "Resource",
-            description=f"Release files of {store.node.path} that were not used for {unused_for_days} days",
+            description=f"Release files of {path_of(store)} that were not used for {unused_for_days} days",
             schedule_expression=schedule_expression,
             flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(
                 mode="FLEXIBLE", maximum_window_in_minutes=60

@@ -8,14 +8,14 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3express as s3express
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known, report
+from cdk_gpu_clusters._cdk import ClusterConstruct, known, report
 from cdk_gpu_clusters.rules.checkpoints import check_directory_bucket, directory_bucket_name
 
 # A Local Zone's id names its place: use1-dfw2-az1, where a zone of the Region is use1-az4.
 _PARTS_OF_A_ZONE_ID = 2
 
 
-class ExpressBucket(Construct):
+class ExpressBucket(ClusterConstruct):
     """A directory bucket in one zone, with a policy that asks for TLS; made by `CheckpointStore`.
 
     It keeps its data in one zone only: copy the checkpoints that matter to the bucket of the Region. It outlives its

@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import id_of_group, known, report
+from cdk_gpu_clusters._cdk import id_of_group, known, path_of, report, stack_of
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
 from cdk_gpu_clusters.rules.lustre import (
     LustreSizing,
@@ -178,7 +178,7 @@ class LustreStore(ILustreStore):
                 log_group=self.log_group,
                 weekly_maintenance_start_time=weekly_maintenance_start_time,
             ),
-            tags=[cdk.CfnTag(key="Name", value=self.node.path)],
+            tags=[cdk.CfnTag(key="Name", value=path_of(self))],
         )
         self.cfn_file_system.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
         self.cfn_file_system.node.add_dependency(among)
@@ -213,7 +213,7 @@ class LustreStore(ILustreStore):
         return kms.Key(
             self,
             "Key",
-            description=f"Data of {self.node.path}",
+            description=f"Data of {path_of(self)}",
             enable_key_rotation=True,
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )
@@ -246,7 +246,7 @@ class LustreStore(ILustreStore):
             availability_zone: Zone of its servers, for checks of clients; unchecked if left out.
             storage_capacity_gib: Its storage, for `add_free_space_alarm`.
         """
-        stack = cdk.Stack.of(scope)
+        stack = stack_of(scope)
         identity = LustreIdentity(
             file_system_id=file_system_id,
             dns_name=dns_name or f"{file_system_id}.fsx.{stack.region}.{stack.url_suffix}",

@@ -15,7 +15,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import SILENT_ALARM
-from cdk_gpu_clusters._cdk import errors_at, known, report
+from cdk_gpu_clusters._cdk import errors_at, known, path_of, report, stack_of
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.data_repository import (
@@ -139,9 +139,9 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
         Args:
             security_group: Group of the clients, made here or imported. With EFA an `EfaSecurityGroup`.
         """
-        same_stack = cdk.Stack.of(security_group).node.addr == cdk.Stack.of(self).node.addr
+        same_stack = cdk.Stack.of(security_group).node.addr == stack_of(self).node.addr
         parent: IConstruct = self if same_stack else security_group
-        key = _id(f"Client.{security_group.node.path}" if same_stack else f"Lustre.{self.node.path}")
+        key = _id(f"Client.{path_of(security_group)}" if same_stack else f"Lustre.{path_of(self)}")
         if parent.node.try_find_child(key) is not None:
             return
         traffic = LustreTraffic(
@@ -236,7 +236,7 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
         )
         findings = check_data_repositories(
             [*self._repositories, one],
-            region=known(cdk.Stack.of(self).region),
+            region=known(stack_of(self).region),
             sizing=self._identity.sizing,
             backup_retention_days=known(self._identity.backup_retention_days),
         )
@@ -270,7 +270,7 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
         """
         capacity = self._identity.storage_capacity_gib
         if capacity is None:
-            raise ValueError(f"{self.node.path}: an alarm for free space needs storage_capacity_gib")
+            raise ValueError(f"{path_of(self)}: an alarm for free space needs storage_capacity_gib")
         alarm = cloudwatch.Alarm(
             self,
             construct_id,
@@ -279,7 +279,7 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
             comparison_operator=cloudwatch.ComparisonOperator.LESS_THAN_THRESHOLD,
             evaluation_periods=5,
             treat_missing_data=cloudwatch.TreatMissingData.IGNORE,
-            alarm_description=f"Less than {threshold_percent:g} % of {self.node.path} is free",
+            alarm_description=f"Less than {threshold_percent:g} % of {path_of(self)} is free",
         )
         SILENT_ALARM.at(alarm)
         return alarm
