@@ -92,7 +92,7 @@ class Acceptance:
 
 SILENT_ALARM = AcceptedFinding(
     cause="`CapacityReservation`, `GpuFleet`, `EksGpuNodeGroup`, `LustreStore`: alarms",
-    reason="Whom an alarm tells is the user's word: add_alarm_action(...) of the alarm, alarms.add_topic(...) of the "
+    reason="You choose the recipients of an alarm: add_alarm_action(...) of the alarm, alarms.add_topic(...) of the "
     "fleet.",
     nist_hipaa=("CloudWatchAlarmAction",),
 )

@@ -29,7 +29,7 @@ class AwsError:
     Attributes:
         trouble: What kind it is.
         code: AWS's code, empty for errors that are none of AWS's.
-        message: What AWS or botocore says.
+        message: The text of AWS or botocore.
     """
 
     trouble: Trouble

@@ -53,7 +53,7 @@ class ReachedCheckpoints:
     def grant_read_write(self, reader: cdk.Stack, role: iam.IRole) -> None:
         """Let a role read and write checkpoints; the permissions stand with the role.
 
-        The policies of existing buckets cannot be changed from here: what they need stands in an output.
+        The policies of existing buckets cannot be changed from here: what they need is in an output.
         """
         bucket = s3.Bucket.from_bucket_name(reader, "Checkpoints", self.bucket_name)
         grants = {"bucket": bucket.grant_read_write(role)}

@@ -32,7 +32,7 @@ from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedLustre:
-    """A file system as the stack of its clients sees it: what nodes mount, and whom security-group rules name."""
+    """A file system as the stack of its clients sees it: what nodes mount, and the peers of security-group rules."""
 
     file_system_id: str
     dns_name: str

@@ -8,7 +8,7 @@ from constructs import Construct
 
 
 class DataStack(cdk.Stack):
-    """A stack of one store: `cdk destroy` refuses it, and what it holds stays even if somebody deletes it."""
+    """A stack of one store: `cdk destroy` refuses it, and what it holds stays even if it is deleted."""
 
     def __init__(self, scope: Construct, construct_id: str, *, env: cdk.Environment) -> None:
         """Define the stack.

@@ -58,7 +58,7 @@ class EksStack(cdk.Stack):
             self,
             "KubeconfigCommand",
             self.cluster.kubeconfig_command,
-            description="Lets kubectl reach the cluster, for those whom an access entry names",
+            description="Lets kubectl reach the cluster, for principals with an access entry",
         )
         publish(
             self,
@@ -68,7 +68,7 @@ class EksStack(cdk.Stack):
         )
 
     def let_read_weights(self, reader: cdk.Stack, s3_uri: str) -> None:
-        """Let volumes of S3 read a model's weights; the permission stands with the fleet that serves them.
+        """Let volumes of S3 read a model's weights; the permission belongs to the fleet that serves them.
 
         Args:
             reader: Stack of the fleet.

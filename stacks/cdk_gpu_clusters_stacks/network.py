@@ -21,7 +21,7 @@ from cdk_gpu_clusters_stacks.stack_names import network_stack
 
 @dataclass(frozen=True, slots=True)
 class FleetPlace:
-    """Where a fleet stands, as constructs of the fleet's own stack."""
+    """The place of a fleet, as constructs of the fleet's own stack."""
 
     vpc: ec2.IVpc
     subnets: list[ec2.ISubnet]

@@ -136,7 +136,7 @@ def node_image(image: ImageSpec | None) -> NodeImage | None:
 
 
 def tell_people(scope: Construct, alarms: NodeAlarms | None, spec: NodesSpec) -> None:
-    """Let the alarms of a fleet tell whom the file names."""
+    """Send the alarms of a fleet to the recipients of the file."""
     if alarms is None or not spec.alarms.tells:
         return
     from aws_cdk import aws_sns as sns  # takes long to load

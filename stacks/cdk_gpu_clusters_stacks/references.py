@@ -14,7 +14,7 @@ from cdk_gpu_clusters._cdk import asked_once
 
 
 def publish(stack: cdk.Stack, name: str, value: str, *, description: str) -> None:
-    """Publish a value as an output of a stack under a fixed name, which is the id of what stands directly in it."""
+    """Publish a value as an output of a stack under a fixed name, which is the id of the construct directly in it."""
     cdk.CfnOutput(stack, name, value=value, description=description)
 
 

@@ -1,4 +1,4 @@
-"""The text of a first cluster file: short, commented, and sound as it stands but for what is marked CHANGE."""
+"""The text of a first cluster file: short, commented, and valid except for what is marked CHANGE."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StarterCapacity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starter:
-    """What a first cluster file says.
+    """The content of a first cluster file.
 
     Attributes:
         name: Name of the cluster.
@@ -43,7 +43,7 @@ class Starter:
         availability_zone: Zone of the nodes; by default the first one that is known to offer the type.
         lustre_gib: Size of a shared file system in GiB; none by default.
         devices_per_server: GPUs, or MIG instances, that one model server gets.
-        mig: MIG layout of each GPU, as `MIG_PARTITION` has it; whole GPUs by default.
+        mig: MIG layout of each GPU, as `MIG_PARTITION` has it; no split by default.
     """
 
     name: str
@@ -73,7 +73,7 @@ def starter_text(starter: Starter) -> str:
     """Write a first cluster file.
 
     Args:
-        starter: What it says.
+        starter: Its content.
 
     Example:
         >>> print(starter_text(Starter(name="dev", region="us-east-1", instance_type="g6.xlarge")).splitlines()[3])
@@ -134,7 +134,7 @@ def _capacity(capacity: StarterCapacity) -> Iterator[str]:
         yield "  starts_at: 2030-01-01T11:30Z # CHANGE"
         yield "  ends_at: 2030-01-15T11:30Z # CHANGE"
     else:
-        yield "# on-demand; large GPU types are rarely to be had so: see spot, reservation, capacity_block"
+        yield "# on-demand; large GPU types are rarely available so: see spot, reservation, capacity_block"
 
 
 def _server(starter: Starter) -> Iterator[str]:

@@ -221,7 +221,7 @@ def test_every_example_is_deployed_and_destroyed(
     assert (group["amiType"], group["health"]["issues"]) == ("AL2023_x86_64_NVIDIA", [])
     assert len(cluster.nodes("NodesResource")) == sizes[0]
     charts = [one["properties"]["Release"] for one in account.resources("Custom::AWSCDK-EKS-HelmChart")]
-    assert ("nvidia-device-plugin" in charts) is bool(edits), "software is applied where the file says so"
+    assert ("nvidia-device-plugin" in charts) is bool(edits), "software is applied where the file has so"
     command(folder, "destroy", "--all", "--force")
     stacks = {path.name.removesuffix(".template.json") for path in folder.glob("*.template.json")}
     assert left_of(account, stacks) == retained(folder)

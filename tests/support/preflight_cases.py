@@ -286,7 +286,7 @@ CASES = (
         "L-3819A6DF",
     ),
     Case("GPU-PRE-032", EXISTING, _quota(400), "warn", "enough for the start"),
-    Case("GPU-PRE-032", CLOSED, {}, "cannot tell", "no source says which spot quota counts p6-b200"),
+    Case("GPU-PRE-032", CLOSED, {}, "cannot tell", "it is unknown which spot quota counts p6-b200"),
     Case("GPU-PRE-033", NEW, _quota(0.1), "fail", "TiB", "L-7A658B76"),
     Case(
         "GPU-PRE-033",
@@ -439,7 +439,7 @@ CASES = (
         EXISTING,
         {_RESERVATIONS: block(StartDate=_LATER)},
         "warn",
-        "starts at 2026-12-14T11:30Z, the file says 2026-12-01T11:30Z",
+        "starts at 2026-12-14T11:30Z, the file has 2026-12-01T11:30Z",
         "starts_at: 2026-12-14T11:30Z",
     ),
     Case(
@@ -447,7 +447,7 @@ CASES = (
         EXISTING.replace("        starts_at: 2026-12-01T11:30Z\n", ""),
         {_RESERVATIONS: block(StartDate=_LATER)},
         "fail",
-        "says that it runs already",
+        "in the file it has started already",
     ),
     Case(
         "GPU-PRE-062",
@@ -800,7 +800,7 @@ CASES = (
         EXISTING,
         {"fsx__describe_file_systems": file_system(VpcId="vpc-0123456789abcdef9")},
         "fail",
-        "stands in vpc-0123456789abcdef9",
+        "is in vpc-0123456789abcdef9",
     ),
     Case(
         "GPU-PRE-115",
@@ -971,7 +971,7 @@ CASES = (
         ON_EXISTING_EKS,
         _eks(version="1.35"),
         "fail",
-        "has 1.35, the file says 1.34",
+        "has 1.35, the file has 1.34",
         "version: 1.35",
     ),
     Case(

@@ -79,7 +79,7 @@ def synthesize(app_factory: Any, cluster: Callable[[str], ClusterSpec]) -> Calla
 
 
 def seen(before: Templates, after: Templates) -> set[tuple[str, str, str]]:
-    """What the templates show: stack, type and effect of every resource that is told; no type for a whole stack."""
+    """What the templates show: stack, type and effect of every resource that is told; no type for a entire stack."""
     found = {(name, "", "added") for name in after.keys() - before.keys()}
     found |= {(name, "", "left") for name in before.keys() - after.keys()}
     for name in before.keys() & after.keys():

@@ -1,4 +1,4 @@
-"""`Capacity`: the one value that says how a fleet's instances are bought."""
+"""`Capacity`: the one value that states how a fleet's instances are bought."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class Capacity:
     """How the instances of a fleet are bought; every consumer (fleet, launch template, node group) takes it.
 
-    Make one with a class method; each stands for one row of the table in `docs/capacity.md`.
+    Make one with a class method; each is one row of the table in `docs/capacity.md`.
 
     Example:
         >>> Capacity.capacity_block("cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z").terms.kind.value

@@ -59,7 +59,7 @@ class CapacityReservation(ClusterConstruct):
 
     Makes one `AWS::EC2::CapacityReservation` and an alarm for reserved instances that stand unused. A reservation for
     nodes that exchange EFA traffic is made inside their cluster placement group: one made outside cannot be launched
-    into it whole. Deleting the stack cancels it, since a retained reservation bills for ever.
+    into it completely. Deleting the stack cancels it, because a retained reservation bills without end.
 
     Future-dated reservations and Capacity Blocks have no CloudFormation resource: give their ids to `Capacity`.
 
@@ -253,7 +253,7 @@ class CapacityReservation(ClusterConstruct):
         return alarm
 
     def _unused_for(self, minutes: int) -> str:
-        return f"Reserved {self.instance_type} instances stood unused for {minutes} minutes"
+        return f"Reserved {self.instance_type} instances were unused for {minutes} minutes"
 
 
 def _period_minutes(minutes: int) -> int:

@@ -45,7 +45,7 @@ class AlarmTopic(ClusterConstruct):
         Args:
             scope: Parent construct.
             construct_id: Id in the scope.
-            emails: Who is told.
+            emails: Addresses of the recipients.
 
         Raises:
             ConfigError: GPU-ALM-002.

@@ -26,10 +26,10 @@ class UpdatePolicy(str, Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupParts:
-    """Everything a group says, decided; ids may be tokens.
+    """The decided properties of a group; ids may be tokens.
 
     Attributes:
-        name_tag: Tag `Name` of the group and its nodes, unless the user says another.
+        name_tag: Tag `Name` of the group and its nodes, unless you set another.
         launch_template_id: Template of the nodes.
         launch_template_version: Its newest version.
         subnet_ids: Where the nodes stand.

@@ -39,7 +39,7 @@ _STATE_MACHINE = AcceptedFinding(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCalls:
-    """How a service tells and sets the size of a group.
+    """How a service reports and sets the size of a group.
 
     Attributes:
         look: Task that reads the size: resource, parameters, and a selector of `desired`.

@@ -27,7 +27,7 @@ class CapacityBlockLifecycle(BlockFollower):
 
     Makes a Step Functions state machine without code of its own, and rules that start it:
 
-    * EC2 says that the block is delivered: the group grows, if it is empty;
+    * EC2 reports that the block is delivered: the group grows, if it is empty;
     * EC2 warns that the block expires: the group goes to zero;
     * backup schedules at the start and at the drain time. They name month, day and hour, since a one-time schedule in
       the past could not be deployed; the state machine checks the year, and does nothing outside the block's window;

@@ -71,7 +71,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
 
     * A node becomes InService only when its boot has completed the `node-ready` hook; otherwise it is terminated.
     * The template never carries `DesiredCapacity`: a deployment never resizes a live group.
-    * A new launch-template version never replaces running nodes unless `update_policy` says so.
+    * A new launch-template version never replaces running nodes unless you set `update_policy`.
     * Reserved capacity is replaced terminate-before-launch, since a full reservation has no spare slot.
 
     Example:
@@ -90,7 +90,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         placement_group: Placement group of the nodes, None where the capacity forbids or needs none.
         node_asset: Software of the nodes in S3.
         block_lifecycle: State machine of a Capacity Block, None for other capacity.
-        alarms: The alarms, to tell somebody of (`alarms.add_topic`); None where there are none.
+        alarms: The alarms, whose recipients `alarms.add_topic` sets; None if there are none.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             image: Image; the newest recommended one of the type if left out, for nodes that start after a deploy.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
             role: Role of the nodes; a new `NodeRole` if left out. Gets the fleet's own managed policy.
-            mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out. Excludes EFA.
+            mig: How each GPU is split: one layout for all, or one per GPU; no split if left out. Excludes EFA.
             fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
             mounts: FSx for Lustre file systems by mount point, such as `{"/fsx": store}`. A `LustreStore` lets the
                 nodes in by itself. A node that cannot mount one is terminated, with the reason logged.

@@ -73,7 +73,7 @@ def fleet_alarms(
 def _launch_loop(settings: AlarmSettings, window_minutes: int, group_name: str) -> str:
     told = (
         f"{settings.abandoned_launches_per_node} launches or more for each missing node were abandoned within "
-        f"{window_minutes} minutes; the fleet's log group says why."
+        f"{window_minutes} minutes; the fleet's log group shows why."
     )
     if not settings.suspends_launching:
         return f"{told} Launching goes on. {BILLED}"

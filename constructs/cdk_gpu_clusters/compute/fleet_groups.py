@@ -30,7 +30,7 @@ def join_fabric(
 def host_groups(
     scope: Construct, *, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None
 ) -> list[ec2.ISecurityGroup]:
-    """A group that lets nobody in, for nodes that are in no fabric; an interface must have a group."""
+    """A group without ingress, for nodes that are in no fabric; an interface must have a group."""
     if fabric is not None:
         return []
     return [ec2.SecurityGroup(scope, "Host", vpc=vpc, description="GPU nodes: no way in")]

@@ -79,7 +79,7 @@ def new_way_out_of(subnet: ec2.ISubnet) -> IDependable | None:
 
 @asked_once
 def way_out_of(subnet: ec2.ISubnet) -> IDependable:
-    """What makes a subnet's way out."""
+    """What a subnet's route to the internet depends on."""
     return subnet.internet_connectivity_established
 
 

@@ -6,7 +6,7 @@
 * An alarm compares their number with the nodes that the group was short of: three for one node, three hundred for a
   hundred.
 * A state machine suspends the process `Launch` when the alarm is raised, and at every further one while it lasts, so
-  that somebody who resumes launches before the fault is gone does not start the loop again.
+  that resuming launches before the fault is gone does not start the loop again.
 
 Sources: EC2 Auto Scaling user guide, "Amazon EC2 Auto Scaling event reference" and "Suspend and resume processes";
 EventBridge user guide, "Monitoring Amazon EventBridge": TriggeredRules, delivered at best effort. That an abandoned
@@ -65,7 +65,7 @@ class LaunchStop:
         partition: Partition of the stack.
         launches_per_node: Abandoned launches for each node that the group is short of.
         window_minutes: Within which time.
-        description: What the alarm says.
+        description: Description of the alarm.
         suspends: Whether launching is suspended, or only the alarm is raised.
     """
 

@@ -117,7 +117,7 @@ class GpuLaunchTemplate(ClusterConstruct):
             metadata_hop_limit: Hops that an IMDSv2 answer may take; 1, and 2 for EKS, whose pods are one hop away.
             associate_public_ip_address: Whether nodes with one interface get a public address, as nodes in a public
                 subnet need to reach anything.
-            name_tag: Tag `Name` of instances, volumes and interfaces, unless `Tags` says another; the
+            name_tag: Tag `Name` of instances, volumes and interfaces, unless `Tags` sets another; the
                 construct's path if left out.
 
         Raises:

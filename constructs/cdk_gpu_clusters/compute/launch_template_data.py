@@ -21,7 +21,7 @@ LaunchTemplateData = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateParts:
-    """Everything a launch template says, decided; ids may be tokens.
+    """The decided properties of a launch template; ids may be tokens.
 
     Attributes:
         instance_type: Type of the nodes.

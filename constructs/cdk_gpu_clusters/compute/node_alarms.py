@@ -124,13 +124,13 @@ class _Alarm(NamedTuple):
 
 
 _UNHEALTHY = (
-    "The watchdog of a node asks for a GPU reset, a reboot or another node, or is silent; the fleet's log group says "
+    "The watchdog of a node asks for a GPU reset, a reboot or another node, or is silent; the fleet's log group shows "
     "why."
 )
-_BOOT = "A node failed its boot; the fleet's log group says at which stage, why, and what to do."
+_BOOT = "A node failed its boot; the fleet's log group shows at which stage, why, and what to do."
 _XID = (
-    "The driver told of an Xid that asks for a reset of a GPU, a reboot or another node; the fleet's log group "
-    "says of which."
+    "The driver reported an Xid that asks for a reset of a GPU, a reboot or another node; the fleet's log group "
+    "names which one."
 )
 
 
@@ -150,7 +150,7 @@ def node_alarms(fleet: str, settings: AlarmSettings, *, has_gpus: bool) -> Resou
         found["Xid"] = _Alarm(XIDS, "Sum", 1, _XID)
     if has_gpus and settings.idle_minutes is not None:
         words = (
-            f"All GPUs of the fleet stood idle for {settings.idle_minutes} minutes, at the full price of its nodes: "
+            f"All GPUs of the fleet were idle for {settings.idle_minutes} minutes, at the full price of its nodes: "
             "scale it in, or raise idle_minutes."
         )
         found["Idle"] = _Alarm(IDLE_SECONDS, "Minimum", 60 * settings.idle_minutes, words)

@@ -87,7 +87,7 @@ class NodeImage:
 
     @classmethod
     def from_parameter(cls, parameter: str, *, operating_system: str = "al2023") -> NodeImage:
-        """The image whose id stands in a Systems Manager parameter, read when the stack is deployed.
+        """The image whose id is in a Systems Manager parameter, read when the stack is deployed.
 
         Args:
             parameter: Name of the parameter, such as one that an image pipeline writes.

@@ -139,7 +139,7 @@ class NodeUserData(ClusterConstruct):
             max_node_count: Most nodes of the group; counts for Lustre over EFA.
             efa: Whether the nodes have EFA; accelerated types that have it use it if left out.
             interface_policy: Layout of the interfaces, as in the launch template.
-            mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out. Excludes EFA.
+            mig: How each GPU is split: one layout for all, or one per GPU; no split if left out. Excludes EFA.
             fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it. Under
                 AWS PCS always before: only then may the node reboot for it.
             mounts: FSx for Lustre file systems by mount point, such as `{"/fsx": store}`.

@@ -66,7 +66,7 @@ class OrchestratorProfile:
 
     @property
     def has_hooks(self) -> bool:
-        """Whether a lifecycle hook tells a node that it ends, and waits for it."""
+        """Whether a lifecycle hook announces the end of a node, and waits for it."""
         return self.terminate_hook is not None
 
 

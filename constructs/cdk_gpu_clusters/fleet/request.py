@@ -100,7 +100,7 @@ class FleetRequest:
         placement: Requested placement strategy.
         group_strategy: Strategy of the existing placement group to use.
         is_reservation_group: Whether that is the group of the reservation.
-        image: The machine image; chosen as the profile says if None.
+        image: The machine image; chosen by the profile if None.
         mig: How each GPU is split: one layout for all, or one for each.
         subnets: Subnets of the nodes.
         is_public: Whether one of them is a public subnet.

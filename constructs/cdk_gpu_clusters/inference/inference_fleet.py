@@ -128,7 +128,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             max_node_count: Most nodes; as many as the least if left out.
             slots: How the accelerators of a node are shared out; one server per MIG slice with `mig`, else one per
                 accelerator, if left out.
-            mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out.
+            mig: How each GPU is split: one layout for all, or one per GPU; no split if left out.
             fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
             vpc_subnets: Where the nodes stand; the VPC's private subnets if left out, one subnet where the capacity
                 is reserved.
@@ -142,7 +142,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             node_port: Port of the nodes' own balancers.
             first_server_port: Port of the first server of a node, on loopback; the others follow.
             min_servers_per_node: Servers that must be up for a node to stay in service; half of them if left out.
-            load_balancer_subnets: Where the load balancer stands; one subnet of each zone if left out.
+            load_balancer_subnets: Subnets of the load balancer; one subnet of each zone if left out.
             internet_facing: Whether the load balancer has public addresses.
             certificate: Certificate of the TLS listener.
             plain_http: Listen without TLS; only for an internal load balancer.

@@ -44,7 +44,7 @@ _LOGS = AcceptedFinding(
 )
 _NO_WEB_ACL = AcceptedFinding(
     cause="`InferenceLoadBalancer`",
-    reason="Which web ACL to use is the user's word: associate one with load_balancer.load_balancer_arn.",
+    reason="You choose the web ACL: associate one with load_balancer.load_balancer_arn.",
     nist_pci=("ALBWAFEnabled",),
 )
 _MAY_BE_DELETED = AcceptedFinding(
@@ -66,7 +66,7 @@ class InferenceLoadBalancer(Construct):
     * Internal unless `internet_facing`; TLS with the certificate given.
     * Requests go to the node with the fewest outstanding ones.
     * A node is healthy while enough of its model servers are (the answer of the balancer on the node).
-    * Nobody may connect but `clients`, and what `connections` allows later.
+    * Only `clients` may connect, and what `connections` allows later.
 
     Example:
         >>> balancer = InferenceLoadBalancer(
@@ -105,7 +105,7 @@ class InferenceLoadBalancer(Construct):
             construct_id: Id in the scope.
             vpc: Network.
             node_port: Port of the nodes' own balancers.
-            vpc_subnets: Where it stands, at least two zones; one private subnet of each zone if left out, or public
+            vpc_subnets: Its subnets, in at least two zones; one private subnet of each zone if left out, or public
                 ones where it faces the internet.
             internet_facing: Whether it has public addresses.
             certificate: Certificate of the TLS listener on port 443.

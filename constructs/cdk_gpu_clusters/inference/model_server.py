@@ -1,4 +1,4 @@
-"""What a model server is: its image, what it is told, its secrets and its weights."""
+"""A model server: its image, its settings, its secrets and its weights."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ServerSecret:
 
     Attributes:
         source: The secret or parameter, or its ARN.
-        json_field: Field of a JSON secret, None for the whole text.
+        json_field: Field of a JSON secret, None for the complete text.
     """
 
     source: secretsmanager.ISecret | ssm.IParameter | str
@@ -54,7 +54,7 @@ class ServerSecret:
 
         Args:
             secret: The secret.
-            json_field: Field of its JSON text; the whole text if left out.
+            json_field: Field of its JSON text; the complete text if left out.
         """
         return cls(source=secret, json_field=json_field)
 
@@ -69,7 +69,7 @@ class ServerSecret:
 
         Args:
             arn: ARN of the secret or parameter.
-            json_field: Field of its JSON text; the whole text if left out.
+            json_field: Field of its JSON text; the complete text if left out.
 
         Example:
             >>> arn = "arn:aws:secretsmanager:us-east-1:123456789012:secret:hub-AbCdEf"

@@ -139,7 +139,7 @@ def job_policy() -> dict[str, Any]:
 
 
 def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The pods of a job: one takes a whole node.
+    """The pods of a job: one takes an entire node.
 
     Args:
         job: The job.
@@ -195,7 +195,7 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
 
 
 def rendezvous(job: GangJob) -> list[dict[str, Any]]:
-    """What torchrun is told by variables: every argument of it has one (PyTorch documentation, torchrun: PET_...).
+    """What torchrun gets from variables: every argument of it has one (PyTorch documentation, torchrun: PET_...).
 
     A pod's index is its rank, so that ranks that are near to each other are so in the network, too.
     """
@@ -224,7 +224,7 @@ NODE_COUNT = define_rule(
 )
 WHOLE_GPUS = define_rule(
     "GPU-K8S-003",
-    "jobs over several GPUs run on whole GPUs",
+    "jobs over several GPUs run on unsplit GPUs",
     source="NVIDIA Multi-Instance GPU user guide, application considerations: no traffic between GPU instances",
 )
 NVIDIA_GPUS = define_rule(
@@ -299,7 +299,7 @@ def check_gpus(pool: NodePool) -> list[Finding]:
         WHOLE_GPUS.finding(
             cause="GPU instances of MIG exchange no data with each other, over NVLink or EFA",
             got=f"{pool.name}, with {pool.mig.partition}",
-            allowed="a group of nodes whose GPUs are whole",
+            allowed="a group of nodes whose GPUs are not split",
             fix="choose another group, or run one process on each slice (mig_fan_out)",
             path="pool",
         )

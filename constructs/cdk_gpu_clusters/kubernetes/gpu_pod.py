@@ -38,7 +38,7 @@ class NodeShare:
 
 
 def whole_node(pool: NodePool) -> NodeShare:
-    """All that a node of a group with whole accelerators has.
+    """All that a node of a group with unsplit accelerators has.
 
     Args:
         pool: The group.

@@ -21,7 +21,7 @@ from cdk_gpu_clusters.rules.model_servers import check_command, check_container_
 SPLIT_GPUS = define_rule(
     "GPU-K8S-007",
     "a fan-out over slices runs on nodes whose GPUs are split",
-    source="whole GPUs have no slices",
+    source="unsplit GPUs have no slices",
 )
 PROFILE = define_rule(
     "GPU-K8S-008",
@@ -52,7 +52,7 @@ def slice_share(pool: NodePool, profile: MigProfile) -> NodeShare:
     """
     plan = pool.mig
     if plan is None:
-        raise ValueError(f"the GPUs of {pool.name} are whole, which a check should have said")
+        raise ValueError(f"the GPUs of {pool.name} are not split, which a check should have reported")
     used = sum(one.memory_slices for gpu in plan.gpus for one in gpu.profiles)
     used += plan.whole_gpus_per_node * plan.gpu.memory_slices
     single = pool.mig_strategy is MigStrategy.SINGLE
@@ -64,7 +64,7 @@ def slice_share(pool: NodePool, profile: MigProfile) -> NodeShare:
 
 
 def check_split(pool: NodePool, *, path: str = "pool") -> list[Finding]:
-    """Find a group whose GPUs are whole."""
+    """Find a group whose GPUs are not split."""
     if pool.mig is not None and pool.mig.slices_per_node:
         return []
     return [
@@ -72,7 +72,7 @@ def check_split(pool: NodePool, *, path: str = "pool") -> list[Finding]:
             cause="the GPUs of these nodes are not split",
             got=pool.name,
             allowed="a group with mig",
-            fix="give the group a MIG layout, or run the job on whole GPUs",
+            fix="give the group a MIG layout, or run the job on unsplit GPUs",
             path=path,
         )
     ]
@@ -284,7 +284,7 @@ def _checked(
         )
     raise_for(findings)
     if pool.mig is None:
-        raise ValueError(f"the GPUs of {pool.name} are whole, which check_split should have said")
+        raise ValueError(f"the GPUs of {pool.name} are not split, which check_split should have reported")
     return pool.mig
 
 

@@ -105,7 +105,7 @@ def model_deployment(
         ]
     )
     if places is None:
-        raise ValueError(f"{pool.name} has no place for a server, which check_places should have said")
+        raise ValueError(f"{pool.name} has no place for a server, which check_places should have reported")
     most = scaling.most(places.count) if scaling else servers or places.count
     weights = (
         []
@@ -152,7 +152,7 @@ def check_places(pool: NodePool, *, devices_per_server: int = 1, profile: str | 
 
     Args:
         pool: The group.
-        devices_per_server: Whole GPUs or Neuron devices of each.
+        devices_per_server: GPUs or Neuron devices of each.
         profile: MIG profile of its slices.
     """
     if pool.mig is None:

@@ -32,7 +32,7 @@ _GOODBYE_SECONDS = 10
 SECRET = define_rule(
     "GPU-K8S-009",
     "a secret is named by a Secret of Kubernetes and a key of it",
-    source='Kubernetes documentation, "Secrets": names and keys; its value stands in no manifest',
+    source='Kubernetes documentation, "Secrets": names and keys; its value is in no manifest',
 )
 WEIGHTS = define_rule(
     "GPU-K8S-019",

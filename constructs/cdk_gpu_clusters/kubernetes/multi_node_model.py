@@ -1,4 +1,4 @@
-"""A model that needs several nodes for one server: a LeaderWorkerSet, whose groups start and restart whole.
+"""A model that needs several nodes for one server: a LeaderWorkerSet, whose groups start and restart together.
 
 Sources: kubernetes-sigs/lws v0.10.0, api/leaderworkerset/v1; vLLM documentation, "Parallelism and Scaling", running
 vLLM with MultiProcessing (stored copy of 2026); kubernetes-sigs/kueue v0.19.2, docs, "Run LeaderWorkerSet" (read
@@ -52,10 +52,10 @@ def multi_node_model(
     queue: str | None = None,
     same_layer: int | None = None,
 ) -> list[KubernetesObject]:
-    """A LeaderWorkerSet of vLLM servers over several whole nodes each, and the Service of their leaders.
+    """A LeaderWorkerSet of vLLM servers over several entire nodes each, and the Service of their leaders.
 
     Behind the server's own arguments stand those by which vLLM splits the model: every layer over the GPUs of a node,
-    the layers over the nodes. A group restarts whole when one of its pods does; a new version takes the place of one
+    the layers over the nodes. A group restarts when one of its pods does; a new version takes the place of one
     group at a time.
 
     Args:

@@ -49,10 +49,10 @@ def nccl_test(
     queue: str | None = DEFAULT_QUEUE,
     same_layer: int | None = None,
 ) -> list[KubernetesObject]:
-    """A JobSet that measures NCCL's all-reduce over whole nodes, and the ConfigMap of its program.
+    """A JobSet that measures NCCL's all-reduce over entire nodes, and the ConfigMap of its program.
 
     The pod of rank 0 logs a line for each size. The job fails where a sum comes out wrong, or where the largest size
-    reaches less than somebody has published for as many nodes of the type.
+    reaches less than the published result for as many nodes of the type.
 
     Args:
         pool: Group of the nodes.
@@ -106,7 +106,7 @@ def nccl_test(
 
 
 def published_bandwidth(pool: NodePool, node_count: int) -> AllReduceBandwidth | None:
-    """What somebody has measured on as many nodes of the type, at the largest size that they give.
+    """A published measurement on as many nodes of the type, at the largest size that they give.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool

@@ -38,11 +38,11 @@ class NodePool:
     """A group of equal nodes in a cluster of Kubernetes; make one with `node_pool`.
 
     Attributes:
-        name: Name of the group, as its label `gpu-cluster/fleet` says.
+        name: Name of the group, as in its label `gpu-cluster/fleet`.
         instance_type: Type of the nodes.
         node_count: Most nodes of the group.
         efa_count: EFA interfaces of a node.
-        mig: How its GPUs are split, None if they stay whole.
+        mig: How its GPUs are split, None if they are not.
         mig_strategy: How the device plugin shows them.
         labels: Labels of the nodes.
         taints: Taints of the nodes.
@@ -94,7 +94,7 @@ def node_pool(
         node_count: Most nodes of the group.
         efa: Whether the nodes have EFA; accelerated types that have it use it if left out.
         interface_policy: Layout of the interfaces; full EFA bandwidth for one IP address if left out.
-        mig: How each GPU is split; whole GPUs if left out.
+        mig: How each GPU is split; no split if left out.
         mig_strategy: How the device plugin shows split GPUs; each slice under its own name if left out.
         labels: Further labels, over and above those of the catalogue.
         taints: Taints; those of the accelerators if left out.

@@ -72,8 +72,8 @@ def metadata(
 
     Args:
         name: Its name.
-        namespace: Its namespace, None for objects of the whole cluster.
-        labels: Labels beside the one that says who made it.
+        namespace: Its namespace, None for objects of the cluster.
+        labels: Labels besides the one of this library.
         annotations: Annotations.
     """
     told: dict[str, Any] = {"name": name}

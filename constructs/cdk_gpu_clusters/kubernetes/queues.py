@@ -1,4 +1,4 @@
-"""Queues of Kueue: quotas of what the nodes have, gangs that start whole, and where in the network they start.
+"""Queues of Kueue: quotas of what the nodes have, gangs that start together, and where in the network they start.
 
 Sources: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2 and docs, "Topology Aware Scheduling" (read 2026-11-22).
 """
@@ -109,7 +109,7 @@ def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[s
 
 
 def check_layer(pool: NodePool, same_layer: int | None, queue: str | None) -> list[Finding]:
-    """Find a layer of the network that the labels of the nodes do not tell, or that nobody would look at.
+    """Find a layer of the network that the labels of the nodes do not have, or that would have no effect.
 
     Args:
         pool: Group of the nodes.

@@ -1,4 +1,4 @@
-"""A training job by `torchrun` over whole nodes.
+"""A training job by `torchrun` over entire nodes.
 
 Sources: PyTorch documentation, torchrun; kubeflow/trainer v2.3.0, pkg/apis/trainer/v1alpha1 (read 2026-11-22).
 """
@@ -43,7 +43,7 @@ CHECKPOINTS = define_rule(
 )
 COMMAND = define_rule(
     "GPU-K8S-018",
-    "a job says what torchrun is to run",
+    "a job names what torchrun runs",
     source="PyTorch documentation, torchrun: the training script and its arguments",
 )
 
@@ -65,7 +65,7 @@ def torchrun_job(
     service_account: str = DEFAULT_SERVICE_ACCOUNT,
     trainer: bool = False,
 ) -> list[KubernetesObject]:
-    """A job that runs a script by `torchrun` on whole nodes, one process for each GPU.
+    """A job that runs a script by `torchrun` on entire nodes, one process for each GPU.
 
     Args:
         name: Name of the job.
@@ -73,7 +73,7 @@ def torchrun_job(
         node_count: How many nodes.
         image: Container image with PyTorch and, for EFA, aws-ofi-nccl.
         command: Script with its arguments, as they follow `torchrun`.
-        checkpoint_directory: Folder on a file system of the group, told as CHECKPOINT_DIR; none if left out.
+        checkpoint_directory: Folder on a file system of the group, given as CHECKPOINT_DIR; none if left out.
         environment: Variables, over those of NCCL.
         namespace: Namespace.
         queue: LocalQueue of Kueue; with None nothing keeps half of the pods from waiting for the other half.

@@ -54,11 +54,11 @@ class ClusterNetwork(ClusterConstruct):
       control subnets, behind one security group that takes HTTPS from the VPC;
     - flow logs in CloudWatch Logs.
 
-    No subnet gives public addresses. `subnets.py` says how the block is divided; adding a control zone later
+    No subnet gives public addresses. `subnets.py` divides the block; adding a control zone later
     moves nothing. `Tags.of(network).add(...)` reaches every resource.
 
     A fleet in a **Local Zone** (p6e-gb200: `us-east-1-dfw-2a`, which the account has to opt in to) gets its
-    subnet there; everything else stands in zones of the parent Region. That includes the NAT gateway, because
+    subnet there; everything else is in zones of the parent Region. That includes the NAT gateway, because
     whether a given Local Zone offers NAT gateways is unverified: traffic through it crosses zones and is
     charged as such.
 
@@ -118,7 +118,7 @@ class ClusterNetwork(ClusterConstruct):
             fleet_subnet_prefix: Prefix length of the fleet subnet, up to half of the VPC. By default a
                 quarter (/18 of a /16: 16,379 usable addresses). It cannot change later either.
             control_availability_zones: Two to seven zones of the Region for the control and load-balancer
-                subnets; all names, all ids or all tokens. Tokens are told apart by their place: only append.
+                subnets; all names, all ids or all tokens. Tokens are distinguished by their position: only append.
                 By default the first two zones that CloudFormation lists for the account (`Fn::GetAZs`); name
                 them if services that you use are not in every zone.
             egress: How nodes reach what is outside.

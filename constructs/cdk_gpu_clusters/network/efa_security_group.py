@@ -92,7 +92,7 @@ class EfaSecurityGroup(ec2.SecurityGroup):
             vpc: Network of the group; EFA traffic never leaves it.
             description: Shown in EC2. A change replaces the group.
             allow_all_outbound: Whether IP traffic may go anywhere. Without it nodes reach only what further egress
-                rules name (Systems Manager, S3, package mirrors); the self egress rule stands either way.
+                rules name (Systems Manager, S3, package mirrors); the self egress rule stays either way.
         """
         super().__init__(
             scope, construct_id, vpc=vpc, description=description, allow_all_outbound=allow_all_outbound

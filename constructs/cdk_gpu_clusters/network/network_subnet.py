@@ -17,7 +17,7 @@ _ZONE_ID = re.compile(r".+-az\d+")
 
 _NAMED_ZONE = AcceptedFinding(
     cause="`ClusterNetwork`: subnets in a zone that is given by name",
-    reason="The zone is the user's word: accelerated capacity is bought or reserved in one zone.",
+    reason="You choose the zone: accelerated capacity is bought or reserved in one zone.",
     cloudformation=("W3010",),
 )
 

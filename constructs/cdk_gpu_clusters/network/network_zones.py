@@ -1,4 +1,4 @@
-"""Which zone each part of a cluster network stands in."""
+"""The zone of each part of a cluster network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEFAULT_CONTROL_ZONES = 2
 
 NAT_ZONE = define_rule(
     "GPU-NET-145",
-    "a NAT gateway stands in a zone of the Region, in a network that has one",
+    "a NAT gateway is in a zone of the Region, in a network that has one",
     source="this library; whether a given Local Zone offers NAT gateways is unverified",
 )
 
@@ -61,7 +61,7 @@ def check_network_zones(
     """Faults of the zones that the user named; tokens are not looked at.
 
     Args:
-        region: The stack's Region; None if known at deploy time only, so that the fleet's zone says it.
+        region: The stack's Region; None if known at deploy time only, so that the fleet's zone gives it.
         fleet: Zone of the fleet.
         control: Zones of the control subnets, None for the default.
         nat: Zone of the NAT gateway, None for the default.

@@ -80,7 +80,7 @@ class SubnetBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubnetPlan:
-    """Where every subnet of a cluster network stands.
+    """The place of every subnet of a cluster network.
 
     Attributes:
         fleet: The fleet subnet.

@@ -20,7 +20,7 @@ _ONE_COPY = AcceptedFinding(
 )
 _NOT_LOGGED = AcceptedFinding(
     cause="`CheckpointStore`: bucket without `access_logs_bucket`",
-    reason="Requests are logged where access_logs_bucket says; CloudTrail data events are an alternative.",
+    reason="access_logs_bucket receives the logs of requests; CloudTrail data events are an alternative.",
     aws_solutions=("S1",),
     nist_hipaa_pci=("S3BucketLoggingEnabled",),
 )

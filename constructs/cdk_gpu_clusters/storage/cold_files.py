@@ -1,4 +1,4 @@
-"""Freeing the space of files that nobody reads, on a schedule."""
+"""Release of the space of files that are not read, on a schedule."""
 
 from __future__ import annotations
 

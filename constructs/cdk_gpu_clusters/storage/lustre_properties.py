@@ -49,7 +49,7 @@ def lustre_configuration(
     log_group: logs.ILogGroup | None,
     weekly_maintenance_start_time: str | None,
 ) -> fsx.CfnFileSystem.LustreConfigurationProperty:
-    """The Lustre part of the resource. What a class does not take is left out; the rest is always said."""
+    """The Lustre part of the resource. What a class does not take is left out; the rest is always explicit."""
     made = fsx.CfnFileSystem
     mode = sizing.effective_metadata_mode
     persistent = not sizing.is_scratch

@@ -40,7 +40,7 @@ class LustreStore(ILustreStore):
     outlive the stack and any replacement; only `aws fsx delete-file-system` ends them.
 
     Nothing that would replace the file system is decided by a default that may move: class, EFA, key, subnet and
-    groups are what you say here. `check_lustre_change` says which later changes are possible. PERSISTENT_1 and
+    groups are what you set here. `check_lustre_change` checks later changes. PERSISTENT_1 and
     SCRATCH_1 are not offered: they are slower, and take neither EFA nor metadata IOPS.
 
     Source: FSx for Lustre user guide; CloudFormation schema of AWS::FSx::FileSystem (cfn-lint 1.58.0).
@@ -98,7 +98,7 @@ class LustreStore(ILustreStore):
 
         Args:
             scope: Parent construct.
-            construct_id: Id in the scope. A change replaces the file system; the old one stays, and is empty-handed.
+            construct_id: Id in the scope. A change replaces the file system; the old one stays, without a stack.
             vpc: Network.
             subnet: The one subnet of its servers: that of the nodes. A change replaces it.
             storage_capacity_gib: SSD storage in GiB: 1200, 2400 or multiples of 2400; with EFA multiples of 38400,
@@ -109,7 +109,7 @@ class LustreStore(ILustreStore):
             storage_type: SSD, or Intelligent-Tiering, which is elastic and cannot be linked to S3. A change
                 replaces it.
             throughput_capacity_mb_per_s: Of Intelligent-Tiering: multiples of 4000 MB/s.
-            read_cache: Of Intelligent-Tiering: it has to be said.
+            read_cache: Read cache of Intelligent-Tiering, which requires it.
             read_cache_gib: Of Intelligent-Tiering with a USER_PROVISIONED cache.
             efa: Whether clients mount over EFA; they stand in the same zone then. It can never be switched, so that
                 it is off unless you say so.
@@ -122,8 +122,7 @@ class LustreStore(ILustreStore):
             encryption_key: Key of the data; a new one with rotation if left out. A change replaces the file system.
                 SCRATCH_2 takes none.
             compression: Whether data are compressed with LZ4.
-            backup_retention_days: Daily backups are kept so long, 0 to 90; 0 is none, and is a must with data
-                repositories.
+            backup_retention_days: Days of daily backups, 0 to 90. 0 means none, and is required with data repositories.
             logging: Whether errors and warnings of data repositories go to CloudWatch Logs.
             log_retention: How long they are kept; one month if left out.
             weekly_maintenance_start_time: `d:HH:MM` in UTC, 1 is Monday; FSx chooses if left out.

@@ -1,4 +1,4 @@
-"""What advice for a model says."""
+"""The content of advice for a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class AdviceRow:
         price_as_of: Date of the price.
         price_source: Where it comes from.
         devices_per_replica: Devices that hold one copy; 1 where it is trained.
-        mig_profile: Profile of the MIG instances; None for whole GPUs.
+        mig_profile: Profile of the MIG instances; None for unsplit GPUs.
         mig_instances_per_gpu: Instances of it on each GPU.
     """
 

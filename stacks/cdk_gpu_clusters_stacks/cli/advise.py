@@ -74,7 +74,7 @@ def advise(
     if lora_rank is not None and mode != "finetune":
         output.refuse("advise: --lora-rank is for --mode finetune")
     if nodes is not None and mode == "inference":
-        output.refuse("advise: --nodes is for training; --replicas says how many copies are served")
+        output.refuse("advise: --nodes is for training; --replicas is the number of served copies")
     check_region(region)
     if mode == "inference":
         advice = advise_serving(

@@ -108,7 +108,7 @@ def watch(
 
 @app.command(
     epilog=f"Example: gpu-clusters capacity buy cb-0123456789abcdef0 {_SEARCH} --regions us-east-1. "
-    "The whole price is charged at once, and a block cannot be cancelled."
+    "The full price is charged at once, and a block cannot be cancelled."
 )
 def buy(
     offering: Annotated[str, typer.Argument(help="Id of the offering, as `search` shows it.")],

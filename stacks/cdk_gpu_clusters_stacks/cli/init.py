@@ -45,7 +45,7 @@ def init(
     file: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("cluster.yaml"),
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
 ) -> None:
-    """Write a commented cluster file. What no flag says is asked for on a terminal, and has its default elsewhere."""
+    """Write a commented cluster file. What no flag gives is asked for on a terminal, and has its default elsewhere."""
     from cdk_gpu_clusters_stacks.starter import Purpose, Starter, StarterCapacity
 
     region = region or _ask("Region", "us-east-1")
@@ -67,7 +67,7 @@ def init(
 
 
 def write_starter(starter: Starter, file: Path, *, force: bool) -> None:
-    """Write a cluster file, if it is sound: nothing is written before every fault is gone."""
+    """Write a cluster file, if it is valid: nothing is written before every fault is gone."""
     from cdk_gpu_clusters_stacks.spec import read_cluster, report
     from cdk_gpu_clusters_stacks.starter import starter_text
 
@@ -92,7 +92,7 @@ def write_starter(starter: Starter, file: Path, *, force: bool) -> None:
 
 
 def _ask(question: str, default: str, kind: Callable[[str], object] = str) -> str:
-    """The answer to a question, asked again until it is of its kind; its default where nobody can be asked."""
+    """The answer to a question, asked again until it is of its kind; its default without a terminal."""
     if not sys.stdin.isatty():
         return default
     values = f" ({', '.join(map(str, kind))})" if isinstance(kind, type) and issubclass(kind, StrEnum) else ""

@@ -1,4 +1,4 @@
-"""`gpu-clusters mig`: the MIG profiles of a GPU, and the fewest GPUs that hold wished instances."""
+"""`gpu-clusters mig`: the MIG profiles of a GPU, and the fewest GPUs that hold requested instances."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def profiles(
 
 @app.command(
     epilog='Example: gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge. '
-    "Slurm names a slice by its profile, with AutoDetect=nvml in gres.conf; `slurmd -G` says how."
+    "Slurm names a slice by its profile, with AutoDetect=nvml in gres.conf; `slurmd -G` shows how."
 )
 def pack(
     wishes: Annotated[
@@ -83,7 +83,7 @@ def pack(
     type_name: Annotated[str, typer.Option("--type", help="Instance type of the nodes.")],
     as_json: output.Json = False,
 ) -> None:
-    """Put wished MIG instances on the fewest GPUs, at places that the rules have proven."""
+    """Put requested MIG instances on the fewest GPUs, at places that the rules have proven."""
     packing = pack_mig(type_name, wishes)
     if as_json:
         output.write_json(_packing_json(packing))
@@ -116,7 +116,7 @@ def _gres(plan: MigPlan, model: str) -> str:
     """The Gres of a node in slurm.conf; with AutoDetect=nvml a type is a part of the device's name.
 
     Source: Slurm, src/plugins/gpu/nvml/gpu_nvml.c: a slice is named by its slices and memory, without attributes such
-    as `+me`; src/interfaces/gres.c: either all GPUs of a node have a type or none. A whole GPU has the model's name in
+    as `+me`; src/interfaces/gres.c: either all GPUs of a node have a type or none. A full GPU has the model's name in
     lower case, with `_` for spaces.
     """
     names = Counter(profile.name.partition("+")[0] for gpu in plan.gpus for profile in gpu.profiles)

@@ -99,7 +99,7 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
         what: What is being done, in a few words.
 
     Yields:
-        A function that is told how many steps are done, and of how many.
+        A function that gets how many steps are done, and of how many.
     """
     if not sys.stderr.isatty():
         yield lambda _done, _total: None

@@ -24,7 +24,7 @@ _SCRIPT = (
     "print(f'{int(one)} processes, this is {dist.get_rank()}'); dist.destroy_process_group()"
 )
 _NAME_OF_SLICE = "import torch; print(torch.cuda.get_device_name())"
-_CHANGE = "CHANGE the image and the script to yours: as it stands, all processes add up their numbers once."
+_CHANGE = "CHANGE the image and the script to yours: unchanged, all processes add up their numbers once."
 _OF_X86 = "CHANGE the image: this one is of x86_64, and the nodes are arm64."
 #: What its chart makes for workflows: the account `default` may not report to Argo.
 _ARGO_ACCOUNT = "argo-workflow"

@@ -67,7 +67,7 @@ def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: M
     lines = [
         "#!/bin/sh",
         f"# Installs what the cluster {spec.name} needs inside Kubernetes. May run again after every change;",
-        "# what is no longer in these files stays in the cluster until somebody deletes it.",
+        "# what is no longer in these files stays in the cluster until you delete it.",
         "# Needs helm 3.8 or later, and kubectl with a context of this cluster; for file systems that the cluster file",
         "# makes, the AWS CLI and envsubst, too.",
         "set -eu",

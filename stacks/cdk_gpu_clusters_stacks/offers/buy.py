@@ -10,7 +10,7 @@ from .model import BlockOffer
 
 
 def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = None) -> dict[str, Any]:
-    """Buy a block; EC2 charges its whole price at once.
+    """Buy a block; EC2 charges its full price at once.
 
     Args:
         offer: The block, as a search has just found it.

@@ -42,7 +42,7 @@ class BlockOffer:
         hours: How long, in hours.
         starts_at: Start.
         ends_at: End.
-        price: The whole price, paid up front.
+        price: The full price, paid up front.
         currency: Such as `USD`.
     """
 
@@ -73,7 +73,7 @@ class BlockOffer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZoneOffer:
-    """A zone that offers the type without a block, on demand or as spot: whether there is room, nobody says.
+    """A zone that offers the type without a block, on demand or as spot: whether there is room is unknown.
 
     Attributes:
         region: Region.
@@ -82,8 +82,8 @@ class ZoneOffer:
         market: `on-demand` or `spot`.
         usd_per_hour: Price of one instance for an hour; None where none is known.
         price_source: Where the price comes from, with its date.
-        spot_score: EC2's placement score for the whole wish, 1 (unlikely) to 10 (likely); None where it says none.
-            For a single type, as here, EC2's reference says that it is always low: compare zones by it, no more.
+        spot_score: EC2's placement score for the complete request, 1 (unlikely) to 10 (likely); None without one.
+            For a single type, as here, it is always low by EC2's reference: only compare zones by it.
     """
 
     region: str
@@ -95,7 +95,7 @@ class ZoneOffer:
     spot_score: int | None = None
 
     def total_usd(self, wish: Wish) -> Decimal | None:
-        """Price of the whole wish, if no price changes."""
+        """Price of the complete request, if no price changes."""
         return None if self.usd_per_hour is None else self.usd_per_hour * wish.count * wish.hours
 
 
@@ -119,7 +119,7 @@ class Market:
     """All that is on offer.
 
     Attributes:
-        wish: What was asked for.
+        wish: What was requested.
         blocks: Capacity Blocks, the cheapest first, then the earliest.
         zones: Zones that offer the type on demand or as spot.
         problems: What could not be asked.

@@ -31,7 +31,7 @@ def search_market(
     """Ask every Region for blocks, on-demand zones and spot prices, side by side; what fails is a problem of its own.
 
     Args:
-        wish: What is asked for.
+        wish: What is requested.
         regions: Regions to ask.
         clients: Makes the EC2 client of a Region.
         now: The time; spot prices are those that hold then.
@@ -78,7 +78,7 @@ def blocks_in(wish: Wish, region: str, clients: Ec2Clients) -> tuple[list[BlockO
     """The Capacity Blocks that one Region offers.
 
     Args:
-        wish: What is asked for.
+        wish: What is requested.
         region: Region to ask.
         clients: Makes the EC2 client of a Region.
     """

@@ -30,7 +30,7 @@ class Row:
 
     Attributes:
         resource: What keys of the file declare.
-        type: CloudFormation type; empty for a stack as a whole.
+        type: CloudFormation type; empty for an entire stack.
         exists: Whether a stack has it.
         items: Like resources by name, for rows of several; a sentence then contains `{item}`.
         updated, replaced, added, removed: What happens to it.

@@ -1,4 +1,4 @@
-"""Text in sections: a heading, and rows of a label and what it says, wrapped below each other."""
+"""Text in sections: a heading, and rows of a label and its text, wrapped below each other."""
 
 from __future__ import annotations
 

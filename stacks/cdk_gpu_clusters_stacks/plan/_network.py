@@ -59,7 +59,7 @@ def node_subnet_keys(view: PlannedFleet) -> tuple[str, ...]:
 
 
 def balancer_subnet_keys(view: PlannedFleet) -> tuple[str, ...]:
-    """Keys of the subnets that the load balancer of a fleet stands in; empty for a training fleet."""
+    """Keys of the subnets of the load balancer of a fleet; empty for a training fleet."""
     if not isinstance(view.spec, InferenceFleetSpec) or view.network is None or view.on_eks:
         return ()
     if _is_public(view) and isinstance(view.network, ExistingNetwork):

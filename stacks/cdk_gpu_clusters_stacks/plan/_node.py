@@ -72,7 +72,7 @@ def _accelerator(record: InstanceType, accelerator: Accelerator, nodes: int) -> 
             else "Neuron devices have no NVLink"
         )
     if accelerator.nvswitch is None:
-        unknown["nvswitch"] = f"no source says what joins the devices of {record.name}"
+        unknown["nvswitch"] = f"it is unknown what joins the devices of {record.name}"
     return AcceleratorPlan(
         kind=accelerator.kind.value,
         name=accelerator.marketing_name or accelerator.name,

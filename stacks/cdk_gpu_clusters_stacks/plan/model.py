@@ -197,7 +197,7 @@ class AcceleratorPlan:
         kind: `gpu` (NVIDIA) or `neuron` (Trainium, Inferentia).
         name: Model, such as `H100`.
         count: Devices that the operating system sees.
-        share_of_gpu: Share of one GPU per device; 1.0 is a whole one.
+        share_of_gpu: Share of one GPU per device; 1.0 is a full one.
         memory_gib_each: Memory of each in GiB.
         neuron_cores_each: NeuronCores of each; None for GPUs.
         nvlink_gbytes_per_s: NVLink of each GPU in GB/s, both directions summed; 0 without; None for Neuron.
@@ -242,7 +242,7 @@ class MigSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigGpuSlices:
-    """One GPU: its index in `nvidia-smi -L`, its part of `MIG_PARTITION`, and its slices; none for a whole GPU."""
+    """One GPU: its index in `nvidia-smi -L`, its part of `MIG_PARTITION`, and its slices; none for an unsplit GPU."""
 
     index: int
     partition: str
@@ -303,7 +303,7 @@ class NodeReport:
         vcpus: Virtual processors.
         memory_gib: Main memory in GiB.
         accelerator: Its accelerators, None without.
-        mig: How its GPUs are split, None if they stay whole.
+        mig: How its GPUs are split, None if they are not.
         network: Cards, interfaces and bandwidth.
         local_disks: Its local disks, None without.
         root_volume: Its root volume.
@@ -368,7 +368,7 @@ class KubernetesPlan:
         cluster_name: Name of an existing cluster; None where the deployment names it.
         version: Version of Kubernetes.
         standard_support_ends, extended_support_ends: ISO dates; None where the catalogue has none.
-        public_access_cidrs: Who reaches the API server from the internet; nobody if empty.
+        public_access_cidrs: Who reaches the API server from the internet; no one if empty.
         service_cidr: IPv4 range of its services.
         admins: IAM principals that administer it.
         add_ons: EKS add-ons made with it, in the order of their installation; none of an existing cluster.
@@ -408,7 +408,7 @@ class NodeGroupReport:
     Attributes:
         capacity_type: `ON_DEMAND`, `SPOT` or `CAPACITY_BLOCK`.
         ami_type: Which image EKS chooses, such as `AL2023_x86_64_NVIDIA`.
-        desired_nodes: Size that the template says; None where others set it.
+        desired_nodes: Size in the template; None if others set it.
         grown_by: Who sets the size, in a sentence.
         update_strategy: `MINIMAL` (old nodes go first) or `DEFAULT`.
         update: What a new launch template, or version of the cluster, does to running nodes, in a sentence.
@@ -561,7 +561,7 @@ class LoadBalancerPlan:
         protocol: `https` or `http`.
         port: Port of its listener.
         clients: Who may connect.
-        subnets: Keys of the subnets in the network plan that it stands in.
+        subnets: Keys of its subnets in the network plan.
         requests_per_minute_per_node: What the fleet scales on; None for no scaling.
     """
 
@@ -693,7 +693,7 @@ class NetworkPlan:
         egress: `nat`, `closed`, or `existing` for what an existing network has.
         flow_logs: Whether the traffic is recorded; None of an existing network.
         gateway_endpoints, interface_endpoints: Services with an endpoint made here, such as `s3` and `ssm`.
-        subnets: The subnets that something of this cluster stands in.
+        subnets: The subnets that this cluster uses.
     """
 
     is_new: bool
@@ -721,7 +721,7 @@ class ReaderPlan:
         nodes: Most nodes.
         accelerators: Their devices.
         over_efa: Whether data take EFA.
-        node_mb_per_s: What one node can read: its network, and what the service says of one client.
+        node_mb_per_s: What one node can read: its network, and the service's limit for one client.
         fleet_mb_per_s: All nodes together.
         store_mb_per_s_per_node: What the file system gives each node when all of the fleet read at once.
         store_mb_per_s_per_accelerator: The same for each device; None without.
@@ -763,7 +763,7 @@ class LustrePlan:
         storage_type: `SSD` or `INTELLIGENT_TIERING`.
         storage_capacity_gib: SSD storage; None of Intelligent-Tiering, which is elastic.
         throughput_mb_per_s_per_tib: Tier; None where the class has none.
-        throughput_mb_per_s: What the whole file system delivers.
+        throughput_mb_per_s: What the file system delivers in all.
         metadata_iops: Metadata operations; None without a metadata configuration.
         efa: Whether nodes with EFA mount it over EFA.
         lustre_version: Version of its servers.
@@ -873,7 +873,7 @@ class Totals:
 
     Attributes:
         minimum_nodes, maximum_nodes: Nodes of all fleets.
-        accelerators: Whole accelerators; a share of one counts as the devices that the system sees.
+        accelerators: Number of accelerators; a share of one counts as the devices that the system sees.
         accelerator_memory_gib: Memory of all accelerators in GiB.
         mig_slices: MIG slices.
         model_servers: Model servers.
@@ -904,7 +904,7 @@ class ClusterPlan:
         stacks: The stacks, in an order in which they can be deployed.
         totals: All fleets together.
         cost: All costs together.
-        notes: What is worth knowing about the cluster as a whole, in sentences.
+        notes: What is worth knowing about the cluster, in sentences.
         findings: Warnings and advice of the rules; their paths are keys of the file.
     """
 

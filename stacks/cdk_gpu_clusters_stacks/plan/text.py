@@ -280,7 +280,7 @@ def _fleet_cost(fleet: FleetReport, notes: Footnotes) -> Iterator[str]:
 
 
 def _seen(fleet: FleetReport) -> str:
-    """What a spot price was when somebody looked."""
+    """A spot price at the time of its look-up."""
     shots = [price for price in fleet.cost.prices if price.market == "spot"]
     if not shots:
         return ""
@@ -530,7 +530,7 @@ def _kubernetes_rows(cluster: KubernetesPlan, notes: Footnotes) -> Iterator[Row]
     yield Row("version", [f"{cluster.version}; {support_words(cluster)}"])
     if cluster.stack_name is not None:
         yield Row("API server", [api_server_words(cluster)])
-        yield Row("admins", [", ".join(cluster.admins) or "nobody, not even who deploys"])
+        yield Row("admins", [", ".join(cluster.admins) or "none, not even the deploying principal"])
         yield Row("add-ons", [", ".join(cluster.add_ons)])
     yield Row("services", [cluster.service_cidr])
     if cluster.system_nodes is not None:

@@ -1,4 +1,4 @@
-"""What a check of preflight is, and what it says."""
+"""A check of preflight, and its results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SubjectT = TypeVar("SubjectT")
 
 
 class Outcome(StrEnum):
-    """What a check says of something."""
+    """The outcome of a check."""
 
     PASS = "pass"  # noqa: S105 - no password
     WARN = "warn"
@@ -33,13 +33,13 @@ WORST_FIRST = (Outcome.FAIL, Outcome.CANNOT_TELL, Outcome.WARN, Outcome.PASS, Ou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a check says of one thing.
+    """The verdict of a check on one thing.
 
     Attributes:
         outcome: The outcome.
         cause: Why, in a sentence.
         fix: The change to make; empty where all is well.
-        about: Key of the cluster file that it is about; empty for the whole.
+        about: Key of the cluster file that it is about; empty for all of it.
         permission: IAM action whose lack is the cause of "cannot tell".
     """
 
@@ -122,7 +122,7 @@ class Check(Generic[SubjectT]):
         rule: Its id, title and source.
         calls: Every call that it may make.
         subjects: What it looks at, by key of the cluster file; nothing means that it is not applicable.
-        judge: Says what it finds of one of them. Nothing found is a pass.
+        judge: Yields its findings on one of them. No finding is a pass.
         unless: Why it is not applicable where there is nothing to look at.
         unneeded: Those of the calls that it does not make for a cluster, so that the policy can leave them out.
     """

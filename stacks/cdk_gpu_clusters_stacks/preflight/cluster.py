@@ -30,7 +30,7 @@ CLUSTER_TAG = "gpu-cluster"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A sound cluster file.
+    """A valid cluster file.
 
     Attributes:
         spec: The file.

@@ -26,7 +26,7 @@ def parameter_of(fleet: PlannedFleet) -> str | None:
 
 
 def operating_system_of(fleet: PlannedFleet) -> OperatingSystem:
-    """What the image runs, as the file says or the catalogue's row."""
+    """The system of the image, from the file or the catalogue's row."""
     image = fleet.spec.image
     if isinstance(image, ImageById | ImageByParameter):
         return OperatingSystem(image.os)

@@ -23,7 +23,7 @@ _CHECKS_AT_ONCE = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What one check says.
+    """The result of one check.
 
     Attributes:
         id: Its stable id.
@@ -83,7 +83,7 @@ def run_preflight(
         account: The account.
         now: The time, to compare ends of reservations and certificates with.
         checks: The checks; all of them by default.
-        on_done: Told after each step how many are done, and of how many.
+        on_done: Called after each step with how many are done, and of how many.
 
     Raises:
         Unusable: If the credentials cannot be used.
@@ -120,7 +120,7 @@ def run_preflight(
 
 
 def _caller(account: Account) -> tuple[str, str]:
-    """Who asks; empty if only this cannot be told, since other services may answer all the same."""
+    """Who asks; empty if only this is unknown, because other services may answer all the same."""
     try:
         answer = account.ask(CALLER)
     except NoAnswer:

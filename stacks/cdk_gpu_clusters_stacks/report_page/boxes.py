@@ -38,7 +38,7 @@ class Text:
         size: Size of the font in pixels.
         bold: Whether it is bold.
         wraps: Whether it takes more lines where one is too short; it is cut otherwise.
-        centred: Whether it stands in the middle.
+        centred: Whether it is in the middle.
     """
 
     text: str
@@ -65,7 +65,7 @@ class Box:
         middle: Whether its texts stand in the middle of that height.
         start, span: Place and length in a parent's bar, in units.
         units: Length of its own bar.
-        title: What a pointer over it says.
+        title: The text of a pointer over it.
     """
 
     style: str

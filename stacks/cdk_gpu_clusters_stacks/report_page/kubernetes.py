@@ -12,13 +12,13 @@ from .numbers import number
 
 
 def cluster_rows(cluster: KubernetesPlan) -> Iterator[tuple[str, str]]:
-    """What stands in the table of the cluster: name and words."""
+    """The rows of the table of the cluster: name and text."""
     yield "version", f"Kubernetes {cluster.version}; {support_words(cluster)}"
     if cluster.stack_name is None:
         yield "cluster", f"{cluster.cluster_name}, which exists already"
     else:
         yield "API server", api_server_words(cluster)
-        yield "administered by", ", ".join(cluster.admins) or "nobody, not even who deploys"
+        yield "administered by", ", ".join(cluster.admins) or "none, not even the deploying principal"
         yield "add-ons", ", ".join(cluster.add_ons)
     if cluster.system_nodes is not None:
         yield "system nodes", f"{cluster.system_nodes.node_count} x {cluster.system_nodes.instance_type}"
@@ -27,7 +27,7 @@ def cluster_rows(cluster: KubernetesPlan) -> Iterator[tuple[str, str]]:
 
 
 def node_group_rows(plan: ClusterPlan) -> Iterator[tuple[str, ...]]:
-    """What stands in the table of node groups: fleet, purchase, pods, resources and taints, size and updates."""
+    """The rows of the table of node groups: fleet, purchase, pods, resources and taints, size and updates."""
     for fleet in plan.fleets:
         group = fleet.node_group
         if group is not None:

@@ -126,7 +126,7 @@ def _anatomies(plan: ClusterPlan) -> Iterator[str]:
             f"{node.accelerator.count} {node.accelerator.name}" if node.accelerator else "no accelerator"
         )
         words = f"{devices}, {count(len(node.network.cards), 'network card')}, " + (
-            f"{count(node.mig.slices, 'MIG slice')}" if node.mig else "whole accelerators"
+            f"{count(node.mig.slices, 'MIG slice')}" if node.mig else "unsplit accelerators"
         )
         stages = "".join(f"<li>{escape(stage)}</li>" for stage in node.boot_stages)
         mig = ""
@@ -138,7 +138,7 @@ def _anatomies(plan: ClusterPlan) -> Iterator[str]:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequence[int] = ()) -> str:
-    """A table of escaped cells; on a narrow page each row stands as lines with the names of the columns."""
+    """A table of escaped cells; on a narrow page each row becomes lines with the names of the columns."""
 
     def style(index: int) -> str:
         return ' class="num"' if index in numbers else ""

@@ -150,7 +150,7 @@ def _machines(fleet: FleetReport) -> Box:
         direction=Direction.GRID,
         minimum_child_width=54,
     )
-    legend = _note(f"one rack stands for {size} nodes; {count(fleet.accelerators, 'accelerator')} in all")
+    legend = _note(f"one rack is {size} nodes; {count(fleet.accelerators, 'accelerator')} in all")
     return Box(style="none", padding=0, texts=[legend], children=[grid])
 
 

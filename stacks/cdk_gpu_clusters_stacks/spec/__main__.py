@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Check each file; print its findings, or `ok: name, n fleets`.
 
     Returns:
-        0 if every file is sound, 1 if one has an error.
+        0 if every file is valid, 1 if one has an error.
     """
     parser = argparse.ArgumentParser(prog="python -m cdk_gpu_clusters_stacks.spec", description=__doc__)
     parser.add_argument("files", nargs="+", metavar="FILE", help="cluster file")

@@ -37,7 +37,7 @@ def form_of(value: object, forms: Mapping[str, str]) -> str | None:
     """Say which form a mapping has, by the one leading key that it holds.
 
     Args:
-        value: What stands in the file, or a model of one of the forms.
+        value: The value in the file, or a model of one of the forms.
         forms: Leading key -> tag of the form.
 
     Returns:

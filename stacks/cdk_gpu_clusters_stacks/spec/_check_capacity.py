@@ -106,7 +106,7 @@ def check_group_region(view: PlannedFleet) -> list[Fault]:
     if foreign is None:
         return []
     finding = FOREIGN_GROUP.finding(
-        cause="the resource group stands in another Region or partition than the cluster",
+        cause="the resource group is in another Region or partition than the cluster",
         got=foreign.got,
         allowed=foreign.allowed,
         fix="give a group of the cluster's Region, or correct region:",

@@ -140,7 +140,7 @@ def _check_subnet(options: LustreOptions, network: NewNetwork | ExistingNetwork 
 
 
 def _check_repositories(key: Key, store: LustreSpec, region: str | None) -> list[Fault]:
-    """Ask the rules about ever more of the links, so that a fault between two stands at the second."""
+    """Ask the rules about ever more of the links, so that a fault between two is reported at the second."""
     faults: list[Fault] = []
     seen: list[Finding] = []
     for index, repository in enumerate(store.repositories):
@@ -218,7 +218,7 @@ def _check_express_place(zone: str, parts: SpecParts) -> list[Finding]:
     if is_zone_id(here) and here != zone:
         return [
             EXPRESS_ZONE.finding(
-                cause="the directory bucket stands in another zone than the fleets",
+                cause="the directory bucket is in another zone than the fleets",
                 got=zone,
                 allowed=here,
                 fix=f"write express_zone_id: {here}",

@@ -93,7 +93,7 @@ def _check_existing(spec: EksSpec) -> list[Fault]:
     existing = spec.existing
     if spec.software.apply and existing is not None and existing.kubectl_role_arn is None:
         finding = EKS_EXISTING.finding(
-            cause="nobody may install software in the existing cluster",
+            cause="no one may install software in the existing cluster",
             got="software.apply: true without kubectl_role_arn",
             fix="add kubectl_role_arn, or apply what gpu-clusters manifests writes",
         )
@@ -183,7 +183,7 @@ def _check_unused(part: FleetPart, spec: InferenceFleetSpec) -> list[Fault]:
 
 
 def _is_given(spec: SpecModel, name: str) -> bool:
-    """Whether the file says something else than the default."""
+    """Whether the file differs from the default."""
     return bool(getattr(spec, name) != type(spec).model_fields[name].get_default())
 
 

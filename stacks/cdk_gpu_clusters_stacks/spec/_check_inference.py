@@ -127,10 +127,10 @@ def check_server(key: Key, spec: ServerSpec, broken: frozenset[str], parts: Spec
     """Find what is wrong with a model server, on whatever node.
 
     Args:
-        key: Where the server stands in the file.
+        key: The place of the server in the file.
         spec: The server.
         broken: Fields of the fleet that have a fault already.
-        parts: The file's sound parts: the Region, and the network, through which images come.
+        parts: The file's valid parts: the Region, and the network, through which images come.
     """
     faults = faults_at((*key, "port"), check_container_port(spec.port))
     faults += faults_at((*key, "health_path"), check_health_path(spec.health_path))
@@ -221,13 +221,13 @@ _LISTENER = frozenset({"certificate_arn", "plain_http", "internet_facing"})
 def check_balancer(
     key: Key, spec: InferenceFleetSpec, broken: frozenset[str], region: str | None
 ) -> list[Fault]:
-    """Find what is wrong with a load balancer, wherever it stands.
+    """Find what is wrong with a load balancer, wherever it is.
 
     Args:
-        key: Where the fleet stands in the file.
+        key: The place of the fleet in the file.
         spec: The fleet.
         broken: Fields of it that have a fault already.
-        region: Region of the cluster, if it is sound.
+        region: Region of the cluster, if it is valid.
     """
     balancer, here = spec.load_balancer, (*key, "load_balancer")
     faults: list[Fault] = []

@@ -39,7 +39,7 @@ def check_network(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Faul
     """Find what is wrong with the network, by itself and for the fleets that run in its fleet subnet.
 
     Args:
-        parts: The file's sound parts: the network, and file systems, which take addresses too.
+        parts: The file's valid parts: the network, and file systems, which take addresses too.
         fleets: Fleets whose instance type is known.
     """
     network = parts.network
@@ -129,7 +129,7 @@ def _check_range(network: ExistingNetwork) -> list[Finding]:
 
 
 def _file_systems(parts: SpecParts) -> list[IpDemand]:
-    """One address for each server of a file system that is sound."""
+    """One address for each server of a valid file system."""
     return [
         IpDemand(nodes=0, addresses_per_node=0, other=store.lustre.sizing.ip_addresses, name=name)
         for name, store in (parts.stores or {}).items()
@@ -288,13 +288,13 @@ def check_zones(
     *,
     wrong_region: str | None = None,
 ) -> list[Fault]:
-    """Find zones that are misspelt or of another Region, and types that are not sold where their fleet stands.
+    """Find zones that are misspelt or of another Region, and types that are not sold in the zone of their fleet.
 
     Args:
         network: The network.
-        region: Region of the cluster, if it is sound.
+        region: Region of the cluster, if it is valid.
         fleets: Fleets whose instance type is known.
-        wrong_region: What stands for the Region in the file, if there is no such Region.
+        wrong_region: The Region in the file, if there is no such Region.
     """
     faults: list[Fault] = []
     wrong: set[str] = set()
@@ -322,7 +322,7 @@ def _named(network: NewNetwork | ExistingNetwork) -> Iterator[tuple[Key, str, bo
 
 
 def _check_type(fleet: PlannedFleet, region: str | None, wrong: set[str]) -> list[Fault]:
-    """Ask for each zone of the fleet; where only the deployment knows them, for the Region as a whole."""
+    """Ask for each zone of the fleet; where only the deployment knows them, for the entire Region."""
     if fleet.is_place_unknown:
         return []
     zones = fleet.zones or (() if region is None else (f"{region}a",))

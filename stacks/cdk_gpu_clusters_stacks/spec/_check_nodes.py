@@ -79,7 +79,7 @@ def check_volume(key: Key, spec: NodesSpec) -> list[Fault]:
 
 _LIST_FIX = (
     "write one text for all GPUs, its profiles separated by commas, or a list with a text for each GPU; "
-    "off leaves a GPU whole"
+    "off leaves a GPU unsplit"
 )
 _EFA_ALLOWED = "mig with efa: false, or EFA with GPUs that are not split"
 _EFA_FIX = "write efa: false if the nodes serve or share GPUs; remove mig if they train together"
@@ -185,12 +185,12 @@ _READY_SECONDS = 30 * 60
 
 
 def check_alarms_of(key: Key, spec: NodesSpec, region: str | None) -> list[Fault]:
-    """Find numbers that AWS refuses, people that nobody reaches, and alarms that are off and tell somebody.
+    """Find numbers that AWS refuses, recipients without an address, and recipients of alarms that are off.
 
     Args:
-        key: Where the fleet stands in the file.
+        key: The place of the fleet in the file.
         spec: The fleet.
-        region: Region of the cluster, if it is sound.
+        region: Region of the cluster, if it is valid.
     """
     alarms, here = spec.alarms, (*key, "alarms")
     faults: list[Fault] = []
@@ -203,7 +203,7 @@ def check_alarms_of(key: Key, spec: NodesSpec, region: str | None) -> list[Fault
             faults += faults_at((*here, name), [replace(finding, fix=f"lower {name}{more}", path="")])
     elif alarms.tells:
         finding = SILENT_ALARMS.finding(
-            cause="alarms that are not there tell nobody",
+            cause="alarms that do not exist have no recipients",
             got="enabled: false with topic_arn or emails",
             allowed="one of the two",
             fix="remove enabled, or topic_arn and emails",

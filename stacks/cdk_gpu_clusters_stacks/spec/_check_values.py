@@ -113,7 +113,7 @@ class ForeignPlace(NamedTuple):
 
 
 def foreign_place(arn: str, region: str) -> ForeignPlace | None:
-    """Say how an ARN stands in another Region or partition; None if it stands in this one.
+    """Describe how an ARN is in another Region or partition; None if it is in this one.
 
     Args:
         arn: The ARN.
@@ -158,7 +158,7 @@ def check_arn(key: Key, arn: str, region: str, what: str) -> list[Fault]:
     if foreign is None:
         return []
     finding = FOREIGN_ARN.finding(
-        cause=f"the {what} stands in another Region or partition than the cluster",
+        cause=f"the {what} is in another Region or partition than the cluster",
         got=foreign.got,
         allowed=foreign.allowed,
         fix=f"give a {what} of the cluster's Region",

@@ -245,7 +245,7 @@ def _repeated(cause: str) -> Finding:
 
 
 class _Refused(Exception):
-    """The text as a whole is out of bounds; nothing of it is used."""
+    """The text is out of bounds; nothing of it is used."""
 
     def __init__(self, place: Place, finding: Finding) -> None:
         self.place = place
@@ -307,7 +307,7 @@ class _Builder:
     def _limit(self, node: Node, path: Key) -> None:
         self._count += 1
         if id(node) in self._open:
-            raise _Refused(_place(node), _repeated("an alias stands inside its own anchor"))
+            raise _Refused(_place(node), _repeated("an alias is inside its own anchor"))
         if len(path) > _MAX_DEPTH:
             raise _Refused(*_too_deep(_place(node)))
         if self._count > _MAX_NODES:
@@ -344,7 +344,7 @@ class _Builder:
     def _duplicate(self, path: Key) -> Finding:
         first = self._document.keys[path]
         return DUPLICATE_KEY.finding(
-            cause=f"{dotted(path)}: this key stands twice; the first is in line {first.line}",
+            cause=f"{dotted(path)}: this key appears twice; the first is in line {first.line}",
             got=str(path[-1]),
             fix="remove or rename one of the two",
         )

@@ -32,7 +32,7 @@ class FleetPart:
 
     Attributes:
         key: Path of the fleet in the file.
-        spec: The fleet; a field in `broken` has its default there, which says nothing.
+        spec: The fleet; a field in `broken` has its default there, which means nothing.
         broken: Fields whose value in the file has a fault, such as `nodes` and `server.image`.
     """
 
@@ -43,15 +43,15 @@ class FleetPart:
 
 @dataclass(frozen=True, slots=True)
 class SpecParts:
-    """What of a cluster file is sound enough for the rules; None or absent where it is not.
+    """The parts of a cluster file that are valid enough for the rules; None or absent where they are not.
 
     A store that has a fault is None, and `stores` is where it is not known which there are.
 
     Attributes:
         names_fleets: Whether the file has fleets, or keys that are meant to hold some.
         on_eks: Whether the fleets are node groups of EKS.
-        eks: The cluster of EKS, as far as the file says anything about it.
-        eks_is_broken: Whether what it says has a fault.
+        eks: The cluster of EKS, as far as the file describes it.
+        eks_is_broken: Whether its section has a fault.
     """
 
     region: str | None = None
@@ -66,7 +66,7 @@ class SpecParts:
 
     @property
     def makes_eks(self) -> bool:
-        """Whether a cluster of EKS is made, as far as its section is sound."""
+        """Whether a cluster of EKS is made, as far as its section is valid."""
         return self.on_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
 
 
@@ -90,7 +90,7 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
 
 
 def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
-    """The sound parts of a file that has faults."""
+    """The valid parts of a file that has faults."""
     region = data.get("region")
     return SpecParts(
         region if isinstance(region, str) and region else None,
@@ -186,7 +186,7 @@ def sound_fleet(
 
     Args:
         model: What the fleet is.
-        raw: What stands in the file.
+        raw: The value in the file.
         context: Of the validation.
 
     Returns:

@@ -12,7 +12,7 @@ YAML_SYNTAX = define_rule(
 )
 MAPPING = define_rule("GPU-SPEC-003", "the cluster file is a mapping of keys to values", source=_FORMAT)
 DUPLICATE_KEY = define_rule(
-    "GPU-SPEC-004", "a key stands once in its mapping", source="YAML 1.2.2, section 3.2.1.3"
+    "GPU-SPEC-004", "a key appears once in its mapping", source="YAML 1.2.2, section 3.2.1.3"
 )
 UNKNOWN_KEY = define_rule("GPU-SPEC-005", "every key is one that the format has", source=_FORMAT)
 MISSING_KEY = define_rule("GPU-SPEC-006", "every required key is there", source=_FORMAT)
@@ -50,12 +50,12 @@ STORE = define_rule(
 )
 STORE_SUBNET = define_rule(
     "GPU-SPEC-022",
-    "a file system stands in one subnet of the network, named where there are several",
+    "a file system is in one subnet of the network, named where there are several",
     source="FSx API reference, CreateFileSystem: SubnetIds; its change replaces the file system",
 )
 EXPRESS_ZONE = define_rule(
     "GPU-SPEC-023",
-    "a directory bucket stands where the fleets do and can reach it",
+    "a directory bucket is in the zone of the fleets, which can reach it",
     source='Amazon S3 user guide, "Networking for directory buckets": one zone, and a gateway endpoint of its own',
 )
 STORE_CHANGE = define_rule(
@@ -66,7 +66,7 @@ STORE_CHANGE = define_rule(
 )
 FOREIGN_GROUP = define_rule(
     "GPU-SPEC-020",
-    "a resource group of reservations stands in the cluster's Region",
+    "a resource group of reservations is in the cluster's Region",
     source='AWS EC2 user guide, "Capacity Reservation groups": reservations and groups are regional',
 )
 FLEETS = define_rule("GPU-SPEC-026", "a cluster has a fleet, in training or in inference", source=_FORMAT)
@@ -77,7 +77,7 @@ FLEET_NAME = define_rule(
 )
 PUBLIC_SUBNETS = define_rule(
     "GPU-SPEC-028",
-    "an internet-facing load balancer stands in public subnets of an existing network",
+    "an internet-facing load balancer is in public subnets of an existing network",
     source="Elastic Load Balancing user guide for Application Load Balancers: two zones; a network made here has one "
     "public subnet at most, its NAT gateway's",
 )
@@ -97,9 +97,9 @@ SERVICE_SUBNETS = define_rule(
     "inference nodes without reserved capacity stand in service_subnets of an existing network",
     source=_FORMAT,
 )
-SILENT_ALARMS = define_rule("GPU-SPEC-032", "alarms that are switched off tell nobody", source=_FORMAT)
+SILENT_ALARMS = define_rule("GPU-SPEC-032", "alarms that are switched off have no recipients", source=_FORMAT)
 EKS_SECTION = define_rule(
-    "GPU-SPEC-033", "what the file says about a cluster of EKS is for orchestrator eks", source=_FORMAT
+    "GPU-SPEC-033", "the section of an EKS cluster is for orchestrator eks", source=_FORMAT
 )
 EKS_EXISTING = define_rule(
     "GPU-SPEC-034",
@@ -120,7 +120,7 @@ EKS_IMAGE = define_rule(
 )
 EKS_UNUSED = define_rule(
     "GPU-SPEC-037",
-    "a key of a fleet that only plain EC2 acts on is said to do nothing on EKS",
+    "a key of a fleet that only plain EC2 uses has no effect on EKS",
     source="on EKS a Service takes the place of the load balancer, and kubelet that of the lifecycle hooks",
 )
 EKS_NEURON = define_rule(

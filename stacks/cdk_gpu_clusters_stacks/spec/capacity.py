@@ -200,7 +200,7 @@ class NewReservationOptions(SpecModel):
     )
     unlimited: bool = Field(
         default=False,
-        description="True: the reservation stays, and bills, until it is deleted. Said aloud on purpose.",
+        description="True: the reservation stays, and bills, until it is deleted. Explicit on purpose.",
     )
     match: Literal["targeted", "open"] = Field(
         default="targeted",
@@ -251,7 +251,7 @@ CapacitySpec = Annotated[
 
 
 def capacity_terms(capacity: CapacitySpec) -> CapacityTerms:
-    """What a capacity says, as the plain values that the library's rules take.
+    """A capacity as the plain values that the library's rules take.
 
     A reservation made here has no id yet, so its terms have none.
     """

@@ -28,7 +28,7 @@ _EXPRESS_KEYS = ("express_zone_id", "express_base_name")
 def check_change(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
     """Find changes that would replace a store of a deployed cluster, or that its service refuses.
 
-    A store that is added or removed is no such change: the stack of a removed one stays until somebody deletes it.
+    A store that is added or removed is no such change: the stack of a removed one stays until you delete it.
 
     Args:
         deployed: The cluster file as it was deployed.
@@ -80,7 +80,7 @@ def _check_lustre(key: Key, before: LustreOptions, after: LustreOptions) -> list
 def _check_links(
     key: Key, before: Sequence[RepositorySpec], after: Sequence[RepositorySpec]
 ) -> Iterator[Fault]:
-    """Find a directory that would be linked to another prefix: the new link is refused while the old one stands."""
+    """Find a directory that would be linked to another prefix: the new link is refused while the old one exists."""
     linked = {normal_path(one.path): one for one in before}
     for index, one in enumerate(after):
         old = linked.get(normal_path(one.path))

@@ -119,7 +119,7 @@ def _check_name(part: FleetPart, before: Iterable[FleetPart]) -> list[Fault]:
 
 
 def _check_fabrics(views: Sequence[PlannedFleet]) -> list[Fault]:
-    """Fleets that share an EFA fabric can exchange EFA traffic; the fault stands at the first that cannot."""
+    """Fleets that share an EFA fabric can exchange EFA traffic; the fault is at the first that cannot."""
     faults: list[Fault] = []
     fabrics: dict[str, list[PlannedFleet]] = {}
     for view in views:

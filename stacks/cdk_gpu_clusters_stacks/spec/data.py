@@ -45,7 +45,7 @@ _KEY = Field(
 
 
 class LustreOptions(SpecModel):
-    """The FSx for Lustre file system to make. What replaces it later is said at each key."""
+    """The FSx for Lustre file system to make. Each key states whether a change replaces it."""
 
     storage_capacity_gib: Annotated[int | None, updates(Resource.FILE_SYSTEM)] = Field(
         default=None,

@@ -33,7 +33,7 @@ class ProgramSpec(SpecModel):
         description="Where it lies. Nodes read `s3://` with their role, which must be allowed to.",
         examples=["https://dl.k8s.io/release/v1.35.0/bin/linux/amd64/kubectl"],
     )
-    sha256: Sha256 = Field(description="Its digest, as the file beside it says.")
+    sha256: Sha256 = Field(description="Its digest, as in the file beside it.")
 
 
 class KubectlSpec(SpecModel):
@@ -123,7 +123,7 @@ class EksSpec(SpecModel):
     )
     admin_principal_arns: Annotated[tuple[PrincipalArn, ...], AsTuple, updates(Resource.ADMINS)] = Field(
         default=(),
-        description="IAM roles and users that administer the cluster. Default: nobody, not even who deploys.",
+        description="IAM roles and users that administer the cluster. Default: none, not even the deploying principal.",
         examples=[["arn:aws:iam::111122223333:role/platform"]],
     )
     system_nodes: Annotated[SystemNodesSpec, NO_CHANGE] = Field(
@@ -135,5 +135,5 @@ class EksSpec(SpecModel):
     kubectl: Annotated[KubectlSpec, updates(Resource.EKS_TEMPLATE)] = Field(
         default=KubectlSpec(),
         description="kubectl for the nodes, with which their watchdog cordons a faulty node and ends its pods before a "
-        "block ends; EKS's images have none. Default: the watchdog tells, and nobody cordons.",
+        "block ends; EKS's images have none. Default: the watchdog reports, and no node is cordoned.",
     )

@@ -117,7 +117,7 @@ def mig_layouts(texts: Sequence[str] | None) -> MigLayout | list[MigLayout] | No
     """The layouts as the library takes them: one for all GPUs, or one for each.
 
     Args:
-        texts: Texts of `MIG_PARTITION` for one GPU each; a single one is for all GPUs. None: the GPUs stay whole.
+        texts: Texts of `MIG_PARTITION` for one GPU each; a single one is for all GPUs. None: the GPUs are not split.
 
     Example:
         >>> mig_layouts(("3g.20gb,4g.20gb",))
@@ -139,7 +139,7 @@ class WatchSpec(SpecModel):
 
     mode: Literal["on", "dry-run", "off"] = Field(
         default=_USUAL_WATCH.mode.value,
-        description="Whether the watchdog acts, only says what it would do, or is off.",
+        description="Whether the watchdog acts, only reports what it would do, or is off.",
     )
     acts_from: Literal["reset", "reboot", "replace"] = Field(
         default=_USUAL_WATCH.acts_from.value,
@@ -250,7 +250,7 @@ class AlarmsSpec(SpecModel):
 
     @property
     def tells(self) -> bool:
-        """Whether somebody is told."""
+        """Whether there are recipients."""
         return self.topic_arn is not None or bool(self.emails)
 
 
@@ -339,7 +339,7 @@ class NodesSpec(SpecModel):
     mig: Annotated[MigSpec | None, updates(*TEMPLATES, Resource.NODE_GROUP)] = Field(
         default=None,
         description="How every GPU is split with MIG: profiles separated by commas, by name or id, the same for all "
-        "GPUs; or a list, one text for each GPU, `off` for one that stays whole. Not with EFA. Default: whole GPUs.",
+        "GPUs; or a list, one text for each GPU, `off` for an unsplit one. Not with EFA. Default: no split.",
         examples=["3g.20gb,2g.10gb,1g.5gb,1g.5gb"],
     )
     fabric_manager_order: Annotated[Literal["after", "before"], updates(*TEMPLATES)] = Field(
@@ -356,7 +356,7 @@ class NodesSpec(SpecModel):
     )
     alarms: Annotated[AlarmsSpec, updates(Resource.EC2_TEMPLATE)] = Field(
         default=AlarmsSpec(),
-        description="Alarms of the fleet, whom they tell, and the stop of a launch loop.",
+        description="Alarms of the fleet, their recipients, and the stop of a launch loop.",
     )
     evidence_bucket: Annotated[BucketName | None, updates(*TEMPLATES)] = Field(
         default=None,

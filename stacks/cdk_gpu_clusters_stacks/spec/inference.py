@@ -20,7 +20,7 @@ from .network import ipv4_range
 
 
 class SecretSpec(SpecModel):
-    """A secret that the node fetches when a server starts; its value stands nowhere else."""
+    """A secret that the node fetches when a server starts; its value is nowhere else."""
 
     arn: Text = Field(
         description="ARN of a Secrets Manager secret or a Parameter Store parameter, in the cluster's Region. A KMS "
@@ -28,7 +28,7 @@ class SecretSpec(SpecModel):
         examples=["arn:aws:secretsmanager:us-east-1:111122223333:secret:hub-AbCdEf"],
     )
     json_field: Text | None = Field(
-        default=None, description="Field of a secret that is JSON. Default: the whole text."
+        default=None, description="Field of a secret that is JSON. Default: the complete text."
     )
 
 
@@ -126,7 +126,7 @@ Client = Annotated[
 
 
 class LoadBalancerSpec(SpecModel):
-    """The Application Load Balancer in front of the nodes: TLS with a certificate, or plain HTTP said aloud."""
+    """The Application Load Balancer in front of the nodes: TLS with a certificate, or explicit plain HTTP."""
 
     certificate_arn: Annotated[
         CertificateArn | None, updates(Resource.LISTENER, Resource.BALANCER_SECURITY_GROUP)
@@ -141,11 +141,11 @@ class LoadBalancerSpec(SpecModel):
     )
     internet_facing: Annotated[bool, replaces(Resource.LOAD_BALANCER)] = Field(
         default=False,
-        description="Whether it has public addresses. It then stands in `public_subnets` of an existing network.",
+        description="Whether it has public addresses. It is then in `public_subnets` of an existing network.",
     )
     clients: Annotated[tuple[Client, ...], AsTuple, updates(Resource.BALANCER_SECURITY_GROUP)] = Field(
         default=(),
-        description="Who may connect: IPv4 ranges and ids of security groups. Default: nobody.",
+        description="Who may connect: IPv4 ranges and ids of security groups. Default: none.",
         examples=[["10.0.0.0/16", "sg-0123456789abcdef0"]],
     )
     idle_timeout_seconds: Annotated[int | None, updates(Resource.LOAD_BALANCER, Resource.EC2_TEMPLATE)] = (

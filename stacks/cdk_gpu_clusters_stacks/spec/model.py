@@ -1,4 +1,4 @@
-"""The cluster file, version 1, as a whole."""
+"""The cluster file, version 1."""
 
 from __future__ import annotations
 

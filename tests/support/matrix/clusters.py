@@ -87,7 +87,7 @@ def _nodes(cloud: Cloud, cluster: Mapping[str, Any]) -> dict[str, Nodes]:
 
 
 def asked_of(cluster: Mapping[str, Any], part: str, name: str) -> Asked:
-    """What a fleet of a cluster file asks for, as the documentation of the file says.
+    """What a fleet of a cluster file asks for, as the documentation of the file has.
 
     Args:
         cluster: The file.

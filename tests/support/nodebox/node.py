@@ -115,7 +115,7 @@ class Node(Machine):
         self.eventually(lambda: self.fleet.states().get(self.instance_id) == "InService")
 
     def abandoned(self) -> str:
-        """Wait until the launch was completed with ABANDON; what the fleet's log group says at that moment."""
+        """Wait until the launch was completed with ABANDON; what the fleet's log group shows at that moment."""
         self.eventually(lambda: self.instance_id not in self.fleet.states())
         failures = [one for one in self.fleet.logged(self.instance_id) if one["state"] == "failed"]
         return str(failures[-1]["reason"]) if failures else ""

@@ -96,7 +96,7 @@ def measure(ranks: Ranks, size: int, largest: int) -> int:
 
 
 def judge(wrong: int, bandwidth: float) -> tuple[int, str]:
-    """The exit status, and what the largest size tells.
+    """The exit status, and the result of the largest size.
 
     Args:
         wrong: Sizes whose sums came out wrong.
@@ -109,7 +109,7 @@ def judge(wrong: int, bandwidth: float) -> tuple[int, str]:
         )
     expected = os.environ.get("EXPECTED_GBYTES_PER_S")
     if not expected:
-        return 0, "nobody has published what these nodes should reach"
+        return 0, "there is no published result for these nodes"
     percent = 100 * bandwidth / float(expected)
     is_slow = percent < 100 - float(os.environ["TOLERANCE_PERCENT"])
     words = f"{percent:.0f} % of {expected} GB/s, {os.environ['EXPECTED_SOURCE']}"

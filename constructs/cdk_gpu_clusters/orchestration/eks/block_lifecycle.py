@@ -23,12 +23,12 @@ _NAMES = {
 class EksBlockLifecycle(BlockFollower):
     """Sets the size of a managed node group at the start of its Capacity Block; deployments never do.
 
-    CloudFormation tells no Auto Scaling group of a node group, so the size goes through `eks:UpdateNodegroupConfig`.
+    CloudFormation names no Auto Scaling group of a node group, so the size is set by `eks:UpdateNodegroupConfig`.
     Makes a Step Functions state machine without code of its own, and rules that start it:
 
-    * EC2 says that the block is delivered: the group grows, if it is empty;
+    * EC2 reports that the block is delivered: the group grows, if it is empty;
     * a backup schedule at the start, which names month, day and hour; the state machine checks the year;
-    * the group was created: it grows at once if its block runs, and is set to no nodes if not, since no source says how
+    * the group was created: it grows at once if its block runs, and is set to no nodes if not, since it is unknown how
       many nodes EKS starts a group with whose template names no desired size.
 
     EKS itself sets the group to zero 40 minutes before the end, by a scheduled action that AWS asks to leave alone.

@@ -48,7 +48,7 @@ class EksGpuCluster(IEksGpuCluster):
     Makes:
 
     - the control plane: reached from inside the network, and from named networks if you say so; all five kinds of logs
-      in a log group with an end; secrets encrypted with a KMS key that outlives the stack; nobody is an administrator
+      in a log group with an end; secrets encrypted with a KMS key that outlives the stack; no one is an administrator
       but those you name, by access entries;
     - the add-ons of EKS: VPC CNI, kube-proxy, Pod Identity agent, CoreDNS, metrics server, node monitoring agent, and
       the drivers of EBS, FSx and S3 volumes, each with a role of its own where it needs one;
@@ -116,8 +116,8 @@ class EksGpuCluster(IEksGpuCluster):
             public_access_cidrs: Networks that reach the API server over the internet; none if left out.
             secrets_encryption_key: Key of Kubernetes secrets; a new one, which outlives the stack, if left out. A
                 change would replace the cluster; a key that is deleted ends it.
-            admin_principal_arns: Roles and users that administer the cluster; nobody if left out, not even who
-                deploys.
+            admin_principal_arns: Roles and users that administer the cluster; none if left out, not even the
+                deploying principal.
             system_instance_type: Type of the system nodes; m7i.large if left out.
             system_node_count: How many there are; two if left out.
             add_on_versions: Versions of add-ons by name; EKS takes the default one of the Kubernetes version when it
@@ -276,7 +276,7 @@ def _block_of(vpc: ec2.IVpc) -> str | None:
 # The control plane of a cluster: CDK's `aws_eks_v2.Cluster`, closed, logged and encrypted.
 #
 # Of that construct only the cluster and its role are used: no Auto Mode, no default capacity, none of the add-ons
-# that EKS installs by itself and nobody updates, and no `kubectl` (docs/decisions/0015).
+# that EKS installs by itself and never updates, and no `kubectl` (docs/decisions/0015).
 
 _CLUSTER_POLICY = AcceptedFinding(
     cause="`EksGpuCluster`: role of the control plane",
@@ -292,7 +292,7 @@ _CONTROL_PLANE_LOGS = AcceptedFinding(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlaneWish:
-    """What a user says of a control plane."""
+    """The requested settings of a control plane."""
 
     cluster_name: str
     vpc: ec2.IVpc
@@ -320,7 +320,7 @@ def control_plane(scope: Construct, wish: ControlPlaneWish) -> ControlPlane:
 
     Args:
         scope: The cluster.
-        wish: What the user says of it.
+        wish: Its requested settings.
     """
     log_group = _log_group(scope, wish)
     # EKS attaches its own group, too, which admits the nodes: this one has nothing to let through.
@@ -347,7 +347,7 @@ def control_plane(scope: Construct, wish: ControlPlaneWish) -> ControlPlane:
     )
     cdk.Annotations.of(cluster).acknowledge_warning(
         "@aws-cdk/aws-eks:clusterMustManuallyTagSubnet",
-        "Only a controller of load balancers asks for the tag, and may be told its subnets instead",
+        "Only a controller of load balancers needs the tag, and can be given its subnets instead",
     )
     _CLUSTER_POLICY.at(cluster.role, "Policy::arn:<AWS::Partition>:iam::aws:policy/AmazonEKSClusterPolicy")
     resource = cluster.node.default_child

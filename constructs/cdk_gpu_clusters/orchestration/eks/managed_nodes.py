@@ -25,7 +25,7 @@ _EFFECTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagedNodes:
-    """Everything a node group says, decided; ids may be tokens.
+    """The decided properties of a node group; ids may be tokens.
 
     Attributes:
         cluster_name: The cluster.
@@ -56,7 +56,7 @@ def managed_nodes(scope: Construct, construct_id: str, nodes: ManagedNodes) -> e
     """Define the node group.
 
     It has no name of its own, no disk size, no remote access and no instance types: the name and the types change only
-    with the whole group, and EKS takes the others from the launch template.
+    with the entire group, and EKS takes the others from the launch template.
 
     EKS keeps every node of a group on one version of the template, and replaces all when it changes. So a group whose
     nodes are never replaced stays on the default version, which CloudFormation leaves alone (AWS::EC2::LaunchTemplate

@@ -63,7 +63,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
 
     * A node that does not get through its boot never starts kubelet, and takes no work.
     * A group that follows a block or that scales carries no `DesiredSize`: a deployment never resizes it.
-    * A new launch-template version never replaces running nodes unless `update_policy` says so.
+    * A new launch-template version never replaces running nodes unless you set `update_policy`.
     * Reserved capacity is updated terminate-before-launch (`UpdateStrategy` MINIMAL).
     * Other hardware is another group: instance type, capacity, interfaces, placement. EKS changes none in place.
 
@@ -90,7 +90,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
         labels: Labels of the nodes.
         taints: Taints of the nodes.
         block_lifecycle: State machine of a Capacity Block, None for other capacity.
-        alarms: The alarms, to tell somebody of (`alarms.add_topic`); None where there are none.
+        alarms: The alarms, whose recipients `alarms.add_topic` sets; None if there are none.
         cfn_nodegroup: The node group, as an escape hatch.
     """
 
@@ -158,7 +158,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             placement_group: An existing group to use; excludes `placement`.
             root_volume: Root volume; 200 GiB encrypted gp3 if left out.
             role: Role of the nodes, with what EKS asks for; a new `EksNodeRole` if left out. Gets the group's policy.
-            mig: How each GPU is split: one layout for all, or one per GPU; whole GPUs if left out. Excludes EFA.
+            mig: How each GPU is split: one layout for all, or one per GPU; no split if left out. Excludes EFA.
             mig_strategy: How the device plugin shows split GPUs; each slice under its own name if left out.
             fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
             mounts: FSx for Lustre file systems on the nodes themselves, by mount point, such as `{"/fsx": store}`.

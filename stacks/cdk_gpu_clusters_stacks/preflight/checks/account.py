@@ -34,7 +34,7 @@ ZONES_OPEN = define_rule(
 )
 ENOUGH_ZONES = define_rule(
     "GPU-PRE-005",
-    "the Region has two zones for what stands in several",
+    "the Region has two zones for what needs several",
     source=f"{_ZONES_PAGE}; this library's networks stand in two or more zones",
 )
 

@@ -19,7 +19,7 @@ _HEAD = "Amazon S3 API reference, HeadBucket"
 THERE = define_rule("GPU-PRE-121", "the buckets are there, and let the caller list them", source=_HEAD)
 SAME_REGION = define_rule(
     "GPU-PRE-122",
-    "the buckets lie in the Region that the file says, or in the cluster's",
+    "the buckets are in the Region that the file gives, or in the cluster's",
     source=f'{_HEAD}; FSx for Lustre user guide, "Linking your file system to an Amazon S3 bucket"; traffic '
     "between Regions is charged",
 )

@@ -100,7 +100,7 @@ def _purchase(fleet: PlannedFleet) -> Purchase | None:
 def _vcpus(need: VcpuNeed, inquiry: Inquiry) -> Iterator[Verdict]:
     if need.vcpus.quota is None:
         yield cannot_tell(
-            f"no source says which {need.purchase} quota counts {need.family}",
+            f"it is unknown which {need.purchase} quota counts {need.family}",
             fix="look at the EC2 quotas in the Service Quotas console",
         )
         return

@@ -1,4 +1,4 @@
-"""What `cdk deploy` needs in the account, and what stands in its way."""
+"""What `cdk deploy` needs in the account, and what prevents it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _stack(name: str, inquiry: Inquiry) -> Iterator[Verdict]:
             fix=f"aws cloudformation continue-update-rollback --stack-name {name}",
         )
     elif status.endswith("_IN_PROGRESS") and status != "REVIEW_IN_PROGRESS":
-        yield warned(f"{status}: somebody is deploying it", fix="wait until it is done")
+        yield warned(f"{status}: someone is deploying it", fix="wait until it is done")
     else:
         yield passed(status)
 

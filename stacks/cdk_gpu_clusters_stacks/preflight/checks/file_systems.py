@@ -26,12 +26,12 @@ COUNT = define_rule("GPU-PRE-112", "the quota of Lustre file systems has room fo
 THERE = define_rule("GPU-PRE-113", "an existing file system is Lustre, and available", source=_FILE_SYSTEMS)
 AS_DESCRIBED = define_rule(
     "GPU-PRE-114",
-    "an existing file system is what the file says: mount name, DNS name, EFA, version",
+    "an existing file system matches the file: mount name, DNS name, EFA, version",
     source=_FILE_SYSTEMS,
 )
 SAME_NETWORK = define_rule(
     "GPU-PRE-115",
-    "an existing file system stands in the VPC and zone of the fleets",
+    "an existing file system is in the VPC and zone of the fleets",
     source='FSx for Lustre user guide, "Working with EFA-enabled file systems"; traffic between zones is charged',
 )
 
@@ -132,7 +132,7 @@ def _as_described(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Ve
         if said is not None and real is not None and said != real:
             right = str(real).lower() if isinstance(real, bool) else real
             yield failed(
-                f"{store.file_system_id} has {name} {right}, the file says {said}", fix=f"{name}: {right}"
+                f"{store.file_system_id} has {name} {right}, the file has {said}", fix=f"{name}: {right}"
             )
 
 
@@ -141,19 +141,19 @@ def _same_network(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Ve
     found, network = _known(store, inquiry), inquiry.cluster.existing_network
     if network is None:
         yield failed(
-            f"{store.file_system_id} stands in {found.get('VpcId')}, and the fleets get a VPC of their own",
+            f"{store.file_system_id} is in {found.get('VpcId')}, and the fleets get a VPC of their own",
             fix=f"network: {{ vpc_id: {found.get('VpcId')}, … }}, or join the two by a peering after the deployment",
         )
         return
     if found.get("VpcId") != network.vpc_id:
         yield failed(
-            f"{store.file_system_id} stands in {found.get('VpcId')}, the fleets in {network.vpc_id}",
+            f"{store.file_system_id} is in {found.get('VpcId')}, the fleets in {network.vpc_id}",
             fix="put the fleets into its VPC, or make sure that a peering joins the two",
         )
     subnets = found_subnets(inquiry)
     for subnet in (subnets[one] for one in found.get("SubnetIds", ()) if one in subnets):
         if not inquiry.cluster.is_zone(network.availability_zone, subnet):
-            cause = f"{store.file_system_id} stands in {subnet['AvailabilityZone']}"
+            cause = f"{store.file_system_id} is in {subnet['AvailabilityZone']}"
             if store.efa:
                 yield failed(f"{cause}, and EFA does not leave a zone", fix="put the fleets into that zone")
             else:

@@ -20,7 +20,7 @@ OFFERED = define_rule(
 )
 AS_IN_CATALOGUE = define_rule(
     "GPU-PRE-022",
-    "the instance type is what the catalogue says: processors, accelerators, network cards, EFA",
+    "the instance type matches the catalogue: processors, accelerators, network cards, EFA",
     source="EC2 API reference, DescribeInstanceTypes; the catalogue's record of the type",
 )
 SOLD_THIS_WAY = define_rule(

@@ -1,4 +1,4 @@
-"""Whether Amazon EKS takes the cluster, or an existing one is what the file says."""
+"""Whether Amazon EKS takes the cluster, or an existing one matches the file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CLUSTER_THERE = define_rule(
 )
 CLUSTER_AS_SAID = define_rule(
     "GPU-PRE-167",
-    "an existing EKS cluster is what the file says: version, security group, services, VPC, access entries",
+    "an existing EKS cluster matches the file: version, security group, services, VPC, access entries",
     source=f"{_API}, DescribeCluster",
 )
 ADMINS_THERE = define_rule(
@@ -171,7 +171,7 @@ def _as_said(existing: ExistingEksSpec, inquiry: Inquiry) -> Iterator[Verdict]:
     differing = [(key, said, real) for key, said, real in compared if real is not None and said != real]
     for key, said, real in differing:
         yield failed(
-            f"{existing.cluster_name} has {real}, the file says {said or 'a new VPC'}", fix=f"{key}: {real}"
+            f"{existing.cluster_name} has {real}, the file has {said or 'a new VPC'}", fix=f"{key}: {real}"
         )
     mode = found.get("accessConfig", {}).get("authenticationMode")
     if mode == "CONFIG_MAP":

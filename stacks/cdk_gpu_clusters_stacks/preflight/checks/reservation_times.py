@@ -19,10 +19,10 @@ NOT_OVER = define_rule(
     "the reservation does not end within a day",
     source='AWS EC2 user guide, "On-Demand Capacity Reservations": instances run on, new ones do not start',
 )
-BLOCK_START = define_rule("GPU-PRE-062", "the block starts when the file says", source=_BLOCKS)
+BLOCK_START = define_rule("GPU-PRE-062", "the block starts at the time in the file", source=_BLOCKS)
 BLOCK_END = define_rule(
     "GPU-PRE-063",
-    "the block ends when the file says",
+    "the block ends at the time in the file",
     source=f"{_BLOCKS}: EC2 terminates instances from 30 minutes before the end",
 )
 
@@ -60,12 +60,12 @@ def _start(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
             yield passed(f"{name} runs since {utc(start)}")
         elif said is None:
             yield failed(
-                f"{name} starts at {utc(start)}, the file says that it runs already",
+                f"{name} starts at {utc(start)}, in the file it has started already",
                 fix=f"starts_at: {utc(start)}",
             )
         else:
             yield warned(
-                f"{name} starts at {utc(start)}, the file says {utc(said)}", fix=f"starts_at: {utc(start)}"
+                f"{name} starts at {utc(start)}, the file has {utc(said)}", fix=f"starts_at: {utc(start)}"
             )
 
 
@@ -75,7 +75,7 @@ def _end(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
         end, name = one.get("EndDate"), one["CapacityReservationId"]
         if end is None or said is None or abs(end - said) < _SAME:
             continue
-        cause, fix = f"{name} ends at {utc(end)}, the file says {utc(said)}", f"ends_at: {utc(end)}"
+        cause, fix = f"{name} ends at {utc(end)}, the file has {utc(said)}", f"ends_at: {utc(end)}"
         if said > end:
             yield failed(f"{cause}: EC2 would end the nodes before they are drained", fix=fix)
         else:

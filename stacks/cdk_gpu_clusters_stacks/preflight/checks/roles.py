@@ -1,4 +1,4 @@
-"""Service-linked roles, which AWS makes at the first use if the one who deploys may make them."""
+"""Service-linked roles, which AWS makes at the first use if the deploying principal may make them."""
 
 from __future__ import annotations
 

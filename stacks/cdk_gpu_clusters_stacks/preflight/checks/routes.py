@@ -31,7 +31,7 @@ S3_GATEWAY = define_rule(
 )
 ENDPOINTS_SOLD = define_rule(
     "GPU-PRE-084",
-    "the endpoints of a closed network are to be had in its zones",
+    "the endpoints of a closed network are available in its zones",
     source="EC2 API reference, DescribeVpcEndpointServices",
 )
 

@@ -1,4 +1,4 @@
-"""Existing VPCs and subnets: that they are there, where the file says, with room."""
+"""Existing VPCs and subnets: that they exist, as in the file, with room."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ SUBNETS_THERE = define_rule(
 )
 SUBNET_ZONES = define_rule(
     "GPU-PRE-074",
-    "the subnets lie in the zones that the file says",
+    "the subnets are in the zones that the file gives",
     source="EC2 API reference, DescribeSubnets",
 )
-SUBNET_RANGE = define_rule("GPU-PRE-075", "the subnet has the range that the file says", source=_SUBNETS)
+SUBNET_RANGE = define_rule("GPU-PRE-075", "the subnet has the range that the file gives", source=_SUBNETS)
 FLEET_ADDRESSES = define_rule(
     "GPU-PRE-076",
     "the fleets' subnets have a free address for every interface that takes one",
@@ -134,11 +134,11 @@ def _ranged(cluster: Cluster) -> Mapping[str, tuple[str, str]]:
 def _range(named: tuple[str, str], inquiry: Inquiry) -> Iterator[Verdict]:
     found = found_subnet(named[0], inquiry)["CidrBlock"]
     if found != named[1]:
-        yield failed(f"{named[0]} has {found}, the file says {named[1]}", fix=f"cidr: {found}")
+        yield failed(f"{named[0]} has {found}, the file has {named[1]}", fix=f"cidr: {found}")
 
 
 def _of_role(role: str, key: str) -> Callable[[Cluster], Mapping[str, SubnetUse]]:
-    """Existing subnets of a role in which something stands, by their keys in the file."""
+    """Existing subnets of a role that contain something, by their keys in the file."""
 
     def subjects(cluster: Cluster) -> Mapping[str, SubnetUse]:
         return {
@@ -213,6 +213,6 @@ CHECKS = (
         calls=(SUBNETS, INTERFACES),
         subjects=_service,
         judge=_addresses,
-        unless="nothing stands in existing service subnets",
+        unless="nothing uses existing service subnets",
     ),
 )
