@@ -142,6 +142,8 @@ def _page(source: str) -> Page:
 
 def _target(source: PurePosixPath) -> PurePosixPath:
     match source.parts:
+        case ("docs", *_, "README.md"):
+            return source.relative_to("docs").with_name("index.md")
         case (*_, "README.md"):
             return source.with_name("index.md")
         case ("docs", *_):
