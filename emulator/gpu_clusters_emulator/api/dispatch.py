@@ -86,9 +86,8 @@ def call_from_states(world: World, service: str, operation: str, params: Json) -
     """Perform an operation for a state machine, which names members with a capital letter first."""
     if _operation(service, operation) is None:
         return call(world, service, operation, params)
-    result: Json = as_result(
-        service, operation, call(world, service, operation, as_input(service, operation, params))
-    )
+    sent: Json = as_input(service, operation, params)
+    result: Json = as_result(service, operation, call(world, service, operation, sent))
     return result
 
 
