@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.fleet_access import IGpuFleet
     from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms
     from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
+    from cdk_gpu_clusters.compute.fleet_props import FleetProps, GpuFleetProps, NodeProps
     from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
     from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
     from cdk_gpu_clusters.compute.node_image import NodeImage
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.node_user_data import NodeUserData
     from cdk_gpu_clusters.compute.root_volume import RootVolume
     from cdk_gpu_clusters.errors import ConfigError
-    from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
+    from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet, InferenceFleetProps
     from cdk_gpu_clusters.inference.load_balancer import InferenceLoadBalancer
     from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret
     from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
-    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
     from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
@@ -86,17 +87,21 @@ else:
         "EksCluster": "node.kubernetes_node",
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
+        "EksGpuNodeGroupProps": "orchestration.eks.node_group",
         "EksNodeRole": "orchestration.eks.node_role",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
         "FleetAlarms": "compute.fleet_alarms",
+        "FleetProps": "compute.fleet_props",
         "GpuClusterRules": "template_rules.plugin",
         "GpuFleet": "compute.fleet",
+        "GpuFleetProps": "compute.fleet_props",
         "GpuLaunchTemplate": "compute.launch_template",
         "IEksGpuCluster": "orchestration.eks.cluster_base",
         "IGpuFleet": "compute.fleet_access",
         "ILustreStore": "storage.lustre_store_base",
         "InferenceFleet": "inference.inference_fleet",
+        "InferenceFleetProps": "inference.inference_fleet",
         "InferenceLoadBalancer": "inference.load_balancer",
         "InstanceMatchCriteria": "capacity.capacity_reservation",
         "InterfacePolicy": "rules.interfaces",
@@ -118,6 +123,7 @@ else:
         "NodeConfig": "node.kubernetes_node",
         "NodeFile": "node.software",
         "NodeImage": "compute.node_image",
+        "NodeProps": "compute.fleet_props",
         "NodeRepair": "rules.node_group",
         "NodeRole": "compute.node_role",
         "NodeTaint": "rules.kubernetes_labels",
@@ -166,17 +172,21 @@ __all__ = [
     "EksCluster",
     "EksGpuCluster",
     "EksGpuNodeGroup",
+    "EksGpuNodeGroupProps",
     "EksNodeRole",
     "FabricManagerOrder",
     "FaultSeverity",
     "FleetAlarms",
+    "FleetProps",
     "GpuClusterRules",
     "GpuFleet",
+    "GpuFleetProps",
     "GpuLaunchTemplate",
     "IEksGpuCluster",
     "IGpuFleet",
     "ILustreStore",
     "InferenceFleet",
+    "InferenceFleetProps",
     "InferenceLoadBalancer",
     "InstanceMatchCriteria",
     "InterfacePolicy",
@@ -198,6 +208,7 @@ __all__ = [
     "NodeConfig",
     "NodeFile",
     "NodeImage",
+    "NodeProps",
     "NodeRepair",
     "NodeRole",
     "NodeTaint",

@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, is_typeddict
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
@@ -119,7 +119,10 @@ def block(name: str, value: Any) -> str:
         return function(f"def {name}", value)
     if not isinstance(value, type):
         return f"{name}: {type(value).__name__}"
-    if issubclass(value, Enum):
+    if is_typeddict(value):
+        hints = {key: hint.__forward_arg__ for key, hint in value.__annotations__.items()}
+        lines = [f"keywords {name}", *(f"{key}: {hint}" for key, hint in sorted(hints.items()))]
+    elif issubclass(value, Enum):
         lines = [f"enum {name}", *(f"{member.name} = {member.value!r}" for member in value)]
     else:
         made_by = inspect.getattr_static(value, "__init__")

@@ -12,8 +12,11 @@ from constructs import Construct
 from cdk_gpu_clusters._cdk import known, path_of, region_of, stack_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import strategy_of
+from cdk_gpu_clusters.compute.fleet_mounts import lustre_mounts
+from cdk_gpu_clusters.compute.fleet_props import FleetProps
 from cdk_gpu_clusters.compute.fleet_subnets import FleetSubnets, ipv4_block_of, select_subnets, zone_of
 from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.plan import FleetPlan, plan_fleet
 from cdk_gpu_clusters.fleet.profile import EC2, OrchestratorProfile
 from cdk_gpu_clusters.fleet.request import (
@@ -25,9 +28,10 @@ from cdk_gpu_clusters.fleet.request import (
     ReservationFacts,
     SubnetFacts,
 )
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
-from cdk_gpu_clusters.rules.mig import MigLayout
-from cdk_gpu_clusters.rules.placement import GroupOrigin, PlacementStrategy
+from cdk_gpu_clusters.node.kubernetes_node import NodeConfig
+from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.node.settings import NodeWatch
+from cdk_gpu_clusters.rules.placement import GroupOrigin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +62,8 @@ def resolve_fleet(
     instance_type: str | ec2.InstanceType,
     profile: OrchestratorProfile = EC2,
     vpc: ec2.IVpc | None = None,
-    vpc_subnets: ec2.SubnetSelection | None = None,
-    node_count: int | None = None,
-    min_node_count: int | None = None,
-    max_node_count: int | None = None,
-    capacity: Capacity | None = None,
-    efa: bool | None = None,
-    interface_policy: InterfacePolicy | None = None,
-    placement: PlacementStrategy | None = None,
-    placement_group: ec2.IPlacementGroup | None = None,
+    options: FleetProps | None = None,
     image: NodeImage | None = None,
-    mig: MigLayout | Sequence[MigLayout] | None = None,
-    ready_timeout: cdk.Duration | None = None,
     drain_timeout: cdk.Duration | None = None,
     serves_models: bool = False,
 ) -> ResolvedFleet:
@@ -78,36 +72,27 @@ def resolve_fleet(
     Args:
         scope: The construct.
         name: Name of the fleet; the construct's path if left out.
-        instance_type: As in `GpuFleet`, like all options that are not listed here.
+        instance_type: Type of every node.
         profile: The orchestrator that launches the nodes.
         vpc: Network; None if the subnets are unknown here.
-        vpc_subnets: Subnets.
-        node_count: Fixed size.
-        min_node_count: Least nodes.
-        max_node_count: Most nodes.
-        capacity: Capacity.
-        efa: EFA.
-        interface_policy: Layout of the interfaces.
-        placement: Strategy.
-        placement_group: Existing group.
-        image: Image.
-        mig: MIG layout.
-        ready_timeout: How long a boot may take.
+        options: The options of the construct.
+        image: The requested machine image.
         drain_timeout: How long a drain may take.
         serves_models: Whether the nodes run model servers.
     """
-    bought = capacity or Capacity.on_demand()
-    selected = None if vpc is None else select_subnets(vpc, vpc_subnets)
-    minimum = node_count if min_node_count is None else min_node_count
-    maximum = node_count if max_node_count is None else max_node_count
+    given = options or FleetProps()
+    bought = given.get("capacity") or Capacity.on_demand()
+    node_count, group = given.get("node_count"), given.get("placement_group")
+    minimum, maximum = given.get("min_node_count"), given.get("max_node_count")
+    selected = None if vpc is None else select_subnets(vpc, given.get("vpc_subnets"))
     is_located = selected is not None and not selected.is_pending_lookup
     plan = plan_fleet(
         FleetRequest(
             name=name or path_of(scope),
             instance_type=instance_type if isinstance(instance_type, str) else instance_type.to_string(),
             profile=profile,
-            minimum=known(minimum),
-            maximum=known(maximum),
+            minimum=known(node_count if minimum is None else minimum),
+            maximum=known(node_count if maximum is None else maximum),
             terms=bought.known_terms,
             reservation=ReservationFacts(
                 has_placement_group=bought.placement_group is not None,
@@ -116,22 +101,22 @@ def resolve_fleet(
                 instance_count=bought.reserved_count,
             ),
             region=known(region_of(stack_of(scope))),
-            efa=efa,
-            interface_policy=interface_policy,
-            placement=placement,
-            group_strategy=None if placement_group is None else strategy_of(placement_group),
-            is_reservation_group=placement_group is not None and placement_group is bought.placement_group,
+            efa=given.get("efa"),
+            interface_policy=given.get("interface_policy"),
+            placement=given.get("placement"),
+            group_strategy=None if group is None else strategy_of(group),
+            is_reservation_group=group is not None and group is bought.placement_group,
             image=None if image is None else image_request(image),
-            mig=mig,
+            mig=given.get("mig"),
             subnets=() if selected is None else _subnet_facts(selected),
             is_public=selected is not None and selected.is_public,
             serves_models=serves_models,
-            ready_timeout_seconds=_seconds(ready_timeout, default=DEFAULT_READY_TIMEOUT_SECONDS),
+            ready_timeout_seconds=_seconds(given.get("ready_timeout"), default=DEFAULT_READY_TIMEOUT_SECONDS),
             drain_timeout_seconds=_seconds(drain_timeout, default=DEFAULT_DRAIN_TIMEOUT_SECONDS),
             unknown=frozenset() if is_located else frozenset({Field.NETWORK}),
         )
     )
-    groups = {GroupOrigin.GIVEN: placement_group, GroupOrigin.RESERVATION: bought.placement_group}
+    groups = {GroupOrigin.GIVEN: group, GroupOrigin.RESERVATION: bought.placement_group}
     return ResolvedFleet(
         plan=plan,
         capacity=bought,
@@ -139,6 +124,38 @@ def resolve_fleet(
         is_public=selected is not None and selected.is_public,
         placement_group=groups.get(plan.placement.origin),
         image=image,
+    )
+
+
+def node_request(
+    options: FleetProps,
+    *,
+    log_group_name: str,
+    evidence_uri: str | None,
+    node_config: NodeConfig | None = None,
+    inspection_seconds: int = 0,
+) -> NodeRequest:
+    """What the options of a construct request of its nodes.
+
+    Args:
+        options: The options of the construct.
+        log_group_name: Log group of the nodes.
+        evidence_uri: Where they leave evidence; None for nowhere.
+        node_config: How EKS nodes are set up; None on others.
+        inspection_seconds: How long a node is kept if it failed its boot and launches are suspended.
+    """
+    return NodeRequest(
+        environment=options.get("environment") or {},
+        user_parts=tuple(options.get("user_data_parts", ())),
+        files=tuple(options.get("node_files", ())),
+        fabric_manager_order=options.get("fabric_manager_order", FabricManagerOrder.AFTER),
+        mounts=lustre_mounts(options.get("mounts") or {}),
+        scratch=options.get("scratch", True),
+        watch=options.get("watch") or NodeWatch(),
+        log_group_name=log_group_name,
+        evidence_uri=evidence_uri,
+        node_config=node_config,
+        inspection_seconds=inspection_seconds,
     )
 
 

@@ -129,10 +129,12 @@ class GpuLaunchTemplate(ClusterConstruct):
             self,
             instance_type=instance_type,
             profile=profile,
-            capacity=capacity,
-            efa=efa,
-            interface_policy=interface_policy,
-            placement_group=placement_group,
+            options={
+                "capacity": capacity,
+                "efa": efa,
+                "interface_policy": interface_policy,
+                "placement_group": placement_group,
+            },
             image=image,
         )
         plan, capacity = fleet.plan, fleet.capacity

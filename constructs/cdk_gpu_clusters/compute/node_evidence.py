@@ -8,6 +8,7 @@ from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import path_of
+from cdk_gpu_clusters.compute.fleet_props import EVIDENCE_PREFIX, FleetProps
 
 if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_s3 as s3
@@ -57,3 +58,18 @@ class NodeEvidence:
     @property
     def _objects(self) -> str:
         return self._bucket.arn_for_objects(f"{self._keys}/*")
+
+
+def evidence_of(scope: Construct, options: FleetProps) -> NodeEvidence | None:
+    """Where the nodes of a fleet leave evidence; None if its options name no bucket.
+
+    Args:
+        scope: The fleet.
+        options: Its options.
+    """
+    bucket = options.get("evidence_bucket")
+    return (
+        None
+        if bucket is None
+        else NodeEvidence(scope, bucket, options.get("evidence_prefix", EVIDENCE_PREFIX))
+    )

@@ -163,12 +163,14 @@ class NodeUserData(ClusterConstruct):
             self,
             profile=PROFILES[orchestrator],
             instance_type=instance_type,
-            max_node_count=max_node_count,
-            capacity=capacity,
-            efa=efa,
-            interface_policy=interface_policy,
-            mig=mig,
-            ready_timeout=ready_timeout,
+            options={
+                "max_node_count": max_node_count,
+                "capacity": capacity,
+                "efa": efa,
+                "interface_policy": interface_policy,
+                "mig": mig,
+                "ready_timeout": ready_timeout,
+            },
         ).plan
         report(self, plan.about(Topic.TYPE, Topic.INTERFACES))
         report(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Unpack
 
 import aws_cdk as cdk
 import jsii
@@ -13,13 +14,11 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import path_of, report
-from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
-from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
+from cdk_gpu_clusters.compute.fleet_props import NodeProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import resolve_fleet
 from cdk_gpu_clusters.compute.node_image import NodeImage
-from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.inference.load_balancer import (
     InferenceLoadBalancer,
@@ -38,12 +37,51 @@ from cdk_gpu_clusters.inference.node_servers import (
 from cdk_gpu_clusters.inference.scaling import InferenceScaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
-from cdk_gpu_clusters.node.settings import NodeWatch
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.inference import DRAIN_MARGIN_SECONDS, check_counts
-from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
-from cdk_gpu_clusters.rules.placement import PlacementStrategy
+
+
+class InferenceFleetProps(NodeProps, total=False):
+    """What only `InferenceFleet` takes, over and above `NodeProps`.
+
+    Attributes:
+        max_node_count: Most nodes; as many as the least if left out.
+        slots: How the accelerators of a node are shared out. With `mig` one server for each slice if left out, else one
+            for each accelerator.
+        image: Machine image; the newest recommended one of the type at each deployment if left out.
+        scratch: Whether local disks become one file system at `/scratch`. If left out, only if weights lie there.
+        node_port: Port of the nodes' own balancers; 8080 if left out.
+        first_server_port: Port of the first server of a node, on loopback; the others follow. 9000 if left out.
+        min_servers_per_node: Servers that must be up for a node to stay in service; half of them if left out.
+        load_balancer_subnets: Subnets of the load balancer; one of each zone if left out.
+        internet_facing: Whether the load balancer has public addresses; false if left out.
+        certificate: Certificate of the TLS listener.
+        plain_http: Listen without TLS; only for an internal load balancer. False if left out.
+        clients: Who may connect; no clients if left out.
+        idle_timeout: How long a request or a stream may be silent, 1 to 4,000 seconds; 300 if left out.
+        drain_timeout: How long running requests of a leaving node get, 1 to 3,600 seconds; 5 minutes if left out.
+            A Spot instance has 90 seconds at most.
+        access_logs: Bucket of the access logs; a new one if left out.
+        requests_per_minute_per_node: Scale so that each node gets that many; no scaling if left out.
+    """
+
+    max_node_count: int | None
+    slots: ServerSlots | None
+    image: NodeImage | None
+    scratch: bool | None
+    node_port: int
+    first_server_port: int
+    min_servers_per_node: int | None
+    load_balancer_subnets: ec2.SubnetSelection | None
+    internet_facing: bool
+    certificate: acm.ICertificate | None
+    plain_http: bool
+    clients: Sequence[ec2.IConnectable]
+    idle_timeout: cdk.Duration | None
+    drain_timeout: cdk.Duration | None
+    access_logs: s3.IBucket | None
+    requests_per_minute_per_node: float | None
 
 
 @jsii.implements(ec2.IConnectable, iam.IGrantable)
@@ -86,35 +124,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         instance_type: str | ec2.InstanceType,
         server: ModelServer,
         min_node_count: int,
-        max_node_count: int | None = None,
-        slots: ServerSlots | None = None,
-        mig: MigLayout | Sequence[MigLayout] | None = None,
-        fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        capacity: Capacity | None = None,
-        placement: PlacementStrategy | None = None,
-        image: NodeImage | None = None,
-        root_volume: RootVolume | None = None,
-        role: iam.IRole | None = None,
-        mounts: Mapping[str, MountableFileSystem] | None = None,
-        scratch: bool | None = None,
-        node_port: int = 8080,
-        first_server_port: int = 9000,
-        min_servers_per_node: int | None = None,
-        load_balancer_subnets: ec2.SubnetSelection | None = None,
-        internet_facing: bool = False,
-        certificate: acm.ICertificate | None = None,
-        plain_http: bool = False,
-        clients: Sequence[ec2.IConnectable] = (),
-        idle_timeout: cdk.Duration | None = None,
-        drain_timeout: cdk.Duration | None = None,
-        ready_timeout: cdk.Duration | None = None,
-        access_logs: s3.IBucket | None = None,
-        requests_per_minute_per_node: float | None = None,
-        update_policy: UpdatePolicy = UpdatePolicy.ROLLING,
-        watch: NodeWatch | None = None,
-        evidence_bucket: s3.IBucket | None = None,
-        alarms: AlarmSettings | None = AlarmSettings(),  # noqa: B008 - frozen
+        **options: Unpack[InferenceFleetProps],
     ) -> None:
         """Define the service.
 
@@ -125,73 +135,48 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             instance_type: Type of every node, such as `g6e.48xlarge` or `inf2.48xlarge`.
             server: The model server.
             min_node_count: Least nodes.
-            max_node_count: Most nodes; as many as the least if left out.
-            slots: How the accelerators of a node are shared out; one server per MIG slice with `mig`, else one per
-                accelerator, if left out.
-            mig: How each GPU is split: one layout for all, or one per GPU; no split if left out.
-            fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
-            vpc_subnets: Where the nodes stand; the VPC's private subnets if left out, one subnet where the capacity
-                is reserved.
-            capacity: How the nodes are bought; on demand if left out.
-            placement: Strategy of a placement group, or `NONE`; spread where it fits if left out.
-            image: Machine image; the newest recommended one of the type at each deployment if left out.
-            root_volume: Root volume; 200 GiB encrypted gp3 if left out. Images and weights must fit.
-            role: Role of the nodes; a new one if left out.
-            mounts: FSx for Lustre file systems by mount point, such as one that holds `ModelWeights`.
-            scratch: Whether local disks become one file system at `/scratch`; if weights lie there, if left out.
-            node_port: Port of the nodes' own balancers.
-            first_server_port: Port of the first server of a node, on loopback; the others follow.
-            min_servers_per_node: Servers that must be up for a node to stay in service; half of them if left out.
-            load_balancer_subnets: Subnets of the load balancer; one subnet of each zone if left out.
-            internet_facing: Whether the load balancer has public addresses.
-            certificate: Certificate of the TLS listener.
-            plain_http: Listen without TLS; only for an internal load balancer.
-            clients: Who may connect.
-            idle_timeout: How long a request or a stream may be silent, 1 to 4,000 seconds; 300 if left out.
-            drain_timeout: How long running requests of a leaving node get, 1 to 3,600 seconds; 5 minutes if left out.
-                A Spot instance has 90 seconds at most.
-            ready_timeout: How long boot, image pull and model load may take, at most 2 hours; 30 minutes if left out.
-            access_logs: Bucket of the access logs; a new one if left out.
-            requests_per_minute_per_node: Scale so that each node gets that many; no scaling if left out.
-            update_policy: What a new template version does to running nodes; one is replaced at a time if left out.
-            watch: How the nodes are watched, as in `GpuFleet`.
-            evidence_bucket: Gets a bundle of each node that fails, as in `GpuFleet`.
-            alarms: When the nodes raise alarms, and launching stops, as in `GpuFleet`.
+            options: Those of `InferenceFleetProps`; all may be left out.
 
         Raises:
             ConfigError: GPU-INF-001 to -023 and -026, and the faults of `GpuFleet`.
         """
         super().__init__(scope, construct_id)
-        idle = int((idle_timeout or cdk.Duration.minutes(5)).to_seconds())
-        drain = int((drain_timeout or cdk.Duration.minutes(5)).to_seconds())
-        maximum = min_node_count if max_node_count is None else max_node_count
+        check_keywords(self, options, InferenceFleetProps)
+        idle = int((options.get("idle_timeout") or cdk.Duration.minutes(5)).to_seconds())
+        drain = int((options.get("drain_timeout") or cdk.Duration.minutes(5)).to_seconds())
+        maximum, mounts = options.get("max_node_count"), options.get("mounts")
+        node_port, rate = options.get("node_port", 8080), options.get("requests_per_minute_per_node")
+        is_plain, is_public = options.get("plain_http", False), options.get("internet_facing", False)
+        certificate, balancer_selection = options.get("certificate"), options.get("load_balancer_subnets")
         fleet = resolve_fleet(
             self,
             name=f"{path_of(self)}/Fleet",
             vpc=vpc,
-            vpc_subnets=vpc_subnets,
             instance_type=instance_type,
-            min_node_count=min_node_count,
-            max_node_count=maximum,
-            capacity=capacity,
-            efa=False,
-            placement=placement,
-            image=image,
-            mig=mig,
-            ready_timeout=ready_timeout,
+            options={
+                "vpc_subnets": options.get("vpc_subnets"),
+                "min_node_count": min_node_count,
+                "max_node_count": min_node_count if maximum is None else maximum,
+                "capacity": options.get("capacity"),
+                "efa": False,
+                "placement": options.get("placement"),
+                "mig": options.get("mig"),
+                "ready_timeout": options.get("ready_timeout"),
+            },
+            image=options.get("image"),
             drain_timeout=cdk.Duration.seconds(drain + DRAIN_MARGIN_SECONDS),
             serves_models=True,
         )
         report(self, fleet.plan.about(Topic.TYPE))
         record = fleet.plan.instance_type
-        has_scratch, scratch_findings = server_scratch(server, record, scratch, mounts or {})
-        subnets = balancer_subnets(vpc, load_balancer_subnets, internet_facing=internet_facing)
+        has_scratch, scratch_findings = server_scratch(server, record, options.get("scratch"), mounts or {})
+        subnets = balancer_subnets(vpc, balancer_selection, internet_facing=is_public)
         self.servers: ServerPlan = plan_or_report(
             self,
             fleet.plan,
-            slots,
+            options.get("slots"),
             node_port,
-            first_server_port,
+            options.get("first_server_port", 9000),
             [
                 *server.check(),
                 *check_load_balancer(
@@ -199,27 +184,27 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
                     idle_seconds=idle,
                     drain_seconds=drain,
                     has_certificate=certificate is not None,
-                    plain_http=plain_http,
-                    internet_facing=internet_facing,
+                    plain_http=is_plain,
+                    internet_facing=is_public,
                 ),
-                *check_counts(requests_per_minute_per_node=requests_per_minute_per_node),
+                *check_counts(requests_per_minute_per_node=rate),
                 *scratch_findings,
             ],
         )
-        required = required_servers(self, self.servers, min_servers_per_node)
+        required = required_servers(self, self.servers, options.get("min_servers_per_node"))
         self.load_balancer: InferenceLoadBalancer = InferenceLoadBalancer(
             self,
             "LoadBalancer",
             vpc=vpc,
             node_port=node_port,
-            vpc_subnets=load_balancer_subnets,
-            internet_facing=internet_facing,
+            vpc_subnets=balancer_selection,
+            internet_facing=is_public,
             certificate=certificate,
-            plain_http=plain_http,
-            clients=clients,
+            plain_http=is_plain,
+            clients=options.get("clients", ()),
             idle_timeout=cdk.Duration.seconds(idle),
             drain_timeout=cdk.Duration.seconds(drain),
-            access_logs=access_logs,
+            access_logs=options.get("access_logs"),
         )
         settings = server_settings(
             server, self.servers, required=required, idle_seconds=idle, drain_seconds=drain
@@ -229,18 +214,18 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             "Fleet",
             vpc=vpc,
             instance_type=record.name,
-            fabric_manager_order=fabric_manager_order,
+            fabric_manager_order=options.get("fabric_manager_order", FabricManagerOrder.AFTER),
             mounts=mounts,
             scratch=has_scratch,
-            root_volume=root_volume,
-            role=role,
+            root_volume=options.get("root_volume"),
+            role=options.get("role"),
             node_files=model_server_files(settings),
-            watch=watch,
-            evidence_bucket=evidence_bucket,
-            alarms=alarms,
+            watch=options.get("watch"),
+            evidence_bucket=options.get("evidence_bucket"),
+            alarms=options.get("alarms", AlarmSettings()),
             user_data_parts=[model_server_part(settings)],
             target_groups=[self.load_balancer.target_group],
-            update_policy=update_policy,
+            update_policy=options.get("update_policy", UpdatePolicy.ROLLING),
             _resolved=fleet,
         )
         pinned = fleet.plan.terms.kind.is_reserved
@@ -252,8 +237,8 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         )
         self.role: iam.IRole = self.fleet.role
         server.grant_use(self.role)
-        if requests_per_minute_per_node is not None:
-            self.scale_on_requests(requests_per_minute_per_node)
+        if rate is not None:
+            self.scale_on_requests(rate)
 
     @property
     @jsii.member(jsii_name="connections")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import aws_cdk as cdk
 import jsii
@@ -21,7 +21,7 @@ from cdk_gpu_clusters.compute.fleet_subnets import select_subnets
 from cdk_gpu_clusters.rules.eks_cluster import check_existing_cluster
 
 if TYPE_CHECKING:
-    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
+    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
 
 
 #: Who gets access: a role, a user, or the ARN of one.
@@ -140,19 +140,26 @@ class IEksGpuCluster(ClusterConstruct):
         region = region_of(self._stack)
         return f"aws eks update-kubeconfig --region {region} --name {self.cluster_name}"
 
-    def add_gpu_node_group(self, construct_id: str, **options: Any) -> EksGpuNodeGroup:
+    def add_gpu_node_group(
+        self,
+        construct_id: str,
+        *,
+        instance_type: str | ec2.InstanceType,
+        **options: Unpack[EksGpuNodeGroupProps],
+    ) -> EksGpuNodeGroup:
         """Define a managed group of GPU nodes in this cluster.
 
         Args:
             construct_id: Id below the cluster.
-            options: Those of `EksGpuNodeGroup`.
+            instance_type: Type of every node, such as `p5.48xlarge`.
+            options: Those of `EksGpuNodeGroupProps`; all but the size may be left out.
 
         Raises:
             ConfigError: As `EksGpuNodeGroup`.
         """
         from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 
-        return EksGpuNodeGroup(self, construct_id, cluster=self, **options)
+        return EksGpuNodeGroup(self, construct_id, cluster=self, instance_type=instance_type, **options)
 
     def add_add_on(
         self,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 from aws_cdk import aws_iam as iam
@@ -13,45 +12,60 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import known, path_of, report
-from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
-from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores, lustre_mounts
-from cdk_gpu_clusters.compute.fleet_request import resolve_fleet
+from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
+from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
+from cdk_gpu_clusters.compute.fleet_request import node_request, resolve_fleet
 from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
-from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
+from cdk_gpu_clusters.compute.node_evidence import evidence_of
 from cdk_gpu_clusters.compute.node_log_group import node_log_group
-from cdk_gpu_clusters.compute.root_volume import RootVolume, allow_auto_scaling
+from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
 from cdk_gpu_clusters.compute.written_node import write_node
-from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
-from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
-from cdk_gpu_clusters.node.software import NodeFile
 from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle, follow_block
 from cdk_gpu_clusters.orchestration.eks.managed_nodes import ManagedNodes, managed_nodes
 from cdk_gpu_clusters.orchestration.eks.node_group_access import NodeGroupAccess
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_nodes
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
-from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
 from cdk_gpu_clusters.rules.node_group import NodeRepair
-from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 if TYPE_CHECKING:  # each takes long to load, or knows this module
-    from aws_cdk import aws_kms as kms
-    from aws_cdk import aws_s3 as s3
-
     from cdk_gpu_clusters.compute.node_asset import NodeAsset
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
+
+
+class EksGpuNodeGroupProps(FleetProps, total=False):
+    """What only `EksGpuNodeGroup` takes, over and above `FleetProps`.
+
+    Attributes:
+        mig_strategy: How the device plugin shows split GPUs; each slice under its own name if left out.
+        labels: Further labels of the nodes. `gpu-cluster/fleet` names the group for pods; the id if left out.
+        taints: Taints of the nodes; one of their accelerators, such as `nvidia.com/gpu`, if left out.
+        kubelet_config: Fields of a `KubeletConfiguration`, over EKS's own; only `maxPods` if left out.
+        prefix_delegation: Whether the cluster's VPC CNI gives nodes prefixes, not addresses; counts for `maxPods`.
+        release_version: Release of EKS's image, such as `1.34.1-20260709`; another one replaces running nodes.
+        max_unavailable: Nodes that an update replaces at once, 1 to 100; one if left out.
+        node_repair: How EKS repairs nodes. As EKS does by default if left out, except for faults of applications.
+    """
+
+    mig_strategy: MigStrategy | None
+    labels: Mapping[str, str] | None
+    taints: Sequence[NodeTaint] | None
+    kubelet_config: Mapping[str, Any] | None
+    prefix_delegation: bool
+    release_version: str | None
+    max_unavailable: int
+    node_repair: NodeRepair
 
 
 class EksGpuNodeGroup(NodeGroupAccess):
@@ -101,42 +115,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
         *,
         cluster: IEksGpuCluster,
         instance_type: str | ec2.InstanceType,
-        node_count: int | None = None,
-        min_node_count: int | None = None,
-        max_node_count: int | None = None,
-        vpc_subnets: ec2.SubnetSelection | None = None,
-        capacity: Capacity | None = None,
-        efa: bool | None = None,
-        interface_policy: InterfacePolicy | None = None,
-        fabric: ec2.ISecurityGroup | None = None,
-        security_groups: Sequence[ec2.ISecurityGroup] = (),
-        placement: PlacementStrategy | None = None,
-        placement_group: ec2.IPlacementGroup | None = None,
-        root_volume: RootVolume | None = None,
-        role: iam.IRole | None = None,
-        mig: MigLayout | Sequence[MigLayout] | None = None,
-        mig_strategy: MigStrategy | None = None,
-        fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
-        mounts: Mapping[str, MountableFileSystem] | None = None,
-        scratch: bool = True,
-        environment: Mapping[str, str] | None = None,
-        user_data_parts: Sequence[UserDataPart] = (),
-        node_files: Sequence[NodeFile] = (),
-        watch: NodeWatch | None = None,
-        evidence_bucket: s3.IBucket | None = None,
-        evidence_prefix: str = "node-evidence",
-        labels: Mapping[str, str] | None = None,
-        taints: Sequence[NodeTaint] | None = None,
-        kubelet_config: Mapping[str, Any] | None = None,
-        prefix_delegation: bool = False,
-        release_version: str | None = None,
-        update_policy: UpdatePolicy = UpdatePolicy.NEVER_REPLACE,
-        max_unavailable: int = 1,
-        node_repair: NodeRepair = NodeRepair(),  # noqa: B008 - frozen
-        ready_timeout: cdk.Duration | None = None,
-        alarms: AlarmSettings | None = AlarmSettings(),  # noqa: B008 - frozen
-        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
-        log_encryption_key: kms.IKey | None = None,
+        **options: Unpack[EksGpuNodeGroupProps],
     ) -> None:
         """Define the node group.
 
@@ -145,66 +124,19 @@ class EksGpuNodeGroup(NodeGroupAccess):
             construct_id: Id in the scope.
             cluster: The cluster that the nodes join.
             instance_type: Type of every node, such as `p5.48xlarge`.
-            node_count: Fixed size; or give both bounds.
-            min_node_count: Least nodes of a group that scales.
-            max_node_count: Most nodes of a group that scales.
-            vpc_subnets: Where the nodes stand; the VPC's private subnets if left out. One subnet with EFA.
-            capacity: How the nodes are bought; on demand if left out.
-            efa: Whether the nodes have EFA; accelerated types that have it use it if left out.
-            interface_policy: Layout of the interfaces; full EFA bandwidth for one IP address if left out.
-            fabric: Security group of the EFA fabric, to share with other groups; a new `EfaSecurityGroup` if left out.
-            security_groups: Further groups of the interfaces with an IP address, beside the cluster's own.
-            placement: Strategy of a placement group to make, or `NONE`; decided by the capacity if left out.
-            placement_group: An existing group to use; excludes `placement`.
-            root_volume: Root volume; 200 GiB encrypted gp3 if left out.
-            role: Role of the nodes, with what EKS asks for; a new `EksNodeRole` if left out. Gets the group's policy.
-            mig: How each GPU is split: one layout for all, or one per GPU; no split if left out. Excludes EFA.
-            mig_strategy: How the device plugin shows split GPUs; each slice under its own name if left out.
-            fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it.
-            mounts: FSx for Lustre file systems on the nodes themselves, by mount point, such as `{"/fsx": store}`.
-            scratch: Whether the node's local disks become one file system, for containerd and pods.
-            environment: Variables for every login and job on the node. Pods have their own.
-            user_data_parts: Further user-data parts, after the group's own.
-            node_files: Static files for the nodes, there before any other service starts unless `early=False`.
-            watch: How the nodes are watched; every 10 seconds if left out.
-            evidence_bucket: Gets a bundle of logs and tool output of each node that fails; it stays there if left out.
-            evidence_prefix: What the keys of the bundles begin with; the group's path follows.
-            labels: Further labels of the nodes. `gpu-cluster/fleet` names the group for pods; the id if left out.
-            taints: Taints of the nodes; one of their accelerators, such as `nvidia.com/gpu`, if left out.
-            kubelet_config: Fields of a `KubeletConfiguration`, over EKS's own; only `maxPods` if left out.
-            prefix_delegation: Whether the cluster's VPC CNI gives nodes prefixes, not addresses; counts for `maxPods`.
-            release_version: Release of EKS's image, such as `1.34.1-20260709`; another one replaces running nodes.
-            update_policy: Whether a new version of template or cluster replaces running nodes; never if left out.
-            max_unavailable: Nodes that an update replaces at once, 1 to 100; one if left out.
-            node_repair: How EKS repairs nodes; as it does by default, but for faults of applications, if left out.
-            ready_timeout: How long a node's boot may take, 30 to 7,200 seconds; 30 minutes if left out.
-            alarms: When the group raises alarms on its nodes; the settings' own defaults if left out, none with None.
-            log_retention: How long events and metrics of nodes are kept as logs; one month if left out.
-            log_encryption_key: Key of the log group; CloudWatch's own if left out.
+            options: Those of `EksGpuNodeGroupProps`; all but the size may be left out.
 
         Raises:
             ConfigError: GPU-FLT-001 to -005, GPU-EKS-003, -004 and -040 to -047, GPU-MNT-001 to -003; faults of type,
                 capacity, interfaces and MIG.
         """
         super().__init__(scope, construct_id)
+        check_keywords(self, options, EksGpuNodeGroupProps)
         fleet = resolve_fleet(
-            self,
-            profile=EKS_MANAGED,
-            vpc=cluster.vpc,
-            vpc_subnets=vpc_subnets,
-            instance_type=instance_type,
-            node_count=node_count,
-            min_node_count=min_node_count,
-            max_node_count=max_node_count,
-            capacity=capacity,
-            efa=efa,
-            interface_policy=interface_policy,
-            placement=placement,
-            placement_group=placement_group,
-            mig=mig,
-            ready_timeout=ready_timeout,
+            self, profile=EKS_MANAGED, vpc=cluster.vpc, instance_type=instance_type, options=options
         )
-        plan = fleet.plan
+        plan, mounts, root_volume = fleet.plan, options.get("mounts") or {}, options.get("root_volume")
+        update_policy = options.get("update_policy", UpdatePolicy.NEVER_REPLACE)
         if plan.interfaces_or_none is None:  # nothing else can be decided
             report(self, list(plan.findings))
         group = plan_node_group(
@@ -212,15 +144,15 @@ class EksGpuNodeGroup(NodeGroupAccess):
             NodeGroupRequest(
                 name=construct_id,
                 kubernetes_version=known(cluster.kubernetes_version),
-                mig_strategy=mig_strategy,
-                labels=labels or {},
-                taints=taints,
-                kubelet_config=kubelet_config or {},
-                prefix_delegation=prefix_delegation,
-                release_version=known(release_version),
-                max_unavailable=max_unavailable,
-                repair=node_repair,
-                mounts=_volumes(mounts or {}),
+                mig_strategy=options.get("mig_strategy"),
+                labels=options.get("labels") or {},
+                taints=options.get("taints"),
+                kubelet_config=options.get("kubelet_config") or {},
+                prefix_delegation=options.get("prefix_delegation", False),
+                release_version=known(options.get("release_version")),
+                max_unavailable=options.get("max_unavailable", 1),
+                repair=options.get("node_repair", NodeRepair()),
+                mounts=_volumes(mounts),
                 hardware_group=None if fleet.placement_group is None else path_of(fleet.placement_group),
             ),
         )
@@ -229,32 +161,29 @@ class EksGpuNodeGroup(NodeGroupAccess):
         self.node_pool: NodePool = group.pool
         self.labels: Mapping[str, str] = group.pool.labels
         self.taints: tuple[NodeTaint, ...] = group.pool.taints
-        self.fabric: ec2.ISecurityGroup | None = join_fabric(self, plan, vpc=cluster.vpc, fabric=fabric)
+        self.fabric: ec2.ISecurityGroup | None = join_fabric(
+            self, plan, vpc=cluster.vpc, fabric=options.get("fabric")
+        )
         self.placement_group: ec2.IPlacementGroup | None = fleet.placement_group
         if plan.new_placement:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
-        self.log_group: logs.ILogGroup = node_log_group(self, log_retention, log_encryption_key)
+        self.log_group: logs.ILogGroup = node_log_group(
+            self,
+            options.get("log_retention", logs.RetentionDays.ONE_MONTH),
+            options.get("log_encryption_key"),
+        )
         if root_volume and root_volume.encryption_key:
             allow_auto_scaling(root_volume.encryption_key)
-        evidence = NodeEvidence(self, evidence_bucket, evidence_prefix) if evidence_bucket else None
-        node = write_node(
-            self,
-            plan,
-            NodeRequest(
-                environment=environment or {},
-                user_parts=tuple(user_data_parts),
-                files=tuple(node_files),
-                fabric_manager_order=fabric_manager_order,
-                mounts=lustre_mounts(mounts or {}),
-                scratch=scratch,
-                watch=watch or NodeWatch(),
-                log_group_name=self.log_group.log_group_name,
-                evidence_uri=None if evidence is None else evidence.uri,
-                node_config=group.node_config,
-            ),
+        evidence = evidence_of(self, options)
+        request = node_request(
+            options,
+            log_group_name=self.log_group.log_group_name,
+            evidence_uri=None if evidence is None else evidence.uri,
+            node_config=group.node_config,
         )
+        node = write_node(self, plan, request)
         self.node_asset: NodeAsset = node.asset
-        self.role: iam.IRole = role or EksNodeRole(self, "Role")
+        self.role: iam.IRole = options.get("role") or EksNodeRole(self, "Role")
         nodes_need = allow_nodes(self, self.role, node.asset, update_policy, self.log_group, evidence)
         self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
             self,
@@ -265,7 +194,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             security_groups=[
                 *host_groups(self, vpc=cluster.vpc, fabric=self.fabric),
                 cluster.cluster_security_group,
-                *security_groups,
+                *options.get("security_groups", ()),
             ],
             placement_group=self.placement_group,
             root_volume=root_volume,
@@ -273,7 +202,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             user_data=node.user_data,
             _resolved=fleet,
         )
-        join_stores(self, plan, mounts or {}, self.launch_template.security_groups[0], subnets=fleet.subnets)
+        join_stores(self, plan, mounts, self.launch_template.security_groups[0], subnets=fleet.subnets)
         ways_out = [way_out_of(subnet) for subnet in fleet.subnets]
         self.cfn_nodegroup: eks.CfnNodegroup = managed_nodes(
             self,
@@ -286,7 +215,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
                 plan=plan,
                 group=group,
                 kubernetes_version=cluster.kubernetes_version,
-                release_version=release_version,
+                release_version=options.get("release_version"),
                 update_policy=update_policy,
                 needs=[*nodes_need, *cluster.node_prerequisites, *ways_out],
             ),
@@ -298,7 +227,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             group=self.cfn_nodegroup,
             log_group=self.log_group,
         )
-        self.alarms: NodeAlarms | None = self._raise_alarms(plan, alarms)
+        self.alarms: NodeAlarms | None = self._raise_alarms(plan, options.get("alarms", AlarmSettings()))
 
 
 def _volumes(mounts: Mapping[str, MountableFileSystem]) -> dict[str, LustreVolume]:
