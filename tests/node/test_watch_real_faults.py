@@ -130,7 +130,7 @@ def test_child_in_uninterruptible_sleep(watchdog: WatchProgram, undo: ExitStack,
     freezer(undo, tmp_path, frozen)()
     watchdog.tool("nvidia-smi", f"#!/bin/sh\n: {frozen}\necho >>{frozen}/file\n")
     # The real deadlines are made for real drivers, and slow tests.
-    for file in ("watch/probes.py", "evidence.py"):
+    for file in ("watch/probes.py", "reporting.py"):
         source = watchdog.package / file
         text = source.read_text()
         assert "_TIMEOUT_SECONDS = 20" in text
