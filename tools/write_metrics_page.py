@@ -18,7 +18,7 @@ END = "<!-- Written by tools/write_metrics_page.py to here. -->\n"
 
 def table() -> str:
     """The metrics, as a table."""
-    lines = ["| Metric | Unit | A value for each | Says | Read from |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| Metric | Unit | A value for each | Meaning | Read from |", "| --- | --- | --- | --- | --- |"]
     lines += [
         f"| `{metric.name}` | {metric.unit} | {metric.per} | {cell(metric.meaning)} | {cell(metric.source)} |"
         for metric in METRICS

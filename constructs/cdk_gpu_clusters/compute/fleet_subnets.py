@@ -31,18 +31,18 @@ _Selections = list[tuple[ec2.SubnetSelection | None, FleetSubnets]]
 _SELECTED: WeakKeyDictionary[ec2.IVpc, _Selections] = WeakKeyDictionary()
 
 
-def select_subnets(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> FleetSubnets:
+def select_subnets(vpc: ec2.IVpc, requested: ec2.SubnetSelection | None) -> FleetSubnets:
     """The subnets that a user means; a selection that many fleets share is made once.
 
     Args:
         vpc: The network.
-        wish: The user's selection; the private subnets if left out.
+        requested: The user's selection; the private subnets if left out.
     """
     earlier = _SELECTED.setdefault(vpc, [])
-    found = next((subnets for selection, subnets in earlier if selection == wish), None)
+    found = next((subnets for selection, subnets in earlier if selection == requested), None)
     if found is None:
-        found = _select(vpc, wish)
-        earlier.append((wish, found))
+        found = _select(vpc, requested)
+        earlier.append((requested, found))
     return found
 
 
@@ -73,7 +73,7 @@ def id_of(subnet: ec2.ISubnet) -> str:
 
 
 def new_way_out_of(subnet: ec2.ISubnet) -> IDependable | None:
-    """What makes a subnet's way out, None for a subnet that exists: its id is known."""
+    """The route of a new subnet to the internet; None for an existing subnet."""
     return None if known(id_of(subnet)) else way_out_of(subnet)
 
 
@@ -83,17 +83,17 @@ def way_out_of(subnet: ec2.ISubnet) -> IDependable:
     return subnet.internet_connectivity_established
 
 
-def _select(vpc: ec2.IVpc, wish: ec2.SubnetSelection | None) -> FleetSubnets:
-    if wish is None:
+def _select(vpc: ec2.IVpc, requested: ec2.SubnetSelection | None) -> FleetSubnets:
+    if requested is None:
         selected = vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
     else:
         selected = vpc.select_subnets(
-            availability_zones=wish.availability_zones,
-            one_per_az=wish.one_per_az,
-            subnet_filters=wish.subnet_filters,
-            subnet_group_name=wish.subnet_group_name,
-            subnets=wish.subnets,
-            subnet_type=wish.subnet_type,
+            availability_zones=requested.availability_zones,
+            one_per_az=requested.one_per_az,
+            subnet_filters=requested.subnet_filters,
+            subnet_group_name=requested.subnet_group_name,
+            subnets=requested.subnets,
+            subnet_type=requested.subnet_type,
         )
     public = vpc.public_subnets
     return FleetSubnets(

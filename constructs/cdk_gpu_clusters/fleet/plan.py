@@ -43,8 +43,8 @@ from cdk_gpu_clusters.rules.fleet import (
 from cdk_gpu_clusters.rules.images import choose_image
 from cdk_gpu_clusters.rules.interfaces import (
     InterfacePlan,
+    check_efa_request,
     check_efa_unused,
-    check_efa_wish,
     plan_interfaces,
     uses_efa,
 )
@@ -335,7 +335,7 @@ def _choose_placement(
         return PlacementChoice(origin=GroupOrigin.NEW, strategy=PlacementStrategy.SPREAD, reason=reason)
     return choose_placement(
         decision,
-        wish=placement,
+        requested=placement,
         is_given=is_given,
         has_reservation_group=_has_reservation_group(request, efa=efa),
     )
@@ -517,7 +517,7 @@ _CHECKS = (
         {Field.TIMEOUTS, Field.CAPACITY},
         lambda plan: check_drain_of_block(plan.decision, plan.drain_timeout_seconds),
     ),
-    _check(Topic.EFA, {Field.EFA}, lambda plan: check_efa_wish(plan.instance_type, plan.request.efa)),
+    _check(Topic.EFA, {Field.EFA}, lambda plan: check_efa_request(plan.instance_type, plan.request.efa)),
     _check(Topic.INTERFACES, {Field.EFA, Field.INTERFACES}, _check_interfaces),
     _check(
         Topic.MIG_WITH_EFA,

@@ -276,23 +276,23 @@ def check_node_zones(
 
 
 def balancer_subnets(
-    vpc: ec2.IVpc, wish: ec2.SubnetSelection | None, *, internet_facing: bool
+    vpc: ec2.IVpc, requested: ec2.SubnetSelection | None, *, internet_facing: bool
 ) -> list[ec2.ISubnet]:
     """The subnets of a load balancer: the user's, or one of each zone.
 
     Args:
         vpc: Network.
-        wish: The requested setting; None if it is left open.
+        requested: The requested setting; None if it is left open.
         internet_facing: Whether it has public addresses.
     """
-    if wish is None:
+    if requested is None:
         kind = ec2.SubnetType.PUBLIC if internet_facing else ec2.SubnetType.PRIVATE_WITH_EGRESS
         return vpc.select_subnets(subnet_type=kind, one_per_az=True).subnets
     return vpc.select_subnets(
-        availability_zones=wish.availability_zones,
-        one_per_az=wish.one_per_az,
-        subnet_filters=wish.subnet_filters,
-        subnet_group_name=wish.subnet_group_name,
-        subnets=wish.subnets,
-        subnet_type=wish.subnet_type,
+        availability_zones=requested.availability_zones,
+        one_per_az=requested.one_per_az,
+        subnet_filters=requested.subnet_filters,
+        subnet_group_name=requested.subnet_group_name,
+        subnets=requested.subnets,
+        subnet_type=requested.subnet_type,
     ).subnets

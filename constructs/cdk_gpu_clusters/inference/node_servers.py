@@ -63,31 +63,31 @@ def plan_or_report(
     return plan
 
 
-def required_servers(scope: Construct, plan: ServerPlan, wish: int | None) -> int:
+def required_servers(scope: Construct, plan: ServerPlan, requested: int | None) -> int:
     """Servers that must be up for a node to be healthy: half of them if the user does not say.
 
     Args:
         scope: Whose fault a wrong number is.
         plan: The servers of a node.
-        wish: The requested number; None for half of them.
+        requested: The requested number; None for half of them.
 
     Raises:
         ConfigError: GPU-INF-018.
     """
-    required = servers_required(plan.server_count, wish)
+    required = servers_required(plan.server_count, requested)
     report(scope, check_servers_required(required, plan.server_count))
     return required
 
 
 def server_scratch(
-    server: ModelServer, record: InstanceType, wish: bool | None, mount_points: Collection[str]
+    server: ModelServer, record: InstanceType, requested: bool | None, mount_points: Collection[str]
 ) -> tuple[bool, list[Finding]]:
     """Whether the local disks of a node become one file system, and what is wrong with weights that lie on it.
 
     Args:
         server: The model server.
         record: Type of the nodes.
-        wish: The requested setting; None to follow the weights.
+        requested: The requested setting; None to follow the weights.
         mount_points: Where other file systems are mounted.
     """
     weights = server.weights
@@ -95,7 +95,7 @@ def server_scratch(
         None if weights is None else weights.path,
         record,
         scratch=SCRATCH_MOUNT_POINT,
-        wish=wish,
+        requested=requested,
         mount_points=mount_points,
         copied=weights is not None and weights.bucket is not None,
     )

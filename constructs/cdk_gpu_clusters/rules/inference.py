@@ -200,18 +200,18 @@ def check_room_to_scale(minimum: int, maximum: int, *, size_is_set: bool) -> lis
     ]
 
 
-def servers_required(server_count: int, wish: int | None) -> int:
+def servers_required(server_count: int, requested: int | None) -> int:
     """Servers that must be up for a node to be healthy: half of them if the user does not say.
 
     Args:
         server_count: Servers of a node.
-        wish: The requested number; None for half of them.
+        requested: The requested number; None for half of them.
 
     Example:
         >>> servers_required(7, None)
         4
     """
-    return (server_count + 1) // 2 if wish is None else wish
+    return (server_count + 1) // 2 if requested is None else requested
 
 
 def check_servers_required(required: int, server_count: int) -> list[Finding]:

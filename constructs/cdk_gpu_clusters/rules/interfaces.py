@@ -28,7 +28,7 @@ EFA_USED = define_rule(
 )
 
 
-def uses_efa(instance_type: InstanceType | str, wish: bool | None) -> bool:
+def uses_efa(instance_type: InstanceType | str, requested: bool | None) -> bool:
     """Whether a node has EFA interfaces.
 
     By default accelerated types that have EFA use it, and CPU types do not: a head or preprocessing node exchanges no
@@ -36,7 +36,7 @@ def uses_efa(instance_type: InstanceType | str, wish: bool | None) -> bool:
 
     Args:
         instance_type: The type of the nodes.
-        wish: The requested setting; None if it is left open.
+        requested: The requested setting; None if it is left open.
 
     Example:
         >>> uses_efa("p5.48xlarge", None), uses_efa("m8g.48xlarge", None), uses_efa("g6.xlarge", True)
@@ -45,17 +45,17 @@ def uses_efa(instance_type: InstanceType | str, wish: bool | None) -> bool:
     record = look_up(instance_type) if isinstance(instance_type, str) else instance_type
     if record.network.efa is None:
         return False
-    return record.accelerator is not None if wish is None else wish
+    return record.accelerator is not None if requested is None else requested
 
 
-def check_efa_wish(instance_type: InstanceType, wish: bool | None) -> list[Finding]:
+def check_efa_request(instance_type: InstanceType, requested: bool | None) -> list[Finding]:
     """Find EFA that is requested and not available: the traffic would go over TCP without a message.
 
     Args:
         instance_type: The type of the nodes.
-        wish: The requested setting; None if it is left open.
+        requested: The requested setting; None if it is left open.
     """
-    if not wish or instance_type.network.efa is not None:
+    if not requested or instance_type.network.efa is not None:
         return []
     return [
         NO_EFA.finding(

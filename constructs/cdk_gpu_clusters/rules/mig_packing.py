@@ -29,7 +29,7 @@ _FORM = "NUMBERx>=MEMORYGB or NUMBERxPROFILE, with commas between, such as 12x>=
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MigWish:
+class MigRequest:
     """So many equal instances.
 
     Attributes:
@@ -43,7 +43,7 @@ class MigWish:
     text: str
 
 
-def read_wishes(gpu: MigGpu, text: str) -> tuple[tuple[MigWish, ...], list[Finding]]:
+def read_requests(gpu: MigGpu, text: str) -> tuple[tuple[MigRequest, ...], list[Finding]]:
     """Read requests for the instances of a GPU model, and find what is wrong with them.
 
     `>=20GB` is compared with the nominal memory in the profile's name; what the driver gives is less. Profiles with
@@ -55,18 +55,18 @@ def read_wishes(gpu: MigGpu, text: str) -> tuple[tuple[MigWish, ...], list[Findi
 
     Example:
         >>> from cdk_gpu_clusters.catalogue.mig import mig_gpus
-        >>> wishes, findings = read_wishes(mig_gpus()["A100-40GB"], "12x>=20GB, 3x1g.5gb")
-        >>> [(wish.count, wish.candidates[0].name) for wish in wishes]
+        >>> requests, findings = read_requests(mig_gpus()["A100-40GB"], "12x>=20GB, 3x1g.5gb")
+        >>> [(request.count, request.candidates[0].name) for request in requests]
         [(12, '3g.20gb'), (3, '1g.5gb')]
     """
     read = [_read(gpu, part.strip()) for part in text.split(",")]
     return (
-        tuple(wish for wish in read if isinstance(wish, MigWish)),
+        tuple(request for request in read if isinstance(request, MigRequest)),
         [finding for finding in read if isinstance(finding, Finding)],
     )
 
 
-def _read(gpu: MigGpu, text: str) -> MigWish | Finding:
+def _read(gpu: MigGpu, text: str) -> MigRequest | Finding:
     match = _WISH.fullmatch(text)
     if match is None or int(match["count"]) == 0:
         return WISH_TEXT.finding(
@@ -79,7 +79,7 @@ def _read(gpu: MigGpu, text: str) -> MigWish | Finding:
     if match["profile"]:
         named = gpu.profile(match["profile"])
         return (
-            MigWish(count=count, candidates=(named,), text=text)
+            MigRequest(count=count, candidates=(named,), text=text)
             if named
             else _no_profile(gpu, match["profile"])
         )
@@ -87,7 +87,7 @@ def _read(gpu: MigGpu, text: str) -> MigWish | Finding:
     enough = [profile for profile in plain if profile.memory_gb >= int(match["memory"])]
     if not enough:
         return _too_large(gpu, match["memory"])
-    return MigWish(count=count, candidates=tuple(reversed(creation_order(enough))), text=text)
+    return MigRequest(count=count, candidates=tuple(reversed(creation_order(enough))), text=text)
 
 
 def _no_profile(gpu: MigGpu, name: str) -> Finding:
@@ -109,15 +109,15 @@ def _too_large(gpu: MigGpu, memory_gb: str) -> Finding:
     )
 
 
-# The fewest GPUs that hold wished MIG instances: an exact search, each GPU proven by the placement rules.
+# The fewest GPUs that hold requested MIG instances: an exact search, each GPU proven by the placement rules.
 #
-# On every GPU of the catalogue the smallest profile that serves a wish lies wherever a larger one would, so that
+# On every GPU of the catalogue the smallest profile that serves a request lies wherever a larger one would, so that
 # the
-# smallest of each wish give the fewest GPUs; a test holds it against brute force. Compute slices that would stay
+# smallest of each request give the fewest GPUs; a test holds it against brute force. Compute slices that would stay
 # idle are
-# then used: a wish gets a profile with more of them, and the same memory, if it costs no GPU.
+# then used: a request gets a profile with more of them, and the same memory, if it costs no GPU.
 
-#: Most instances and kinds of one wish list; more would take too long to prove.
+#: Most instances and kinds of one request list; more would take too long to prove.
 MOST_INSTANCES = 250
 MOST_KINDS = 4
 
@@ -135,17 +135,17 @@ class MigChoice:
     """The profile that was chosen for a request.
 
     Attributes:
-        wish: The request.
+        request: The request.
         profile: One of its candidates.
     """
 
-    wish: MigWish
+    request: MigRequest
     profile: MigProfile
 
     @property
     def has_more_compute(self) -> bool:
         """Whether it got more compute slices than it needs, since that costs no GPU."""
-        return self.profile is not self.wish.candidates[0]
+        return self.profile is not self.request.candidates[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +167,12 @@ class MigPacking:
     nodes: tuple[MigPlan, ...]
 
 
-def pack_mig(instance_type: InstanceType | str, wishes: str) -> MigPacking:
+def pack_mig(instance_type: InstanceType | str, requests: str) -> MigPacking:
     """Pack the requested MIG instances onto the fewest GPUs.
 
     Args:
         instance_type: Type of the nodes.
-        wishes: Such as `12x>=20GB, 3x>=40GB`; see `read_wishes`.
+        requests: Such as `12x>=20GB, 3x>=40GB`; see `read_requests`.
 
     Raises:
         ConfigError: GPU-MIG-001 if the type has no GPU to split, -012 and -013 for the requests, all faults at once.
@@ -186,7 +186,7 @@ def pack_mig(instance_type: InstanceType | str, wishes: str) -> MigPacking:
     gpu = mig_gpu_of(record)
     if gpu is None or not gpu.profiles:
         raise ConfigError(check_mig(record, MigLayout.whole_gpu()))
-    read, findings = read_wishes(gpu, wishes)
+    read, findings = read_requests(gpu, requests)
     raise_for(findings or _check_size(read))
     chosen = _upgrade(gpu, read)
     layouts = tuple(MigLayout([profile.name for profile in one]) for one in _pack(gpu, read, chosen))
@@ -194,47 +194,47 @@ def pack_mig(instance_type: InstanceType | str, wishes: str) -> MigPacking:
         instance_type=record.name,
         gpu=gpu,
         choices=tuple(
-            MigChoice(wish=wish, profile=profile) for wish, profile in zip(read, chosen, strict=True)
+            MigChoice(request=request, profile=profile) for request, profile in zip(read, chosen, strict=True)
         ),
         layouts=layouts,
         nodes=tuple(_nodes(record, layouts)),
     )
 
 
-def _check_size(wishes: Sequence[MigWish]) -> list[Finding]:
-    total = sum(wish.count for wish in wishes)
-    if total <= MOST_INSTANCES and len(wishes) <= MOST_KINDS:
+def _check_size(requests: Sequence[MigRequest]) -> list[Finding]:
+    total = sum(request.count for request in requests)
+    if total <= MOST_INSTANCES and len(requests) <= MOST_KINDS:
         return []
     return [
         TOO_MANY.finding(
             cause="the request is too long to prove that its packing is the best",
-            got=f"{total} instances of {len(wishes)} kinds",
+            got=f"{total} instances of {len(requests)} kinds",
             allowed=f"{MOST_INSTANCES} instances of {MOST_KINDS} kinds",
             fix="pack a part of it, such as what one node or one team needs, and repeat that",
         )
     ]
 
 
-def _upgrade(gpu: MigGpu, wishes: Sequence[MigWish]) -> list[MigProfile]:
+def _upgrade(gpu: MigGpu, requests: Sequence[MigRequest]) -> list[MigProfile]:
     """The profile of each request: the smallest, or one of the same memory with more compute that costs no GPU."""
-    chosen = [wish.candidates[0] for wish in wishes]
-    fewest = len(_pack(gpu, wishes, chosen))
-    for index, wish in enumerate(wishes):
-        for larger in reversed(wish.candidates[1:]):
+    chosen = [request.candidates[0] for request in requests]
+    fewest = len(_pack(gpu, requests, chosen))
+    for index, request in enumerate(requests):
+        for larger in reversed(request.candidates[1:]):
             tried = [*chosen[:index], larger, *chosen[index + 1 :]]
-            if larger.memory_gb == chosen[index].memory_gb and len(_pack(gpu, wishes, tried)) == fewest:
+            if larger.memory_gb == chosen[index].memory_gb and len(_pack(gpu, requests, tried)) == fewest:
                 chosen = tried
                 break
     return chosen
 
 
 def _pack(
-    gpu: MigGpu, wishes: Sequence[MigWish], chosen: Sequence[MigProfile]
+    gpu: MigGpu, requests: Sequence[MigRequest], chosen: Sequence[MigProfile]
 ) -> list[tuple[MigProfile, ...]]:
     """The profiles of each GPU, one profile for each request."""
     wanted: Counter[MigProfile] = Counter()
-    for wish, profile in zip(wishes, chosen, strict=True):
-        wanted[profile] += wish.count
+    for request, profile in zip(requests, chosen, strict=True):
+        wanted[profile] += request.count
     kinds = creation_order(list(wanted))
     patterns = _patterns(gpu, kinds)
     used = _fewest(tuple(wanted[kind] for kind in kinds), patterns, kinds, gpu)

@@ -42,12 +42,12 @@ class MigStrategy(StrEnum):
     MIXED = "mixed"
 
 
-def choose_strategy(mig: MigPlan | None, wish: MigStrategy | None = None) -> MigStrategy:
+def choose_strategy(mig: MigPlan | None, requested: MigStrategy | None = None) -> MigStrategy:
     """The strategy of a node.
 
     Args:
         mig: How its GPUs are split; None if they are not split.
-        wish: The requested strategy; None for mixed on split GPUs, so that no job takes a slice for a GPU.
+        requested: The requested strategy; None for mixed on split GPUs, so that no job takes a slice for a GPU.
 
     Raises:
         ConfigError: GPU-MIG-014 and -015.
@@ -56,27 +56,27 @@ def choose_strategy(mig: MigPlan | None, wish: MigStrategy | None = None) -> Mig
         >>> choose_strategy(None).value
         'none'
     """
-    raise_for(check_strategy(mig, wish))
-    if wish is not None:
-        return wish
+    raise_for(check_strategy(mig, requested))
+    if requested is not None:
+        return requested
     return MigStrategy.NONE if mig is None else MigStrategy.MIXED
 
 
-def check_strategy(mig: MigPlan | None, wish: MigStrategy | None) -> list[Finding]:
+def check_strategy(mig: MigPlan | None, requested: MigStrategy | None) -> list[Finding]:
     """Find a strategy that does not fit how the GPUs are split."""
-    if wish is None:
+    if requested is None:
         return []
-    if (mig is None) != (wish is MigStrategy.NONE):
+    if (mig is None) != (requested is MigStrategy.NONE):
         return [
             NO_SLICES.finding(
                 cause="the device plugin would show no GPU of these nodes as they are",
-                got=f"strategy {wish.value}, with {'whole' if mig is None else 'split'} GPUs",
+                got=f"strategy {requested.value}, with {'whole' if mig is None else 'split'} GPUs",
                 allowed="none for unsplit GPUs; single or mixed for split ones",
                 fix="leave the strategy out",
                 path="mig_strategy",
             )
         ]
-    if mig is not None and wish is MigStrategy.SINGLE and not _is_uniform(mig):
+    if mig is not None and requested is MigStrategy.SINGLE and not _is_uniform(mig):
         return [
             SINGLE_NEEDS_ONE_PROFILE.finding(
                 cause="the slices of the node are not all alike",

@@ -305,7 +305,7 @@ def plan_scratch(
     instance_type: InstanceType,
     *,
     scratch: str,
-    wish: bool | None,
+    requested: bool | None,
     mount_points: Collection[str],
     copied: bool,
 ) -> tuple[bool, list[Finding]]:
@@ -318,25 +318,25 @@ def plan_scratch(
         path: Folder of the weights, None for none.
         instance_type: Type of the nodes.
         scratch: Where the local disks are mounted.
-        wish: The requested setting; None to follow the weights.
+        requested: The requested setting; None to follow the weights.
         mount_points: Where other file systems are mounted.
         copied: Whether the weights are copied at boot.
 
     Example:
         >>> from cdk_gpu_clusters.catalogue import instance_type
         >>> plan_scratch(
-        ...     "/scratch/llama", instance_type("g6e.48xlarge"), scratch="/scratch", wish=None, mount_points=(),
+        ...     "/scratch/llama", instance_type("g6e.48xlarge"), scratch="/scratch", requested=None, mount_points=(),
         ...     copied=True,
         ... )
         (True, [])
     """
     if path is None or not _is_inside(path, [scratch]) or _is_inside(path, mount_points):
-        return bool(wish), []
-    return wish is not False, check_weights_on_scratch(
+        return bool(requested), []
+    return requested is not False, check_weights_on_scratch(
         path,
         instance_type=instance_type.name,
         has_local_disks=bool(instance_type.local_disks),
-        scratch=wish is not False,
+        scratch=requested is not False,
         copied=copied,
     )
 

@@ -204,7 +204,7 @@ class PlacementChoice:
 def choose_placement(
     decision: CapacityDecision,
     *,
-    wish: PlacementStrategy | None = None,
+    requested: PlacementStrategy | None = None,
     is_given: bool = False,
     has_reservation_group: bool = False,
 ) -> PlacementChoice:
@@ -212,7 +212,7 @@ def choose_placement(
 
     Args:
         decision: What follows from the capacity.
-        wish: The requested strategy; None if it is left open.
+        requested: The requested strategy; None if it is left open.
         is_given: Whether an existing group is given.
         has_reservation_group: Whether the reservation was made in a group: a cluster group, as no other holds one.
 
@@ -222,20 +222,20 @@ def choose_placement(
         >>> choose_placement(spot).reason
         'cluster placement group: nodes exchange EFA traffic'
     """
-    if wish is PlacementStrategy.NONE:
+    if requested is PlacementStrategy.NONE:
         return _none("no placement group, as asked for")
     if is_given:
         return PlacementChoice(
             origin=GroupOrigin.GIVEN, strategy=None, reason="the placement group that was given"
         )
-    if has_reservation_group and wish in (None, PlacementStrategy.CLUSTER):
+    if has_reservation_group and requested in (None, PlacementStrategy.CLUSTER):
         return PlacementChoice(
             origin=GroupOrigin.RESERVATION,
             strategy=PlacementStrategy.CLUSTER,
             reason="the placement group that the reservation was made in: another one loses reserved nodes",
         )
-    if wish is not None:
-        return _new(wish, f"{wish.value} placement group, as asked for")
+    if requested is not None:
+        return _new(requested, f"{requested.value} placement group, as asked for")
     if decision.placement is PlacementUse.OWN:
         return _new(PlacementStrategy.CLUSTER, decision.placement_reason)
     if decision.placement is PlacementUse.RESERVATION:
@@ -243,14 +243,14 @@ def choose_placement(
     return _none(decision.placement_reason)
 
 
-def reservation_is_placed(wish: PlacementStrategy | None, *, efa: bool) -> bool:
+def reservation_is_placed(requested: PlacementStrategy | None, *, efa: bool) -> bool:
     """Whether a new reservation for a fleet is made inside a cluster placement group.
 
     Args:
-        wish: The requested strategy; None if it is left open.
+        requested: The requested strategy; None if it is left open.
         efa: Whether the nodes exchange EFA traffic.
     """
-    return efa if wish is None else wish is PlacementStrategy.CLUSTER
+    return efa if requested is None else requested is PlacementStrategy.CLUSTER
 
 
 def spread_of_servers(

@@ -14,7 +14,7 @@ import typer
 from cdk_gpu_clusters.catalogue.lookup import instance_type
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.rules.reservations import check_block_request, hours_of
-from cdk_gpu_clusters_stacks.offers.model import PRICE_CURRENCY, BlockOffer, Market, Wish
+from cdk_gpu_clusters_stacks.offers.model import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
 
 from . import output
 from .group import new_app
@@ -59,8 +59,8 @@ def search(
     as_json: output.Json = False,
 ) -> None:
     """Show Capacity Blocks, on-demand zones and spot prices of many Regions side by side."""
-    wish = _wish(type_name, count, duration, starts_after, ends_before)
-    market = _market(wish, _regions(wish, regions), _clients(profile))
+    request = _request(type_name, count, duration, starts_after, ends_before)
+    market = _market(request, _regions(request, regions), _clients(profile))
     if as_json:
         output.write_json(output.as_json(market))
     else:
@@ -86,12 +86,12 @@ def watch(
     """Ask again and again, at longer and longer intervals, until a Capacity Block is on offer."""
     from cdk_gpu_clusters_stacks.offers.watch import watch_blocks
 
-    wish = _wish(type_name, count, duration, starts_after, ends_before)
+    request = _request(type_name, count, duration, starts_after, ends_before)
     limit = None if max_price is None else _price(max_price)
-    asked, clients = _regions(wish, regions), _clients(profile)
+    asked, clients = _regions(request, regions), _clients(profile)
 
     def look() -> Market:
-        return _market(wish, asked, clients)
+        return _market(request, asked, clients)
 
     def tell(seconds: float) -> None:
         output.write(f"no block yet; asking again in {round(seconds)} s\n", stderr=True)
@@ -132,13 +132,13 @@ def buy(
     limit = None if max_price is None else _price(max_price)
     if yes and limit is None:
         output.refuse("capacity buy: --yes needs --max-price")
-    wish = _wish(type_name, count, duration, starts_after, ends_before)
-    (region, *more) = _regions(wish, regions)
+    request = _request(type_name, count, duration, starts_after, ends_before)
+    (region, *more) = _regions(request, regions)
     if more:
         output.refuse("capacity buy: give the one Region of the offering")
     clients = _clients(profile)
     with _refusals():
-        blocks, problems = blocks_in(wish, region, clients)
+        blocks, problems = blocks_in(request, region, clients)
     offer = next((one for one in blocks if one.id == offering), None)
     if offer is None:
         reasons = "; ".join(one.reason for one in problems) or "search again: offerings change"
@@ -196,16 +196,16 @@ def _price(text: str) -> Decimal:
     return price
 
 
-def _wish(
+def _request(
     type_name: str, count: int, duration: str, starts_after: datetime | None, ends_before: datetime | None
-) -> Wish:
+) -> CapacityRequest:
     raise_for(check_block_request(instance_type(type_name), count=count, duration=duration))
     if instance_type(type_name).ultraserver_only:
         output.refuse(f"capacity: EC2 sells {type_name} as UltraServers, which this does not ask for")
     start, end = starts_after and _in_utc(starts_after), ends_before and _in_utc(ends_before)
     if start and end and end <= start:
         output.refuse("capacity: --ends-before is not after --starts-after")
-    return Wish(
+    return CapacityRequest(
         instance_type=type_name,
         count=count,
         hours=hours_of(duration) or 0,
@@ -218,15 +218,15 @@ def _in_utc(moment: datetime) -> datetime:
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def _regions(wish: Wish, text: str | None) -> list[str]:
+def _regions(request: CapacityRequest, text: str | None) -> list[str]:
     """The Regions to ask: those given, or those that the catalogue knows to offer the type."""
     if text is not None:
         named = [region for part in text.split(",") if (region := part.strip())]
         return named or output.refuse("capacity: --regions names no Region")
-    known = instance_type(wish.instance_type)
+    known = instance_type(request.instance_type)
     found = list(dict.fromkeys([*known.regions, *known.capacity_block_regions]))
     if not found:
-        output.refuse(f"capacity: the catalogue knows no Region with {wish.instance_type}: give --regions")
+        output.refuse(f"capacity: the catalogue knows no Region with {request.instance_type}: give --regions")
     return found
 
 
@@ -255,11 +255,11 @@ def _refusals() -> Iterator[None]:
         output.refuse(f"capacity: {fault}")
 
 
-def _market(wish: Wish, regions: list[str], clients: Ec2Clients) -> Market:
+def _market(request: CapacityRequest, regions: list[str], clients: Ec2Clients) -> Market:
     from cdk_gpu_clusters_stacks.offers.search import calls_of, search_market
 
     with _refusals(), _progress(calls_of(regions)) as on_answer:
-        return search_market(wish, regions, clients, now=datetime.now(UTC), on_answer=on_answer)
+        return search_market(request, regions, clients, now=datetime.now(UTC), on_answer=on_answer)
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from . import output
 
 def write_market(market: Market) -> None:
     """Print what is on offer, side by side; what could not be asked goes to standard error."""
-    wish = market.wish
-    output.write(f"{wish.count} x {wish.instance_type} for {wish.hours} hours\n\n")
+    request = market.request
+    output.write(f"{request.count} x {request.instance_type} for {request.hours} hours\n\n")
     if market.blocks:
         write_blocks(market.blocks)
     else:
@@ -28,7 +28,7 @@ def write_market(market: Market) -> None:
                     one.region,
                     one.zone,
                     _usd(one.usd_per_hour),
-                    _usd(one.total_usd(wish)),
+                    _usd(one.total_usd(request)),
                     "-" if one.spot_score is None else f"{one.spot_score}/10",
                     one.price_source,
                 )

@@ -76,7 +76,7 @@ def profiles(
     "Slurm names a slice by its profile, with AutoDetect=nvml in gres.conf; `slurmd -G` shows how."
 )
 def pack(
-    wishes: Annotated[
+    requests: Annotated[
         str,
         typer.Argument(help='Such as "12x>=20GB, 3x3g.40gb": a number, and a least memory or a profile.'),
     ],
@@ -84,7 +84,7 @@ def pack(
     as_json: output.Json = False,
 ) -> None:
     """Put requested MIG instances on the fewest GPUs, at places that the rules have proven."""
-    packing = pack_mig(type_name, wishes)
+    packing = pack_mig(type_name, requests)
     if as_json:
         output.write_json(_packing_json(packing))
         return
@@ -132,7 +132,7 @@ def _packing_text(packing: MigPacking) -> Iterator[str]:
         profile = choice.profile
         size = f"{profile.memory_gb} GB, {count(profile.compute_slices, 'compute slice')}"
         more = ", more than needed, since there is room" if choice.has_more_compute else ""
-        yield f"  {choice.wish.text}: {profile.name} ({size}{more})"
+        yield f"  {choice.request.text}: {profile.name} ({size}{more})"
     for number, plan in enumerate(packing.nodes, start=1):
         yield ""
         yield f"node {number}"
@@ -170,7 +170,7 @@ def _packing_json(packing: MigPacking) -> dict[str, Any]:
         "gpus": len(packing.layouts),
         "chosen": [
             {
-                "wish": choice.wish.text,
+                "request": choice.request.text,
                 "profile": choice.profile.name,
                 "more_compute_than_needed": choice.has_more_compute,
             }

@@ -11,7 +11,7 @@ PRICE_CURRENCY = "USD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class CapacityRequest:
     """What is asked for.
 
     Attributes:
@@ -94,9 +94,9 @@ class ZoneOffer:
     zone_id: str | None = None
     spot_score: int | None = None
 
-    def total_usd(self, wish: Wish) -> Decimal | None:
+    def total_usd(self, request: CapacityRequest) -> Decimal | None:
         """Price of the complete request, if no price changes."""
-        return None if self.usd_per_hour is None else self.usd_per_hour * wish.count * wish.hours
+        return None if self.usd_per_hour is None else self.usd_per_hour * request.count * request.hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +119,13 @@ class Market:
     """All that is on offer.
 
     Attributes:
-        wish: What was requested.
+        request: What was requested.
         blocks: Capacity Blocks, the cheapest first, then the earliest.
         zones: Zones that offer the type on demand or as spot.
         problems: What could not be asked.
     """
 
-    wish: Wish
+    request: CapacityRequest
     blocks: tuple[BlockOffer, ...]
     zones: tuple[ZoneOffer, ...]
     problems: tuple[Problem, ...]

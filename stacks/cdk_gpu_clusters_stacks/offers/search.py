@@ -12,7 +12,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue.prices import newest_price
 
 from .clients import Ec2Clients, problem_of
-from .model import BlockOffer, Market, Problem, Wish, ZoneOffer
+from .model import BlockOffer, CapacityRequest, Market, Problem, ZoneOffer
 
 #: Calls side by side.
 _CALLS = 16
@@ -21,7 +21,7 @@ _Found = BlockOffer | ZoneOffer | Problem
 
 
 def search_market(
-    wish: Wish,
+    request: CapacityRequest,
     regions: Iterable[str],
     clients: Ec2Clients,
     *,
@@ -31,7 +31,7 @@ def search_market(
     """Ask every Region for blocks, on-demand zones and spot prices, side by side; what fails is a problem of its own.
 
     Args:
-        wish: What is requested.
+        request: What is requested.
         regions: Regions to ask.
         clients: Makes the EC2 client of a Region.
         now: The time; spot prices are those that hold then.
@@ -43,11 +43,11 @@ def search_market(
     asked = list(dict.fromkeys(regions))
     with ThreadPoolExecutor(_CALLS) as pool:
         calls = [
-            pool.submit(_ask, ask, wish, region, clients, now)
+            pool.submit(_ask, ask, request, region, clients, now)
             for region in asked
             for ask in (_blocks, _on_demand, _spot)
         ]
-        scores = pool.submit(_scores, wish, asked, clients)
+        scores = pool.submit(_scores, request, asked, clients)
         everything: list[Future[Any]] = [*calls, scores]
         for _ in as_completed(everything):
             on_answer()
@@ -55,7 +55,7 @@ def search_market(
         score_of, score_problems = scores.result()
     zones = [one for one in found if isinstance(one, ZoneOffer)]
     return Market(
-        wish=wish,
+        request=request,
         blocks=tuple(sorted((one for one in found if isinstance(one, BlockOffer)), key=_cheapest)),
         zones=tuple(
             sorted(_with_scores(zones, score_of), key=lambda one: (one.market, one.region, one.zone))
@@ -74,15 +74,17 @@ def calls_of(regions: Iterable[str]) -> int:
     return 3 * len(list(dict.fromkeys(regions))) + 1
 
 
-def blocks_in(wish: Wish, region: str, clients: Ec2Clients) -> tuple[list[BlockOffer], list[Problem]]:
+def blocks_in(
+    request: CapacityRequest, region: str, clients: Ec2Clients
+) -> tuple[list[BlockOffer], list[Problem]]:
     """The Capacity Blocks that one Region offers.
 
     Args:
-        wish: What is requested.
+        request: What is requested.
         region: Region to ask.
         clients: Makes the EC2 client of a Region.
     """
-    found = _ask(_blocks, wish, region, clients, None)
+    found = _ask(_blocks, request, region, clients, None)
     return (
         sorted((one for one in found if isinstance(one, BlockOffer)), key=_cheapest),
         [one for one in found if isinstance(one, Problem)],
@@ -94,28 +96,28 @@ def _cheapest(one: BlockOffer) -> tuple[Decimal, datetime, str]:
 
 
 def _ask(
-    ask: Callable[[Wish, str, Any, datetime | None], Iterator[_Found]],
-    wish: Wish,
+    ask: Callable[[CapacityRequest, str, Any, datetime | None], Iterator[_Found]],
+    request: CapacityRequest,
     region: str,
     clients: Ec2Clients,
     now: datetime | None,
 ) -> list[_Found]:
     try:
-        return list(ask(wish, region, clients(region), now))
+        return list(ask(request, region, clients(region), now))
     except Exception as error:  # noqa: BLE001 - every failure of a call becomes a problem with its reason
         return [problem_of(error, region=region, action=_ACTIONS[ask])]
 
 
-def _blocks(wish: Wish, region: str, client: Any, _now: datetime | None) -> Iterator[_Found]:
+def _blocks(request: CapacityRequest, region: str, client: Any, _now: datetime | None) -> Iterator[_Found]:
     asked: dict[str, Any] = {
-        "InstanceType": wish.instance_type,
-        "InstanceCount": wish.count,
-        "CapacityDurationHours": wish.hours,
+        "InstanceType": request.instance_type,
+        "InstanceCount": request.count,
+        "CapacityDurationHours": request.hours,
     }
-    if wish.starts_after is not None:
-        asked["StartDateRange"] = wish.starts_after
-    if wish.ends_before is not None:
-        asked["EndDateRange"] = wish.ends_before
+    if request.starts_after is not None:
+        asked["StartDateRange"] = request.starts_after
+    if request.ends_before is not None:
+        asked["EndDateRange"] = request.ends_before
     pages = client.get_paginator("describe_capacity_block_offerings").paginate(**asked)
     for page in pages:
         for row in page.get("CapacityBlockOfferings", ()):
@@ -133,10 +135,11 @@ def _blocks(wish: Wish, region: str, client: Any, _now: datetime | None) -> Iter
             )
 
 
-def _on_demand(wish: Wish, region: str, client: Any, _now: datetime | None) -> Iterator[_Found]:
-    price = newest_price(wish.instance_type, region)
+def _on_demand(request: CapacityRequest, region: str, client: Any, _now: datetime | None) -> Iterator[_Found]:
+    price = newest_price(request.instance_type, region)
     pages = client.get_paginator("describe_instance_type_offerings").paginate(
-        LocationType="availability-zone", Filters=[{"Name": "instance-type", "Values": [wish.instance_type]}]
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": [request.instance_type]}],
     )
     for page in pages:
         for row in page.get("InstanceTypeOfferings", ()):
@@ -149,9 +152,9 @@ def _on_demand(wish: Wish, region: str, client: Any, _now: datetime | None) -> I
             )
 
 
-def _spot(wish: Wish, region: str, client: Any, now: datetime | None) -> Iterator[_Found]:
+def _spot(request: CapacityRequest, region: str, client: Any, now: datetime | None) -> Iterator[_Found]:
     pages = client.get_paginator("describe_spot_price_history").paginate(
-        InstanceTypes=[wish.instance_type], ProductDescriptions=[_LINUX], StartTime=now, EndTime=now
+        InstanceTypes=[request.instance_type], ProductDescriptions=[_LINUX], StartTime=now, EndTime=now
     )
     newest: dict[str, dict[str, Any]] = {}
     for page in pages:
@@ -181,7 +184,7 @@ _SCORE_REGIONS = 10
 
 
 def _scores(
-    wish: Wish, regions: list[str], clients: Ec2Clients
+    request: CapacityRequest, regions: list[str], clients: Ec2Clients
 ) -> tuple[dict[tuple[str, str], int], list[Problem]]:
     """Placement scores by Region and zone id; they are asked in the first Region, for all."""
     found: dict[tuple[str, str], int] = {}
@@ -192,8 +195,8 @@ def _scores(
                 clients(regions[0])
                 .get_paginator("get_spot_placement_scores")
                 .paginate(
-                    InstanceTypes=[wish.instance_type],
-                    TargetCapacity=wish.count,
+                    InstanceTypes=[request.instance_type],
+                    TargetCapacity=request.count,
                     SingleAvailabilityZone=True,
                     RegionNames=part,
                 )

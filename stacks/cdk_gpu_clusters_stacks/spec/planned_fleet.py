@@ -145,7 +145,7 @@ class PlannedFleet:
             None if weights is None else weights.path,
             self.type,
             scratch=SCRATCH_MOUNT_POINT,
-            wish=self.spec.scratch,
+            requested=self.spec.scratch,
             mount_points=self.spec.mounts,
             copied=weights is not None and weights.s3_uri is not None,
         )

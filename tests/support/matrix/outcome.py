@@ -15,8 +15,8 @@ from cdk_gpu_clusters.rules.interfaces import (
     InterfacePlan,
     InterfacePolicy,
     Orchestrator,
+    check_efa_request,
     check_efa_unused,
-    check_efa_wish,
     plan_interfaces,
     uses_efa,
 )
@@ -74,7 +74,7 @@ def outcome_of(combination: Combination) -> Outcome:
 
 @cache
 def _efa(name: str, wish: bool | None) -> tuple[bool, tuple[Finding, ...]]:
-    return uses_efa(name, wish), tuple(check_efa_wish(instance_type(name), wish))
+    return uses_efa(name, wish), tuple(check_efa_request(instance_type(name), wish))
 
 
 @cache

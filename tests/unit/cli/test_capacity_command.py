@@ -23,7 +23,7 @@ from cdk_gpu_clusters.rules.reservations import check_block_request
 from cdk_gpu_clusters_stacks.cli import capacity
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.offers.clients import NoCredentials, ec2_clients
-from cdk_gpu_clusters_stacks.offers.model import Market, Wish
+from cdk_gpu_clusters_stacks.offers.model import CapacityRequest, Market
 from cdk_gpu_clusters_stacks.offers.search import search_market
 from cdk_gpu_clusters_stacks.offers.watch import LONGEST_INTERVAL_SECONDS, watch_blocks
 from cdk_gpu_clusters_stacks.spec import read_cluster
@@ -31,7 +31,7 @@ from cdk_gpu_clusters_stacks.spec import read_cluster
 NOW = datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
 START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
 SESSION = boto3.Session(aws_access_key_id="testing", aws_secret_access_key="testing")
-WISH = Wish(instance_type="p5.48xlarge", count=16, hours=336)
+WISH = CapacityRequest(instance_type="p5.48xlarge", count=16, hours=336)
 ASKED = ["--type", "p5.48xlarge", "--count", "16", "--duration", "14d"]
 
 
@@ -223,12 +223,12 @@ def test_scores_are_asked_for_ten_regions_at_a_time() -> None:
 def test_zones_and_spot_prices_of_an_emulated_account(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    wish = Wish(instance_type="p4d.24xlarge", count=2, hours=24)
+    request = CapacityRequest(instance_type="p4d.24xlarge", count=2, hours=24)
     with mock_aws():
-        found = search_market(wish, ["us-east-1"], ec2_clients(boto3.Session()), now=NOW)
+        found = search_market(request, ["us-east-1"], ec2_clients(boto3.Session()), now=NOW)
     on_demand = [one for one in found.zones if one.market == "on-demand"]
     assert on_demand
-    assert all(one.total_usd(wish) == Decimal("21.957642") * 48 for one in on_demand)
+    assert all(one.total_usd(request) == Decimal("21.957642") * 48 for one in on_demand)
     assert any(one.market == "spot" and one.usd_per_hour for one in found.zones)
     assert {one.action for one in found.problems} == {  # what the emulator has not
         "ec2:DescribeCapacityBlockOfferings",
@@ -537,7 +537,7 @@ def test_a_start_is_a_moment_whatever_its_offset(
     text: str, account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     main(["capacity", "search", *ASKED, "--regions", "us-east-1", "--starts-after", text, "--json"])
-    assert json.loads(capsys.readouterr().out)["wish"]["starts_after"] == "2026-12-01 11:30:00+00:00"
+    assert json.loads(capsys.readouterr().out)["request"]["starts_after"] == "2026-12-01 11:30:00+00:00"
 
 
 def test_a_window_that_ends_before_it_starts_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,7 +41,7 @@ def test_json_has_the_same_packing(capsys: pytest.CaptureFixture[str]) -> None:
     packing = json.loads(printed(capsys, "pack", "2x>=20GB", "--type", "p4d.24xlarge", "--json"))
     assert packing["gpus"] == 1
     assert packing["chosen"] == [
-        {"wish": "2x>=20GB", "profile": "3g.20gb", "more_compute_than_needed": False}
+        {"request": "2x>=20GB", "profile": "3g.20gb", "more_compute_than_needed": False}
     ]
     node = packing["nodes"][0]
     assert node["slurm_gres"] == "gpu:3g.20gb:2,gpu:nvidia_a100-sxm4-40gb:7"

@@ -14,7 +14,7 @@ from cdk_gpu_clusters.catalogue.lookup import instance_types
 from cdk_gpu_clusters.catalogue.mig import MigGpu, mig_gpu_of, mig_gpus
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.mig import fits, plan_mig
-from cdk_gpu_clusters.rules.mig_packing import MOST_INSTANCES, MigWish, pack_mig, read_wishes
+from cdk_gpu_clusters.rules.mig_packing import MOST_INSTANCES, MigRequest, pack_mig, read_requests
 
 #: One type for each GPU that can be split.
 TYPES = {
@@ -26,12 +26,14 @@ TYPES = {
 FEW = 7
 
 
-def fewest_by_brute_force(gpu: MigGpu, wishes: tuple[MigWish, ...]) -> int:
-    """The fewest GPUs, where every instance may have any profile that serves its wish, equal or not."""
+def fewest_by_brute_force(gpu: MigGpu, requests: tuple[MigRequest, ...]) -> int:
+    """The fewest GPUs, where every instance may have any profile that serves its request, equal or not."""
 
     @cache
     def fit(counts: tuple[int, ...]) -> bool:
-        wanted = [wish.candidates for wish, count in zip(wishes, counts, strict=True) for _ in range(count)]
+        wanted = [
+            request.candidates for request, count in zip(requests, counts, strict=True) for _ in range(count)
+        ]
         return any(fits(gpu, list(profiles)) for profiles in product(*wanted))
 
     @cache
@@ -45,12 +47,12 @@ def fewest_by_brute_force(gpu: MigGpu, wishes: tuple[MigWish, ...]) -> int:
             if any(part) and fit(part)
         )
 
-    return fewest(tuple(wish.count for wish in wishes))
+    return fewest(tuple(request.count for request in requests))
 
 
 @st.composite
 def requests(draw: st.DrawFn) -> tuple[str, str]:
-    """An instance type, and a wish list of few instances for its GPUs."""
+    """An instance type, and a request list of few instances for its GPUs."""
     key = draw(st.sampled_from(sorted(TYPES)))
     gpu = mig_gpus()[key]
     memories = sorted({profile.memory_gb for profile in gpu.profiles.values()})
@@ -60,13 +62,13 @@ def requests(draw: st.DrawFn) -> tuple[str, str]:
         ),
         st.sampled_from(sorted(gpu.profiles)),
     )
-    wishes, room = [], FEW
+    requests, room = [], FEW
     for what in draw(st.lists(form, min_size=1, max_size=3)):
         count = draw(st.integers(1, 4))
         if count <= room:
-            wishes.append(f"{count}x{what}")
+            requests.append(f"{count}x{what}")
             room -= count
-    return TYPES[key], ", ".join(wishes)
+    return TYPES[key], ", ".join(requests)
 
 
 @settings(max_examples=150, deadline=None)
@@ -74,27 +76,27 @@ def requests(draw: st.DrawFn) -> tuple[str, str]:
 def test_no_packing_needs_fewer_gpus_and_every_layout_is_allowed(request: tuple[str, str]) -> None:
     type_name, text = request
     packing = pack_mig(type_name, text)
-    wishes, _ = read_wishes(packing.gpu, text)
-    assert len(packing.layouts) == fewest_by_brute_force(packing.gpu, wishes)
+    requests, _ = read_requests(packing.gpu, text)
+    assert len(packing.layouts) == fewest_by_brute_force(packing.gpu, requests)
     for layout in packing.layouts:  # raises for a layout that the placement rules refuse
         plan_mig(type_name, layout)
     got = Counter(str(name) for layout in packing.layouts for name in layout.profiles)
     asked: Counter[str] = Counter()
-    assert [choice.wish for choice in packing.choices] == list(wishes)
+    assert [choice.request for choice in packing.choices] == list(requests)
     for choice in packing.choices:
-        assert choice.profile in choice.wish.candidates
-        asked[choice.profile.name] += choice.wish.count
+        assert choice.profile in choice.request.candidates
+        asked[choice.profile.name] += choice.request.count
     assert got == asked
 
 
 @pytest.mark.parametrize("key", sorted(TYPES))
 def test_the_smallest_profile_of_a_wish_lies_wherever_a_larger_one_would(key: str) -> None:
-    """Why one profile for a wish is enough: what the packing rests on, on every GPU of the catalogue."""
+    """Why one profile for a request is enough: what the packing rests on, on every GPU of the catalogue."""
     gpu = mig_gpus()[key]
     for memory_gb in {profile.memory_gb for profile in gpu.profiles.values()}:
-        (wish,), _ = read_wishes(gpu, f"1x>={memory_gb}GB")
-        smallest = wish.candidates[0]
-        for larger in wish.candidates[1:]:
+        (request,), _ = read_requests(gpu, f"1x>={memory_gb}GB")
+        smallest = request.candidates[0]
+        for larger in request.candidates[1:]:
             assert smallest.compute_slices <= larger.compute_slices
             assert smallest.max_instances >= larger.max_instances
             for start in larger.starts:
@@ -104,8 +106,8 @@ def test_the_smallest_profile_of_a_wish_lies_wherever_a_larger_one_would(key: st
                 )
 
 
-def names(type_name: str, wishes: str) -> list[str]:
-    return [choice.profile.name for choice in pack_mig(type_name, wishes).choices]
+def names(type_name: str, requests: str) -> list[str]:
+    return [choice.profile.name for choice in pack_mig(type_name, requests).choices]
 
 
 def test_idle_compute_slices_are_used_but_not_idle_memory() -> None:
@@ -122,14 +124,14 @@ def test_gpus_that_are_not_needed_stay_whole() -> None:
     assert packing.nodes[1].resources == {"nvidia.com/mig-3g.20gb": 2, "nvidia.com/gpu": 7}
 
 
-@pytest.mark.parametrize("wishes", [f"{MOST_INSTANCES}x>=5GB", f"{MOST_INSTANCES}x>=40GB"])
-def test_the_longest_lists_are_packed(wishes: str) -> None:
-    layouts = pack_mig("p4d.24xlarge", wishes).layouts
+@pytest.mark.parametrize("requests", [f"{MOST_INSTANCES}x>=5GB", f"{MOST_INSTANCES}x>=40GB"])
+def test_the_longest_lists_are_packed(requests: str) -> None:
+    layouts = pack_mig("p4d.24xlarge", requests).layouts
     assert sum(len(layout.profiles) for layout in layouts) == MOST_INSTANCES
 
 
 @pytest.mark.parametrize(
-    ("type_name", "wishes", "rule"),
+    ("type_name", "requests", "rule"),
     [
         ("p4d.24xlarge", "x", "GPU-MIG-012"),
         ("p4d.24xlarge", "", "GPU-MIG-012"),
@@ -142,9 +144,9 @@ def test_the_longest_lists_are_packed(wishes: str) -> None:
         ("p4d.25xlarge", "1x>=5GB", "GPU-INST-001"),
     ],
 )
-def test_wrong_wishes_are_refused(type_name: str, wishes: str, rule: str) -> None:
+def test_wrong_wishes_are_refused(type_name: str, requests: str, rule: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        pack_mig(type_name, wishes)
+        pack_mig(type_name, requests)
     assert {finding.id for finding in caught.value.findings} == {rule}
 
 

@@ -23,23 +23,23 @@ NONE, NEW, GIVEN, RESERVED = GroupOrigin
         (CapacityKind.ON_DEMAND, True, {}, NEW, Wish.CLUSTER),
         (CapacityKind.ON_DEMAND, False, {}, NONE, None),
         (CapacityKind.SPOT, True, {}, NEW, Wish.CLUSTER),
-        (CapacityKind.SPOT, True, {"wish": Wish.NONE}, NONE, None),
-        (CapacityKind.SPOT, False, {"wish": Wish.SPREAD}, NEW, Wish.SPREAD),
+        (CapacityKind.SPOT, True, {"requested": Wish.NONE}, NONE, None),
+        (CapacityKind.SPOT, False, {"requested": Wish.SPREAD}, NEW, Wish.SPREAD),
         (CapacityKind.SPOT, True, {"is_given": True}, GIVEN, None),
         (CapacityKind.RESERVATION, True, {}, NONE, None),
         (CapacityKind.RESERVATION, True, {"has_reservation_group": True}, RESERVED, Wish.CLUSTER),
         (
             CapacityKind.RESERVATION,
             True,
-            {"has_reservation_group": True, "wish": Wish.CLUSTER},
+            {"has_reservation_group": True, "requested": Wish.CLUSTER},
             RESERVED,
             Wish.CLUSTER,
         ),
-        (CapacityKind.RESERVATION, True, {"has_reservation_group": True, "wish": Wish.NONE}, NONE, None),
+        (CapacityKind.RESERVATION, True, {"has_reservation_group": True, "requested": Wish.NONE}, NONE, None),
         (
             CapacityKind.RESERVATION,
             True,
-            {"has_reservation_group": True, "wish": Wish.SPREAD},
+            {"has_reservation_group": True, "requested": Wish.SPREAD},
             NEW,
             Wish.SPREAD,
         ),
@@ -59,18 +59,18 @@ def test_where_the_group_comes_from(
 def test_a_reason_names_the_group_that_is_made() -> None:
     spot = decide_capacity(CapacityTerms(kind=CapacityKind.SPOT), efa=True)
     assert choose_placement(spot).reason == "cluster placement group: nodes exchange EFA traffic"
-    assert choose_placement(spot, wish=Wish.SPREAD).reason == "spread placement group, as asked for"
-    assert choose_placement(spot, wish=Wish.NONE).reason == "no placement group, as asked for"
+    assert choose_placement(spot, requested=Wish.SPREAD).reason == "spread placement group, as asked for"
+    assert choose_placement(spot, requested=Wish.NONE).reason == "no placement group, as asked for"
 
 
 @pytest.mark.parametrize(
-    ("wish", "efa", "placed"),
+    ("requested", "efa", "placed"),
     [(None, True, True), (None, False, False), (Wish.CLUSTER, False, True), (Wish.NONE, True, False)],
 )
 def test_a_reservation_is_made_in_a_group_where_the_nodes_exchange_efa_traffic(
-    wish: Wish | None, efa: bool, placed: bool
+    requested: Wish | None, efa: bool, placed: bool
 ) -> None:
-    assert reservation_is_placed(wish, efa=efa) is placed
+    assert reservation_is_placed(requested, efa=efa) is placed
 
 
 @pytest.mark.parametrize(

@@ -315,30 +315,30 @@ class ControlPlane:
     log_group: logs.LogGroup
 
 
-def control_plane(scope: Construct, wish: ControlPlaneWish) -> ControlPlane:
+def control_plane(scope: Construct, requested: ControlPlaneWish) -> ControlPlane:
     """Define a control plane.
 
     Args:
         scope: The cluster.
-        wish: Its requested settings.
+        requested: Its requested settings.
     """
-    log_group = _log_group(scope, wish)
+    log_group = _log_group(scope, requested)
     # EKS attaches its own group, too, which admits the nodes: this one has nothing to let through.
     group = ec2.SecurityGroup(
-        scope, "ControlPlane", vpc=wish.vpc, description="EKS control plane", allow_all_outbound=False
+        scope, "ControlPlane", vpc=requested.vpc, description="EKS control plane", allow_all_outbound=False
     )
     cluster = eks.Cluster(
         scope,
         "Cluster",
-        cluster_name=wish.cluster_name,
-        version=eks.KubernetesVersion.of(wish.kubernetes_version),
-        vpc=wish.vpc,
-        vpc_subnets=[ec2.SubnetSelection(subnets=wish.subnets)],
+        cluster_name=requested.cluster_name,
+        version=eks.KubernetesVersion.of(requested.kubernetes_version),
+        vpc=requested.vpc,
+        vpc_subnets=[ec2.SubnetSelection(subnets=requested.subnets)],
         security_group=group,
-        endpoint_access=_endpoint_access(wish.public_access_cidrs),
-        service_ipv4_cidr=wish.service_ipv4_cidr,
+        endpoint_access=_endpoint_access(requested.public_access_cidrs),
+        service_ipv4_cidr=requested.service_ipv4_cidr,
         cluster_logging=list(eks.ClusterLoggingTypes),
-        secrets_encryption_key=wish.secrets_encryption_key,
+        secrets_encryption_key=requested.secrets_encryption_key,
         bootstrap_cluster_creator_admin_permissions=False,
         bootstrap_self_managed_addons=False,
         default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
@@ -352,7 +352,7 @@ def control_plane(scope: Construct, wish: ControlPlaneWish) -> ControlPlane:
     _CLUSTER_POLICY.at(cluster.role, "Policy::arn:<AWS::Partition>:iam::aws:policy/AmazonEKSClusterPolicy")
     resource = cluster.node.default_child
     assert isinstance(resource, eks.CfnCluster)  # noqa: S101 - CDK's own promise
-    resource.deletion_protection = wish.deletion_protection
+    resource.deletion_protection = requested.deletion_protection
     # EKS makes the group by itself where there is none, and keeps its logs for ever.
     resource.node.add_dependency(log_group)
     return ControlPlane(cluster=cluster, cfn_cluster=resource, log_group=log_group)
@@ -364,7 +364,7 @@ def _endpoint_access(public_access_cidrs: Sequence[str]) -> eks.EndpointAccess:
     return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*public_access_cidrs)
 
 
-def _log_group(scope: Construct, wish: ControlPlaneWish) -> logs.LogGroup:
+def _log_group(scope: Construct, requested: ControlPlaneWish) -> logs.LogGroup:
     """The log group that EKS writes to, made before it would make one itself.
 
     Source: Amazon EKS user guide, "Send control plane logs to CloudWatch Logs": `/aws/eks/<cluster>/cluster`.
@@ -372,15 +372,15 @@ def _log_group(scope: Construct, wish: ControlPlaneWish) -> logs.LogGroup:
     made = logs.LogGroup(
         scope,
         "Logs",
-        log_group_name=f"/aws/eks/{wish.cluster_name}/cluster",
-        retention=wish.log_retention,
-        encryption_key=wish.log_encryption_key,
+        log_group_name=f"/aws/eks/{requested.cluster_name}/cluster",
+        retention=requested.log_retention,
+        encryption_key=requested.log_encryption_key,
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
-    if wish.log_encryption_key is None:
+    if requested.log_encryption_key is None:
         _CONTROL_PLANE_LOGS.at(made)
     else:
-        encrypt_logs(scope, wish.log_encryption_key)
+        encrypt_logs(scope, requested.log_encryption_key)
     return made
 
 
