@@ -19,16 +19,14 @@ if TYPE_CHECKING:
     )
     from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
     from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
-    from cdk_gpu_clusters.compute.alarm_topic import AlarmTopic
+    from cdk_gpu_clusters.compute.alarms import AlarmTopic, FleetAlarms, NodeAlarms
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
     from cdk_gpu_clusters.compute.fleet import GpuFleet
     from cdk_gpu_clusters.compute.fleet_access import IGpuFleet
-    from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms
     from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
     from cdk_gpu_clusters.compute.fleet_props import FleetProps, GpuFleetProps, NodeProps
     from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
-    from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
     from cdk_gpu_clusters.compute.node_image import NodeImage
     from cdk_gpu_clusters.compute.node_role import NodeRole
     from cdk_gpu_clusters.compute.node_user_data import NodeUserData
@@ -70,7 +68,7 @@ if TYPE_CHECKING:
 else:
     _EXPORTS = {
         "AlarmSettings": "rules.fleet_alarms",
-        "AlarmTopic": "compute.alarm_topic",
+        "AlarmTopic": "compute.alarms",
         "Capacity": "capacity.capacity",
         "CapacityBlockLifecycle": "compute.block_lifecycle",
         "CapacityReservation": "capacity.capacity_reservation",
@@ -91,7 +89,7 @@ else:
         "EksNodeRole": "orchestration.eks.node_role",
         "FabricManagerOrder": "node.mig",
         "FaultSeverity": "node.settings",
-        "FleetAlarms": "compute.fleet_alarms",
+        "FleetAlarms": "compute.alarms",
         "FleetProps": "compute.fleet_props",
         "GpuClusterRules": "template_rules.plugin",
         "GpuFleet": "compute.fleet",
@@ -119,7 +117,7 @@ else:
         "MountableFileSystem": "compute.fleet_mounts",
         "NetworkEgress": "network.egress",
         "NetworkFeature": "rules.endpoints",
-        "NodeAlarms": "compute.node_alarms",
+        "NodeAlarms": "compute.alarms",
         "NodeConfig": "node.kubernetes_node",
         "NodeFile": "node.software",
         "NodeImage": "compute.node_image",

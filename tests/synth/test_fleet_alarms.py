@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sns as sns
 
 from cdk_gpu_clusters import AlarmSettings, ConfigError, GpuFleet
-from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
+from cdk_gpu_clusters.compute.metrics import FleetMetrics
 from cdk_gpu_clusters.node.gpunode.metrics.names import METRICS, NAMESPACE
 from stack_fixtures import Site
 

@@ -21,7 +21,7 @@ from cdk_gpu_clusters import (
     RootVolume,
 )
 from cdk_gpu_clusters.catalogue import instance_types
-from cdk_gpu_clusters.compute.launch_template_data import launch_template_data
+from cdk_gpu_clusters.compute.launch_template import launch_template_data
 from cdk_gpu_clusters.rules.interfaces import NetworkInterface, check_interfaces
 from stack_fixtures import Site, SiteFactory, of_type, only
 

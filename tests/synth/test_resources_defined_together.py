@@ -19,7 +19,7 @@ from constructs import Construct, IConstruct
 from cdk_gpu_clusters import CapacityReservation, GpuFleet
 from cdk_gpu_clusters._cdk import define
 from cdk_gpu_clusters._template import logical_id
-from cdk_gpu_clusters.compute.node_log_group import log_group_resource
+from cdk_gpu_clusters.compute.node_records import log_group_resource
 from stack_fixtures import Site, SiteFactory
 
 

@@ -15,12 +15,11 @@ from cdk_gpu_clusters._cdk import DefinedResources, partition_of, path_of, repor
 from cdk_gpu_clusters._template import att, ref
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+from cdk_gpu_clusters.compute.alarms import FleetAlarms, alarm_names, inspection_seconds
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet, LaunchedFleet
-from cdk_gpu_clusters.compute.fleet_alarms import FleetAlarms, inspection_seconds
-from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
-from cdk_gpu_clusters.compute.fleet_metrics import FleetMetrics
 from cdk_gpu_clusters.compute.fleet_mounts import join_stores
+from cdk_gpu_clusters.compute.fleet_network import host_groups, id_of, join_fabric, new_way_out_of
 from cdk_gpu_clusters.compute.fleet_props import GpuFleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
 from cdk_gpu_clusters.compute.fleet_resources import (
@@ -33,11 +32,9 @@ from cdk_gpu_clusters.compute.fleet_resources import (
     fleet_resources,
     group_arn_of,
 )
-from cdk_gpu_clusters.compute.fleet_subnets import id_of, new_way_out_of
 from cdk_gpu_clusters.compute.launch_template import FleetLaunchTemplate, GpuLaunchTemplate
-from cdk_gpu_clusters.compute.node_alarms import alarm_names
-from cdk_gpu_clusters.compute.node_evidence import evidence_of
-from cdk_gpu_clusters.compute.node_log_group import encrypt_logs, log_group
+from cdk_gpu_clusters.compute.metrics import FleetMetrics
+from cdk_gpu_clusters.compute.node_records import encrypt_logs, evidence_of, log_group
 from cdk_gpu_clusters.compute.node_role import NodeRole
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
 from cdk_gpu_clusters.compute.written_node import write_node

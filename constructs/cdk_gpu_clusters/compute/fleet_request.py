@@ -13,8 +13,8 @@ from cdk_gpu_clusters._cdk import known, path_of, region_of, stack_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import strategy_of
 from cdk_gpu_clusters.compute.fleet_mounts import lustre_mounts
+from cdk_gpu_clusters.compute.fleet_network import FleetSubnets, ipv4_block_of, select_subnets, zone_of
 from cdk_gpu_clusters.compute.fleet_props import FleetProps
-from cdk_gpu_clusters.compute.fleet_subnets import FleetSubnets, ipv4_block_of, select_subnets, zone_of
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.plan import FleetPlan, plan_fleet

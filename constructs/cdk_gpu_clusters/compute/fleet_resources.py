@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from cdk_gpu_clusters._accepted import SILENT_ALARM, AcceptedFinding, named_defined
 from cdk_gpu_clusters._cdk import ClusterConstruct, DefinedResources, arn_of, define
 from cdk_gpu_clusters._template import Resource, Resources, att, ref
+from cdk_gpu_clusters.compute.alarms import fleet_alarms
 from cdk_gpu_clusters.compute.auto_scaling_group import LAUNCH_EVENTS, GroupParts, group_resource
-from cdk_gpu_clusters.compute.fleet_alarms import fleet_alarms
-from cdk_gpu_clusters.compute.node_log_group import BOOT_EVENTS, log_group_resource
+from cdk_gpu_clusters.compute.node_records import BOOT_EVENTS, log_group_resource
 from cdk_gpu_clusters.compute.node_role import (
     accepted_sessions,
     permissions_resource,

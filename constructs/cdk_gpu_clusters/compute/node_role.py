@@ -12,7 +12,7 @@ from constructs import Construct
 
 from cdk_gpu_clusters._accepted import Acceptance, AcceptedFinding
 from cdk_gpu_clusters._template import Resource
-from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
+from cdk_gpu_clusters.compute.node_records import NodeEvidence
 
 _SESSION_POLICY = "AmazonSSMManagedInstanceCore"
 

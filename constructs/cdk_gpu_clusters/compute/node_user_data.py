@@ -17,8 +17,7 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, check_stores, lustre_mounts
 from cdk_gpu_clusters.compute.fleet_request import resolve_fleet
 from cdk_gpu_clusters.compute.node_asset import NodeAsset
-from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
-from cdk_gpu_clusters.compute.node_log_group import node_log_group
+from cdk_gpu_clusters.compute.node_records import NodeEvidence, node_log_group
 from cdk_gpu_clusters.compute.node_role import allow_node
 from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule

@@ -1,4 +1,4 @@
-"""What every FSx for Lustre file system offers, defined here or imported."""
+"""What every Lustre store offers, made here or imported: mounts, clients, links to S3, tasks and metrics."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 
@@ -29,9 +30,123 @@ from cdk_gpu_clusters.rules.data_repository import (
 from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters.rules.lustre_clients import check_lustre_client
 from cdk_gpu_clusters.storage.data_repository import DataRepositoryAssociation, read_target
-from cdk_gpu_clusters.storage.lustre_metrics import LustreMetrics
-from cdk_gpu_clusters.storage.lustre_tasks import LustreTasks
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
+
+_NAMESPACE = "AWS/FSx"
+# FSx sends one data point for each storage target and minute: over a longer period a Sum counts targets many times.
+_MINUTE = 1
+
+
+class LustreMetrics:
+    """The metrics of one file system, for constructs that have a `file_system_id`.
+
+    Source: FSx for Lustre user guide, "Amazon FSx for Lustre metrics and dimensions" (stored copy of 2026).
+    """
+
+    @property
+    def file_system_id(self) -> str:
+        """Id of the file system."""
+        raise NotImplementedError
+
+    def metric(
+        self, metric_name: str, *, statistic: str = "Sum", period: cdk.Duration | None = None
+    ) -> cloudwatch.Metric:
+        """A metric of the file system.
+
+        Args:
+            metric_name: Name in the namespace AWS/FSx, such as `DataReadOperations`.
+            statistic: CloudWatch statistic; Sum adds up the storage targets.
+            period: 1 minute if left out, the interval at which FSx sends them.
+        """
+        return cloudwatch.Metric(
+            namespace=_NAMESPACE,
+            metric_name=metric_name,
+            dimensions_map={"FileSystemId": self.file_system_id},
+            statistic=statistic,
+            period=period or cdk.Duration.minutes(_MINUTE),
+        )
+
+    def metric_free_capacity(self) -> cloudwatch.Metric:
+        """Free storage in bytes, over all storage targets."""
+        return self.metric("FreeDataStorageCapacity")
+
+    def metric_free_capacity_of_fullest_target(self) -> cloudwatch.Metric:
+        """Free storage in bytes of the fullest storage target: writes to it fail first."""
+        return self.metric("FreeDataStorageCapacity", statistic="Minimum")
+
+    def metric_metadata_operations(self) -> cloudwatch.Metric:
+        """Metadata operations, such as create, open, close and delete, in each minute."""
+        return self.metric("MetadataOperations")
+
+    def metric_throughput(self) -> cloudwatch.MathExpression:
+        """Bytes read and written in each second."""
+        return cloudwatch.MathExpression(
+            expression="(read + written) / PERIOD(read)",
+            using_metrics={"read": self.metric("DataReadBytes"), "written": self.metric("DataWriteBytes")},
+            label="Lustre bytes per second",
+            period=cdk.Duration.minutes(_MINUTE),
+        )
+
+
+_TASK_ACTIONS = (
+    "fsx:CreateDataRepositoryTask",
+    "fsx:CancelDataRepositoryTask",
+    "fsx:DescribeDataRepositoryTasks",
+    "fsx:TagResource",
+)
+
+
+class LustreTasks:
+    """Tasks of one file system, for constructs that have a `file_system_id`.
+
+    CloudFormation has no resource for a task: it is an API call.
+
+    Source: botocore 1.44.5, fsx service model: CreateDataRepositoryTask.
+    """
+
+    @property
+    def file_system_id(self) -> str:
+        """Id of the file system."""
+        raise NotImplementedError
+
+    @property
+    def file_system_arn(self) -> str:
+        """ARN of the file system."""
+        return self._stack().format_arn(
+            service="fsx", resource="file-system", resource_name=self.file_system_id
+        )
+
+    def release_command(self, path: str = "/", *, unused_for_days: int = 30) -> str:
+        """A shell line that frees the space of files that are in S3 and were not read for a while.
+
+        Their names stay; contents come back from S3 when they are read. CloudFormation has no resource for such a
+        task: run the line, or let `ColdFileRelease` run it on a schedule.
+        """
+        released = path.strip("/")
+        paths = f"--paths {released} " if released else ""
+        return (
+            f"aws fsx create-data-repository-task --region {self._stack().region} "
+            f"--file-system-id {self.file_system_id} --type RELEASE_DATA_FROM_FILESYSTEM {paths}"
+            f"--release-configuration 'DurationSinceLastAccess={{Unit=DAYS,Value={unused_for_days}}}' "
+            "--report Enabled=false"
+        )
+
+    def grant_data_repository_tasks(self, grantee: iam.IGrantable) -> iam.Grant:
+        """Let someone run import, export and release tasks. Reading and writing files needs no IAM permission."""
+        return iam.Grant.add_to_principal(
+            grantee=grantee, actions=list(_TASK_ACTIONS), resource_arns=self._task_resources()
+        )
+
+    def data_repository_task_statement(self) -> iam.PolicyStatement:
+        """The permissions of `grant_data_repository_tasks`, for a policy of your own."""
+        return iam.PolicyStatement(actions=list(_TASK_ACTIONS), resources=self._task_resources())
+
+    def _task_resources(self) -> list[str]:
+        tasks = self._stack().format_arn(service="fsx", resource="task", resource_name="*")
+        return [self.file_system_arn, tasks]
+
+    def _stack(self) -> cdk.Stack:
+        return cdk.Stack.of(cast("IConstruct", self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,8 @@ from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
 
-from cdk_gpu_clusters.compute import block_follower, fleet, fleet_resources, launch_template
-from cdk_gpu_clusters.compute.launch_template_data import launch_template_data
+from cdk_gpu_clusters.compute import block_lifecycle, fleet, fleet_resources, launch_template
+from cdk_gpu_clusters.compute.launch_template import launch_template_data
 from cdk_gpu_clusters.compute.node_role import permissions_resource
 from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.fleet import node_group as node_group_plan
@@ -216,9 +216,9 @@ def _same_rules_again(group: ec2.SecurityGroup) -> None:
 
 
 def _one_node_less(patch: pytest.MonkeyPatch) -> None:
-    original = block_follower._definition
+    original = block_lifecycle._definition
     patch.setattr(
-        block_follower, "_definition", lambda window, count, calls: original(window, count - 1, calls)
+        block_lifecycle, "_definition", lambda window, count, calls: original(window, count - 1, calls)
     )
 
 

@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters.compute.block_follower import BlockFollower, GroupCalls, sdk_call
+from cdk_gpu_clusters.compute.block_lifecycle import BlockFollower, GroupCalls, sdk_call
 from cdk_gpu_clusters.rules.capacity import BlockWindow, CapacityTerms, block_window
 
 # `Ref` of a node group, and its id in CloudFormation's events, is `<cluster>/<node group>` (AWS::EKS::Nodegroup

@@ -19,9 +19,9 @@ from cdk_gpu_clusters._cdk import errors_at, known, path_of, report
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, EksAddOn, add_on, ami_type
-from cdk_gpu_clusters.compute.fleet_subnets import select_subnets, zones_of
+from cdk_gpu_clusters.compute.fleet_network import select_subnets, zones_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
-from cdk_gpu_clusters.compute.node_log_group import encrypt_logs
+from cdk_gpu_clusters.compute.node_records import encrypt_logs
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.orchestration.eks.cluster_base import EksIdentity, IEksGpuCluster, ImportedEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole

@@ -17,7 +17,7 @@ from constructs import Construct, IDependable
 
 from cdk_gpu_clusters._accepted import named_resource
 from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, known, partition_of, region_of, report, stack_of
-from cdk_gpu_clusters.compute.fleet_subnets import select_subnets
+from cdk_gpu_clusters.compute.fleet_network import select_subnets
 from cdk_gpu_clusters.rules.eks_cluster import check_existing_cluster
 
 if TYPE_CHECKING:

@@ -13,16 +13,14 @@ from constructs import Construct
 
 from cdk_gpu_clusters._cdk import known, path_of, report
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+from cdk_gpu_clusters.compute.alarms import NodeAlarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
-from cdk_gpu_clusters.compute.fleet_groups import host_groups, join_fabric
 from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
+from cdk_gpu_clusters.compute.fleet_network import host_groups, id_of, join_fabric, way_out_of
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import node_request, resolve_fleet
-from cdk_gpu_clusters.compute.fleet_subnets import id_of, way_out_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
-from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
-from cdk_gpu_clusters.compute.node_evidence import evidence_of
-from cdk_gpu_clusters.compute.node_log_group import node_log_group
+from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
 from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.fleet.node_group import NodeGroupRequest, plan_node_group

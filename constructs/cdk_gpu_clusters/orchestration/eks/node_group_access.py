@@ -5,9 +5,9 @@ from __future__ import annotations
 from aws_cdk import aws_eks_v2 as eks
 
 from cdk_gpu_clusters._cdk import path_of, region_of, report, stack_of
+from cdk_gpu_clusters.compute.alarms import NodeAlarms, define_alarms, node_alarms
 from cdk_gpu_clusters.compute.fleet_access import LaunchedFleet
-from cdk_gpu_clusters.compute.node_alarms import NodeAlarms, define_alarms, node_alarms
-from cdk_gpu_clusters.compute.node_metrics import NodeMetrics
+from cdk_gpu_clusters.compute.metrics import NodeMetrics
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms
 

@@ -9,7 +9,7 @@ from constructs import Construct, IDependable
 from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.node_asset import NodeAsset
-from cdk_gpu_clusters.compute.node_evidence import NodeEvidence
+from cdk_gpu_clusters.compute.node_records import NodeEvidence
 from cdk_gpu_clusters.compute.node_role import NodeRole, allow_node
 
 # Amazon EKS user guide, "Amazon EKS node IAM role" (read 2026-11-22). What the VPC CNI needs, it has itself, by Pod

@@ -15,7 +15,7 @@ from constructs import Construct, IConstruct, IDependable
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import ClusterConstruct, known, path_of
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
-from cdk_gpu_clusters.compute.fleet_subnets import select_subnets
+from cdk_gpu_clusters.compute.fleet_network import select_subnets
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster

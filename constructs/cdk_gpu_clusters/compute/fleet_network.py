@@ -1,4 +1,4 @@
-"""Where the nodes of a fleet stand: its subnets, and what CDK knows about them, asked for once."""
+"""The subnets and security groups of a fleet's nodes; what CDK knows about them is asked for once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from aws_cdk import aws_ec2 as ec2
-from constructs import IDependable
+from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._cdk import asked_once, known
+from cdk_gpu_clusters._cdk import asked_once, known, report
+from cdk_gpu_clusters.fleet.plan import FleetPlan
+from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,3 +103,29 @@ def _select(vpc: ec2.IVpc, requested: ec2.SubnetSelection | None) -> FleetSubnet
         is_public=any(subnet in public for subnet in selected.subnets),
         is_pending_lookup=bool(selected.is_pending_lookup),
     )
+
+
+def join_fabric(
+    scope: Construct, plan: FleetPlan, *, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None
+) -> ec2.ISecurityGroup | None:
+    """The group in which the nodes exchange EFA traffic: the one given, or a new one where they have EFA.
+
+    Args:
+        scope: The fleet.
+        plan: What was decided about it.
+        vpc: Network.
+        fabric: The user's group, None for a new one.
+    """
+    joined = fabric or (EfaSecurityGroup(scope, "Fabric", vpc=vpc) if plan.efa else None)
+    if isinstance(joined, EfaSecurityGroup):
+        report(scope, joined.admit(plan.instance_type))
+    return joined
+
+
+def host_groups(
+    scope: Construct, *, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None
+) -> list[ec2.ISecurityGroup]:
+    """A group without ingress, for nodes that are in no fabric; an interface must have a group."""
+    if fabric is not None:
+        return []
+    return [ec2.SecurityGroup(scope, "Host", vpc=vpc, description="GPU nodes: no way in")]

@@ -1,0 +1,309 @@
+"""The alarms on nodes and on the launches of fleets, and the topic that mails them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from aws_cdk import aws_iam as iam
+from constructs import Construct
+
+from cdk_gpu_clusters._accepted import SILENT_ALARM, AcceptedFinding
+from cdk_gpu_clusters._cdk import ClusterConstruct, DefinedResources, arn_of, define, report, stack_of
+from cdk_gpu_clusters._template import Resource, Resources
+from cdk_gpu_clusters.compute.launch_stop import LaunchStop
+from cdk_gpu_clusters.fleet.plan import FleetPlan
+from cdk_gpu_clusters.node.gpunode.metrics.names import (
+    BOOT_FAILURES,
+    FLEET,
+    IDLE_SECONDS,
+    NAMESPACE,
+    UNHEALTHY_NODES,
+    XIDS,
+    Metric,
+)
+from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms, check_emails
+
+if TYPE_CHECKING:
+    from aws_cdk import aws_cloudwatch as cloudwatch
+    from aws_cdk import aws_sns as sns
+
+
+_PERIOD_SECONDS = 300
+BILLED = "CloudWatch bills each alarm."
+
+
+class NodeAlarms:
+    """Alarms of a group of nodes: a node that is not well, Xids, failed boots, idle GPUs.
+
+    `EksGpuNodeGroup` makes one; they notify the topics that you add.
+
+    Attributes:
+        names: Names of the alarms.
+    """
+
+    def __init__(self, names: Sequence[str], resources: Callable[[], DefinedResources]) -> None:
+        """Give access to alarms.
+
+        Args:
+            names: Names of the alarms.
+            resources: Where they were defined.
+        """
+        self.names: tuple[str, ...] = tuple(names)
+        self._resources = resources
+
+    def cfn_alarm(self, name: str) -> cloudwatch.CfnAlarm:
+        """An alarm, as an escape hatch.
+
+        Args:
+            name: One of `names`.
+        """
+        alarm: cloudwatch.CfnAlarm = self._resources().resource(alarm_path(name))
+        return alarm
+
+    def add_topic(self, topic: sns.ITopic) -> None:
+        """Let all alarms notify a topic when they are raised. A topic with a key of its own must let CloudWatch use it.
+
+        Args:
+            topic: The topic.
+        """
+        for name in self.names:
+            alarm = self.cfn_alarm(name)
+            alarm.alarm_actions = [*(alarm.alarm_actions or []), topic.topic_arn]
+
+
+def define_alarms(scope: Construct, alarms: Resources) -> NodeAlarms:
+    """Define the alarms of a group of nodes that has no other resources to define with them.
+
+    Args:
+        scope: The group.
+        alarms: The alarms, from `node_alarms`.
+    """
+    defined = define(scope, alarms)
+    SILENT_ALARM.at(defined.scope)
+    return NodeAlarms(alarm_names(alarms), lambda: defined)
+
+
+def alarm_path(name: str) -> str:
+    """The path of an alarm below its fleet or group."""
+    return f"Alarms/{name}"
+
+
+def alarm_names(resources: Resources) -> list[str]:
+    """The names of the alarms among resources.
+
+    Args:
+        resources: By path.
+    """
+    return [
+        path.rpartition("/")[2] for path, one in resources.items() if one["Type"] == "AWS::CloudWatch::Alarm"
+    ]
+
+
+class _Alarm(NamedTuple):
+    """An alarm on a metric of the nodes, over all of them."""
+
+    metric: Metric
+    statistic: str
+    threshold: int
+    words: str
+
+    def resource(self, fleet: str) -> Resource:
+        """The alarm, as a template has it."""
+        return {
+            "Type": "AWS::CloudWatch::Alarm",
+            "Properties": {
+                "AlarmDescription": f"{self.words} {BILLED}",
+                "Namespace": NAMESPACE,
+                "MetricName": self.metric.name,
+                "Dimensions": [{"Name": FLEET, "Value": fleet}],
+                "Statistic": self.statistic,
+                "Period": _PERIOD_SECONDS,
+                "EvaluationPeriods": 1,
+                "ComparisonOperator": "GreaterThanOrEqualToThreshold",
+                "Threshold": self.threshold,
+                "TreatMissingData": "notBreaching",
+            },
+        }
+
+
+_UNHEALTHY = (
+    "The watchdog of a node asks for a GPU reset, a reboot or another node, or is silent; the fleet's log group shows "
+    "why."
+)
+_BOOT = "A node failed its boot; the fleet's log group shows at which stage, why, and what to do."
+_XID = (
+    "The driver reported an Xid that asks for a reset of a GPU, a reboot or another node; the fleet's log group "
+    "names which one."
+)
+
+
+def node_alarms(fleet: str, settings: AlarmSettings, *, has_gpus: bool) -> Resources:
+    """The alarms by path.
+
+    Args:
+        fleet: Name of the group in the metrics of its nodes.
+        settings: When they are raised.
+        has_gpus: Whether the nodes have GPUs of NVIDIA.
+    """
+    found = {
+        "UnhealthyNode": _Alarm(UNHEALTHY_NODES, "Maximum", 1, _UNHEALTHY),
+        "BootFailure": _Alarm(BOOT_FAILURES, "Sum", 1, _BOOT),
+    }
+    if has_gpus:
+        found["Xid"] = _Alarm(XIDS, "Sum", 1, _XID)
+    if has_gpus and settings.idle_minutes is not None:
+        words = (
+            f"All GPUs of the fleet were idle for {settings.idle_minutes} minutes, at the full price of its nodes: "
+            "scale it in, or raise idle_minutes."
+        )
+        found["Idle"] = _Alarm(IDLE_SECONDS, "Minimum", 60 * settings.idle_minutes, words)
+    return {alarm_path(name): alarm.resource(fleet) for name, alarm in found.items()}
+
+
+class FleetAlarms(NodeAlarms):
+    """Alarms of a fleet: a node that is not well, Xids, failed boots, idle GPUs, and a launch loop, which it stops.
+
+    `GpuFleet` makes one; they notify the topics that you add.
+
+    Example:
+        >>> from aws_cdk import aws_sns as sns
+        >>> trainers = GpuFleet(
+        ...     stack, "Alarmed", vpc=vpc, instance_type="p5.48xlarge", node_count=2,
+        ...     alarms=AlarmSettings(idle_minutes=30),
+        ... )
+        >>> trainers.alarms.add_topic(sns.Topic(stack, "Operators"))
+        >>> sorted(trainers.alarms.names)
+        ['BootFailure', 'Idle', 'LaunchLoop', 'UnhealthyNode', 'Xid']
+
+    Attributes:
+        names: Names of the alarms.
+    """
+
+
+def fleet_alarms(
+    plan: FleetPlan,
+    settings: AlarmSettings,
+    *,
+    fleet: str,
+    group_name: str,
+    group_arn: str,
+    log_group_arn: str,
+    partition: str,
+) -> Resources:
+    """The alarms of a fleet and what stops its launches, by path below the fleet.
+
+    Args:
+        plan: What was decided about the fleet.
+        settings: When it raises alarms.
+        fleet: Its path.
+        group_name: Name of its group.
+        group_arn: ARN of its group.
+        log_group_arn: Where the state machine logs.
+        partition: Partition of the stack.
+    """
+    accelerator = plan.instance_type.accelerator
+    window = settings.window_minutes(ready_timeout_seconds=plan.ready_timeout_seconds)
+    stop = LaunchStop(
+        fleet=fleet,
+        group_name=group_name,
+        group_arn=group_arn,
+        log_group_arn=log_group_arn,
+        partition=partition,
+        launches_per_node=settings.abandoned_launches_per_node,
+        window_minutes=window,
+        description=_launch_loop(settings, window, group_name),
+        suspends=settings.suspends_launching,
+    )
+    alarms = node_alarms(fleet, settings, has_gpus=accelerator is not None and accelerator.kind == "gpu")
+    return {**alarms, **stop.resources()}
+
+
+def _launch_loop(settings: AlarmSettings, window_minutes: int, group_name: str) -> str:
+    told = (
+        f"{settings.abandoned_launches_per_node} launches or more for each missing node were abandoned within "
+        f"{window_minutes} minutes; the fleet's log group shows why."
+    )
+    if not settings.suspends_launching:
+        return f"{told} Launching goes on. {BILLED}"
+    return (
+        f"{told} Launching is suspended. Nodes that still fail are kept for {settings.inspection_minutes} minutes: aws "
+        "ssm start-session --target INSTANCE. When the cause is gone: aws autoscaling resume-processes "
+        f"--scaling-processes Launch --auto-scaling-group-name {group_name} . {BILLED}"
+    )
+
+
+def inspection_seconds(scope: Construct, plan: FleetPlan, settings: AlarmSettings | None) -> int:
+    """How long nodes that fail are kept once launching is suspended.
+
+    Args:
+        scope: The fleet.
+        plan: What was decided about it.
+        settings: When it raises alarms.
+
+    Raises:
+        ConfigError: GPU-ALM-001.
+    """
+    if settings is None:
+        return 0
+    report(scope, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
+    return 60 * settings.inspection_minutes if settings.suspends_launching else 0
+
+
+_NO_SECRETS = AcceptedFinding(
+    cause="`AlarmTopic`: topic without a key of its own",
+    reason="It carries the names and words of alarms, which no key protects in CloudWatch either, and mails them. "
+    "CloudWatch publishes to an encrypted topic only with a key that you own; such a topic is yours to make.",
+    nist_hipaa_pci=("SNSEncryptedKMS",),
+)
+
+
+class AlarmTopic(ClusterConstruct):
+    """An SNS topic that mails alarms; it takes messages of this account's alarms only, and over TLS only.
+
+    Everyone gets a mail with a link, and no alarm before it is followed.
+
+    Source: Amazon SNS developer guide, "Example cases for Amazon SNS access control" (alarms of CloudWatch) and
+    "Enforce encryption of data in transit".
+
+    Example:
+        >>> watched = GpuFleet(stack, "Mailed", vpc=vpc, instance_type="g6.xlarge", node_count=2)
+        >>> watched.alarms.add_topic(AlarmTopic(stack, "People", emails=["operators@example.org"]).topic)
+
+    Attributes:
+        topic: The topic.
+    """
+
+    def __init__(self, scope: Construct, construct_id: str, *, emails: Sequence[str]) -> None:
+        """Define the topic and its subscriptions.
+
+        Args:
+            scope: Parent construct.
+            construct_id: Id in the scope.
+            emails: Addresses of the recipients.
+
+        Raises:
+            ConfigError: GPU-ALM-002.
+        """
+        from aws_cdk import aws_sns as sns  # takes long to load
+
+        super().__init__(scope, construct_id)
+        report(self, check_emails(emails))
+        self.topic: sns.Topic = sns.Topic(self, "Resource", enforce_ssl=True)
+        for email in emails:
+            sns.Subscription(
+                self, email, topic=self.topic, protocol=sns.SubscriptionProtocol.EMAIL, endpoint=email
+            )
+        self.topic.add_to_resource_policy(
+            iam.PolicyStatement(
+                sid="AlarmsOfThisAccount",
+                principals=[iam.ServicePrincipal("cloudwatch.amazonaws.com")],
+                actions=["sns:Publish"],
+                resources=[self.topic.topic_arn],
+                conditions={
+                    "ArnLike": {"aws:SourceArn": arn_of(self, "cloudwatch", "alarm:*")},
+                    "StringEquals": {"aws:SourceAccount": stack_of(self).account},
+                },
+            )
+        )
+        _NO_SECRETS.at(self.topic)
