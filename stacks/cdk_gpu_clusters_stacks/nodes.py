@@ -12,10 +12,9 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters.capacity.capacity import Capacity
-from cdk_gpu_clusters.compute.alarm_topic import AlarmTopic
+from cdk_gpu_clusters.compute.alarms import AlarmTopic, NodeAlarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
-from cdk_gpu_clusters.compute.node_alarms import NodeAlarms
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
