@@ -18,27 +18,30 @@ from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.interfaces import uses_efa
 from cdk_gpu_clusters.rules.placement import reservation_is_placed
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
-from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
 from cdk_gpu_clusters_stacks.data import (
+    CheckpointStack,
+    ExistingCheckpoints,
     ExistingLustre,
+    LinkStack,
     LustreStack,
     Store,
     data_stacks,
 )
-from cdk_gpu_clusters_stacks.fabrics import Fabrics
+from cdk_gpu_clusters_stacks.fleets import FleetStack
 from cdk_gpu_clusters_stacks.inference import InferenceStack
-from cdk_gpu_clusters_stacks.network import ClusterPlace, cluster_place
+from cdk_gpu_clusters_stacks.network import ClusterPlace, FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, NodesSpec
 from cdk_gpu_clusters_stacks.spec.load import read_cluster, report
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.stack_names import (
     capacity_stack,
+    fabric_stack,
     inference_stack,
+    link_stack,
     software_stack,
     training_stack,
 )
-from cdk_gpu_clusters_stacks.training import FleetStack
 
 DEFAULT_CLUSTER_FILE = "cluster.yaml"
 
@@ -136,7 +139,7 @@ def _on_eks(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mappin
             env=env,
         )
     if spec.eks.software.apply:
-        from cdk_gpu_clusters_stacks.software import SoftwareStack
+        from cdk_gpu_clusters_stacks.eks import SoftwareStack
 
         SoftwareStack(
             app,
@@ -232,3 +235,46 @@ def _stop(app: cdk.App) -> NoReturn:
     with suppress(OSError):  # a folder with an earlier assembly stays
         Path(app.outdir).rmdir()
     sys.exit(1)
+
+
+# The EFA fabrics of a cluster and their ways to its stores.
+
+
+class Fabrics:
+    """The EFA fabrics of a cluster and their ways to its stores, each made when the first fleet needs it."""
+
+    def __init__(
+        self,
+        app: cdk.App,
+        spec: ClusterSpec,
+        place: ClusterPlace,
+        stores: Mapping[str, Store],
+        env: cdk.Environment,
+    ) -> None:
+        """Begin with none."""
+        self._app, self._spec, self._place, self._stores, self._env = app, spec, place, stores, env
+        self._fabrics: dict[str, FabricStack] = {}
+        self._links: dict[str, LinkStack] = {}
+
+    def of(self, fleet: FleetSpec) -> FabricStack | None:
+        """The fabric of a fleet, None without EFA."""
+        if not uses_efa(fleet.instance_type, fleet.efa):
+            return None
+        if fleet.fabric not in self._fabrics:
+            name = fabric_stack(self._spec.name, fleet.fabric)
+            made = FabricStack(self._app, name, place=self._place, env=self._env)
+            self._fabrics[fleet.fabric] = made
+        return self._fabrics[fleet.fabric]
+
+    def link(self, fleet: FleetSpec, made: cdk.Stack) -> None:
+        """Make the ways from a fleet's fabric to what it mounts, each once, before the fleet."""
+        fabric = self.of(fleet)
+        if fabric is None:
+            return
+        for name in sorted(set(fleet.mounts.values())):
+            store, stack_name = self._stores[name], link_stack(self._spec.name, name, fleet.fabric)
+            if stack_name not in self._links and isinstance(store, LustreStack | ExistingLustre):
+                self._links[stack_name] = LinkStack(
+                    self._app, stack_name, store=store, fabric=fabric, env=self._env
+                )
+            made.add_stack_dependency(self._links[stack_name])

@@ -13,8 +13,7 @@ from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
 from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret, grant_pull
 from cdk_gpu_clusters.rules.model_servers import read_ecr_image
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
-from cdk_gpu_clusters_stacks.network import ClusterPlace
-from cdk_gpu_clusters_stacks.nodes import (
+from cdk_gpu_clusters_stacks.fleets import (
     FileSystems,
     FileSystemsOfFleet,
     add_tags,
@@ -23,6 +22,7 @@ from cdk_gpu_clusters_stacks.nodes import (
     publish_fleet,
     tell_people,
 )
+from cdk_gpu_clusters_stacks.network import ClusterPlace
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.inference import (
     InferenceFleetSpec,

@@ -1,4 +1,4 @@
-"""The network of a cluster: a stack that makes one, or an existing one; fleets see no difference."""
+"""The network of a cluster, created or existing, and the EFA security group that its fleets share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
+from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 from cdk_gpu_clusters.network.egress import NetworkEgress
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 from cdk_gpu_clusters_stacks.references import publish, read
@@ -213,3 +214,36 @@ def cluster_place(app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> Clus
         return ExistingPlace(spec.network)
     stack = NetworkStack(app, network_stack(spec.name), spec=spec.network, features=spec.features, env=env)
     return MadePlace(stack, spec.network)
+
+
+# The EFA security group that several fleets of a cluster share.
+
+
+class FabricStack(cdk.Stack):
+    """One fabric: an `EfaSecurityGroup`, in a stack of its own so that fleets come and go beside it."""
+
+    def __init__(
+        self, scope: Construct, construct_id: str, *, place: ClusterPlace, env: cdk.Environment
+    ) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            place: Network of the cluster.
+            env: Account and Region.
+        """
+        super().__init__(scope, construct_id, env=env, description="EFA fabric of a GPU cluster")
+        vpc = ec2.Vpc.from_vpc_attributes(
+            self, "Vpc", vpc_id=place.vpc_id(self), availability_zones=[place.availability_zone]
+        )
+        group = EfaSecurityGroup(self, "Fabric", vpc=vpc)
+        publish(
+            self, "FabricGroupId", group.security_group_id, description="EFA security group of the fabric"
+        )
+
+    def within(self, reader: cdk.Stack) -> ec2.ISecurityGroup:
+        """The group, imported into a stack."""
+        return ec2.SecurityGroup.from_security_group_id(
+            reader, "Fabric", read(reader, self, "FabricGroupId"), mutable=False
+        )

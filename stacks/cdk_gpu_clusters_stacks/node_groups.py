@@ -11,11 +11,9 @@ from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
-from cdk_gpu_clusters_stacks.checkpoints import CheckpointStack, ExistingCheckpoints
+from cdk_gpu_clusters_stacks.data import CheckpointStack, ExistingCheckpoints
 from cdk_gpu_clusters_stacks.eks import EksStack, ExistingEks
-from cdk_gpu_clusters_stacks.fabric import FabricStack
-from cdk_gpu_clusters_stacks.network import ClusterPlace
-from cdk_gpu_clusters_stacks.nodes import (
+from cdk_gpu_clusters_stacks.fleets import (
     FileSystems,
     FileSystemsOfFleet,
     add_tags,
@@ -23,6 +21,7 @@ from cdk_gpu_clusters_stacks.nodes import (
     tell_people,
     user_parts,
 )
+from cdk_gpu_clusters_stacks.network import ClusterPlace, FabricStack
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.eks import KubectlSpec, ProgramSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec

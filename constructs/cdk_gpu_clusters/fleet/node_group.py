@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdk_gpu_clusters.catalogue.network_topology import has_topology
+from cdk_gpu_clusters.catalogue.instances import has_topology
 from cdk_gpu_clusters.errors import Finding, errors_in
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, planned_pool

@@ -26,7 +26,6 @@ from cdk_gpu_clusters.inference.load_balancer import (
     check_load_balancer,
     check_node_zones,
 )
-from cdk_gpu_clusters.inference.metrics import InferenceMetrics
 from cdk_gpu_clusters.inference.model_server import ModelServer
 from cdk_gpu_clusters.inference.node_servers import (
     plan_or_report,
@@ -34,7 +33,7 @@ from cdk_gpu_clusters.inference.node_servers import (
     server_scratch,
     server_settings,
 )
-from cdk_gpu_clusters.inference.scaling import InferenceScaling
+from cdk_gpu_clusters.inference.scaling import InferenceMetrics, InferenceScaling
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings

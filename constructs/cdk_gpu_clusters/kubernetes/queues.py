@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cdk_gpu_clusters.catalogue.network_topology import topology_labels
+from cdk_gpu_clusters.catalogue.instances import topology_labels
 from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE, HUGE_PAGES_RESOURCE, allocatable, placement
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -14,14 +14,13 @@ import typer
 from cdk_gpu_clusters.catalogue.lookup import instance_type
 from cdk_gpu_clusters.errors import raise_for
 from cdk_gpu_clusters.rules.reservations import check_block_request, hours_of
-from cdk_gpu_clusters_stacks.offers.model import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
+from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
 
 from . import output
 from .group import new_app
-from .market_text import write_blocks, write_market
 
 if TYPE_CHECKING:
-    from cdk_gpu_clusters_stacks.offers.clients import Ec2Clients
+    from cdk_gpu_clusters_stacks.offers import Ec2Clients
 
 _SEARCH = "--type p5.48xlarge --count 16 --duration 14d"
 
@@ -84,7 +83,7 @@ def watch(
     as_json: output.Json = False,
 ) -> None:
     """Ask again and again, at longer and longer intervals, until a Capacity Block is on offer."""
-    from cdk_gpu_clusters_stacks.offers.watch import watch_blocks
+    from cdk_gpu_clusters_stacks.offers import watch_blocks
 
     request = _request(type_name, count, duration, starts_after, ends_before)
     limit = None if max_price is None else _price(max_price)
@@ -126,8 +125,7 @@ def buy(
     profile: _Profile = None,
 ) -> None:
     """Buy a Capacity Block, after its price was typed once more. No deployment ever does this."""
-    from cdk_gpu_clusters_stacks.offers.buy import cluster_file_lines
-    from cdk_gpu_clusters_stacks.offers.search import blocks_in
+    from cdk_gpu_clusters_stacks.offers import blocks_in, cluster_file_lines
 
     limit = None if max_price is None else _price(max_price)
     if yes and limit is None:
@@ -159,8 +157,7 @@ def buy(
 
 
 def _buy(offer: BlockOffer, clients: Ec2Clients, name: str | None) -> dict[str, Any]:
-    from cdk_gpu_clusters_stacks.offers.buy import buy_block
-    from cdk_gpu_clusters_stacks.offers.clients import is_refusal, problem_of
+    from cdk_gpu_clusters_stacks.offers import buy_block, is_refusal, problem_of
 
     with _refusals():
         try:
@@ -236,7 +233,7 @@ def _clients(profile: str | None, *, attempts: int = 6) -> Ec2Clients:
         from botocore.exceptions import BotoCoreError
     except ModuleNotFoundError:
         output.refuse("this asks an AWS account: pip install 'cdk-gpu-clusters[cli,live]'")
-    from cdk_gpu_clusters_stacks.offers.clients import ec2_clients
+    from cdk_gpu_clusters_stacks.offers import ec2_clients
 
     try:
         return ec2_clients(boto3.Session(profile_name=profile), attempts=attempts)
@@ -247,7 +244,7 @@ def _clients(profile: str | None, *, attempts: int = 6) -> Ec2Clients:
 @contextmanager
 def _refusals() -> Iterator[None]:
     """One line and exit status 2 where there are no credentials."""
-    from cdk_gpu_clusters_stacks.offers.clients import NoCredentials
+    from cdk_gpu_clusters_stacks.offers import NoCredentials
 
     try:
         yield
@@ -256,7 +253,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _market(request: CapacityRequest, regions: list[str], clients: Ec2Clients) -> Market:
-    from cdk_gpu_clusters_stacks.offers.search import calls_of, search_market
+    from cdk_gpu_clusters_stacks.offers import calls_of, search_market
 
     with _refusals(), _progress(calls_of(regions)) as on_answer:
         return search_market(request, regions, clients, now=datetime.now(UTC), on_answer=on_answer)
@@ -274,3 +271,67 @@ def _progress(total: int) -> Iterator[Callable[[], None]]:
     with Progress(console=printer, transient=True) as bar:
         task = bar.add_task("asking EC2", total=total)
         yield lambda: bar.advance(task)
+
+
+# Offers as tables.
+
+
+def write_market(market: Market) -> None:
+    """Print what is on offer, side by side; what could not be asked goes to standard error."""
+    request = market.request
+    output.write(f"{request.count} x {request.instance_type} for {request.hours} hours\n\n")
+    if market.blocks:
+        write_blocks(market.blocks)
+    else:
+        output.write("no Capacity Block is on offer\n")
+    if market.zones:
+        output.write("\n")
+        output.write_table(
+            ("market", "Region", "zone", "USD/h each", "USD in all", "score", "price"),
+            (
+                (
+                    one.market,
+                    one.region,
+                    one.zone,
+                    _usd(one.usd_per_hour),
+                    _usd(one.total_usd(request)),
+                    "-" if one.spot_score is None else f"{one.spot_score}/10",
+                    one.price_source,
+                )
+                for one in market.zones
+            ),
+            right=("USD/h each", "USD in all", "score"),
+        )
+        output.write(
+            "\nAn offer of a zone is no promise of room; spot is taken back with two minutes' notice.\n"
+        )
+        if any(one.spot_score is not None for one in market.zones):
+            output.write(
+                "EC2 scores a single instance type low everywhere: compare zones by the score, no more.\n"
+            )
+    for problem in market.problems:
+        output.write(f"{problem.region}: {problem.action}: {problem.reason}\n", stderr=True)
+
+
+def write_blocks(blocks: Sequence[BlockOffer]) -> None:
+    """Print Capacity Blocks."""
+    output.write_table(
+        ("Capacity Block", "Region", "zone", "starts", "ends", "price", "each hour"),
+        (
+            (
+                one.id,
+                one.region,
+                one.zone,
+                f"{one.starts_at:%Y-%m-%d %H:%MZ}",
+                f"{one.ends_at:%Y-%m-%d %H:%MZ}",
+                f"{one.price:,} {one.currency}",
+                f"{one.price_per_instance_hour:.3f}",
+            )
+            for one in blocks
+        ),
+        right=("price", "each hour"),
+    )
+
+
+def _usd(amount: Decimal | None) -> str:
+    return "unknown" if amount is None else f"{amount:,.2f}"

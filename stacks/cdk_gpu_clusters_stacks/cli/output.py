@@ -1,4 +1,4 @@
-"""What commands print: tables and text for people, JSON for programs, faults on standard error."""
+"""What all commands share: reading the cluster file, and printing tables, text, JSON and errors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -13,6 +14,8 @@ import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 #: `--json`, the same in every sub-command.
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -147,3 +150,22 @@ def as_json(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [as_json(item) for item in (sorted(value) if isinstance(value, (set, frozenset)) else value)]
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
+
+
+# The cluster file that a command is given: read, or refused with all its faults.
+
+#: The argument of every command over a cluster file.
+ClusterFile = Annotated[
+    Path, typer.Argument(metavar="CLUSTER_FILE", help="Cluster file, such as cluster.yaml.")
+]
+
+
+def read(path: Path) -> ClusterSpec:
+    """Read a cluster file; print its findings on standard error, and leave with 2 if one is an error."""
+    from cdk_gpu_clusters_stacks.spec import read_cluster, report
+
+    reading = read_cluster(path)
+    report(reading.findings)
+    if reading.spec is None:
+        leave(2)
+    return reading.spec

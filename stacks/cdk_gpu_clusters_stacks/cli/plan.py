@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from . import output
-from .cluster_file import ClusterFile, read
 from .group import new_app
+from .output import ClusterFile, read
 
 app = new_app()
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import cluster_file, output
+from . import output
 from .group import new_app
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ app = new_app()
 
 @app.command(epilog="Exit status: 0 no check failed, 1 a check failed, 2 unusable file or credentials.")
 def preflight(
-    file: cluster_file.ClusterFile,
+    file: output.ClusterFile,
     profile: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Profile of the credentials. Default: the environment's."),
@@ -39,7 +39,7 @@ def preflight(
 
     Examples: gpu-clusters preflight cluster.yaml; gpu-clusters preflight cluster.yaml --print-policy
     """
-    spec = cluster_file.read(file)
+    spec = output.read(file)
     if region not in (None, spec.region):
         output.refuse(f"--region {region} is not the Region of {file}, which is {spec.region}")
     if print_policy:
@@ -71,7 +71,7 @@ def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
 def _print(found: Preflight) -> None:
     from rich.text import Text
 
-    from cdk_gpu_clusters_stacks.preflight.text import format_preflight, padded
+    from cdk_gpu_clusters_stacks.preflight.run import format_preflight, padded
 
     console = output.console()
     for line in format_preflight(found):

@@ -1,10 +1,33 @@
-"""All files of a cluster, by their path."""
+"""The files of a cluster inside Kubernetes: objects to apply, jobs to start, and model servers."""
 
 from __future__ import annotations
 
-from cdk_gpu_clusters_stacks.manifests.parts import applied, jobs
-from cdk_gpu_clusters_stacks.manifests.pools import node_pools, volumes
-from cdk_gpu_clusters_stacks.manifests.software import install_script, releases, values_files
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cdk_gpu_clusters.catalogue import AcceleratorKind, Architecture
+from cdk_gpu_clusters.kubernetes.mig import mig_fan_out, mig_workflow, profile_label, profiles_of
+from cdk_gpu_clusters.kubernetes.model_deployment import ServerScaling, model_deployment, server_places
+from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
+from cdk_gpu_clusters.kubernetes.nccl_test import nccl_test
+from cdk_gpu_clusters.kubernetes.node_pool import NodePool
+from cdk_gpu_clusters.kubernetes.objects import KubernetesObject, yaml_text
+from cdk_gpu_clusters.kubernetes.queues import queues
+from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
+from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
+from cdk_gpu_clusters.kubernetes.volumes import lustre_volume
+from cdk_gpu_clusters.node.kubernetes_node import node_health_rights
+from cdk_gpu_clusters_stacks.manifests.cluster import (
+    install_script,
+    mirror_of,
+    node_pools,
+    releases,
+    values_files,
+    volumes,
+)
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
+from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 
 
@@ -29,3 +52,249 @@ def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
         **objects,
         **{f"{path}.yaml": one.text for path, one in jobs(spec, pools).items()},
     }
+
+
+# All that a cluster file makes inside Kubernetes, as objects: what is applied, and jobs that people start.
+
+
+def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest]:
+    """What installing the cluster applies after its charts, in order, by a path without its ending.
+
+    Args:
+        spec: The cluster.
+        pools: Its fleets by name.
+
+    Raises:
+        ConfigError: Faults of queues, volumes and model servers.
+    """
+    parts = {
+        "cluster/queues": Manifest(objects=queues(list(pools.values()))),
+        "cluster/node-health": Manifest(objects=node_health_rights()),
+    }
+    mounted = {one.name: one for pool in pools.values() for one in pool.mounts.values()}
+    for name, volume in mounted.items():
+        parts[f"cluster/volume-{name}"] = Manifest(objects=lustre_volume(volume))
+    for name, fleet in spec.inference.fleets.items():
+        for each, manifest in model_services(name, fleet, pools[name]).items():
+            parts[f"services/{each}"] = manifest
+    return parts
+
+
+def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest]:
+    """Jobs that people start, by a path without its ending.
+
+    Args:
+        spec: The cluster.
+        pools: Its fleets by name.
+    """
+    trainer = spec.eks.software.trainer
+    pytorch = SoftwareSource(mirror=mirror_of(spec)).reference("pytorch")
+    by_fleet = {
+        **{
+            name: training_jobs(name, fleet, pools[name], image=pytorch, trainer=trainer)
+            for name, fleet in spec.training.fleets.items()
+        },
+        **{
+            name: inference_jobs(name, serving, pools[name])
+            for name, serving in spec.inference.fleets.items()
+        },
+    }
+    return {f"jobs/{name}/{job}": one for name, found in by_fleet.items() for job, one in found.items()}
+
+
+# Jobs and model servers of one fleet, as Kubernetes runs them.
+
+#: A whole training script: each process says which it is, and all add up their numbers over the fabric.
+_SCRIPT = (
+    "import os, torch, torch.distributed as dist; dist.init_process_group('nccl'); "
+    "torch.cuda.set_device(int(os.environ['LOCAL_RANK'])); one = torch.ones(1, device='cuda'); dist.all_reduce(one); "
+    "print(f'{int(one)} processes, this is {dist.get_rank()}'); dist.destroy_process_group()"
+)
+_NAME_OF_SLICE = "import torch; print(torch.cuda.get_device_name())"
+_CHANGE = "CHANGE the image and the script to yours: unchanged, all processes add up their numbers once."
+_OF_X86 = "CHANGE the image: this one is of x86_64, and the nodes are arm64."
+#: What its chart makes for workflows: the account `default` may not report to Argo.
+_ARGO_ACCOUNT = "argo-workflow"
+_ARGO = (
+    "Needs Argo Workflows, which install.sh does not bring, and a service account that may report to it: "
+    f"{_ARGO_ACCOUNT} is what its chart makes with workflow.serviceAccount.create."
+)
+#: What of a name controllers leave room for behind it: pods of a JobSet, and of a Job for each profile of MIG.
+_LONGEST_JOB, _LONGEST_FAN_OUT = 46, 34
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Objects that are applied together.
+
+    Attributes:
+        objects: The objects.
+        comments: What a reader should know of one, by its kind and name.
+    """
+
+    objects: list[KubernetesObject]
+    comments: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        """The objects as YAML."""
+        return yaml_text(self.objects, comments=self.comments)
+
+
+def training_jobs(
+    name: str, fleet: FleetSpec, pool: NodePool, *, image: str, trainer: bool
+) -> dict[str, Manifest]:
+    """Jobs for the nodes of a training fleet, by their name.
+
+    Args:
+        name: Name of the fleet.
+        fleet: The fleet as the cluster file has it.
+        pool: Its nodes.
+        image: Image with PyTorch.
+        trainer: Whether Kubeflow Trainer is installed.
+    """
+    if pool.mig is not None:
+        return _fan_out(
+            name,
+            pool,
+            image,
+            ["python", "-c", _NAME_OF_SLICE],
+        )
+    if not _has_gpus(pool):
+        return {}
+    jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False)}
+    if trainer:
+        jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True)
+    if pool.node_count > 1:
+        objects = nccl_test(pool, name=_short(f"{name}-nccl-test", _LONGEST_JOB), node_count=2, image=image)
+        jobs["nccl-test"] = _told_of_image(objects, pool)
+    return jobs
+
+
+def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, trainer: bool) -> Manifest:
+    objects = torchrun_job(
+        # Trainer makes a JobSet of its job's name, which must not be that of the other job.
+        _short(f"{name}-train-job" if trainer else f"{name}-job", _LONGEST_JOB),
+        pool,
+        node_count=pool.node_count,
+        image=image,
+        command=["--no-python", "python", "-c", _SCRIPT],
+        environment=fleet.environment,
+        trainer=trainer,
+    )
+    return _told_of_image(objects, pool, _CHANGE)
+
+
+def _told_of_image(objects: list[KubernetesObject], pool: NodePool, *told: str) -> Manifest:
+    """Objects with a word at the first, also where the image is one that the nodes cannot run."""
+    arm = pool.instance_type.architecture is not Architecture.X86_64
+    lines = [*told, *([_OF_X86] if arm else [])]
+    first = objects[0]
+    key = f"{first['kind']}/{first['metadata']['name']}"
+    return Manifest(objects=objects, comments={key: "\n".join(lines)} if lines else {})
+
+
+def model_services(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, Manifest]:
+    """The model servers of an inference fleet by their name; with MIG a deployment for each profile.
+
+    Args:
+        name: Name of the fleet.
+        fleet: The fleet as the cluster file has it.
+        pool: Its nodes.
+    """
+    if pool.mig is None:
+        size = fleet.devices_per_server or 1
+        return {name: _deployment(name, fleet, pool, size=size, profile=None)}
+    profiles = profiles_of(pool.mig)
+    if len(profiles) == 1:
+        return {name: _deployment(name, fleet, pool, size=1, profile=profiles[0].name)}
+    names = {f"{name}-{profile_label(one)}": one.name for one in profiles}
+    return {each: _deployment(each, fleet, pool, size=1, profile=profile) for each, profile in names.items()}
+
+
+def inference_jobs(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, Manifest]:
+    """Jobs for the nodes of an inference fleet, by their name: over all slices, where there are some."""
+    if pool.mig is None:
+        return {}
+    return _fan_out(name, pool, fleet.server.image, fleet.server.command)
+
+
+def _deployment(
+    name: str, fleet: InferenceFleetSpec, pool: NodePool, *, size: int, profile: str | None
+) -> Manifest:
+    server = _server(pool.name, fleet)
+    places = server_places(pool, devices_per_server=size, profile=profile)
+    scaling = None
+    if fleet.scales and places is not None and _is_vllm(fleet.server.image):  # others have no such metric
+        per_node = places.count // pool.node_count
+        fewest = max(1, fleet.minimum_nodes) * per_node
+        # Nodes between 0 and 1 leave servers no room to change.
+        scaling = ServerScaling(min_servers=fewest) if fewest < places.count else None
+    objects = model_deployment(name, pool, server, devices_per_server=size, profile=profile, scaling=scaling)
+    told = [
+        f"Secret {one.name} is not made here: its key {one.key} holds what {_source(fleet, variable)} has."
+        for variable, one in server.secrets.items()
+    ]
+    if server.image_pull_secret is not None and fleet.server.registry_login is not None:
+        told.append(
+            f"Secret {server.image_pull_secret}, of type docker-registry, is not made here: it holds the login in "
+            f"{fleet.server.registry_login.arn}."
+        )
+    return Manifest(objects=objects, comments={f"Deployment/{name}": "\n".join(told)})
+
+
+def _source(fleet: InferenceFleetSpec, variable: str) -> str:
+    secret = fleet.server.secrets[variable]
+    return secret.arn if secret.json_field is None else f"field {secret.json_field} of {secret.arn}"
+
+
+def _server(name: str, fleet: InferenceFleetSpec) -> ServerPod:
+    spec = fleet.server
+    weights = spec.weights
+    return ServerPod(
+        image=spec.image,
+        command=spec.command,
+        port=spec.port,
+        health_path=spec.health_path,
+        environment=spec.environment,
+        # Not the field's name: two secrets may have fields of one name.
+        secrets={variable: SecretKey(name=f"{name}-server", key=variable) for variable in spec.secrets},
+        image_pull_secret=None if spec.registry_login is None else f"{name}-registry",
+        weights_path=None if weights is None else weights.path or _MODEL,
+        weights_uri=None if weights is None else weights.s3_uri,
+        shared_memory_gib=spec.shared_memory_gib,
+        start_seconds=fleet.ready_timeout_seconds or _START_SECONDS,
+        drain_seconds=fleet.load_balancer.drain_timeout_seconds or _DRAIN_SECONDS,
+    )
+
+
+#: Defaults of the cluster file, for nodes of every orchestrator.
+_MODEL, _START_SECONDS, _DRAIN_SECONDS = "/opt/gpu-cluster/model", 1800, 300
+
+
+def _fan_out(name: str, pool: NodePool, of: str, command: Sequence[str]) -> dict[str, Manifest]:
+    """A Job and an Argo Workflow that run a process on every slice."""
+    called = _short(f"{name}-all", _LONGEST_FAN_OUT)
+    flow = mig_workflow(called, pool, image=of, command=command, service_account=_ARGO_ACCOUNT)
+    return {
+        "mig-job": Manifest(objects=mig_fan_out(called, pool, image=of, command=command)),
+        "mig-workflow": Manifest(objects=flow, comments={f"Workflow/{called}": _ARGO}),
+    }
+
+
+def _short(name: str, longest: int) -> str:
+    """The name, or its beginning with a digest of all of it."""
+    if len(name) <= longest:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{name[: longest - 7]}-{digest}"
+
+
+def _is_vllm(reference: str) -> bool:
+    registry, _, last = reference.rpartition("/")
+    return "vllm" in f"{registry}/{last.partition('@')[0].partition(':')[0]}"
+
+
+def _has_gpus(pool: NodePool) -> bool:
+    accelerator = pool.instance_type.accelerator
+    return accelerator is not None and accelerator.kind is AcceleratorKind.GPU

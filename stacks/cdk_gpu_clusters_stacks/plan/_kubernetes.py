@@ -15,8 +15,7 @@ from cdk_gpu_clusters.rules.node_group import (
     CAPACITY_TYPES,
     UpdateStrategy,
 )
-from cdk_gpu_clusters_stacks.manifests.pools import pool_of
-from cdk_gpu_clusters_stacks.manifests.software import kubernetes_version, releases
+from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, pool_of, releases
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack

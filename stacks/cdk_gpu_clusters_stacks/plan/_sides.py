@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
-from cdk_gpu_clusters_stacks.manifests.parts import applied
-from cdk_gpu_clusters_stacks.manifests.pools import node_pools, volumes
-from cdk_gpu_clusters_stacks.manifests.software import kubernetes_version, releases
+from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
+from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.changes import ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec

@@ -1,12 +1,9 @@
 """Whether an account can take a cluster, asked before anything is made: read-only checks by boto3. Imports no CDK."""
 
-from .account import Account
-from .answer import Unusable
-from .check import Check, Outcome, Verdict
-from .policy import policy_for
-from .registry import AREAS, checks_of, every_check
+from .account import Account, boto3_clients
+from .call import Unusable
+from .check import AREAS, Check, Outcome, Verdict, checks_of, every_check, policy_for
 from .run import CheckResult, Preflight, run_preflight
-from .session import boto3_clients
 
 __all__ = [
     "AREAS",

@@ -1,17 +1,20 @@
-"""A check of preflight, and its results."""
+"""Checks of preflight: verdicts, the areas of checks, and the IAM policy that they need."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
+from importlib import import_module
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from cdk_gpu_clusters.errors import Rule
+from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from .account import Account, Answer
-from .call import Call
+from .call import CALLER, Call
 from .cluster import Cluster
 
 SubjectT = TypeVar("SubjectT")
@@ -148,3 +151,98 @@ class Check(Generic[SubjectT]):
 def whole(cluster: Cluster) -> Mapping[str, Cluster]:
     """The cluster as the one subject."""
     return {"": cluster}
+
+
+# All checks of preflight.
+
+#: The areas of checks, with their titles.
+AREAS = {
+    "account": "Account and Region",
+    "deployment": "Deployment",
+    "instance_types": "Instance types",
+    "compute_quotas": "Quotas of instances",
+    "network_quotas": "Quotas of networks",
+    "reservations": "Reservations and Capacity Blocks",
+    "reservation_times": "Times of reservations",
+    "subnets": "Existing subnets",
+    "routes": "Ways out of the network",
+    "security_groups": "Existing security groups",
+    "images": "Machine images",
+    "file_systems": "FSx for Lustre",
+    "buckets": "Buckets",
+    "keys": "KMS keys",
+    "roles": "Service-linked roles",
+    "kubernetes": "Amazon EKS",
+    "serving": "Model servers",
+}
+#: Module of `preflight.checks` for each area that has no module of its own; it lists the checks in `<AREA>_CHECKS`.
+_MODULES = {
+    "deployment": "account",
+    "instance_types": "machines",
+    "compute_quotas": "quotas",
+    "network_quotas": "quotas",
+    "reservation_times": "reservations",
+    "subnets": "network",
+    "routes": "network",
+    "security_groups": "network",
+    "images": "machines",
+    "file_systems": "storage",
+    "buckets": "storage",
+    "keys": "roles",
+}
+
+
+@cache
+def checks_of(area: str) -> tuple[Check[Any], ...]:
+    """The checks of an area, by id."""
+    module = import_module(f"{__package__}.checks.{_MODULES.get(area, area)}")
+    checks = getattr(module, f"{area.upper()}_CHECKS")
+    return tuple(sorted(checks, key=lambda check: str(check.id)))
+
+
+@cache
+def every_check() -> tuple[Check[Any], ...]:
+    """All checks, by id."""
+    return tuple(sorted((check for area in AREAS for check in checks_of(area)), key=lambda check: check.id))
+
+
+# The IAM policy that preflight needs.
+
+Json = dict[str, Any]
+
+
+def actions_for(spec: ClusterSpec, checks: Iterable[Check[Any]] | None = None) -> tuple[str, ...]:
+    """The IAM actions that the checks of a cluster file need, sorted.
+
+    Args:
+        spec: The cluster file; what is not applicable to it needs nothing.
+        checks: The checks; all of them by default.
+    """
+    cluster = Cluster.of(spec)
+    calls = {
+        call
+        for check in (every_check() if checks is None else checks)
+        if check.subjects(cluster)
+        for call in check.calls
+        if call not in check.unneeded(cluster)
+    }
+    return tuple(sorted({action for call in {CALLER, *calls} for action in call.actions}))
+
+
+def policy_for(spec: ClusterSpec, checks: Iterable[Check[Any]] | None = None) -> Json:
+    """The smallest IAM policy with which every check of a cluster file gets its answers.
+
+    All actions only read. The resource is `*`: most of them know no other, and what the others ask for is in the file.
+    A key or a bucket of another account has to let the caller in by a policy of its own, too.
+    """
+    return {
+        "Version": "2012-10-17",
+        "Statement": [
+            {
+                "Sid": "GpuClustersPreflight",
+                "Effect": "Allow",
+                "Action": list(actions_for(spec, checks)),
+                "Resource": "*",
+            }
+        ],
+    }

@@ -1,4 +1,4 @@
-"""The cluster file as preflight looks at it: what it makes, and what it expects to be there."""
+"""The cluster file as preflight reads it: what it creates, and what must already exist."""
 
 from __future__ import annotations
 

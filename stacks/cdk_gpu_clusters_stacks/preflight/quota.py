@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 from cdk_gpu_clusters.catalogue.quotas import Quota
 
-from .answer import Absent, NoAnswer
-from .call import DEFAULT_QUOTA, QUOTA
+from .call import DEFAULT_QUOTA, QUOTA, Absent, NoAnswer
 from .check import Inquiry, Verdict, failed, passed, warned
 
 #: The calls of every check that weighs a quota.

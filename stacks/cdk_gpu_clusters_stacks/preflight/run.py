@@ -1,21 +1,19 @@
-"""Ask an account everything that a cluster file needs of it."""
+"""Run the checks of a cluster file against an account, and report them as text."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from .account import Account
-from .answer import NoAnswer
-from .call import CALLER
-from .check import WORST_FIRST, Check, Inquiry, Outcome, Verdict, cannot_tell, passed
+from .call import CALLER, NoAnswer
+from .check import WORST_FIRST, Check, Inquiry, Outcome, Verdict, cannot_tell, every_check, passed
 from .cluster import Cluster
-from .registry import every_check
 
 # Checks mostly wait for answers; their number bounds how many of a large cluster's wait at a time.
 _CHECKS_AT_ONCE = 48
@@ -148,3 +146,42 @@ def _result(check: Check[Any], verdicts: Iterable[Verdict]) -> CheckResult:
             id=check.id, title=check.title, outcome=Outcome.NOT_APPLICABLE, reason=check.unless
         )
     return CheckResult(id=check.id, title=check.title, outcome=ordered[0].outcome, verdicts=tuple(ordered))
+
+
+# What preflight found, as lines for a person.
+
+# As wide as "cannot tell".
+_WIDTH = max(len(outcome) for outcome in Outcome if outcome is not Outcome.NOT_APPLICABLE)
+
+
+class Line(NamedTuple):
+    """One line; the outcome that it begins with, if any, is to be seen at a glance."""
+
+    outcome: Outcome | None
+    text: str
+
+
+def format_preflight(preflight: Preflight) -> Iterator[Line]:
+    """Write one line for each check that applies, what it found below it, and a line that counts them."""
+    account = f"account {preflight.account}" if preflight.account else "an unknown account"
+    yield Line(None, f"{preflight.cluster} in {preflight.region}, {account}")
+    for result in preflight.results:
+        if result.outcome is not Outcome.NOT_APPLICABLE:
+            yield from _lines(result)
+    counts = [(preflight.count(outcome), outcome) for outcome in WORST_FIRST]
+    yield Line(None, ", ".join(f"{number} {outcome}" for number, outcome in counts if number))
+
+
+def _lines(result: CheckResult) -> Iterator[Line]:
+    yield Line(result.outcome, f"{result.id} {result.title}")
+    for verdict in result.verdicts:
+        if verdict.outcome is not Outcome.PASS:
+            where = f"{verdict.about}: " if verdict.about else ""
+            yield Line(None, f"{' ' * _WIDTH}  {where}{verdict.cause}")
+            if verdict.fix:
+                yield Line(None, f"{' ' * _WIDTH}    fix: {verdict.fix}")
+
+
+def padded(outcome: Outcome) -> str:
+    """An outcome, as wide as the longest of those that are written."""
+    return f"{outcome.value:<{_WIDTH}}"

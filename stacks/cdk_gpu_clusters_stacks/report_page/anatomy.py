@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan import AcceleratorPlan, CardPlan, FleetReport, MigGpuSlices, NodeReport
 
-from .boxes import Box, Direction, Text, filled_up
-from .numbers import gbps, number
+from .boxes import Box, Direction, Text, filled_up, gbps, number
 
 _GPU_WIDTH = 96
 _CARD_WIDTH = 30

@@ -28,7 +28,7 @@ from cdk_gpu_clusters.rules.images import choose_image
 from cdk_gpu_clusters.rules.interfaces import NetworkInterface
 from cdk_gpu_clusters.storage import lustre_traffic
 from cdk_gpu_clusters_stacks import capacity as capacity_stacks
-from cdk_gpu_clusters_stacks import fabric as fabric_stacks
+from cdk_gpu_clusters_stacks import network as fabric_stacks
 from cdk_gpu_clusters_stacks.spec import _check_nodes
 from matrix.axes import RESERVATION
 

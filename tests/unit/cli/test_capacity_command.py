@@ -22,10 +22,15 @@ from cdk_gpu_clusters.catalogue.lookup import instance_type
 from cdk_gpu_clusters.rules.reservations import check_block_request
 from cdk_gpu_clusters_stacks.cli import capacity
 from cdk_gpu_clusters_stacks.cli.main import main
-from cdk_gpu_clusters_stacks.offers.clients import NoCredentials, ec2_clients
-from cdk_gpu_clusters_stacks.offers.model import CapacityRequest, Market
-from cdk_gpu_clusters_stacks.offers.search import search_market
-from cdk_gpu_clusters_stacks.offers.watch import LONGEST_INTERVAL_SECONDS, watch_blocks
+from cdk_gpu_clusters_stacks.offers import (
+    LONGEST_INTERVAL_SECONDS,
+    CapacityRequest,
+    Market,
+    NoCredentials,
+    ec2_clients,
+    search_market,
+    watch_blocks,
+)
 from cdk_gpu_clusters_stacks.spec import read_cluster
 
 NOW = datetime(2026, 11, 22, 8, 0, tzinfo=UTC)
@@ -491,7 +496,7 @@ def test_a_purchase_is_sent_once_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second try of a call whose answer was lost could buy a second block."""
     asked: list[int] = []
     monkeypatch.setattr(
-        "cdk_gpu_clusters_stacks.offers.clients.ec2_clients",
+        "cdk_gpu_clusters_stacks.offers.ec2_clients",
         lambda _session, *, attempts: asked.append(attempts),
     )
     capacity._clients(None)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.catalogue import instance_types
-from cdk_gpu_clusters.catalogue.network_topology import has_topology, network_layers, topology_labels
+from cdk_gpu_clusters.catalogue.instances import has_topology, network_layers, topology_labels
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.kubernetes.mig import mig_fan_out
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, kubernetes
-from cdk_gpu_clusters.catalogue.kubernetes_software import dcgm_fields
+from cdk_gpu_clusters.catalogue.kubernetes import dcgm_fields
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease
 from cdk_gpu_clusters.rules.kubernetes_labels import DEVICE_PLUGIN_LABEL

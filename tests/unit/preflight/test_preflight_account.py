@@ -23,8 +23,7 @@ from cdk_gpu_clusters_stacks.preflight import (
     every_check,
     run_preflight,
 )
-from cdk_gpu_clusters_stacks.preflight.answer import Absent, Denied, NoAnswer, RegionSilent
-from cdk_gpu_clusters_stacks.preflight.call import Call
+from cdk_gpu_clusters_stacks.preflight.call import Absent, Call, Denied, NoAnswer, RegionSilent
 from fake_aws import FakeAws, Refusal
 from preflight_account import EXISTING, NEW, NOW, healthy, spec_of
 

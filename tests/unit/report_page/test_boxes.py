@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 
 from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
 from cdk_gpu_clusters_stacks.report_page.anatomy import anatomy
-from cdk_gpu_clusters_stacks.report_page.boxes import LINE_HEIGHT, Box, Direction, PlacedBox, Text, place
+from cdk_gpu_clusters_stacks.report_page.boxes import (
+    LINE_HEIGHT,
+    Box,
+    Direction,
+    PlacedBox,
+    Text,
+    fit_text,
+    place,
+    text_width,
+    wrap_text,
+)
 from cdk_gpu_clusters_stacks.report_page.page import NARROW, WIDE
-from cdk_gpu_clusters_stacks.report_page.text_width import fit_text, text_width, wrap_text
 from cdk_gpu_clusters_stacks.report_page.topology import topology
 from cdk_gpu_clusters_stacks.spec import load_cluster
 

@@ -1,1 +1,1 @@
-"""The checks, one module for each area; `preflight.registry` lists them."""
+"""The checks, by area; `preflight.check` lists the areas."""

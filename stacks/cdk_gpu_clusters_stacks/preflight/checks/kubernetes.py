@@ -11,8 +11,18 @@ from cdk_gpu_clusters_stacks.plan import KubernetesPlan
 from cdk_gpu_clusters_stacks.spec.eks import ExistingEksSpec
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
-from ..answer import Absent, NoAnswer
-from ..call import ADD_ON_VERSIONS, CALLER, EKS_CLUSTER, EKS_CLUSTERS, EKS_VERSIONS, ROLE, USER, ZONES
+from ..call import (
+    ADD_ON_VERSIONS,
+    CALLER,
+    EKS_CLUSTER,
+    EKS_CLUSTERS,
+    EKS_VERSIONS,
+    ROLE,
+    USER,
+    ZONES,
+    Absent,
+    NoAnswer,
+)
 from ..check import Check, Inquiry, Verdict, cannot_tell, failed, passed, warned
 from ..cluster import Cluster, fleets_where, words
 from ..quota import QUOTA_CALLS, weigh
@@ -215,7 +225,7 @@ def _principal(arn: str) -> tuple[str, str]:
 
 _on_eks: Callable[[Cluster], Mapping[str, PlannedFleet]] = fleets_where(lambda fleet: fleet.on_eks)
 
-CHECKS = (
+KUBERNETES_CHECKS = (
     Check(rule=VERSION_OFFERED, calls=(EKS_VERSIONS,), subjects=_made, judge=_version, unless=_NONE_MADE),
     Check(rule=ADD_ONS_OFFERED, calls=(ADD_ON_VERSIONS,), subjects=_made, judge=_add_ons, unless=_NONE_MADE),
     Check(

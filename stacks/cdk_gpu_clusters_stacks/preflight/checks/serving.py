@@ -8,11 +8,10 @@ from datetime import timedelta
 from cdk_gpu_clusters.errors import define_rule
 from cdk_gpu_clusters.rules.model_servers import EcrImage, read_ecr_image
 
-from ..answer import Absent, NoAnswer
-from ..call import CERTIFICATE, CONTAINER_IMAGE, PARAMETERS, SECRET
+from ..call import CERTIFICATE, CONTAINER_IMAGE, PARAMETERS, SECRET, Absent, NoAnswer
 from ..check import Check, Inquiry, Verdict, failed, passed, warned
 from ..cluster import Cluster
-from ..reserved import utc
+from ..resources import utc
 
 _CERTIFICATES = "AWS Certificate Manager API reference, DescribeCertificate"
 
@@ -142,7 +141,7 @@ def _secret(arn: str, inquiry: Inquiry) -> Iterator[Verdict]:
         yield passed(f"{found.get('Name')} is there")
 
 
-CHECKS = (
+SERVING_CHECKS = (
     Check(
         rule=CERTIFICATE_ISSUED,
         calls=(CERTIFICATE,),

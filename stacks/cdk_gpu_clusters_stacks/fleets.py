@@ -1,4 +1,4 @@
-"""What stacks of training and of inference fleets have in common: the cluster file's words as the library's values."""
+"""Fleets on plain EC2, one stack per fleet, and what all fleet stacks share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,14 @@ from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
-from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, ReachedLustre
+from cdk_gpu_clusters_stacks.data import (
+    CheckpointStack,
+    ExistingCheckpoints,
+    ExistingLustre,
+    LustreStack,
+    ReachedLustre,
+)
+from cdk_gpu_clusters_stacks.network import ClusterPlace, FabricStack
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec, NodesSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
@@ -159,3 +166,62 @@ def publish_fleet(stack: cdk.Stack, fleet: GpuFleet) -> None:
     publish(
         stack, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node"
     )
+
+
+# A training fleet: one stack per fleet, named after it.
+
+
+class FleetStack(cdk.Stack):
+    """One `GpuFleet` of the cluster file."""
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        fleet: FleetSpec,
+        place: ClusterPlace,
+        fabric: FabricStack | None,
+        capacity: CapacityStack | None,
+        mounts: FileSystems,
+        checkpoints: CheckpointStack | ExistingCheckpoints | None,
+        env: cdk.Environment,
+    ) -> None:
+        """Define the stack.
+
+        Args:
+            scope: The app.
+            construct_id: Id, and name of the stack.
+            fleet: The fleet as the cluster file has it.
+            place: Network of the cluster.
+            fabric: EFA fabric of the fleet, None without EFA.
+            capacity: Reservation made for the fleet, None for other capacity.
+            mounts: File systems by mount point.
+            checkpoints: Buckets that the nodes may read and write, if any.
+            env: Account and Region.
+        """
+        super().__init__(scope, construct_id, env=env, description="Fleet of a GPU cluster")
+        here = place.within(self)
+        file_systems = FileSystemsOfFleet(self, mounts)
+        buckets = None if checkpoints is None else checkpoints.within(self)
+        self.fleet = GpuFleet(
+            self,
+            "Fleet",
+            vpc=here.vpc,
+            vpc_subnets=ec2.SubnetSelection(subnets=here.subnets),
+            efa=fabric is not None,
+            interface_policy=fleet.interface_policy,
+            fabric=None if fabric is None else fabric.within(self),
+            image=node_image(fleet.image),
+            scratch=fleet.scratch,
+            environment={**(buckets.node_environment if buckets else {}), **fleet.environment},
+            user_data_parts=user_parts(fleet),
+            **node_options(self, fleet, file_systems, capacity),
+        )
+        if fabric is None:  # what a fabric shares is opened in a stack of its own
+            file_systems.let_fleet_in(self, self.fleet)
+        if buckets is not None:
+            buckets.grant_read_write(self, self.fleet.role)
+        tell_people(self, self.fleet.alarms, fleet)
+        add_tags(self.fleet, fleet)
+        publish_fleet(self, self.fleet)

@@ -1,0 +1,519 @@
+"""Capacity on offer in an account's Regions, side by side, and buying a Capacity Block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from cdk_gpu_clusters.catalogue.prices import newest_price
+from cdk_gpu_clusters_stacks.aws_errors import Trouble, aws_error
+
+if TYPE_CHECKING:
+    import boto3
+
+
+# What is asked for, and what is on offer.
+
+#: Currency of every limit on a price.
+PRICE_CURRENCY = "USD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityRequest:
+    """What is asked for.
+
+    Attributes:
+        instance_type: Such as `p5.48xlarge`.
+        count: Number of instances.
+        hours: How long, in hours.
+        starts_after: Earliest start of a block; now by default.
+        ends_before: Latest end of a block; as far ahead as EC2 looks by default.
+    """
+
+    instance_type: str
+    count: int
+    hours: int
+    starts_after: datetime | None = None
+    ends_before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockOffer:
+    """A Capacity Block that can be bought.
+
+    Attributes:
+        id: Id of the offering; it is good for a short while.
+        region: Region.
+        zone: Availability Zone.
+        instance_type: Type of the instances.
+        count: Number of instances.
+        hours: How long, in hours.
+        starts_at: Start.
+        ends_at: End.
+        price: The full price, paid up front.
+        currency: Such as `USD`.
+    """
+
+    id: str
+    region: str
+    zone: str
+    instance_type: str
+    count: int
+    hours: int
+    starts_at: datetime
+    ends_at: datetime
+    price: Decimal
+    currency: str
+
+    @property
+    def price_per_instance_hour(self) -> Decimal:
+        """Price of one instance for an hour."""
+        return self.price / self.count / self.hours
+
+    def costs_at_most(self, limit_usd: Decimal) -> bool:
+        """Whether it is within a limit; one in another currency never is.
+
+        Args:
+            limit_usd: The limit, in USD.
+        """
+        return self.currency == PRICE_CURRENCY and self.price <= limit_usd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ZoneOffer:
+    """A zone that offers the type without a block, on demand or as spot: whether there is room is unknown.
+
+    Attributes:
+        region: Region.
+        zone: Availability Zone by name; by id where the API gives no more.
+        zone_id: Its id, the same in every account; None where the API does not say it.
+        market: `on-demand` or `spot`.
+        usd_per_hour: Price of one instance for an hour; None where none is known.
+        price_source: Where the price comes from, with its date.
+        spot_score: EC2's placement score for the complete request, 1 (unlikely) to 10 (likely); None without one.
+            For a single type, as here, it is always low by EC2's reference: only compare zones by it.
+    """
+
+    region: str
+    zone: str
+    market: str
+    usd_per_hour: Decimal | None
+    price_source: str
+    zone_id: str | None = None
+    spot_score: int | None = None
+
+    def total_usd(self, request: CapacityRequest) -> Decimal | None:
+        """Price of the complete request, if no price changes."""
+        return None if self.usd_per_hour is None else self.usd_per_hour * request.count * request.hours
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What could not be asked.
+
+    Attributes:
+        region: Region, or empty.
+        action: The IAM action, such as `ec2:DescribeCapacityBlockOfferings`.
+        reason: Why, in words.
+    """
+
+    region: str
+    action: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Market:
+    """All that is on offer.
+
+    Attributes:
+        request: What was requested.
+        blocks: Capacity Blocks, the cheapest first, then the earliest.
+        zones: Zones that offer the type on demand or as spot.
+        problems: What could not be asked.
+    """
+
+    request: CapacityRequest
+    blocks: tuple[BlockOffer, ...]
+    zones: tuple[ZoneOffer, ...]
+    problems: tuple[Problem, ...]
+
+
+# Clients of AWS APIs: with retries and deadlines, and with their errors in words.
+
+#: Makes the EC2 client of a Region.
+Ec2Clients = Callable[[str], Any]
+
+_SERVER_FAULT = 500
+
+
+class NoCredentials(Exception):
+    """There are no credentials, or they are no longer good."""
+
+
+def ec2_clients(session: boto3.Session, *, attempts: int = 6) -> Ec2Clients:
+    """Clients that retry what is throttled, and give up on a Region that does not answer.
+
+    Args:
+        session: Session with the credentials.
+        attempts: How often a call is tried; 1 for one that must not be made twice.
+    """
+    from botocore.config import Config
+
+    config = Config(
+        retries={"mode": "standard", "total_max_attempts": attempts}, connect_timeout=5, read_timeout=30
+    )
+    return lambda region: session.client("ec2", region_name=region, config=config)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether an error is an API's answer that it did nothing, and not a lost answer or a fault of its own.
+
+    Args:
+        error: What botocore raised.
+    """
+    from botocore.exceptions import ClientError, EndpointConnectionError
+
+    if isinstance(error, ClientError):
+        return bool(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 400) < _SERVER_FAULT)
+    return isinstance(error, EndpointConnectionError)
+
+
+def problem_of(error: Exception, *, region: str, action: str) -> Problem:
+    """An error of an API in words.
+
+    Args:
+        error: What botocore raised.
+        region: Region that was asked.
+        action: IAM action of the call.
+
+    Raises:
+        NoCredentials: If there are none that are good: no other call would fare better.
+    """
+    found = aws_error(error)
+    if found.trouble is Trouble.NO_CREDENTIALS:
+        raise NoCredentials(f"no AWS credentials: {found.message}") from error
+    # EC2 says AuthFailure of a Region that is not enabled.
+    not_enabled = found.trouble is Trouble.REGION_OFF or found.code == "AuthFailure"
+    if found.trouble in (Trouble.EXPIRED, Trouble.UNKNOWN_CREDENTIALS) and not not_enabled:
+        raise NoCredentials(f"the AWS credentials are not good: {found.code}: {found.message}") from error
+    if found.trouble is Trouble.DENIED:
+        reason = f"permission {action} is missing"
+    elif found.trouble is Trouble.NO_ENDPOINT:
+        reason = "no endpoint answers: no such Region, or no network"
+    elif not_enabled:
+        reason = "the Region is not enabled for this account"
+    elif found.trouble is Trouble.NOT_OFFERED:
+        reason = f"not offered in this Region ({found.code})"
+    else:
+        reason = f"{found.code}: {found.message}" if found.code else found.message
+    return Problem(region=region, action=action, reason=reason)
+
+
+# Ask many Regions at once what they offer.
+
+#: Calls side by side.
+_CALLS = 16
+_LINUX = "Linux/UNIX"
+_Found = BlockOffer | ZoneOffer | Problem
+
+
+def search_market(
+    request: CapacityRequest,
+    regions: Iterable[str],
+    clients: Ec2Clients,
+    *,
+    now: datetime,
+    on_answer: Callable[[], None] = lambda: None,
+) -> Market:
+    """Ask every Region for blocks, on-demand zones and spot prices, side by side; what fails is a problem of its own.
+
+    Args:
+        request: What is requested.
+        regions: Regions to ask.
+        clients: Makes the EC2 client of a Region.
+        now: The time; spot prices are those that hold then.
+        on_answer: Called after each answer, for a progress bar.
+
+    Raises:
+        NoCredentials: If there are no credentials that are good.
+    """
+    asked = list(dict.fromkeys(regions))
+    with ThreadPoolExecutor(_CALLS) as pool:
+        calls = [
+            pool.submit(_ask, ask, request, region, clients, now)
+            for region in asked
+            for ask in (_blocks, _on_demand, _spot)
+        ]
+        scores = pool.submit(_scores, request, asked, clients)
+        everything: list[Future[Any]] = [*calls, scores]
+        for _ in as_completed(everything):
+            on_answer()
+        found = [one for call in calls for one in call.result()]
+        score_of, score_problems = scores.result()
+    zones = [one for one in found if isinstance(one, ZoneOffer)]
+    return Market(
+        request=request,
+        blocks=tuple(sorted((one for one in found if isinstance(one, BlockOffer)), key=_cheapest)),
+        zones=tuple(
+            sorted(_with_scores(zones, score_of), key=lambda one: (one.market, one.region, one.zone))
+        ),
+        problems=tuple(
+            sorted(
+                [*(one for one in found if isinstance(one, Problem)), *score_problems],
+                key=lambda one: (one.region, one.action),
+            )
+        ),
+    )
+
+
+def calls_of(regions: Iterable[str]) -> int:
+    """How many answers a search over Regions waits for."""
+    return 3 * len(list(dict.fromkeys(regions))) + 1
+
+
+def blocks_in(
+    request: CapacityRequest, region: str, clients: Ec2Clients
+) -> tuple[list[BlockOffer], list[Problem]]:
+    """The Capacity Blocks that one Region offers.
+
+    Args:
+        request: What is requested.
+        region: Region to ask.
+        clients: Makes the EC2 client of a Region.
+    """
+    found = _ask(_blocks, request, region, clients, None)
+    return (
+        sorted((one for one in found if isinstance(one, BlockOffer)), key=_cheapest),
+        [one for one in found if isinstance(one, Problem)],
+    )
+
+
+def _cheapest(one: BlockOffer) -> tuple[Decimal, datetime, str]:
+    return one.price, one.starts_at, one.id
+
+
+def _ask(
+    ask: Callable[[CapacityRequest, str, Any, datetime | None], Iterator[_Found]],
+    request: CapacityRequest,
+    region: str,
+    clients: Ec2Clients,
+    now: datetime | None,
+) -> list[_Found]:
+    try:
+        return list(ask(request, region, clients(region), now))
+    except Exception as error:  # noqa: BLE001 - every failure of a call becomes a problem with its reason
+        return [problem_of(error, region=region, action=_ACTIONS[ask])]
+
+
+def _blocks(request: CapacityRequest, region: str, client: Any, _now: datetime | None) -> Iterator[_Found]:
+    asked: dict[str, Any] = {
+        "InstanceType": request.instance_type,
+        "InstanceCount": request.count,
+        "CapacityDurationHours": request.hours,
+    }
+    if request.starts_after is not None:
+        asked["StartDateRange"] = request.starts_after
+    if request.ends_before is not None:
+        asked["EndDateRange"] = request.ends_before
+    pages = client.get_paginator("describe_capacity_block_offerings").paginate(**asked)
+    for page in pages:
+        for row in page.get("CapacityBlockOfferings", ()):
+            yield BlockOffer(
+                id=row["CapacityBlockOfferingId"],
+                region=region,
+                zone=row["AvailabilityZone"],
+                instance_type=row["InstanceType"],
+                count=row["InstanceCount"],
+                hours=row["CapacityBlockDurationHours"],
+                starts_at=row["StartDate"],
+                ends_at=row["EndDate"],
+                price=Decimal(row["UpfrontFee"]),
+                currency=row["CurrencyCode"],
+            )
+
+
+def _on_demand(request: CapacityRequest, region: str, client: Any, _now: datetime | None) -> Iterator[_Found]:
+    price = newest_price(request.instance_type, region)
+    pages = client.get_paginator("describe_instance_type_offerings").paginate(
+        LocationType="availability-zone",
+        Filters=[{"Name": "instance-type", "Values": [request.instance_type]}],
+    )
+    for page in pages:
+        for row in page.get("InstanceTypeOfferings", ()):
+            yield ZoneOffer(
+                region=region,
+                zone=row["Location"],
+                market="on-demand",
+                usd_per_hour=None if price is None else price.usd,
+                price_source="no source gives one" if price is None else f"list price of {price.as_of}",
+            )
+
+
+def _spot(request: CapacityRequest, region: str, client: Any, now: datetime | None) -> Iterator[_Found]:
+    pages = client.get_paginator("describe_spot_price_history").paginate(
+        InstanceTypes=[request.instance_type], ProductDescriptions=[_LINUX], StartTime=now, EndTime=now
+    )
+    newest: dict[str, dict[str, Any]] = {}
+    for page in pages:
+        for row in page.get("SpotPriceHistory", ()):
+            zone = row["AvailabilityZone"]
+            if zone not in newest or row["Timestamp"] > newest[zone]["Timestamp"]:
+                newest[zone] = row
+    for zone, row in newest.items():
+        yield ZoneOffer(
+            region=region,
+            zone=zone,
+            zone_id=row.get("AvailabilityZoneId"),
+            market="spot",
+            usd_per_hour=Decimal(row["SpotPrice"]),
+            price_source=f"spot price since {row['Timestamp']:%Y-%m-%d %H:%M}Z",
+        )
+
+
+_ACTIONS: dict[Any, str] = {
+    _blocks: "ec2:DescribeCapacityBlockOfferings",
+    _on_demand: "ec2:DescribeInstanceTypeOfferings",
+    _spot: "ec2:DescribeSpotPriceHistory",
+}
+_SCORES = "ec2:GetSpotPlacementScores"
+#: Most Regions of one call for placement scores.
+_SCORE_REGIONS = 10
+
+
+def _scores(
+    request: CapacityRequest, regions: list[str], clients: Ec2Clients
+) -> tuple[dict[tuple[str, str], int], list[Problem]]:
+    """Placement scores by Region and zone id; they are asked in the first Region, for all."""
+    found: dict[tuple[str, str], int] = {}
+    for begin in range(0, len(regions), _SCORE_REGIONS):
+        part = regions[begin : begin + _SCORE_REGIONS]
+        try:
+            pages = (
+                clients(regions[0])
+                .get_paginator("get_spot_placement_scores")
+                .paginate(
+                    InstanceTypes=[request.instance_type],
+                    TargetCapacity=request.count,
+                    SingleAvailabilityZone=True,
+                    RegionNames=part,
+                )
+            )
+            for page in pages:
+                for row in page.get("SpotPlacementScores", ()):
+                    found[row["Region"], row["AvailabilityZoneId"]] = row["Score"]
+        except Exception as error:  # noqa: BLE001 - see _ask
+            return found, [problem_of(error, region=regions[0], action=_SCORES)]
+    return found, []
+
+
+def _with_scores(zones: list[ZoneOffer], scores: dict[tuple[str, str], int]) -> Iterator[ZoneOffer]:
+    """The zones with their scores, and a row of its own for each score of a zone without a price."""
+    left = dict(scores)
+    for one in zones:
+        key = (one.region, one.zone_id or "")
+        yield replace(one, spot_score=left.pop(key)) if one.market == "spot" and key in left else one
+    for (region, zone_id), score in left.items():
+        yield ZoneOffer(
+            region=region,
+            zone=zone_id,
+            zone_id=zone_id,
+            market="spot",
+            usd_per_hour=None,
+            price_source="no price",
+            spot_score=score,
+        )
+
+
+# Ask again until a Capacity Block is on offer, at intervals that grow.
+
+FIRST_INTERVAL_SECONDS = 30.0
+LONGEST_INTERVAL_SECONDS = 900.0
+GROWTH = 1.5
+
+
+def watch_blocks(
+    look: Callable[[], Market],
+    *,
+    most_seconds: float,
+    max_price: Decimal | None,
+    sleep: Callable[[float], None],
+    on_wait: Callable[[float], None] = lambda _: None,
+) -> list[BlockOffer]:
+    """Look until a block is on offer; the first time at once.
+
+    Args:
+        look: Searches once.
+        most_seconds: When to give up, counted in the intervals that were waited.
+        max_price: Limit in USD: blocks that cost more, or in another currency, do not count.
+        sleep: Waits.
+        on_wait: Called before each interval, with its length in seconds.
+
+    Returns:
+        The blocks that count, the cheapest first; empty if there was none in all that time.
+    """
+    waited, interval = 0.0, FIRST_INTERVAL_SECONDS
+    while True:
+        found = [one for one in look().blocks if max_price is None or one.costs_at_most(max_price)]
+        if found or waited + interval > most_seconds:
+            return found
+        on_wait(interval)
+        sleep(interval)
+        waited += interval
+        interval = min(interval * GROWTH, LONGEST_INTERVAL_SECONDS)
+
+
+# Buy a Capacity Block: found again first, so that its price is known; paid up front, and never given back.
+
+
+def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = None) -> dict[str, Any]:
+    """Buy a block; EC2 charges its full price at once.
+
+    Args:
+        offer: The block, as a search has just found it.
+        clients: Makes the EC2 client of a Region.
+        cluster: Name of a cluster, for a tag.
+
+    Returns:
+        The reservation, as EC2 describes it.
+    """
+    asked: dict[str, Any] = {"CapacityBlockOfferingId": offer.id, "InstancePlatform": "Linux/UNIX"}
+    if cluster is not None:
+        tag = {"Key": "Name", "Value": cluster}
+        asked["TagSpecifications"] = [{"ResourceType": "capacity-reservation", "Tags": [tag]}]
+    reservation: dict[str, Any] = clients(offer.region).purchase_capacity_block(**asked)[
+        "CapacityReservation"
+    ]
+    return reservation
+
+
+def cluster_file_lines(offer: BlockOffer, reservation_id: str) -> str:
+    """The lines of a cluster file for a block that was bought.
+
+    Args:
+        offer: The block.
+        reservation_id: Id of its reservation.
+    """
+    return "\n".join(
+        [
+            f"network: {{ availability_zone: {offer.zone} }}",
+            "training:",
+            "  fleets:",
+            "    workers:",
+            f"      instance_type: {offer.instance_type}",
+            f"      nodes: {offer.count}",
+            "      capacity:",
+            f"        capacity_block: {reservation_id}",
+            f"        starts_at: {_minute(offer.starts_at)}",
+            f"        ends_at: {_minute(offer.ends_at)}",
+            "",
+        ]
+    )
+
+
+def _minute(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%dT%H:%MZ}"
