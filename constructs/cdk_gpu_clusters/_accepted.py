@@ -11,7 +11,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
-from cdk_gpu_clusters._cdk import asked_once, known, place_of, stack_of
+from cdk_gpu_clusters._cdk import cached_per_construct, place_of, resolved_or_none, stack_of
 from cdk_gpu_clusters._template import with_names
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def named_defined(scope: IConstruct, arn: str, ids: Mapping[str, str]) -> str:
         ids: Logical ids of the resources that it names, by path.
     """
     for token, name in zip(place_of(stack_of(scope)), ("Partition", "Region", "AccountId"), strict=True):
-        if known(token) is None:
+        if resolved_or_none(token) is None:
             arn = arn.replace(token, f"<AWS::{name}>")
     return f"Resource::{with_names(arn, ids)}"
 
@@ -166,7 +166,7 @@ def named_resource(scope: IConstruct, arn: str) -> str:
     return f"Resource::{flat[arn]}"
 
 
-@asked_once
+@cached_per_construct
 def _flat_arns(_: cdk.Stack) -> dict[str, str]:
     """ARNs that were asked for before: a policy is not the only one that names its group."""
     return {}

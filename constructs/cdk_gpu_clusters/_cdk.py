@@ -36,7 +36,7 @@ _LARGEST_PLAIN_NUMBER = 1e200
 _LOOKED_UP_LATER = re.compile(r"dummy1[a-z]|dummy-value-for-.*|1\.2\.3\.4/5")
 
 
-def known(value: T | None) -> T | None:
+def resolved_or_none(value: T | None) -> T | None:
     """The value if it is known at synthesis, None if it is absent, a token, or still to be looked up."""
     if value is None or _is_token(value):
         return None
@@ -54,7 +54,7 @@ def _is_token(value: object) -> bool:
     return cdk.Token.is_unresolved(value)
 
 
-def asked_once(question: Callable[[K], T]) -> Callable[[K], T]:
+def cached_per_construct(question: Callable[[K], T]) -> Callable[[K], T]:
     """Make a function of a CDK object remember its answer as long as the object lives.
 
     Args:
@@ -106,7 +106,7 @@ def stack_of(construct: IConstruct) -> cdk.Stack:
     return construct._stack if isinstance(construct, ClusterConstruct) else _asked_stack(construct)
 
 
-@asked_once
+@cached_per_construct
 def region_of(stack: cdk.Stack) -> str:
     """The Region of a stack, or a token for it."""
     return stack.region
@@ -129,24 +129,24 @@ def arn_of(scope: IConstruct, service: str, resource: str) -> str:
     return f"arn:{partition}:{service}:{region}:{account}:{resource}"
 
 
-@asked_once
+@cached_per_construct
 def place_of(stack: cdk.Stack) -> tuple[str, str, str]:
     """Partition, Region and account of a stack, or tokens for them."""
     return stack.partition, region_of(stack), stack.account
 
 
-@asked_once
+@cached_per_construct
 def id_of_group(group: ec2.ISecurityGroup) -> str:
     """The id of a security group, or a token for it."""
     return group.security_group_id
 
 
-@asked_once
+@cached_per_construct
 def _asked_path(construct: IConstruct) -> str:
     return construct.node.path
 
 
-@asked_once
+@cached_per_construct
 def _asked_stack(construct: IConstruct) -> cdk.Stack:
     return cdk.Stack.of(construct)
 

@@ -29,7 +29,7 @@ from cdk_gpu_clusters_stacks.data import (
 )
 from cdk_gpu_clusters_stacks.fleets import FleetStack
 from cdk_gpu_clusters_stacks.inference import InferenceStack
-from cdk_gpu_clusters_stacks.network import ClusterPlace, FabricStack, cluster_place
+from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, NodesSpec
 from cdk_gpu_clusters_stacks.spec.load import read_cluster, report
@@ -69,7 +69,7 @@ def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
         _on_ec2(app, spec, place, stores)
 
 
-def _on_ec2(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mapping[str, Store]) -> None:
+def _on_ec2(app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, stores: Mapping[str, Store]) -> None:
     """Make every fleet an Auto Scaling group."""
     env = _env(spec)
     fabrics = Fabrics(app, spec, place, stores, env)
@@ -99,7 +99,7 @@ def _on_ec2(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mappin
         )
 
 
-def _on_eks(app: cdk.App, spec: ClusterSpec, place: ClusterPlace, stores: Mapping[str, Store]) -> None:
+def _on_eks(app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, stores: Mapping[str, Store]) -> None:
     """Make every fleet a node group of one cluster."""
     from cdk_gpu_clusters_stacks.eks import eks_cluster  # takes long to load
     from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
@@ -247,7 +247,7 @@ class Fabrics:
         self,
         app: cdk.App,
         spec: ClusterSpec,
-        place: ClusterPlace,
+        place: ClusterNetworkRef,
         stores: Mapping[str, Store],
         env: cdk.Environment,
     ) -> None:

@@ -66,7 +66,7 @@ class CapacityStack(cdk.Stack):
                 description="Group that it was made in",
             )
 
-    def within(self, reader: cdk.Stack) -> Capacity:
+    def import_into(self, reader: cdk.Stack) -> Capacity:
         """The reservation and its group, for a stack that launches into them."""
         return Capacity.from_reservation_id(
             read(reader, self, "ReservationId"),

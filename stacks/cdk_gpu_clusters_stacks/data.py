@@ -20,7 +20,7 @@ from cdk_gpu_clusters.rules.lustre import ReadCacheMode
 from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
 from cdk_gpu_clusters.storage.lustre_store import LustreStore
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
-from cdk_gpu_clusters_stacks.network import ClusterPlace, FabricStack
+from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.data import (
     CheckpointOptions,
@@ -72,7 +72,7 @@ class ReachedLustre:
     security_group_id: str
     efa: bool
 
-    def let_in(self, scope: Construct, construct_id: str, clients: ec2.ISecurityGroup) -> LustreTraffic:
+    def allow_from(self, scope: Construct, construct_id: str, clients: ec2.ISecurityGroup) -> LustreTraffic:
         """Define the rules between the servers and a group of clients, in the clients' stack."""
         servers = ec2.SecurityGroup.from_security_group_id(
             scope, f"{construct_id}Servers", self.security_group_id, mutable=False
@@ -92,7 +92,7 @@ class LustreStack(DataStack):
         construct_id: str,
         *,
         spec: LustreSpec,
-        place: ClusterPlace,
+        place: ClusterNetworkRef,
         env: cdk.Environment,
     ) -> None:
         """Define the stack.
@@ -118,7 +118,7 @@ class LustreStack(DataStack):
             description="Security group of the servers",
         )
 
-    def within(self, reader: cdk.Stack) -> ReachedLustre:
+    def import_into(self, reader: cdk.Stack) -> ReachedLustre:
         """The file system, for a stack that mounts it."""
         return ReachedLustre(
             file_system_id=read(reader, self, "FileSystemId"),
@@ -128,7 +128,7 @@ class LustreStack(DataStack):
             efa=self.store.efa,
         )
 
-    def _store(self, options: LustreOptions, place: ClusterPlace) -> LustreStore:
+    def _store(self, options: LustreOptions, place: ClusterNetworkRef) -> LustreStore:
         vpc = ec2.Vpc.from_vpc_attributes(
             self, "Vpc", vpc_id=place.vpc_id(self), availability_zones=[place.availability_zone]
         )
@@ -170,7 +170,7 @@ class ExistingLustre:
         """Know it by its attributes."""
         self._options = options
 
-    def within(self, reader: cdk.Stack) -> ReachedLustre:
+    def import_into(self, reader: cdk.Stack) -> ReachedLustre:
         """The file system, for a stack that mounts it."""
         name = f"{self._options.file_system_id}.fsx.{reader.region}.{reader.url_suffix}"
         return ReachedLustre(
@@ -207,7 +207,7 @@ class LinkStack(cdk.Stack):
             env: Account and Region.
         """
         super().__init__(scope, construct_id, env=env, description="Way from a GPU fabric to its data")
-        store.within(self).let_in(self, "Traffic", fabric.within(self))
+        store.import_into(self).allow_from(self, "Traffic", fabric.within(self))
 
 
 def _link(store: LustreStore, repository: RepositorySpec) -> None:
@@ -282,7 +282,7 @@ class ExistingCheckpoints:
         """Know them by their names."""
         self._options = options
 
-    def within(self, _reader: cdk.Stack) -> ReachedCheckpoints:
+    def import_into(self, _reader: cdk.Stack) -> ReachedCheckpoints:
         """The buckets, for a stack whose nodes use them."""
         return ReachedCheckpoints(
             bucket_name=self._options.bucket_name,
@@ -331,7 +331,7 @@ class CheckpointStack(DataStack):
                 description="Directory bucket for checkpoints",
             )
 
-    def within(self, reader: cdk.Stack) -> ReachedCheckpoints:
+    def import_into(self, reader: cdk.Stack) -> ReachedCheckpoints:
         """The buckets, for a stack whose nodes use them."""
         return ReachedCheckpoints(
             bucket_name=read(reader, self, "BucketName"),
@@ -389,7 +389,7 @@ Store = LustreStack | ExistingLustre | CheckpointStack | ExistingCheckpoints
 
 
 def data_stacks(
-    app: cdk.App, spec: ClusterSpec, place: ClusterPlace, env: cdk.Environment
+    app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, env: cdk.Environment
 ) -> dict[str, Store]:
     """The stores by name: a stack for each that is made here."""
     made: dict[str, Store] = {}

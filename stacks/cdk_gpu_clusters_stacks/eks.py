@@ -19,7 +19,7 @@ from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, Store
 from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases
 from cdk_gpu_clusters_stacks.manifests.files import applied
-from cdk_gpu_clusters_stacks.network import ClusterPlace
+from cdk_gpu_clusters_stacks.network import ClusterNetworkRef
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.data import LustreSpec
 from cdk_gpu_clusters_stacks.spec.eks import EksSpec, ExistingEksSpec
@@ -31,7 +31,13 @@ class EksStack(cdk.Stack):
     """An `EksGpuCluster`, in a stack of its own so that fleets come and go beside it."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, spec: EksSpec, place: ClusterPlace, env: cdk.Environment
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        spec: EksSpec,
+        place: ClusterNetworkRef,
+        env: cdk.Environment,
     ) -> None:
         """Define the stack.
 
@@ -47,7 +53,7 @@ class EksStack(cdk.Stack):
         self.cluster = EksGpuCluster(
             self,
             "Cluster",
-            vpc=place.within(self).vpc,
+            vpc=place.import_into(self).vpc,
             vpc_subnets=ec2.SubnetSelection(subnets=place.service_subnets(self)),
             kubernetes_version=spec.kubernetes_version,
             public_access_cidrs=spec.public_access_cidrs,
@@ -89,7 +95,7 @@ class EksStack(cdk.Stack):
         bucket.grant_read(role, keys)
         accept_bucket_policy(role, bucket, keys=keys)
 
-    def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
+    def import_into(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
         """The cluster, imported into a stack of node groups."""
         return EksGpuCluster.from_eks_gpu_cluster_attributes(
             reader,
@@ -112,7 +118,7 @@ class ExistingEks:
     def let_read_weights(self, _reader: cdk.Stack, _s3_uri: str) -> None:
         """Nothing: which role its driver of S3 volumes has is its owner's affair."""
 
-    def within(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
+    def import_into(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
         """The cluster, imported into a stack of node groups."""
         return EksGpuCluster.from_eks_gpu_cluster_attributes(
             reader,
@@ -127,7 +133,7 @@ class ExistingEks:
 
 
 def eks_cluster(
-    app: cdk.App, spec: ClusterSpec, place: ClusterPlace, env: cdk.Environment
+    app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, env: cdk.Environment
 ) -> EksStack | ExistingEks:
     """The cluster of Amazon EKS: made in a stack of its own, or existing."""
     if spec.eks.existing is not None:
@@ -151,7 +157,7 @@ class SoftwareStack(cdk.Stack):
         *,
         spec: ClusterSpec,
         cluster: EksStack | ExistingEks,
-        place: ClusterPlace,
+        place: ClusterNetworkRef,
         stores: Mapping[str, Store],
         env: cdk.Environment,
     ) -> None:
@@ -167,12 +173,12 @@ class SoftwareStack(cdk.Stack):
             env: Account and Region.
         """
         super().__init__(scope, construct_id, env=env, description="Software of a GPU cluster on Kubernetes")
-        here = place.within(self)
+        here = place.import_into(self)
         pools = node_pools(spec, _volumes(self, spec, stores))
         software = KubernetesSoftware(
             self,
             "Software",
-            cluster=cluster.within(self, here.vpc),
+            cluster=cluster.import_into(self, here.vpc),
             releases=releases(spec, pools.values()),
             vpc_subnets=ec2.SubnetSelection(subnets=place.service_subnets(self) or here.subnets),
         )
@@ -189,7 +195,7 @@ def _volumes(reader: cdk.Stack, spec: ClusterSpec, stores: Mapping[str, Store]) 
     found = {}
     for name, store in stores.items():
         if isinstance(store, LustreStack | ExistingLustre):
-            reached, written = store.within(reader), spec.data[name]
+            reached, written = store.import_into(reader), spec.data[name]
             found[name] = LustreVolume(
                 name=name,
                 file_system_id=reached.file_system_id,

@@ -30,7 +30,7 @@ from cdk_gpu_clusters_stacks.data import (
     LustreStack,
     ReachedLustre,
 )
-from cdk_gpu_clusters_stacks.network import ClusterPlace, FabricStack
+from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec, NodesSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
@@ -48,20 +48,20 @@ class FileSystemsOfFleet:
     def __init__(self, reader: cdk.Stack, mounts: FileSystems) -> None:
         """Import them into the stack, each once."""
         self._stores: dict[LustreStack | ExistingLustre, ReachedLustre] = {
-            store: store.within(reader) for store in mounts.values()
+            store: store.import_into(reader) for store in mounts.values()
         }
         self.mounts = {point: self._stores[store] for point, store in mounts.items()}
 
-    def let_in(self, scope: Construct, group: ec2.ISecurityGroup, *, before: cdk.CfnResource) -> None:
+    def allow_from(self, scope: Construct, group: ec2.ISecurityGroup, *, before: cdk.CfnResource) -> None:
         """Open them to the fleet's own group, before the resource that starts its nodes."""
         for index, store in enumerate(self._stores.values()):
-            rules = store.let_in(scope, f"Data{index or ''}", group)
+            rules = store.allow_from(scope, f"Data{index or ''}", group)
             before.node.add_dependency(rules)
 
     def let_fleet_in(self, scope: Construct, fleet: GpuFleet) -> None:
         """Open them to a fleet on plain EC2."""
         (group, *_) = fleet.launch_template.security_groups
-        self.let_in(scope, group, before=fleet.cfn_auto_scaling_group)
+        self.allow_from(scope, group, before=fleet.cfn_auto_scaling_group)
 
 
 def user_parts(fleet: FleetSpec) -> list[UserDataPart]:
@@ -109,7 +109,7 @@ def node_options(
         instance_type=spec.instance_type,
         min_node_count=spec.minimum_nodes,
         max_node_count=spec.maximum_nodes,
-        capacity=existing_capacity(stack, spec) if capacity is None else capacity.within(stack),
+        capacity=existing_capacity(stack, spec) if capacity is None else capacity.import_into(stack),
         placement=spec.placement_strategy,
         root_volume=_root_volume(stack, spec),
         mig=spec.mig_layouts,
@@ -180,7 +180,7 @@ class FleetStack(cdk.Stack):
         construct_id: str,
         *,
         fleet: FleetSpec,
-        place: ClusterPlace,
+        place: ClusterNetworkRef,
         fabric: FabricStack | None,
         capacity: CapacityStack | None,
         mounts: FileSystems,
@@ -201,9 +201,9 @@ class FleetStack(cdk.Stack):
             env: Account and Region.
         """
         super().__init__(scope, construct_id, env=env, description="Fleet of a GPU cluster")
-        here = place.within(self)
+        here = place.import_into(self)
         file_systems = FileSystemsOfFleet(self, mounts)
-        buckets = None if checkpoints is None else checkpoints.within(self)
+        buckets = None if checkpoints is None else checkpoints.import_into(self)
         self.fleet = GpuFleet(
             self,
             "Fleet",
@@ -211,7 +211,7 @@ class FleetStack(cdk.Stack):
             vpc_subnets=ec2.SubnetSelection(subnets=here.subnets),
             efa=fabric is not None,
             interface_policy=fleet.interface_policy,
-            fabric=None if fabric is None else fabric.within(self),
+            fabric=None if fabric is None else fabric.import_into(self),
             image=node_image(fleet.image),
             scratch=fleet.scratch,
             environment={**(buckets.node_environment if buckets else {}), **fleet.environment},

@@ -22,7 +22,7 @@ from cdk_gpu_clusters_stacks.fleets import (
     publish_fleet,
     tell_people,
 )
-from cdk_gpu_clusters_stacks.network import ClusterPlace
+from cdk_gpu_clusters_stacks.network import ClusterNetworkRef
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.inference import (
     InferenceFleetSpec,
@@ -41,7 +41,7 @@ class InferenceStack(cdk.Stack):
         construct_id: str,
         *,
         fleet: InferenceFleetSpec,
-        place: ClusterPlace,
+        place: ClusterNetworkRef,
         capacity: CapacityStack | None,
         mounts: FileSystems,
         env: cdk.Environment,
@@ -58,7 +58,7 @@ class InferenceStack(cdk.Stack):
             env: Account and Region.
         """
         super().__init__(scope, construct_id, env=env, description="Model servers of a GPU cluster")
-        here, balancer = place.within(self), fleet.load_balancer
+        here, balancer = place.import_into(self), fleet.load_balancer
         file_systems = FileSystemsOfFleet(self, mounts)
         service_subnets = place.service_subnets(self)
         self.service = InferenceFleet(

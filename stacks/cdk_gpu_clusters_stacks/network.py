@@ -82,7 +82,7 @@ def load_balancer_output(zone: str) -> str:
     return f"LoadBalancerSubnetId{zone.title().replace('-', '')}"
 
 
-class ClusterPlace(ABC):
+class ClusterNetworkRef(ABC):
     """Gives each stack of the app its own view of the cluster's network.
 
     Attributes:
@@ -108,7 +108,7 @@ class ClusterPlace(ABC):
     def public_subnet_ids(self) -> Mapping[str, str]:
         """Ids of the public subnets of load balancers by zone."""
 
-    def within(self, reader: cdk.Stack) -> FleetPlace:
+    def import_into(self, reader: cdk.Stack) -> FleetPlace:
         """The VPC and the fleets' private subnets, imported into a stack."""
         zone = self.availability_zone
         subnets = [
@@ -142,17 +142,17 @@ def _import_subnet(reader: cdk.Stack, construct_id: str, subnet_id: str, zone: s
     return subnet
 
 
-class ExistingPlace(ClusterPlace):
+class ExistingPlace(ClusterNetworkRef):
     """A network that exists already."""
 
     def __init__(self, spec: ExistingNetwork) -> None:
         super().__init__(spec.availability_zone)
         self._spec = spec
 
-    def within(self, reader: cdk.Stack) -> FleetPlace:
+    def import_into(self, reader: cdk.Stack) -> FleetPlace:
         """The VPC and the fleets' subnets, known as public where they are."""
         if not self._spec.public:
-            return super().within(reader)
+            return super().import_into(reader)
         vpc = ec2.Vpc.from_vpc_attributes(
             reader,
             "Vpc",
@@ -182,7 +182,7 @@ class ExistingPlace(ClusterPlace):
         return self._spec.public_subnets
 
 
-class MadePlace(ClusterPlace):
+class MadePlace(ClusterNetworkRef):
     """A network that a stack of this app makes."""
 
     def __init__(self, stack: NetworkStack, spec: NewNetwork) -> None:
@@ -208,7 +208,7 @@ class MadePlace(ClusterPlace):
         return {}
 
 
-def cluster_place(app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> ClusterPlace:
+def cluster_place(app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> ClusterNetworkRef:
     """The network of a cluster: made in a stack of its own, or existing."""
     if isinstance(spec.network, ExistingNetwork):
         return ExistingPlace(spec.network)
@@ -223,7 +223,7 @@ class FabricStack(cdk.Stack):
     """One fabric: an `EfaSecurityGroup`, in a stack of its own so that fleets come and go beside it."""
 
     def __init__(
-        self, scope: Construct, construct_id: str, *, place: ClusterPlace, env: cdk.Environment
+        self, scope: Construct, construct_id: str, *, place: ClusterNetworkRef, env: cdk.Environment
     ) -> None:
         """Define the stack.
 
@@ -242,7 +242,7 @@ class FabricStack(cdk.Stack):
             self, "FabricGroupId", group.security_group_id, description="EFA security group of the fabric"
         )
 
-    def within(self, reader: cdk.Stack) -> ec2.ISecurityGroup:
+    def import_into(self, reader: cdk.Stack) -> ec2.ISecurityGroup:
         """The group, imported into a stack."""
         return ec2.SecurityGroup.from_security_group_id(
             reader, "Fabric", read(reader, self, "FabricGroupId"), mutable=False

@@ -21,7 +21,7 @@ from cdk_gpu_clusters_stacks.fleets import (
     tell_people,
     user_parts,
 )
-from cdk_gpu_clusters_stacks.network import ClusterPlace, FabricStack
+from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.eks import KubectlSpec, ProgramSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -39,7 +39,7 @@ class NodeGroupStack(cdk.Stack):
         name: str,
         fleet: FleetSpec | InferenceFleetSpec,
         cluster: EksStack | ExistingEks,
-        place: ClusterPlace,
+        place: ClusterNetworkRef,
         fabric: FabricStack | None,
         capacity: CapacityStack | None,
         mounts: FileSystems,
@@ -64,20 +64,20 @@ class NodeGroupStack(cdk.Stack):
             env: Account and Region.
         """
         super().__init__(scope, construct_id, env=env, description="Node group of a GPU cluster")
-        here = place.within(self)
+        here = place.import_into(self)
         file_systems = FileSystemsOfFleet(self, mounts)
-        buckets = None if checkpoints is None else checkpoints.within(self)
+        buckets = None if checkpoints is None else checkpoints.import_into(self)
         in_one_zone = isinstance(fleet, FleetSpec) or fleet.is_reserved
         self.node_group = EksGpuNodeGroup(
             self,
             "Nodes",
-            cluster=cluster.within(self, here.vpc),
+            cluster=cluster.import_into(self, here.vpc),
             vpc_subnets=ec2.SubnetSelection(
                 subnets=here.subnets if in_one_zone else place.service_subnets(self)
             ),
             efa=fabric is not None,
-            interface_policy=fleet.interface_wish,
-            fabric=None if fabric is None else fabric.within(self),
+            interface_policy=fleet.requested_interfaces,
+            fabric=None if fabric is None else fabric.import_into(self),
             scratch=fleet.scratch is not False,
             environment=_environment(fleet, buckets.node_environment if buckets else {}),
             user_data_parts=[
@@ -88,7 +88,7 @@ class NodeGroupStack(cdk.Stack):
             **node_options(self, fleet, file_systems, capacity),
         )
         if fabric is None:  # what a fabric shares is opened in a stack of its own
-            file_systems.let_in(
+            file_systems.allow_from(
                 self,
                 self.node_group.launch_template.security_groups[0],
                 before=self.node_group.cfn_nodegroup,

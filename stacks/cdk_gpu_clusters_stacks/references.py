@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 import aws_cdk as cdk
 
-from cdk_gpu_clusters._cdk import asked_once
+from cdk_gpu_clusters._cdk import cached_per_construct
 
 
 def publish(stack: cdk.Stack, name: str, value: str, *, description: str) -> None:
@@ -30,18 +30,18 @@ def read(reader: cdk.Stack, publisher: cdk.Stack, name: str) -> str:
     return values[name]
 
 
-@asked_once
+@cached_per_construct
 def _publishers_of(_: cdk.Stack) -> WeakSet[cdk.Stack]:
     """The stacks that a reader depends on already."""
     return WeakSet()
 
 
-@asked_once
+@cached_per_construct
 def _values_of(_: cdk.Stack) -> dict[str, str]:
     """The values that were read of a publisher: they are the same for every reader."""
     return {}
 
 
-@asked_once
+@cached_per_construct
 def _name_of(stack: cdk.Stack) -> str:
     return stack.stack_name

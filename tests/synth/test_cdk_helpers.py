@@ -11,7 +11,15 @@ import pytest
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, asked_once, known, path_of, region_of, stack_of
+from cdk_gpu_clusters._cdk import (
+    ClusterConstruct,
+    arn_of,
+    cached_per_construct,
+    path_of,
+    region_of,
+    resolved_or_none,
+    stack_of,
+)
 from stack_fixtures import Site, SiteFactory
 
 
@@ -39,7 +47,7 @@ def values() -> list[Any]:
 
 
 def test_tokens_are_told_as_cdk_tells_them() -> None:
-    told = [known(value) is None for value in values()]
+    told = [resolved_or_none(value) is None for value in values()]
     assert told == [cdk.Token.is_unresolved(value) for value in values()]
     assert any(told)
     assert not all(told)
@@ -75,7 +83,7 @@ class Thing:
 def test_a_question_is_asked_once_and_its_answer_forgotten_with_the_object() -> None:
     asked: list[int] = []
 
-    @asked_once
+    @cached_per_construct
     def question(thing: Thing) -> int:
         asked.append(id(thing))
         return len(asked)

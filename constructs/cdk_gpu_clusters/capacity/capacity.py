@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aws_cdk import aws_ec2 as ec2
 
-from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters._cdk import resolved_or_none
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms, parse_instant
 
 if TYPE_CHECKING:
@@ -171,6 +171,6 @@ class Capacity:
         """The terms as far as they are known at synthesis, for the rules."""
         return replace(
             self.terms,
-            reservation_id=known(self.terms.reservation_id),
-            reservation_group_arn=known(self.terms.reservation_group_arn),
+            reservation_id=resolved_or_none(self.terms.reservation_id),
+            reservation_group_arn=resolved_or_none(self.terms.reservation_group_arn),
         )

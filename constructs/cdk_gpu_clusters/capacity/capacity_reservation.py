@@ -20,10 +20,10 @@ from cdk_gpu_clusters._cdk import (
     arn_of,
     define,
     errors_at,
-    known,
     path_of,
     region_of,
     report,
+    resolved_or_none,
     stack_of,
 )
 from cdk_gpu_clusters._template import Resource, Resources, att
@@ -118,16 +118,16 @@ class CapacityReservation(ClusterConstruct):
         strategy = None if placement_group is None else strategy_of(placement_group)
         after = 60 if unused_alarm_after is None else int(unused_alarm_after.to_minutes())
         findings = check_new_reservation(
-            instance_count=known(instance_count) or 0,
+            instance_count=resolved_or_none(instance_count) or 0,
             ends_at=end,
             unlimited=unlimited,
             placement=strategy,
             instance_type=record,
         )
         findings += check_unused_alarm(after)
-        zone_name = known(availability_zone)
+        zone_name = resolved_or_none(availability_zone)
         if zone_name is not None:
-            findings += check_zone(known(region_of(stack_of(self))), zone_name, record)
+            findings += check_zone(resolved_or_none(region_of(stack_of(self))), zone_name, record)
         report(self, findings)
         zone = None if zone_name is None else read_zone(zone_name)
         by_id = zone is not None and zone.is_id

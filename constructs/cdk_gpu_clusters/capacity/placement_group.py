@@ -5,7 +5,7 @@ from __future__ import annotations
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import arn_of, asked_once, report
+from cdk_gpu_clusters._cdk import arn_of, cached_per_construct, report
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_partition_count
 
 _STRATEGIES = {
@@ -73,7 +73,7 @@ def strategy_of(placement_group: ec2.IPlacementGroup) -> PlacementStrategy:
     return PlacementStrategy.CLUSTER
 
 
-@asked_once
+@cached_per_construct
 def name_of(placement_group: ec2.IPlacementGroup) -> str:
     """The name of a placement group, known at deployment if it is made here."""
     return placement_group.placement_group_name

@@ -19,7 +19,7 @@ from cdk_gpu_clusters.compute.alarms import FleetAlarms, alarm_names, inspection
 from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet, LaunchedFleet
 from cdk_gpu_clusters.compute.fleet_mounts import join_stores
-from cdk_gpu_clusters.compute.fleet_network import host_groups, id_of, join_fabric, new_way_out_of
+from cdk_gpu_clusters.compute.fleet_network import host_groups, id_of, join_fabric, new_egress_dependency
 from cdk_gpu_clusters.compute.fleet_props import GpuFleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
 from cdk_gpu_clusters.compute.fleet_resources import (
@@ -258,7 +258,9 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
 
     def _wait_for_prerequisites(self, role: iam.IRole | None) -> None:
         """Start no node before its route out of the subnet, and the access of a given role to its software."""
-        ways_out = [way_out for subnet in self._subnets if (way_out := new_way_out_of(subnet)) is not None]
+        ways_out = [
+            way_out for subnet in self._subnets if (way_out := new_egress_dependency(subnet)) is not None
+        ]
         if ways_out:
             self.cfn_auto_scaling_group.node.add_dependency(*ways_out)
         if role is not None:

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._cdk import asked_once, known, report
+from cdk_gpu_clusters._cdk import cached_per_construct, report, resolved_or_none
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 
@@ -48,10 +48,10 @@ def select_subnets(vpc: ec2.IVpc, requested: ec2.SubnetSelection | None) -> Flee
     return found
 
 
-@asked_once
+@cached_per_construct
 def zone_of(subnet: ec2.ISubnet) -> str | None:
     """The zone of a subnet, None if it is not known."""
-    return known(subnet.availability_zone)
+    return resolved_or_none(subnet.availability_zone)
 
 
 def zones_of(subnets: Sequence[ec2.ISubnet]) -> set[str]:
@@ -59,28 +59,28 @@ def zones_of(subnets: Sequence[ec2.ISubnet]) -> set[str]:
     return {zone for subnet in subnets if (zone := zone_of(subnet)) is not None}
 
 
-@asked_once
+@cached_per_construct
 def ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
     """The IPv4 block of a subnet, None where CDK does not know it."""
     try:
-        return known(subnet.ipv4_cidr_block)
+        return resolved_or_none(subnet.ipv4_cidr_block)
     except RuntimeError:  # CDK's way to say that an imported subnet came without its block
         return None
 
 
-@asked_once
+@cached_per_construct
 def id_of(subnet: ec2.ISubnet) -> str:
     """The id of a subnet, or a token for it."""
     return subnet.subnet_id
 
 
-def new_way_out_of(subnet: ec2.ISubnet) -> IDependable | None:
+def new_egress_dependency(subnet: ec2.ISubnet) -> IDependable | None:
     """The route of a new subnet to the internet; None for an existing subnet."""
-    return None if known(id_of(subnet)) else way_out_of(subnet)
+    return None if resolved_or_none(id_of(subnet)) else egress_dependency(subnet)
 
 
-@asked_once
-def way_out_of(subnet: ec2.ISubnet) -> IDependable:
+@cached_per_construct
+def egress_dependency(subnet: ec2.ISubnet) -> IDependable:
     """What a subnet's route to the internet depends on."""
     return subnet.internet_connectivity_established
 

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known, path_of, region_of, stack_of
+from cdk_gpu_clusters._cdk import path_of, region_of, resolved_or_none, stack_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import strategy_of
 from cdk_gpu_clusters.compute.fleet_mounts import lustre_mounts
@@ -91,16 +91,16 @@ def resolve_fleet(
             name=name or path_of(scope),
             instance_type=instance_type if isinstance(instance_type, str) else instance_type.to_string(),
             profile=profile,
-            minimum=known(node_count if minimum is None else minimum),
-            maximum=known(node_count if maximum is None else maximum),
+            minimum=resolved_or_none(node_count if minimum is None else minimum),
+            maximum=resolved_or_none(node_count if maximum is None else maximum),
             terms=bought.known_terms,
             reservation=ReservationFacts(
                 has_placement_group=bought.placement_group is not None,
-                availability_zone=known(bought.availability_zone),
+                availability_zone=resolved_or_none(bought.availability_zone),
                 instance_type=bought.reserved_type,
                 instance_count=bought.reserved_count,
             ),
-            region=known(region_of(stack_of(scope))),
+            region=resolved_or_none(region_of(stack_of(scope))),
             efa=given.get("efa"),
             interface_policy=given.get("interface_policy"),
             placement=given.get("placement"),

@@ -13,7 +13,14 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
-from cdk_gpu_clusters._cdk import ClusterConstruct, asked_once, partition_of, path_of, report, stack_of
+from cdk_gpu_clusters._cdk import (
+    ClusterConstruct,
+    cached_per_construct,
+    partition_of,
+    path_of,
+    report,
+    stack_of,
+)
 from cdk_gpu_clusters.errors import define_rule
 from cdk_gpu_clusters.node.software import software_archive
 
@@ -121,7 +128,7 @@ class NodeAsset(ClusterConstruct):
             raise  # not reached: the finding is an error
 
 
-@asked_once
+@cached_per_construct
 def node_software(stack: cdk.Stack) -> NodeAsset:
     """The software of every node that has no files of its own: one object for all fleets, one construct for a stack."""
     return NodeAsset(stack, "GpuNodeSoftware", content=software_archive(), file_extension=".tar")

@@ -9,7 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known, region_of, stack_of
+from cdk_gpu_clusters._cdk import region_of, resolved_or_none, stack_of
 from cdk_gpu_clusters.catalogue.images import ImageParameter, OperatingSystem, root_device_name
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.images import image_context_key, not_pinned
@@ -128,7 +128,7 @@ def _from_parameter(scope: Construct, parameter: str) -> str:
 
 
 def _pinned(scope: Construct, parameter: str) -> str:
-    region = known(region_of(stack_of(scope)))
+    region = resolved_or_none(region_of(stack_of(scope)))
     image_id = None if region is None else scope.node.try_get_context(image_context_key(region, parameter))
     if image_id is None:
         raise ConfigError([not_pinned(region, parameter)])

@@ -14,7 +14,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import known, report
+from cdk_gpu_clusters._cdk import report, resolved_or_none
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH
 from cdk_gpu_clusters.rules.inference import (
@@ -252,7 +252,7 @@ def check_load_balancer(
 
 def zone_count(subnets: Sequence[ec2.ISubnet]) -> int:
     """Availability Zones of subnets; those whose zone only the deployment knows count as one each."""
-    zones = [known(subnet.availability_zone) for subnet in subnets]
+    zones = [resolved_or_none(subnet.availability_zone) for subnet in subnets]
     return len({zone for zone in zones if zone is not None}) + zones.count(None)
 
 
@@ -267,9 +267,11 @@ def check_node_zones(
         pinned: Whether reserved capacity lies in one zone.
     """
     findings = check_fleet_zones(zone_count(nodes), pinned=pinned)
-    zones = [known(subnet.availability_zone) for subnet in balancer]
+    zones = [resolved_or_none(subnet.availability_zone) for subnet in balancer]
     enabled = [zone for zone in zones if zone is not None]
-    placed = sorted({zone for subnet in nodes if (zone := known(subnet.availability_zone)) is not None})
+    placed = sorted(
+        {zone for subnet in nodes if (zone := resolved_or_none(subnet.availability_zone)) is not None}
+    )
     if len(enabled) < len(zones) or len({is_zone_id(zone) for zone in (*enabled, *placed)}) > 1:
         return findings
     return findings + check_zones_of_nodes(placed, enabled)

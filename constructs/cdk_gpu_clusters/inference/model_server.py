@@ -12,7 +12,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_ssm as ssm
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
-from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters._cdk import resolved_or_none
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
 from cdk_gpu_clusters.rules.inference import check_counts
@@ -195,7 +195,7 @@ class ModelServer:
     def check(self) -> list[Finding]:
         """Find what is wrong with the server, as far as it is known at synthesis."""
         logins = {} if self.registry_login is None else {"registry_login": self.registry_login}
-        arns = [known(secret.arn) for secret in (*self.secrets.values(), *logins.values())]
+        arns = [resolved_or_none(secret.arn) for secret in (*self.secrets.values(), *logins.values())]
         return [
             *self._check_image(),
             *check_container_port(self.port),
@@ -203,7 +203,11 @@ class ModelServer:
             *check_command(self.command),
             *check_variables(self.environment, self.secrets),
             *(finding for arn in arns if arn is not None for finding in check_secret_arn(arn)),
-            *([] if self.weights is None else check_weights(self.weights.path, known(self.weights.uri))),
+            *(
+                []
+                if self.weights is None
+                else check_weights(self.weights.path, resolved_or_none(self.weights.uri))
+            ),
             *check_counts(
                 shared_memory_gib=self.shared_memory_gib,
                 max_concurrent_requests=self.max_concurrent_requests,
@@ -213,7 +217,7 @@ class ModelServer:
     def _check_image(self) -> list[Finding]:
         if not isinstance(self.image, str):
             return check_container_image(None, tag=self.tag)
-        return [] if known(self.image) is None else check_container_image(self.image, tag=self.tag)
+        return [] if resolved_or_none(self.image) is None else check_container_image(self.image, tag=self.tag)
 
     def grant_use(self, role: iam.IRole) -> None:
         """Let a role pull the image, and read the secrets and the weights."""

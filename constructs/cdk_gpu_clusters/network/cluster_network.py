@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct, DependencyGroup, IDependable
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import ClusterConstruct, known, path_of, report, stack_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature, endpoints_for
 from cdk_gpu_clusters.rules.ip_budget import IpDemand, check_ip_budget, usable_addresses
@@ -136,10 +136,10 @@ class ClusterNetwork(ClusterConstruct):
         self.availability_zone: str = availability_zone
         self.egress: NetworkEgress = NetworkEgress(egress)
         zones = NetworkZones.of(availability_zone, control_availability_zones, nat_availability_zone)
-        size = known(cidr) or _STAND_IN
+        size = resolved_or_none(cidr) or _STAND_IN
         keys = [key for key, _ in zones.control]
         faults = check_network_zones(
-            known(stack_of(self).region),
+            resolved_or_none(stack_of(self).region),
             fleet=availability_zone,
             control=control_availability_zones,
             nat=nat_availability_zone,
@@ -236,7 +236,7 @@ class ClusterNetwork(ClusterConstruct):
     @property
     def free_fleet_addresses(self) -> int | None:
         """How many addresses of the fleet subnet instances can use; None if the VPC's block is a token."""
-        return usable_addresses(self.fleet_subnet_cidr) if known(self._cidr) else None
+        return usable_addresses(self.fleet_subnet_cidr) if resolved_or_none(self._cidr) else None
 
     def add_feature(self, feature: NetworkFeature) -> None:
         """Say that the cluster uses a feature, so that a closed network gets the endpoints for it.
@@ -258,7 +258,7 @@ class ClusterNetwork(ClusterConstruct):
             nodes: The most nodes at one time.
             addresses_per_node: `InterfacePlan.ip_addresses_per_node` of their type.
         """
-        if known(self._cidr) is None or known(nodes) is None or known(addresses_per_node) is None:
+        if any(resolved_or_none(value) is None for value in (self._cidr, nodes, addresses_per_node)):
             return []
         demand = IpDemand(nodes=nodes, addresses_per_node=addresses_per_node, name="fleet")
         findings = check_ip_budget(self.fleet_subnet_cidr, [demand])

@@ -9,7 +9,7 @@ from aws_cdk import CfnTag, Fn
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import ClusterConstruct, known, path_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, resolved_or_none
 
 from .network_subnet import NetworkSubnet, id_of_table
 from .network_zones import NetworkZones
@@ -25,7 +25,7 @@ _LOAD_BALANCER = "LoadBalancer"
 
 def cidr_of(block: SubnetBlock, vpc_cidr: str) -> str:
     """A subnet's CIDR: plain if the VPC's is plain, computed by CloudFormation (`Fn::Cidr`) otherwise."""
-    if (literal := known(vpc_cidr)) is not None:
+    if (literal := resolved_or_none(vpc_cidr)) is not None:
         return block.cidr(IPv4Network(literal))
     return Fn.select(block.index, Fn.cidr(vpc_cidr, block.index + 1, str(block.address_bits)))
 

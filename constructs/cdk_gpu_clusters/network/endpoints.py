@@ -9,7 +9,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import ClusterConstruct, known
+from cdk_gpu_clusters._cdk import ClusterConstruct, resolved_or_none
 
 _HTTPS = 443
 
@@ -104,6 +104,6 @@ class VpcEndpoints(ClusterConstruct):
             allow_all_outbound=False,
         )
         group.add_ingress_rule(ec2.Peer.ipv4(self._cidr_block), ec2.Port.tcp(_HTTPS), "HTTPS from the VPC")
-        if known(self._cidr_block) is None:
+        if resolved_or_none(self._cidr_block) is None:
             _BLOCK_IS_A_TOKEN.at(group)
         return group

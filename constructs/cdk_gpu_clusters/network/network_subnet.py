@@ -10,7 +10,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import ClusterConstruct, asked_once, known, path_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, cached_per_construct, path_of, resolved_or_none
 
 # Zone ids: use1-az4, and use1-dfw2-az1 in a Local Zone. Zone names never end in "-az<number>".
 _ZONE_ID = re.compile(r".+-az\d+")
@@ -51,7 +51,7 @@ class NetworkSubnet(ClusterConstruct):
             tags: Tags beside `Name`, none by default.
         """
         super().__init__(scope, construct_id)
-        by_id = _ZONE_ID.fullmatch(known(availability_zone) or "") is not None
+        by_id = _ZONE_ID.fullmatch(resolved_or_none(availability_zone) or "") is not None
         self.cfn_subnet: ec2.CfnSubnet = ec2.CfnSubnet(
             self,
             "Resource",
@@ -65,7 +65,7 @@ class NetworkSubnet(ClusterConstruct):
                 *(CfnTag(key=key, value=value) for key, value in (tags or {}).items()),
             ],
         )
-        if known(availability_zone) and not by_id:
+        if resolved_or_none(availability_zone) and not by_id:
             _NAMED_ZONE.at(self.cfn_subnet)
         self.cidr_block: str = cidr_block
         subnet_id, route_table_id = self.cfn_subnet.ref, id_of_table(route_table)
@@ -83,7 +83,7 @@ class NetworkSubnet(ClusterConstruct):
         )
 
 
-@asked_once
+@cached_per_construct
 def id_of_table(table: ec2.CfnRouteTable) -> str:
     """The id of a route table: a token."""
     return table.ref

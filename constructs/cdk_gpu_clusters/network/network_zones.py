@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aws_cdk import Fn
 
-from cdk_gpu_clusters._cdk import known
+from cdk_gpu_clusters._cdk import resolved_or_none
 from cdk_gpu_clusters.errors import Finding, define_rule
 from cdk_gpu_clusters.rules.zones import Zone, check_zone, read_zone
 
@@ -50,7 +50,9 @@ class NetworkZones:
         zones = listed if control is None else control
         return cls(
             fleet=fleet,
-            control=tuple((known(zone) or f"Zone{place}", zone) for place, zone in enumerate(zones, start=1)),
+            control=tuple(
+                (resolved_or_none(zone) or f"Zone{place}", zone) for place, zone in enumerate(zones, start=1)
+            ),
             nat=nat or (_listed_zone(0) if is_local_zone(fleet) else fleet),
         )
 
@@ -74,7 +76,7 @@ def check_network_zones(
     findings = [
         finding.at(argument)
         for argument, zone in named
-        if (literal := known(zone)) is not None
+        if (literal := resolved_or_none(zone)) is not None
         for finding in check_zone(region, literal)
     ]
     if nat is not None and (egress is NetworkEgress.CLOSED or is_local_zone(nat)):
@@ -83,7 +85,7 @@ def check_network_zones(
         findings.append(
             NAT_ZONE.finding(
                 cause=cause,
-                got=known(nat) or "a zone",
+                got=resolved_or_none(nat) or "a zone",
                 allowed="nothing" if closed else "an Availability Zone of the Region",
                 fix="leave nat_availability_zone out",
                 path="nat_availability_zone",
@@ -97,4 +99,4 @@ def _listed_zone(place: int) -> str:
 
 
 def _read(zone: str) -> Zone | None:
-    return None if (literal := known(zone)) is None else read_zone(literal)
+    return None if (literal := resolved_or_none(zone)) is None else read_zone(literal)

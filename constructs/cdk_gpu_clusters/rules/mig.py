@@ -138,15 +138,15 @@ def _filled(gpu: MigGpu, part: Sequence[MigProfile]) -> tuple[MigProfile, ...]:
     return creation_order(filled)
 
 
-def _fitting_parts(gpu: MigGpu, wish: Counter[MigProfile]) -> Iterator[tuple[MigProfile, ...]]:
+def _fitting_parts(gpu: MigGpu, requested: Counter[MigProfile]) -> Iterator[tuple[MigProfile, ...]]:
     """Every part of the request that fits, the empty one included."""
-    kinds = creation_order(list(wish))
+    kinds = creation_order(list(requested))
 
     def extend(part: tuple[MigProfile, ...], index: int) -> Iterator[tuple[MigProfile, ...]]:
         if index == len(kinds):
             yield part
             return
-        for _ in range(wish[kinds[index]] + 1):
+        for _ in range(requested[kinds[index]] + 1):
             if not fits(gpu, part):  # nor would anything larger
                 return
             yield from extend(part, index + 1)
@@ -340,14 +340,14 @@ def _unknown(gpu: MigGpu, name: str) -> Finding:
 
 
 def _does_not_fit(gpu: MigGpu, profiles: list[MigProfile]) -> Finding:
-    wish = layout_text(creation_order(profiles))
+    requested = layout_text(creation_order(profiles))
     reason = _why_not(gpu, profiles)
     instead, dropped = nearest_fit(gpu, profiles)
     drops = " and ".join(
         f"{'one' if count == 1 else f'{count} of the'} {profile.name}" for profile, count in dropped.items()
     )
     return DOES_NOT_FIT.finding(
-        cause=f"{wish} does not fit {article(gpu.key)}: {reason}",
+        cause=f"{requested} does not fit {article(gpu.key)}: {reason}",
         fix=f"use {layout_text(instead)}, or drop {drops}",
     )
 
@@ -582,8 +582,12 @@ def minimum_driver(gpu: MigGpu, layouts: Iterable[Iterable[str]]) -> str:
         >>> minimum_driver(mig_gpus()["A100-40GB"], [["4g.20gb", "3g.20gb"]])
         '510'
     """
-    wishes = [set(layout) for layout in layouts]
-    needs = [one.minimum_driver for one in gpu.combinations if any(one.profiles <= wish for wish in wishes)]
+    requests = [set(layout) for layout in layouts]
+    needs = [
+        one.minimum_driver
+        for one in gpu.combinations
+        if any(one.profiles <= requested for requested in requests)
+    ]
     return max([gpu.minimum_driver, *needs], key=version_of)
 
 

@@ -10,7 +10,7 @@ from aws_cdk import aws_s3express as s3express
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
-from cdk_gpu_clusters._cdk import ClusterConstruct, known, path_of, report, stack_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters.rules.checkpoints import check_days, check_directory_bucket, directory_bucket_name
 
 # A Local Zone's id names its place: use1-dfw2-az1, where a zone of the Region is use1-az4.
@@ -58,7 +58,7 @@ class ExpressBucket(ClusterConstruct):
             ConfigError: GPU-CKP-001, -002.
         """
         super().__init__(scope, construct_id)
-        report(self, check_directory_bucket(known(zone_id), known(base_name)))
+        report(self, check_directory_bucket(resolved_or_none(zone_id), resolved_or_none(base_name)))
         self.zone_id: str = zone_id
         self._key = encryption_key
         self.cfn_bucket: s3express.CfnDirectoryBucket = s3express.CfnDirectoryBucket(
@@ -98,7 +98,7 @@ class ExpressBucket(ClusterConstruct):
 
 
 def _redundancy(zone_id: str) -> str:
-    parts = (known(zone_id) or "").split("-")
+    parts = (resolved_or_none(zone_id) or "").split("-")
     return "SingleLocalZone" if len(parts) > _PARTS_OF_A_ZONE_ID else "SingleAvailabilityZone"
 
 

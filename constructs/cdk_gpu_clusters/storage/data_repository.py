@@ -14,7 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import ClusterConstruct, known, report, stack_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, report, resolved_or_none, stack_of
 from cdk_gpu_clusters.errors import ConfigError, Severity, define_rule
 from cdk_gpu_clusters.rules.data_repository import S3_URI, DataRepositoryEvent, read_prefix, read_s3_uri
 
@@ -163,7 +163,11 @@ class DataRepositoryAssociation(ClusterConstruct):
                     "kms:CallerAccount": stack.account,
                     "kms:ViaService": f"s3.{region}.{stack.url_suffix}",
                 },
-                **({} if own_key and known(self._target.bucket_name) is None else {"StringLike": context}),
+                **(
+                    {}
+                    if own_key and resolved_or_none(self._target.bucket_name) is None
+                    else {"StringLike": context}
+                ),
                 "ArnLike": {"aws:PrincipalArn": self._role_pattern()},
             },
         )
@@ -179,10 +183,10 @@ class DataRepositoryAssociation(ClusterConstruct):
         key: kms.IKey | None = bucket.encryption_key
         if key is None:
             return added
-        let_in = key.add_to_resource_policy(self._key_statement(own_key=True), True).statement_added
-        if let_in:
+        is_allowed = key.add_to_resource_policy(self._key_statement(own_key=True), True).statement_added
+        if is_allowed:
             self._resource.node.add_dependency(key)
-        return added and let_in
+        return added and is_allowed
 
     def _print_policies(self) -> None:
         statements = {

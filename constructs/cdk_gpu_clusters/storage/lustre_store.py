@@ -14,7 +14,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import id_of_group, known, path_of, report, stack_of
+from cdk_gpu_clusters._cdk import id_of_group, path_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
 from cdk_gpu_clusters.rules.lustre import (
     LustreSizing,
@@ -46,16 +46,22 @@ _NO_DATA = AcceptedFinding(
 def sizing_to_check(sizing: LustreSizing) -> LustreSizing:
     """The sizing with valid values in place of tokens, which no rule may see."""
     changes: dict[str, int | None] = {}
-    if sizing.throughput_mb_per_s_per_tib is not None and known(sizing.throughput_mb_per_s_per_tib) is None:
+    if (
+        sizing.throughput_mb_per_s_per_tib is not None
+        and resolved_or_none(sizing.throughput_mb_per_s_per_tib) is None
+    ):
         # Which capacities are valid follows from the tier.
         changes = {"throughput_mb_per_s_per_tib": _ANY_THROUGHPUT, "storage_capacity_gib": _ANY_CAPACITY}
-    if sizing.storage_capacity_gib is not None and known(sizing.storage_capacity_gib) is None:
+    if sizing.storage_capacity_gib is not None and resolved_or_none(sizing.storage_capacity_gib) is None:
         changes["storage_capacity_gib"] = _ANY_CAPACITY
-    if sizing.metadata_iops is not None and known(sizing.metadata_iops) is None:
+    if sizing.metadata_iops is not None and resolved_or_none(sizing.metadata_iops) is None:
         changes["metadata_iops"] = 12_000
-    if sizing.throughput_capacity_mb_per_s is not None and known(sizing.throughput_capacity_mb_per_s) is None:
+    if (
+        sizing.throughput_capacity_mb_per_s is not None
+        and resolved_or_none(sizing.throughput_capacity_mb_per_s) is None
+    ):
         changes["throughput_capacity_mb_per_s"] = 4000
-    if sizing.read_cache_gib is not None and known(sizing.read_cache_gib) is None:
+    if sizing.read_cache_gib is not None and resolved_or_none(sizing.read_cache_gib) is None:
         changes["read_cache_gib"] = 131_072
     return replace(sizing, **changes) if changes else sizing  # type: ignore[arg-type]
 
@@ -232,7 +238,7 @@ class LustreStore(ILustreStore):
             efa=efa,
             version=lustre_version,
         )
-        retention = known(backup_retention_days)
+        retention = resolved_or_none(backup_retention_days)
         report(
             self,
             check_lustre(sizing_to_check(self.sizing))
@@ -279,13 +285,13 @@ class LustreStore(ILustreStore):
             version=lustre_version.value,
             availability_zone=subnet.availability_zone,
             cidr_block=cidr_of(subnet),
-            storage_capacity_gib=known(storage_capacity_gib),
+            storage_capacity_gib=resolved_or_none(storage_capacity_gib),
             sizing=self.sizing,
             backup_retention_days=backup_retention_days,
         )
         for client in [*([client_security_group] if client_security_group else []), *client_security_groups]:
             self.allow_clients(client)
-        has_alarm = free_space_alarm and known(storage_capacity_gib) is not None
+        has_alarm = free_space_alarm and resolved_or_none(storage_capacity_gib) is not None
         self.free_space_alarm: cloudwatch.Alarm | None = self.add_free_space_alarm() if has_alarm else None
 
     @property

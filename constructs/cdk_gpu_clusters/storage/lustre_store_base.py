@@ -16,7 +16,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import SILENT_ALARM
-from cdk_gpu_clusters._cdk import errors_at, known, path_of, report, stack_of
+from cdk_gpu_clusters._cdk import errors_at, path_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.data_repository import (
@@ -285,14 +285,16 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
             node_count: The most of them at a time.
             efa: Whether they mount over EFA; if left out they do where the file system has it.
         """
-        zones = [zone for subnet in subnets if (zone := known(subnet.availability_zone)) is not None]
-        here = known(self.availability_zone)
+        zones = [
+            zone for subnet in subnets if (zone := resolved_or_none(subnet.availability_zone)) is not None
+        ]
+        here = resolved_or_none(self.availability_zone)
         # A zone's name and id cannot be compared: which is which differs between accounts.
         comparable = here is not None and all(("-az" in zone) == ("-az" in here) for zone in zones)
         return check_lustre_client(
             operating_system=operating_system,
             kernel=kernel,
-            version=known(self.lustre_version),
+            version=resolved_or_none(self.lustre_version),
             instance_type=instance_type,
             node_count=node_count,
             zones=zones if comparable else (),
@@ -338,9 +340,9 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
         """
         with errors_at(self):
             target = read_target(bucket, prefix, s3_uri)
-            if known(path) is None:
+            if resolved_or_none(path) is None:
                 raise ConfigError([_token_path(path)])
-        region = bucket_region or (None if bucket is None else known(bucket.env.region))
+        region = bucket_region or (None if bucket is None else resolved_or_none(bucket.env.region))
         one = DataRepository(
             path=path,
             bucket=target.bucket_name,
@@ -351,11 +353,11 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
         )
         findings = check_data_repositories(
             [*self._repositories, one],
-            region=known(stack_of(self).region),
+            region=resolved_or_none(stack_of(self).region),
             sizing=self._identity.sizing,
-            backup_retention_days=known(self._identity.backup_retention_days),
+            backup_retention_days=resolved_or_none(self._identity.backup_retention_days),
         )
-        chunk = known(imported_file_chunk_mib)
+        chunk = resolved_or_none(imported_file_chunk_mib)
         report(self, findings + ([] if chunk is None else check_chunk_size(chunk)))
         self._repositories.append(one)
         return DataRepositoryAssociation(
@@ -412,7 +414,7 @@ class ImportedLustreStore(ILustreStore):
 def cidr_of(subnet: ec2.ISubnet) -> str | None:
     """The block of a subnet as far as synthesis knows it."""
     try:
-        return known(subnet.ipv4_cidr_block)
+        return resolved_or_none(subnet.ipv4_cidr_block)
     except RuntimeError:  # CDK's way to say that an imported subnet came without its block
         return None
 

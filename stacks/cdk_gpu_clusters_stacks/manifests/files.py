@@ -167,7 +167,7 @@ def training_jobs(
         jobs["train-job"] = _torchrun(name, fleet, pool, image, trainer=True)
     if pool.node_count > 1:
         objects = nccl_test(pool, name=_short(f"{name}-nccl-test", _LONGEST_JOB), node_count=2, image=image)
-        jobs["nccl-test"] = _told_of_image(objects, pool)
+        jobs["nccl-test"] = _image_findings(objects, pool)
     return jobs
 
 
@@ -182,10 +182,10 @@ def _torchrun(name: str, fleet: FleetSpec, pool: NodePool, image: str, *, traine
         environment=fleet.environment,
         trainer=trainer,
     )
-    return _told_of_image(objects, pool, _CHANGE)
+    return _image_findings(objects, pool, _CHANGE)
 
 
-def _told_of_image(objects: list[KubernetesObject], pool: NodePool, *told: str) -> Manifest:
+def _image_findings(objects: list[KubernetesObject], pool: NodePool, *told: str) -> Manifest:
     """Objects with a word at the first, also where the image is one that the nodes cannot run."""
     arm = pool.instance_type.architecture is not Architecture.X86_64
     lines = [*told, *([_OF_X86] if arm else [])]

@@ -89,15 +89,15 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
     )
 
 
-def sound_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
+def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
     """The valid parts of a file that has faults."""
     region = data.get("region")
     return SpecParts(
         region if isinstance(region, str) and region else None,
         _network_if_sound(data.get("network")),
         _tags_if_sound(data.get("tags")),
-        tuple(_sound_fleets(data, context)),
-        _sound_stores(data.get("data", {})),
+        tuple(_valid_fleets(data, context)),
+        _valid_stores(data.get("data", {})),
         any(_may_hold_fleets(key, value) for key, value in data.items()),
         on_eks=data.get("orchestrator") == "eks",
         eks=_eks_if_sound(data.get("eks")),
@@ -111,19 +111,19 @@ def _may_hold_fleets(key: str, value: object) -> bool:
     return known in FLEET_KINDS and (key != known or value not in ({}, {"fleets": {}}))
 
 
-def _sound_fleets(data: Mapping[str, Any], context: Mapping[str, Path]) -> list[FleetPart]:
+def _valid_fleets(data: Mapping[str, Any], context: Mapping[str, Path]) -> list[FleetPart]:
     found = []
     for kind, model in FLEET_KINDS.items():
         section = data.get(kind)
         fleets = section.get("fleets") if isinstance(section, dict) else None
         for name, raw in fleets.items() if isinstance(fleets, dict) else ():
-            sound = sound_fleet(model, raw, context)
+            sound = valid_fleet(model, raw, context)
             if sound is not None:
                 found.append(FleetPart((kind, "fleets", name), *sound))
     return found
 
 
-def _sound_stores(raw: object) -> Mapping[str, Any] | None:
+def _valid_stores(raw: object) -> Mapping[str, Any] | None:
     if not isinstance(raw, dict):
         return None
     return {str(name): _store_if_sound(store) for name, store in raw.items()}
@@ -179,7 +179,7 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {"server": ServerSpec, "load_balancer
 Field = tuple[str, ...]
 
 
-def sound_fleet(
+def valid_fleet(
     model: type[FleetT], raw: object, context: Mapping[str, Path]
 ) -> tuple[FleetT, frozenset[str]] | None:
     """Read a fleet without its faulty values.

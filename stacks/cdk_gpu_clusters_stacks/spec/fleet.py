@@ -399,12 +399,12 @@ class NodesSpec(SpecModel):
         return None if self.placement is None else PlacementStrategy(self.placement)
 
     @property
-    def efa_wish(self) -> bool | None:
+    def requested_efa(self) -> bool | None:
         """Whether the file asks for EFA; None where the instance type decides."""
         return False
 
     @property
-    def interface_wish(self) -> InterfacePolicy | None:
+    def requested_interfaces(self) -> InterfacePolicy | None:
         """Layout of the network interfaces that the file asks for; None where the library decides."""
         return None
 
@@ -481,11 +481,11 @@ class FleetSpec(NodesSpec):
     )
 
     @property
-    def efa_wish(self) -> bool | None:
+    def requested_efa(self) -> bool | None:
         """Whether the file asks for EFA; None where the instance type decides."""
         return self.efa
 
     @property
-    def interface_wish(self) -> InterfacePolicy | None:
+    def requested_interfaces(self) -> InterfacePolicy | None:
         """Layout of the network interfaces that the file asks for; None where the library decides."""
         return self.interface_policy

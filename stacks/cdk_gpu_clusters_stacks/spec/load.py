@@ -14,7 +14,7 @@ from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, errors_in
 
 from ._document import Document, Fault, parse, read_text
 from ._messages import translate
-from ._parts import parts_of, sound_parts
+from ._parts import parts_of, valid_parts
 from .change import check_change
 from .check import faults_of
 from .fleet import FOLDER
@@ -97,7 +97,7 @@ def _validate(document: Document, folder: Path) -> tuple[ClusterSpec | None, lis
         spec = ClusterSpec.model_validate(document.data, context=context)
     except ValidationError as fault:
         faults = translate(fault.errors(include_url=False))
-        return None, faults + faults_of(sound_parts(document.data, context))
+        return None, faults + faults_of(valid_parts(document.data, context))
     return spec, faults_of(parts_of(spec))
 
 

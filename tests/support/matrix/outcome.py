@@ -73,8 +73,8 @@ def outcome_of(combination: Combination) -> Outcome:
 
 
 @cache
-def _efa(name: str, wish: bool | None) -> tuple[bool, tuple[Finding, ...]]:
-    return uses_efa(name, wish), tuple(check_efa_request(instance_type(name), wish))
+def _efa(name: str, requested: bool | None) -> tuple[bool, tuple[Finding, ...]]:
+    return uses_efa(name, requested), tuple(check_efa_request(instance_type(name), requested))
 
 
 @cache

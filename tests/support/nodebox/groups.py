@@ -70,8 +70,8 @@ def group(orchestrator: Orchestrator, instance_type: str, **options: Any) -> Bui
 
 def make_pcs(node: Node) -> None:
     """Take from a node that is off what an image of AWS PCS has not: slurmd is enabled only by PCS itself."""
-    wish = node.disk / "etc/systemd/system/multi-user.target.wants/slurmd.service"
-    remove_from_below(wish)
+    requested = node.disk / "etc/systemd/system/multi-user.target.wants/slurmd.service"
+    remove_from_below(requested)
 
 
 def seen_by(node: Node, daemon: str) -> list[str]:

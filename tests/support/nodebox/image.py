@@ -47,7 +47,7 @@ def image_layer(directory: Path, machine: str, *, units: Sequence[str] = ()) -> 
         shutil.copytree(_FILES / files, directory, dirs_exist_ok=True)
     for unit in (*DAEMONS, *units):
         own = directory / f"{_UNITS}/{unit}.service"
-        _wish(directory, unit).symlink_to(
+        _request(directory, unit).symlink_to(
             f"../{unit}.service" if own.exists() else f"/lib/systemd/system/{unit}.service"
         )
     driver = directory / "usr/local/bin/nvidia-smi"
@@ -81,9 +81,9 @@ def eks_layer(directory: Path, debian: Path) -> Path:
     shutil.copy(nodeadm.__file__, directory / "usr/bin/nodeadm")
     (directory / "usr/bin/nodeadm").chmod(0o755)
     for unit in _OF_EKS:
-        _wish(directory, unit).symlink_to(f"../{unit}.service")
+        _request(directory, unit).symlink_to(f"../{unit}.service")
     for unit in _NOT_OF_EKS:
-        for place in (directory / f"{_UNITS}/{unit}.service", _wish(directory, unit)):
+        for place in (directory / f"{_UNITS}/{unit}.service", _request(directory, unit)):
             remove_from_below(place)
     return _owned(directory)
 
@@ -94,11 +94,11 @@ def remove_from_below(place: Path) -> None:
     os.mknod(place, stat.S_IFCHR, os.makedev(0, 0))  # to overlayfs, a file that is gone
 
 
-def _wish(directory: Path, unit: str) -> Path:
+def _request(directory: Path, unit: str) -> Path:
     """The link by which a unit is enabled."""
-    wish = directory / f"{_UNITS}/multi-user.target.wants/{unit}.service"
-    wish.parent.mkdir(parents=True, exist_ok=True)
-    return wish
+    requested = directory / f"{_UNITS}/multi-user.target.wants/{unit}.service"
+    requested.parent.mkdir(parents=True, exist_ok=True)
+    return requested
 
 
 def _owned(directory: Path) -> Path:

@@ -29,9 +29,9 @@ Workload = Mapping[str, Any]
 
 def fits(term: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Whether a node has what a term of a node affinity asks for."""
-    for wish in term["matchExpressions"]:
-        has = labels.get(wish["key"]) in wish["values"]
-        if has != {"In": True, "NotIn": False}[wish["operator"]]:
+    for requested in term["matchExpressions"]:
+        has = labels.get(requested["key"]) in requested["values"]
+        if has != {"In": True, "NotIn": False}[requested["operator"]]:
             return False
     return True
 

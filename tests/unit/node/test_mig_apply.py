@@ -73,7 +73,7 @@ class MigNode:
         names = {row["id"]: row["name"] for row in self.state["profiles"]}
         return [sorted(names[each["profile"]] for each in gpu["instances"]) for gpu in self.state["gpus"]]
 
-    def wish(self, partition: str, count: int | None = None, *, minimum_driver: str = "") -> None:
+    def requested(self, partition: str, count: int | None = None, *, minimum_driver: str = "") -> None:
         known = "" if count is None else f"MIG_GPU_COUNT={count}\n"
         known += f"MIG_MINIMUM_DRIVER={minimum_driver}\n" if minimum_driver else ""
         self.node.write("etc/default/mig", f'MIG_PARTITION="{partition}"\n{known}')
@@ -121,7 +121,7 @@ def hopper(node: Any, driver: str) -> MigNode:
 
 
 def test_first_boot_enables_the_mode_and_creates_the_layout(mig_node: MigNode) -> None:
-    mig_node.wish("3g.20gb,2g.10gb,1g.5gb,1g.5gb", count=2)
+    mig_node.requested("3g.20gb,2g.10gb,1g.5gb,1g.5gb", count=2)
     assert mig_node.apply() == ("ok", "8 MIG devices")
     assert mig_node.layouts() == [["1g.5gb", "1g.5gb", "2g.10gb", "3g.20gb"]] * 2
     assert not mig_node.rebooting.exists()
@@ -130,7 +130,7 @@ def test_first_boot_enables_the_mode_and_creates_the_layout(mig_node: MigNode) -
 
 def test_mode_that_is_on_already_is_left_alone(mig_node: MigNode) -> None:
     mig_node.write(gpus=[{"mode": True, "pending": True, "instances": []} for _ in range(2)])
-    mig_node.wish("7g.40gb")
+    mig_node.requested("7g.40gb")
     assert mig_node.apply()[0] == "ok"
     assert not mig_node.calls("-mig ")
     assert mig_node.layouts() == [["7g.40gb"]] * 2
@@ -138,27 +138,27 @@ def test_mode_that_is_on_already_is_left_alone(mig_node: MigNode) -> None:
 
 @pytest.mark.parametrize("again", ["2g.10gb,1g.5gb", "1g.5gb,2g.10gb", "14,19", "19,2g.10gb"])
 def test_layout_that_is_there_is_not_made_again_whatever_it_is_called(mig_node: MigNode, again: str) -> None:
-    mig_node.wish("2g.10gb,1g.5gb")
+    mig_node.requested("2g.10gb,1g.5gb")
     mig_node.apply()
     mig_node.write(log=[])
-    mig_node.wish(again)
+    mig_node.requested(again)
     assert mig_node.apply() == ("ok", "4 MIG devices")
     assert not mig_node.calls("-cgi")
     assert not mig_node.calls("-dgi")
 
 
 def test_other_layout_replaces_the_old_one_on_the_gpus_that_differ(mig_node: MigNode) -> None:
-    mig_node.wish("1g.5gb;3g.20gb,3g.20gb")
+    mig_node.requested("1g.5gb;3g.20gb,3g.20gb")
     mig_node.apply()
     mig_node.write(log=[])
-    mig_node.wish("2g.10gb,2g.10gb;9,9")
+    mig_node.requested("2g.10gb,2g.10gb;9,9")
     assert mig_node.apply()[0] == "ok"
     assert mig_node.layouts() == [["2g.10gb", "2g.10gb"], ["3g.20gb", "3g.20gb"]]
     assert mig_node.calls("-cgi") == ["-i 0 mig -cgi 14,14 -C"]
 
 
 def test_instance_without_a_compute_instance_is_no_device_and_is_made_again(mig_node: MigNode) -> None:
-    mig_node.wish("2g.10gb")
+    mig_node.requested("2g.10gb")
     mig_node.apply()
     gpus = mig_node.state["gpus"]
     gpus[1]["instances"][0]["device"] = False
@@ -171,23 +171,25 @@ def test_every_gpu_has_its_own_layout_and_one_stays_whole(node: Any, driver: str
     settings = MigSettings(partition="7g.40gb", gpu_count=3, device_count=10)
     node.install(accelerator_kind="gpu", accelerator_count=3, mig=settings)
     mig_node = MigNode(node, driver, gpus=3)
-    mig_node.wish("1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb; off; 3g.20gb,1g.10gb,1g.5gb+me", count=3)
+    mig_node.requested(
+        "1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb; off; 3g.20gb,1g.10gb,1g.5gb+me", count=3
+    )
     assert mig_node.apply() == ("ok", "10 MIG devices")
     assert mig_node.layouts() == [["1g.5gb"] * 7, [], ["1g.10gb", "1g.5gb+me", "3g.20gb"]]
     assert [gpu["mode"] for gpu in mig_node.state["gpus"]] == [True, False, True]
 
 
 def test_gpu_that_is_to_be_whole_again_is_emptied_and_switched_off(mig_node: MigNode) -> None:
-    mig_node.wish("1g.5gb,1g.5gb")
+    mig_node.requested("1g.5gb,1g.5gb")
     mig_node.apply()
-    mig_node.wish("1g.5gb,1g.5gb;off")
+    mig_node.requested("1g.5gb,1g.5gb;off")
     assert mig_node.apply() == ("ok", "2 MIG devices")
     assert [gpu["mode"] for gpu in mig_node.state["gpus"]] == [True, False]
 
 
 def test_pending_mode_is_made_current_by_a_reset_while_the_fabric_manager_runs(mig_node: MigNode) -> None:
     mig_node.write(mode_change="reset")
-    mig_node.wish("3g.20gb")
+    mig_node.requested("3g.20gb")
     assert mig_node.apply() == ("ok", "2 MIG devices")
     assert mig_node.calls("--gpu-reset") == ["--gpu-reset -i 0,1"]
     assert mig_node.orders == []
@@ -195,14 +197,14 @@ def test_pending_mode_is_made_current_by_a_reset_while_the_fabric_manager_runs(m
 
 def test_reset_that_the_fabric_manager_hinders_is_done_without_it(hopper: MigNode) -> None:
     hopper.write(mode_change="reset", reset_needs="down")
-    hopper.wish("3g.40gb")
+    hopper.requested("3g.40gb")
     assert hopper.apply() == ("ok", "2 MIG devices")
     assert hopper.orders == ["stop nvidia-fabricmanager", "start --no-block nvidia-fabricmanager"]
 
 
 def test_pending_mode_that_only_a_reboot_helps_gets_one_reboot(mig_node: MigNode) -> None:
     mig_node.write(mode_change="reboot")
-    mig_node.wish("1g.10gb,1g.10gb")
+    mig_node.requested("1g.10gb,1g.10gb")
     state, reason = mig_node.apply()
     assert (state, reason.split(" is pending")[0]) == ("rebooting", "MIG mode of GPU 0, 1")
     assert mig_node.orders == ["stop nvidia-fabricmanager", "--no-block reboot"]
@@ -216,7 +218,7 @@ def test_pending_mode_that_only_a_reboot_helps_gets_one_reboot(mig_node: MigNode
 
 def test_mode_that_stays_pending_for_ever_costs_one_reboot_and_fails_the_node(mig_node: MigNode) -> None:
     mig_node.write(mode_change="never")
-    mig_node.wish("1g.10gb")
+    mig_node.requested("1g.10gb")
     assert mig_node.apply()[0] == "rebooting"
     mig_node.reboot()
     for _ in range(2):
@@ -231,7 +233,7 @@ def test_reboot_that_does_not_come_is_a_failure(mig_node: MigNode) -> None:
     del mig_node.node.environment["FAKE_REBOOT"]
     mig_node.node.tool("sleep", "#!/bin/sh\nexec /bin/sleep 0.02\n")
     mig_node.write(mode_change="reboot")
-    mig_node.wish("1g.10gb")
+    mig_node.requested("1g.10gb")
     state, reason = mig_node.apply()
     assert (state, reason.endswith("the reboot did not come")) == ("failed", True)
 
@@ -244,13 +246,13 @@ def test_reboot_waits_for_cloud_init_which_would_not_repeat_a_script_cut_short(m
         "sleep", f"#!/bin/sh\n[ ! -e {mig_node.rebooting} ] || kill -TERM $PPID\n: >{waiting}\n"
     )
     mig_node.write(mode_change="reboot")
-    mig_node.wish("1g.10gb")
+    mig_node.requested("1g.10gb")
     assert mig_node.apply()[0] == "rebooting"
     assert waiting.exists()
 
 
 def test_hopper_forgets_everything_at_a_reboot_and_gets_it_again(hopper: MigNode) -> None:
-    hopper.wish("4g.40gb,3g.40gb")
+    hopper.requested("4g.40gb,3g.40gb")
     hopper.apply()
     hopper.rebooting.touch()
     hopper.reboot()
@@ -260,7 +262,7 @@ def test_hopper_forgets_everything_at_a_reboot_and_gets_it_again(hopper: MigNode
 
 def test_gpu_that_creates_nothing_fails_with_what_the_driver_said(mig_node: MigNode) -> None:
     mig_node.write(refuses=[1])
-    mig_node.wish("2g.10gb")
+    mig_node.requested("2g.10gb")
     state, reason = mig_node.apply()
     assert state == "failed"
     assert reason.startswith("GPU 1: 2g.10gb is wanted")
@@ -276,14 +278,14 @@ def test_layout_comes_out_whichever_place_the_driver_chooses(
     mig_node: MigNode, policy: str, layout: str
 ) -> None:
     mig_node.write(policy=policy)
-    mig_node.wish(layout)
+    mig_node.requested(layout)
     assert mig_node.apply()[0] == "ok"
     assert mig_node.layouts() == [sorted(layout.split(","))] * 2
 
 
 def test_gpu_in_use_is_not_touched_neither_for_its_mode_nor_for_its_layout(mig_node: MigNode) -> None:
     mig_node.write(busy={"1": "/usr/bin/python3"})
-    mig_node.wish("2g.10gb")
+    mig_node.requested("2g.10gb")
     state, reason = mig_node.apply()
     assert state == "failed"
     assert reason.startswith("GPU 1 is in use by 4711, /usr/bin/python3")
@@ -291,7 +293,7 @@ def test_gpu_in_use_is_not_touched_neither_for_its_mode_nor_for_its_layout(mig_n
     mig_node.write(busy={})
     mig_node.apply()
     mig_node.write(busy={"0": "vllm"}, log=[])
-    mig_node.wish("1g.5gb;2g.10gb")
+    mig_node.requested("1g.5gb;2g.10gb")
     assert mig_node.apply()[1].startswith("GPU 0 is in use by 4711, vllm")
     assert mig_node.layouts() == [["2g.10gb"], ["2g.10gb"]]
     assert not mig_node.calls("-d")
@@ -301,10 +303,10 @@ def test_services_that_hold_the_gpus_are_stopped_for_a_mode_change_and_started_a
     mig_node: MigNode,
 ) -> None:
     mig_node.running("nvidia-dcgm", "nvidia-persistenced", "nvidia-fabricmanager")
-    mig_node.wish("1g.5gb")
+    mig_node.requested("1g.5gb")
     mig_node.apply()
     assert mig_node.orders == ["stop nvidia-dcgm", "start --no-block nvidia-dcgm"]
-    mig_node.wish("2g.10gb")
+    mig_node.requested("2g.10gb")
     mig_node.apply()
     assert len(mig_node.orders) == 2, "another layout in the same mode needs no stop"
 
@@ -312,7 +314,7 @@ def test_services_that_hold_the_gpus_are_stopped_for_a_mode_change_and_started_a
 @pytest.mark.parametrize(("enabled", "told"), [("nvidia-cdi-refresh\n", 1), ("", 0)])
 def test_container_runtimes_are_told_the_new_slices(mig_node: MigNode, enabled: str, told: int) -> None:
     Path(f"{mig_node.units}.enabled").write_text(enabled)
-    mig_node.wish("1g.5gb")
+    mig_node.requested("1g.5gb")
     mig_node.apply()
     assert mig_node.orders == ["start --no-block nvidia-cdi-refresh"] * told
 
@@ -328,7 +330,7 @@ def test_container_runtimes_are_told_the_new_slices(mig_node: MigNode, enabled: 
     ],
 )
 def test_wish_that_cannot_be_meant_is_refused(mig_node: MigNode, partition: str, reason: str) -> None:
-    mig_node.wish(partition)
+    mig_node.requested(partition)
     state, said = mig_node.apply()
     if partition == "1g.5gb;":  # a list that ends in a semicolon is one layout
         assert (state, mig_node.layouts()) == ("ok", [["1g.5gb"], ["1g.5gb"]])
@@ -351,7 +353,7 @@ def test_gpu_without_mig_fails_the_node(node: Any, driver: str) -> None:
 
 def test_late_driver_is_waited_for(mig_node: MigNode) -> None:
     mig_node.write(late=5)
-    mig_node.wish("1g.5gb", count=2)
+    mig_node.requested("1g.5gb", count=2)
     assert mig_node.apply() == ("ok", "2 MIG devices")
 
 
@@ -363,7 +365,7 @@ def test_driver_that_never_comes_or_gpus_that_are_missing_end_at_the_deadline(
 ) -> None:
     mig_node.node.environment["MIG_DRIVER_WAIT"] = "0"
     mig_node.write(**changes)
-    mig_node.wish("1g.5gb", count=count)
+    mig_node.requested("1g.5gb", count=count)
     state, reason = mig_node.apply()
     assert state == "failed"
     assert reason.startswith(f"driver: {0 if changes else 2} of {count} GPUs answer")
@@ -385,7 +387,7 @@ def test_driver_older_than_the_layout_needs_fails_before_anything_is_changed(
     mig_node: MigNode, release: str, minimum: str, fits: bool
 ) -> None:
     mig_node.write(driver=release)
-    mig_node.wish("4g.20gb,3g.20gb", minimum_driver=minimum)
+    mig_node.requested("4g.20gb,3g.20gb", minimum_driver=minimum)
     if fits:
         assert mig_node.apply() == ("ok", "4 MIG devices")
         return
@@ -412,13 +414,13 @@ def test_node_is_not_ready_while_its_gpus_are_not_split(mig_node: MigNode) -> No
     boot = mig_node.node.boot
     mig_node.node.write("proc/uptime", "900.00 1.00\n")
     assert boot()[1]["reason"] == "mig: gpu-mig has not finished: not started"
-    mig_node.wish("1g.6gb")
+    mig_node.requested("1g.6gb")
     mig_node.apply()
     assert boot()[1]["reason"].startswith("mig: GPU 0: no profile 1g.6gb")
-    mig_node.wish("1g.5gb,1g.5gb")
+    mig_node.requested("1g.5gb,1g.5gb")
     mig_node.apply()
     assert boot()[1]["reason"] == "mig: 4 of 2 MIG devices"
-    mig_node.wish("1g.5gb")
+    mig_node.requested("1g.5gb")
     mig_node.apply()
     assert boot()[0] == 0
     mig_node.node.write("proc/sys/kernel/random/boot_id", "boot-2\n")

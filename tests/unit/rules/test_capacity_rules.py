@@ -77,8 +77,8 @@ def test_each_row_of_the_capacity_table(
 
 
 def test_an_open_reservation_is_consumed_only_when_the_user_says_so() -> None:
-    wish = terms(CapacityKind.ON_DEMAND, uses_open_reservations=True)
-    assert decide_capacity(wish, efa=False).reservation_preference == "open"
+    requested = terms(CapacityKind.ON_DEMAND, uses_open_reservations=True)
+    assert decide_capacity(requested, efa=False).reservation_preference == "open"
 
 
 def test_without_efa_no_placement_group_is_made() -> None:
@@ -90,7 +90,7 @@ def found(findings: list[Finding]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("wish", "type_name", "extra", "expected"),
+    ("requested", "type_name", "extra", "expected"),
     [
         (terms(BLOCK, ends_at=None), "p5.48xlarge", {}, {"GPU-CAP-001"}),
         (terms(BLOCK), "p5.48xlarge", {"placement": PlacementStrategy.CLUSTER}, {"GPU-CAP-002"}),
@@ -130,9 +130,9 @@ def found(findings: list[Finding]) -> set[str]:
     ],
 )
 def test_every_fault_is_found_at_once(
-    wish: CapacityTerms, type_name: str, extra: dict[str, Any], expected: set[str]
+    requested: CapacityTerms, type_name: str, extra: dict[str, Any], expected: set[str]
 ) -> None:
-    findings = check_capacity(wish, instance_type(type_name), **extra)
+    findings = check_capacity(requested, instance_type(type_name), **extra)
     assert found(findings) == expected
     for finding in findings:
         assert finding.cause
@@ -140,7 +140,7 @@ def test_every_fault_is_found_at_once(
 
 
 @pytest.mark.parametrize(
-    ("wish", "type_name", "extra"),
+    ("requested", "type_name", "extra"),
     [
         (terms(BLOCK), "p5.48xlarge", {"node_count": 64, "region": "us-east-1"}),
         (terms(BLOCK, starts_at=None), "trn1.32xlarge", {}),
@@ -155,8 +155,8 @@ def test_every_fault_is_found_at_once(
         (terms(CapacityKind.ON_DEMAND), "g6.xlarge", {}),
     ],
 )
-def test_what_works_has_no_findings(wish: CapacityTerms, type_name: str, extra: dict[str, Any]) -> None:
-    assert check_capacity(wish, instance_type(type_name), **extra) == []
+def test_what_works_has_no_findings(requested: CapacityTerms, type_name: str, extra: dict[str, Any]) -> None:
+    assert check_capacity(requested, instance_type(type_name), **extra) == []
 
 
 def test_scarce_types_are_advice_not_an_error() -> None:

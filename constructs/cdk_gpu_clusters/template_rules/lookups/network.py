@@ -80,7 +80,7 @@ def leave_the_subnet(launch: Launch) -> Iterator[Value]:
                 yield value
 
 
-def leave_the_zone(launch: Launch) -> Iterator[tuple[Value, str]]:
+def subnets_outside_zone(launch: Launch) -> Iterator[tuple[Value, str]]:
     """Subnets in another zone than the first one of the same resource, with both zones.
 
     Raises:

@@ -50,10 +50,10 @@ from cdk_gpu_clusters.template_rules.lookups.network import (
     group_of,
     ingress_rules,
     leave_the_subnet,
-    leave_the_zone,
     subnet_of,
     subnets_by_user,
     subnets_of,
+    subnets_outside_zone,
 )
 from cdk_gpu_clusters.template_rules.rule import (
     Fault,
@@ -504,7 +504,7 @@ def _carries(launch: Launch, group: Resource) -> bool:
 )
 def one_zone(resource: Resource) -> Iterator[Fault]:
     """The nodes of an EFA group are in one zone."""
-    for subnet, zones in leave_the_zone(efa_launch(resource)):
+    for subnet, zones in subnets_outside_zone(efa_launch(resource)):
         yield Fault(at=subnet, got=zones, allowed="one zone")
 
 

@@ -25,7 +25,7 @@ from cdk_gpu_clusters.template_rules.lookups.capacity import (
 )
 from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
 from cdk_gpu_clusters.template_rules.lookups.launches import INSTANCE, LAUNCHES, efa_launch, launch_of
-from cdk_gpu_clusters.template_rules.lookups.network import leave_the_zone, subnets_of
+from cdk_gpu_clusters.template_rules.lookups.network import subnets_of, subnets_outside_zone
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
 
 
@@ -136,7 +136,7 @@ def cluster_zone(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
     if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
         raise NotApplicable
-    for subnet, zones in leave_the_zone(launch):
+    for subnet, zones in subnets_outside_zone(launch):
         yield Fault(at=subnet, got=zones, allowed="subnets of one zone")
 
 

@@ -39,8 +39,8 @@ from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, launch_of
 from cdk_gpu_clusters.template_rules.lookups.network import (
     is_same_zone,
     known_zone_of,
-    leave_the_zone,
     subnets_by_user,
+    subnets_outside_zone,
     zone_in,
 )
 from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
@@ -366,5 +366,5 @@ def reserved_one_zone(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
     if not reservation_target(launch).get("CapacityReservationId").exists:
         raise NotApplicable
-    for subnet, zones in leave_the_zone(launch):
+    for subnet, zones in subnets_outside_zone(launch):
         yield Fault(at=subnet, got=zones, allowed="subnets of one zone")
