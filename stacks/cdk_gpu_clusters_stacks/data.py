@@ -207,7 +207,7 @@ class LinkStack(cdk.Stack):
             env: Account and Region.
         """
         super().__init__(scope, construct_id, env=env, description="Way from a GPU fabric to its data")
-        store.import_into(self).allow_from(self, "Traffic", fabric.within(self))
+        store.import_into(self).allow_from(self, "Traffic", fabric.import_into(self))
 
 
 def _link(store: LustreStore, repository: RepositorySpec) -> None:
