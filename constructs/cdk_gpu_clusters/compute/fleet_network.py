@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._cdk import cached_per_construct, report, resolved_or_none
+from cdk_gpu_clusters._cdk import cached_per_construct, path_of, report, resolved_or_none
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 
@@ -97,10 +97,10 @@ def _select(vpc: ec2.IVpc, requested: ec2.SubnetSelection | None) -> FleetSubnet
             subnets=requested.subnets,
             subnet_type=requested.subnet_type,
         )
-    public = vpc.public_subnets
+    public = {path_of(subnet) for subnet in vpc.public_subnets}
     return FleetSubnets(
         subnets=selected.subnets,
-        is_public=any(subnet in public for subnet in selected.subnets),
+        is_public=any(path_of(subnet) in public for subnet in selected.subnets),
         is_pending_lookup=bool(selected.is_pending_lookup),
     )
 
