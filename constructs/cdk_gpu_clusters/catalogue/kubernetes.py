@@ -1,6 +1,4 @@
-"""Kubernetes on Amazon EKS: versions and their support, images of managed nodes, EKS add-ons.
-
-Charts and container images stand in `catalogue.kubernetes_software`, and can be asked for here.
+"""Kubernetes on Amazon EKS: versions and their support, images of managed nodes, EKS add-ons, charts.
 
 Versions of EKS add-ons are not here: none were read, and EKS takes the default one of the cluster's Kubernetes version.
 """
