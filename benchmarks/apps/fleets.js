@@ -68,7 +68,7 @@ class Reservation extends Construct {
       comparisonOperator: cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
       evaluationPeriods: 12,
       treatMissingData: cloudwatch.TreatMissingData.NOT_BREACHING,
-      alarmDescription: `Reserved ${TYPE} instances stood unused for 60 minutes`,
+      alarmDescription: `Reserved ${TYPE} instances were unused for 60 minutes`,
     });
   }
 }
@@ -205,26 +205,26 @@ const NODE_ALARMS = {
     "UnhealthyNodes",
     "Maximum",
     1,
-    "The watchdog of a node asks for a GPU reset, a reboot or another node, or is silent; the fleet's log group says why.",
+    "The watchdog of a node asks for a GPU reset, a reboot or another node, or is silent; the fleet's log group shows why.",
   ],
   BootFailure: [
     "BootFailures",
     "Sum",
     1,
-    "A node failed its boot; the fleet's log group says at which stage, why, and what to do.",
+    "A node failed its boot; the fleet's log group shows at which stage, why, and what to do.",
   ],
   Xid: [
     "Xids",
     "Sum",
     1,
-    "The driver told of an Xid that asks for a reset of a GPU, a reboot or another node; the fleet's log group says " +
-      "of which.",
+    "The driver reported an Xid that asks for a reset of a GPU, a reboot or another node; the fleet's log group " +
+      "names which one.",
   ],
   Idle: [
     "IdleSeconds",
     "Minimum",
     3600,
-    "All GPUs of the fleet stood idle for 60 minutes, at the full price of its nodes: scale it in, or raise " +
+    "All GPUs of the fleet were idle for 60 minutes, at the full price of its nodes: scale it in, or raise " +
       "idle_minutes.",
   ],
 };
@@ -347,7 +347,7 @@ function launchLoop(scope, { groupName, rule, alarmName }) {
     ...ALARM,
     alarmName,
     alarmDescription:
-      `3 launches or more for each missing node were abandoned within ${WINDOW} minutes; the fleet's log group says ` +
+      `3 launches or more for each missing node were abandoned within ${WINDOW} minutes; the fleet's log group shows ` +
       "why. Launching is suspended. Nodes that still fail are kept for 120 minutes: aws ssm start-session --target " +
       "INSTANCE. When the cause is gone: aws autoscaling resume-processes --scaling-processes Launch " +
       `--auto-scaling-group-name ${groupName} . ${COST}`,

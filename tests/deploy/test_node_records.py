@@ -73,9 +73,9 @@ class Sender:
     def python(self, code: str) -> subprocess.CompletedProcess[str]:
         """Run a line of Python with the node's software, as the node `INSTANCE`."""
         start = (
-            "import sys\nfrom gpunode import cli, events, node, settings, metadata, aws\n"
-            f"cli.this_node = lambda: node.Node(s := settings.read_settings(), metadata.Metadata(), {INSTANCE!r}, "
-            "aws.Aws(s.text('region')))\n"
+            "import sys\nfrom gpunode import cli, events, node\n"
+            f"cli.this_node = lambda: node.Node(s := node.read_settings(), node.Metadata(), {INSTANCE!r}, "
+            "node.Aws(s.text('region')))\n"
         )
         environment = {
             **os.environ,
