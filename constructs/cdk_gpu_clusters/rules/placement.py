@@ -173,7 +173,7 @@ def check_partition_count(partition_count: int) -> list[Finding]:
     ]
 
 
-# Which placement group a fleet's nodes go into: the user's word, its capacity, and what is usual, in one place.
+# Which placement group a fleet's nodes join: from the request, the capacity and the usual choice, in one place.
 
 
 class GroupOrigin(str, Enum):
