@@ -87,22 +87,13 @@ def _user_data(node: Node, *, within: float) -> Times:
 
 def _module(node: Node, name: str) -> list[tuple[float, float]]:
     """Start and end of each run of a module of cloud-init."""
-    events = [
-        one
-        for one in json.loads(node.run("cloud-init analyze dump").stdout)
-        if one["name"].endswith(f"/{name}")
-    ]
-    times = {
-        kind: [one["timestamp"] for one in events if one["event_type"] == kind]
-        for kind in ("start", "finish")
-    }
+    events = [one for one in json.loads(node.run("cloud-init analyze dump").stdout) if one["name"].endswith(f"/{name}")]
+    times = {kind: [one["timestamp"] for one in events if one["event_type"] == kind] for kind in ("start", "finish")}
     return list(zip(times["start"], times["finish"], strict=True))
 
 
 def _unit_seconds(node: Node, unit: str) -> float:
-    began, done = (
-        int(node.unit(unit, f"{edge}TimestampMonotonic")) for edge in ("InactiveExit", "ActiveEnter")
-    )
+    began, done = (int(node.unit(unit, f"{edge}TimestampMonotonic")) for edge in ("InactiveExit", "ActiveEnter"))
     return (done - began) / 1e6
 
 
@@ -137,9 +128,7 @@ def _rows(kinds: list[list[Times]]) -> dict[str, list[str]]:
 
 
 def _cell(seconds: list[float]) -> str:
-    return (
-        f"{statistics.median(seconds):.2f} s ({max(seconds):.2f})" if max(seconds) >= _LEAST_SECONDS else "—"
-    )
+    return f"{statistics.median(seconds):.2f} s ({max(seconds):.2f})" if max(seconds) >= _LEAST_SECONDS else "—"
 
 
 def app_factory(folder: Path) -> Callable[..., cdk.App]:

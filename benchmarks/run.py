@@ -41,8 +41,7 @@ def synthesis(series: Series) -> list[str]:
         three = (ours(size), raw(size), javascript(size))
         times = " | ".join(f"{series.wall_s(one):.2f} s ({series.cpu_s(one):.2f})" for one in three)
         ratios = " | ".join(
-            f"{series.wall_ratio(three[0], other):.2f} ({series.cpu_ratio(three[0], other):.2f})"
-            for other in three[1:]
+            f"{series.wall_ratio(three[0], other):.2f} ({series.cpu_ratio(three[0], other):.2f})" for other in three[1:]
         )
         lines.append(f"| {size} | {times} | {ratios} |")
     return lines
@@ -77,8 +76,7 @@ def layers(series: Series) -> list[str]:
     start = series.wall_s(imports([]))
     lines = ["| Import | Time |", "| --- | ---: |"]
     return lines + [
-        f"| {name} | {(series.wall_s(imports(modules)) - start) * 1e3:.0f} ms |"
-        for name, modules in LAYERS.items()
+        f"| {name} | {(series.wall_s(imports(modules)) - start) * 1e3:.0f} ms |" for name, modules in LAYERS.items()
     ]
 
 
@@ -121,9 +119,7 @@ def machine(rounds: int, resources: int) -> list[str]:
     release = subprocess.run([node(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
     where = f"{cores_and_memory()}, Python {platform.python_version()}, Node {release[1:]}"
     how = f"medians of {rounds} interleaved rounds, processor time in brackets"
-    return [
-        f"{where}, aws-cdk-lib {version('aws-cdk-lib')}; {how}; {resources} resources at {SIZES[-1]} fleets."
-    ]
+    return [f"{where}, aws-cdk-lib {version('aws-cdk-lib')}; {how}; {resources} resources at {SIZES[-1]} fleets."]
 
 
 def main() -> None:

@@ -53,9 +53,7 @@ def big_template(resources: int) -> Json:
 
 def _renamed(template: Json, prefix: str) -> Json:
     names = {
-        name
-        for section in ("Parameters", "Mappings", "Conditions", "Resources")
-        for name in template.get(section, {})
+        name for section in ("Parameters", "Mappings", "Conditions", "Resources") for name in template.get(section, {})
     }
     sections = {key: template.get(key, {}) for key in ("Parameters", "Mappings", "Conditions", "Resources")}
     return {
@@ -131,9 +129,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         subjects = subjects_of(Path(folder), template)
         size = (Path(folder) / "big.template.json").stat().st_size
-        measured = [
-            {name: measure() for name, measure in subjects.items()} for _ in range(options.rounds + 1)
-        ]
+        measured = [{name: measure() for name, measure in subjects.items()} for _ in range(options.rounds + 1)]
     where = f"{cores_and_memory()}, Python {platform.python_version()}, cfn-lint {version('cfn-lint')}"
     what = f"{len(template['Resources'])} resources in {size / 1e3:.0f} kB of JSON, {len(every_rule())} rules"
     how = f"{options.rounds} rounds, each subject once a round, processor time in brackets"

@@ -58,9 +58,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 class AppFactory(Protocol):
     """Makes an App; see `app_factory`."""
 
-    def __call__(
-        self, *, flags: bool = True, context: dict[str, Any] | None = None, **options: Any
-    ) -> cdk.App:
+    def __call__(self, *, flags: bool = True, context: dict[str, Any] | None = None, **options: Any) -> cdk.App:
         """Make one App, to be synthesized once."""
         ...
 

@@ -99,6 +99,4 @@ def _checked(command: list[str], environment: dict[str, str]) -> str:
 
 
 def _run(command: list[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False
-    )
+    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)

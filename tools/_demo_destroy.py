@@ -23,9 +23,7 @@ _DATA = (
     "AWS::S3Express::DirectoryBucket",
     "AWS::KMS::Key",
 )
-_REFUSAL = re.compile(
-    r"Stack \[\S*stack/([^/]+)/\S+ cannot be deleted while TerminationProtection is enabled"
-)
+_REFUSAL = re.compile(r"Stack \[\S*stack/([^/]+)/\S+ cannot be deleted while TerminationProtection is enabled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +120,7 @@ def _may_go(assembly: Assembly, held: tuple[str, str, str]) -> bool:
 
 
 def _kept(account: EmulatedAccount, assembly: Assembly) -> Iterator[str]:
-    left = [
-        one for one in account.resources() if one["stack"] != "CDKToolkit" and one["answered_by"] != "seed"
-    ]
+    left = [one for one in account.resources() if one["stack"] != "CDKToolkit" and one["answered_by"] != "seed"]
     for stack, members in groupby(sorted(left, key=lambda one: one["stack"]), key=lambda one: one["stack"]):
         found = list(members)
         if stack in assembly.protected | assembly.needed:

@@ -134,9 +134,7 @@ def _make_ready(account: Emulator) -> None:
     """Nothing boots here: say what the nodes' own programs would say."""
     ready = len(account.make_nodes_ready())
     if ready:
-        print(
-            f"{ready} node{'s' if ready > 1 else ''} made ready: a lifecycle hook held what does not boot here"
-        )
+        print(f"{ready} node{'s' if ready > 1 else ''} made ready: a lifecycle hook held what does not boot here")
 
 
 def _show(title: str, account: Emulator, view: Callable[[Emulator], Iterator[str]]) -> None:

@@ -68,9 +68,7 @@ def fleet_lines(account: EmulatedAccount, group: Json) -> Iterator[str]:
         f"fleet {name} [model]: minimum {group['MinSize']}, maximum {group['MaxSize']}, "
         f"desired {group['DesiredCapacity']}; nodes: {nodes}; zone {', '.join(group['AvailabilityZones']) or '-'}"
     )
-    hooks = account.client("autoscaling").describe_lifecycle_hooks(AutoScalingGroupName=name)[
-        "LifecycleHooks"
-    ]
+    hooks = account.client("autoscaling").describe_lifecycle_hooks(AutoScalingGroupName=name)["LifecycleHooks"]
     for hook in hooks:
         transition = hook["LifecycleTransition"].removeprefix("autoscaling:EC2_INSTANCE_").lower()
         yield (
@@ -86,9 +84,9 @@ def fleet_lines(account: EmulatedAccount, group: Json) -> Iterator[str]:
         f"{data['InstanceType']}, {data.get('ImageId', 'no image')}"
     )
     yield from _template_lines(account, data)
-    for activity in account.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name)[
-        "Activities"
-    ][:1]:
+    for activity in account.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name)["Activities"][
+        :1
+    ]:
         message = f": {activity['StatusMessage']}" if activity.get("StatusMessage") else ""
         yield f"  last activity [model]: {activity['StatusCode']} - {activity['Description']}{message}"
 

@@ -58,8 +58,7 @@ NAVIGATION: Sections = {
         "docs/performance.md",
     ),
     "Template rules": {
-        title: (f"{FIXTURES}/GPU-{area}-*.yaml",)
-        for area, title in sorted(AREAS.items(), key=lambda item: item[1])
+        title: (f"{FIXTURES}/GPU-{area}-*.yaml",) for area, title in sorted(AREAS.items(), key=lambda item: item[1])
     },
     "Decisions": ("docs/decisions/README.md", "docs/decisions/*.md"),
     "Develop": (

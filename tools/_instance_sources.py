@@ -74,9 +74,7 @@ def moto_offerings() -> tuple[str, dict[str, str], dict[str, dict[str, str]]]:
         name: {region: " ".join(map(str, sorted(numbers))) for region, numbers in places.items()}
         for name, places in offered.items()
     }
-    title = (
-        f"moto {version('moto')}, ec2/resources/{folder.name}: recorded DescribeInstanceTypeOfferings output"
-    )
+    title = f"moto {version('moto')}, ec2/resources/{folder.name}: recorded DescribeInstanceTypeOfferings output"
     return title, prefixes, zones
 
 

@@ -86,12 +86,8 @@ def cell(text: str) -> str:
 
 def write_or_check(description: str | None, file: Path, text: str) -> int:
     """Write the file, or with `--check` say whether it is current; the exit status of the program."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if the file is not current"
-    )
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the file is not current")
     if not parser.parse_args().check:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")

@@ -76,18 +76,14 @@ def read_survey(file: Path) -> Surveyed:
     judgements: dict[Key, Judgement] = {}
     for group in data["judgements"]:
         if group.get("verdict") not in _VERDICTS or not group.get("why"):
-            raise DataError(
-                f"{file}: every group needs a verdict ({' or '.join(_VERDICTS)}) and why: {group}"
-            )
+            raise DataError(f"{file}: every group needs a verdict ({' or '.join(_VERDICTS)}) and why: {group}")
         judgement = Judgement(_VERDICTS[group["verdict"]], group["why"])
         for key in _keys(group):
             if key in judgements:
                 raise DataError(f"{file}: judged twice: {' '.join(key)}")
             judgements[key] = judgement
     mended = [Mended(**one) for one in data.get("mended") or []]
-    return Surveyed(
-        data["repositories"], data.get("left_out") or {}, judgements, mended, data.get("unseen") or []
-    )
+    return Surveyed(data["repositories"], data.get("left_out") or {}, judgements, mended, data.get("unseen") or [])
 
 
 def _keys(group: dict[str, Any]) -> Iterator[Key]:

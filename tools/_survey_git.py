@@ -44,9 +44,7 @@ def templates_of(repository: Path, commit: str) -> Iterator[TemplateFile]:
     Raises:
         GitError: If there is no such repository, or it lacks the commit or a file of it.
     """
-    listing = _git(repository, "ls-tree", "-r", "-z", "--full-tree", commit).decode(
-        "utf-8", "surrogateescape"
-    )
+    listing = _git(repository, "ls-tree", "-r", "-z", "--full-tree", commit).decode("utf-8", "surrogateescape")
     entries = [entry.split("\t", 1) for entry in listing.split("\0") if entry]
     files = [(path, meta.split()) for meta, path in entries if path.endswith(ENDINGS)]
     blobs = [(path, fields[2]) for path, fields in files if fields[0] in ("100644", "100755")]
@@ -70,9 +68,7 @@ def _contents(repository: Path, blobs: list[str]) -> Iterator[bytes]:
 
 def _git(repository: Path, *arguments: str, given: bytes = b"") -> bytes:
     try:
-        done = subprocess.run(
-            ["git", "-C", str(repository), *arguments], input=given, capture_output=True, check=True
-        )
+        done = subprocess.run(["git", "-C", str(repository), *arguments], input=given, capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError) as fault:
         said = getattr(fault, "stderr", b"") or str(fault).encode()
         raise GitError(f"{repository}: {said.decode(errors='replace').strip().splitlines()[-1]}") from None

@@ -85,15 +85,11 @@ def render(seen: Mapping[str, Looked], survey: Surveyed) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _repositories(
-    seen: Mapping[str, Looked], survey: Surveyed, judged: Mapping[Key, Judgement]
-) -> Iterator[str]:
+def _repositories(seen: Mapping[str, Looked], survey: Surveyed, judged: Mapping[Key, Judgement]) -> Iterator[str]:
     yield "## Repositories\n"
     yield "| Repository | Commit | Templates | True findings | False positives | Undecidable | Unusable files |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | ---: |"
-    rows = [
-        (name, looked.commit[:12], _counts(looked, looked.blobs, judged)) for name, looked in seen.items()
-    ]
+    rows = [(name, looked.commit[:12], _counts(looked, looked.blobs, judged)) for name, looked in seen.items()]
     for name, commit, counts in rows:
         yield _row(f"[{name}](https://github.com/{name}/tree/{seen[name].commit})", f"`{commit}`", *counts)
     sums = [sum(column) for column in zip(*(counts for _, _, counts in rows), strict=True)]
@@ -170,9 +166,7 @@ def _findings(seen: Mapping[str, Looked], judged: Mapping[Key, Judgement]) -> It
         yield f"### {name}\n"
         yield "| Rule | Judged | Why | Where |"
         yield "| --- | --- | --- | --- |"
-        ordered = sorted(
-            looked.found, key=lambda one: (one.key.rule, judged[one.key].why, one.key.file, one.line)
-        )
+        ordered = sorted(looked.found, key=lambda one: (one.key.rule, judged[one.key].why, one.key.file, one.line))
         for (rule, judgement), group in groupby(ordered, key=lambda one: (one.key.rule, judged[one.key])):
             verdict = "true" if judgement.is_true else "false positive"
             yield _row(f"`{rule}`", verdict, cell(judgement.why), _places(list(group)))

@@ -25,9 +25,7 @@ from _pages import ROOT
 WORDS = ROOT / "tools" / "banned_words.txt"
 PRODUCT = ("constructs", "stacks", "emulator")
 #: What is code in Markdown and in docstrings: a block between fences, a line of a doctest, a span between backticks.
-CODE = re.compile(
-    r"^ *```.*?^ *```|^ *(?:>>>|\.\.\.) .*?$|(`+)(?!`).+?(?<!`)\1(?!`)", re.MULTILINE | re.DOTALL
-)
+CODE = re.compile(r"^ *```.*?^ *```|^ *(?:>>>|\.\.\.) .*?$|(`+)(?!`).+?(?<!`)\1(?!`)", re.MULTILINE | re.DOTALL)
 TAGS = re.compile(r"<!--.*?-->|<style.*?</style>|<[^>]*>", re.DOTALL)
 
 
@@ -104,9 +102,7 @@ def findings(files: Iterable[str], words: Words) -> Iterator[Finding]:
 
 def main() -> int:
     """Check, or count; the exit status of the program."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--report", action="store_true", help="count the words of each folder; exit 0")
     parser.add_argument("paths", nargs="*", metavar="FOLDER", help="look only here")
     options = parser.parse_args()

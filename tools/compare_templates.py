@@ -47,9 +47,7 @@ Template = dict[str, Any]
 
 def main() -> int:
     """Print what differs; the exit status is 1 if anything does."""
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("other", type=Path, help="a checkout of another commit")
     options.add_argument("examples", nargs="*", help="names of files in examples/; all if left out")
     given = options.parse_args()
@@ -100,8 +98,7 @@ def normalized(templates: Mapping[str, Template]) -> dict[str, list[str]]:
     for _ in range(ROUNDS):
         texts = {key: _with_digests(key[0], text, known, digests) for key, text in entries.items()}
         digests = {
-            key: f"<{kinds[key]} {hashlib.sha256(text.encode()).hexdigest()[:12]}>"
-            for key, text in texts.items()
+            key: f"<{kinds[key]} {hashlib.sha256(text.encode()).hexdigest()[:12]}>" for key, text in texts.items()
         }
     found: dict[str, list[str]] = {stack: [] for stack in templates}
     for (stack, _), text in texts.items():
@@ -114,9 +111,7 @@ def _kind(text: str) -> str:
     return str(json.loads(entry).get("Type", section))
 
 
-def _with_digests(
-    stack: str, text: str, known: re.Pattern[str], digests: Mapping[tuple[str, str], str]
-) -> str:
+def _with_digests(stack: str, text: str, known: re.Pattern[str], digests: Mapping[tuple[str, str], str]) -> str:
     """A text with a digest for each logical id: of its own stack, else of the one that another stack exports."""
     others = {name: digest for (_, name), digest in digests.items()}
     return known.sub(lambda found: digests.get((stack, found[0]), others[found[0]]), text)

@@ -71,9 +71,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cluster", nargs="?", type=Path, help="a cluster file; three examples by default")
     parser.add_argument("--app", help="command of a CDK app, in place of a cluster file")
     parser.add_argument(
@@ -85,9 +83,7 @@ def _options() -> argparse.Namespace:
         help="replace a text of the cluster file, diff and deploy again; may be given several times",
     )
     parser.add_argument("--destroy", action="store_true", help="destroy at the end what is not protected")
-    parser.add_argument(
-        "--keep", action="store_true", help="leave the emulator running until Enter is pressed"
-    )
+    parser.add_argument("--keep", action="store_true", help="leave the emulator running until Enter is pressed")
     return parser.parse_args()
 
 

@@ -60,9 +60,7 @@ def lay_out(folder: Path) -> None:
 def build(folder: Path) -> str:
     """Run Zensical on a project, and return what it complains of, or nothing."""
     zensical = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
-    done = subprocess.run(
-        zensical, cwd=folder, env=_environment(), capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(zensical, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
     said = TERMINAL_COLOURS.sub("", done.stderr).strip()
     # Strict or not, Zensical does not count the warnings of what reads the docstrings.
     return said if done.returncode or said != ALL_WELL else ""
@@ -70,9 +68,7 @@ def build(folder: Path) -> str:
 
 def main() -> int:
     """Build; the exit status is 1 if anything was complained of."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=FOLDER, help="made anew; what is in it is removed")
     folder = parser.parse_args().folder.resolve()
     try:

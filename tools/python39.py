@@ -54,9 +54,7 @@ def packages() -> Iterator[tuple[str, str]]:
     """Digest and place in the archive of each package for this machine."""
     architecture = ARCHITECTURES.get(platform.machine()) if sys.platform == "linux" else None
     if architecture is None:
-        sys.exit(
-            "tools/python39.py: the tests of the node software need Python 3.9: put a python3.9 on the PATH"
-        )
+        sys.exit("tools/python39.py: the tests of the node software need Python 3.9: put a python3.9 on the PATH")
     for line in LOCK.read_text().splitlines():
         if line.endswith(f"_{architecture}.deb"):
             sha256, place = line.split()
@@ -77,9 +75,7 @@ def fetch(sha256: str, place: str) -> bytes:
         if hashlib.sha256(content).hexdigest() == sha256:
             return content
         faults.append(f"{mirror}: other bytes than the lock file says")
-    sys.exit(
-        f"tools/python39.py: no {place}: {'; '.join(faults)}. Put a python3.9 on the PATH, or set DEBIAN_MIRROR"
-    )
+    sys.exit(f"tools/python39.py: no {place}: {'; '.join(faults)}. Put a python3.9 on the PATH, or set DEBIAN_MIRROR")
 
 
 def unpack(package: bytes, folder: Path) -> None:
@@ -87,9 +83,7 @@ def unpack(package: bytes, folder: Path) -> None:
     for name, content in members(package):
         if name.startswith("data.tar"):
             with tarfile.open(fileobj=io.BytesIO(content)) as data:
-                data.extraction_filter = lambda member, _: (
-                    member
-                )  # Python 3.14 refuses Debian's own links otherwise
+                data.extraction_filter = lambda member, _: member  # Python 3.14 refuses Debian's own links otherwise
                 data.extractall(folder)  # noqa: S202 - the digest says that it is Debian's
 
 

@@ -50,16 +50,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if anything differs")
     parser.add_argument("--file", type=Path, help="saved DescribeInstanceTypes output, plain or gzipped JSON")
     parser.add_argument("--live", action="store_true", help="ask EC2 with your credentials")
     parser.add_argument("--region", help="Region to ask, with --live")
-    parser.add_argument(
-        "--data", type=Path, default=DATA, help="folder of the data files (default: %(default)s)"
-    )
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the data files (default: %(default)s)")
     options = parser.parse_args(arguments)
     if options.live and options.file:
         parser.error("give either --file or --live")
@@ -71,9 +67,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 def _source(options: argparse.Namespace, scope: Mapping[str, Any]) -> Source:
     if options.live:
         # Whole letters of accelerated types too, so that a family nobody has sorted yet is pointed out.
-        return from_account(
-            options.region, ["p*", "g*", "trn*", "inf*", *(f"{cpu}.*" for cpu in scope["cpu"])]
-        )
+        return from_account(options.region, ["p*", "g*", "trn*", "inf*", *(f"{cpu}.*" for cpu in scope["cpu"])])
     return from_file(options.file) if options.file else from_moto()
 
 

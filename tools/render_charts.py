@@ -29,9 +29,7 @@ _WITHOUT_SCHEMA = {"ServiceMonitor"}
 
 def main() -> int:
     """Write the recordings; gives the exit status."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="where the charts are")
     folder: Path = parser.parse_args().folder
     releases = {digest(one): one for case in cases().values() for one in case}
@@ -47,9 +45,7 @@ def main() -> int:
         return 1
     with tempfile.TemporaryDirectory() as place:
         helm = install_helm(Path(place))
-        version = subprocess.run(
-            [helm, "version", "--short"], check=True, capture_output=True, text=True, timeout=60
-        )
+        version = subprocess.run([helm, "version", "--short"], check=True, capture_output=True, text=True, timeout=60)
         renderings = {key: _record(helm, folder, one) for key, one in releases.items()}
     content = {
         "helm": version.stdout.strip(),

@@ -100,9 +100,7 @@ def pip_settings() -> dict[str, str]:
     listing = subprocess.run(show, env=environment(), capture_output=True, text=True, check=False).stdout
     places = ("global", "install", ":env:")
     found = [line.partition("=") for line in listing.splitlines()]
-    found.sort(
-        key=lambda entry: places.index(place) if (place := entry[0].partition(".")[0]) in places else -1
-    )
+    found.sort(key=lambda entry: places.index(place) if (place := entry[0].partition(".")[0]) in places else -1)
     return {name.partition(".")[2]: value.strip("'\"") for name, _, value in found}
 
 
@@ -173,9 +171,7 @@ def install_python39() -> None:
 def main() -> None:
     """Bring every part up to date, one caller at a time."""
     if sys.version_info < OLDEST_PYTHON:
-        sys.exit(
-            f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}: make PYTHON=python3.11 ..."
-        )
+        sys.exit(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}: make PYTHON=python3.11 ...")
     if Path(sys.prefix) == VENV:  # an activated .venv: step out, for it may be removed
         python = Path(sys.base_prefix, "bin", f"python{sys.version_info.major}.{sys.version_info.minor}")
         os.execv(python, [str(python), *sys.argv])
@@ -190,9 +186,7 @@ def main() -> None:
         node_key = digest(python_key, CLI / "package.json", CLI / "package-lock.json")
         make("Node programs (.tools)", TOOLS / "node.stamp", node_key, install_node_programs)
         if "--python39" in sys.argv[1:]:
-            python39_key = digest(
-                script, Path(python39.__file__), python39.LOCK, REQUIREMENTS / "python39.txt"
-            )
+            python39_key = digest(script, Path(python39.__file__), python39.LOCK, REQUIREMENTS / "python39.txt")
             make("Python 3.9 (.tools/python39)", TOOLS / "python39.stamp", python39_key, install_python39)
 
 

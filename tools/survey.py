@@ -115,14 +115,10 @@ def _listed(file: Path | None) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("repository", nargs="*", help="OWNER/NAME=PATH", metavar="OWNER/NAME=PATH")
     parser.add_argument("--list", type=Path, help="a file with such a line for each")
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing; exit 1 if the page is not current"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is not current")
     parser.add_argument("--data", type=Path, default=DATA, help="the file of judgements")
     parser.add_argument("--page", type=Path, default=PAGE, help="the page")
     return parser

@@ -21,14 +21,9 @@ END = "<!-- {name}: written by tools/write_eks_software_page.py to here. -->\n"
 def versions() -> str:
     """Charts, then images."""
     lines = ["| Chart | Version | From | Source |", "| --- | --- | --- | --- |"]
-    lines += [
-        f"| `{one.name}` | {one.version} | `{one.repository}` | {cell(one.source)} |" for one in charts()
-    ]
+    lines += [f"| `{one.name}` | {one.version} | `{one.repository}` | {cell(one.source)} |" for one in charts()]
     lines += ["", "| Image | Tag | Digest | Source |", "| --- | --- | --- | --- |"]
-    lines += [
-        f"| `{one.repository}` | `{one.tag}` | {_short(one.digest)} | {cell(one.source)} |"
-        for one in images()
-    ]
+    lines += [f"| `{one.repository}` | `{one.tag}` | {_short(one.digest)} | {cell(one.source)} |" for one in images()]
     return "\n".join(lines) + "\n"
 
 

@@ -109,9 +109,7 @@ _READ = ("s3:GetObject*", "s3:GetBucket*", "s3:List*")
 _WRITE = ("s3:DeleteObject*", "s3:Abort*", "kms:ReEncrypt*", "kms:GenerateDataKey*")
 
 
-def accept_bucket_grant(
-    grantee: iam.IGrantable, bucket: s3.IBucket, *, write: bool = False, keys: str = "*"
-) -> None:
+def accept_bucket_grant(grantee: iam.IGrantable, bucket: s3.IBucket, *, write: bool = False, keys: str = "*") -> None:
     """Accept what packs find in a grant of CDK on a bucket.
 
     Args:
@@ -125,9 +123,7 @@ def accept_bucket_grant(
         accept_bucket_policy(holder, bucket, write=write, keys=keys)
 
 
-def accept_bucket_policy(
-    holder: IConstruct, bucket: s3.IBucket, *, write: bool = False, keys: str = "*"
-) -> None:
+def accept_bucket_policy(holder: IConstruct, bucket: s3.IBucket, *, write: bool = False, keys: str = "*") -> None:
     """Accept the same of a construct that holds the policy, such as a role that was made elsewhere.
 
     Args:

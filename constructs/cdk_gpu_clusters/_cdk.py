@@ -205,9 +205,7 @@ def define(
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
         json.dump(template, file)
         file.flush()
-        include = cloudformation_include.CfnInclude(
-            scope, "Resources", template_file=file.name, parameters=values
-        )
+        include = cloudformation_include.CfnInclude(scope, "Resources", template_file=file.name, parameters=values)
     return DefinedResources(include, ids)
 
 

@@ -77,9 +77,7 @@ class Rule:
         severity: Severity = Severity.ERROR,
     ) -> Finding:
         """Make a finding of this rule."""
-        return Finding(
-            id=self.id, cause=cause, got=got, allowed=allowed, fix=fix, path=path, severity=severity
-        )
+        return Finding(id=self.id, cause=cause, got=got, allowed=allowed, fix=fix, path=path, severity=severity)
 
 
 def define_rule(rule_id: str, title: str, *, source: str) -> Rule:

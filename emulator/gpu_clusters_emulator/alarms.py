@@ -132,9 +132,7 @@ def _metric(world: World, metric: Json, stat: Json, statistic: str) -> float | N
     if statistic not in _STATISTICS:
         return None
     if place == ("AWS/Events", "TriggeredRules"):
-        values = [
-            1.0 for moment, rule in world.triggered if moment > since and rule == dimensions["RuleName"]
-        ]
+        values = [1.0 for moment, rule in world.triggered if moment > since and rule == dimensions["RuleName"]]
     elif place[0] == "AWS/AutoScaling" and place[1] in _SIZES and "AutoScalingGroupName" in dimensions:
         values = _sizes(world, dimensions["AutoScalingGroupName"], _SIZES[str(place[1])], since)
     else:

@@ -91,11 +91,7 @@ class Schedule:
         """Every firing after `start`, up to and including `end`."""
         moment = start.replace(second=0, microsecond=0) + timedelta(minutes=1)
         while moment <= end:
-            if (
-                moment.month not in self._months
-                or moment.year not in self._years
-                or moment.day not in self._days
-            ):
+            if moment.month not in self._months or moment.year not in self._years or moment.day not in self._days:
                 moment = moment.replace(hour=0, minute=0) + timedelta(days=1)
             elif self.fires_at(moment):
                 yield moment

@@ -178,9 +178,7 @@ def _permission(rule: Json) -> Json:
     members = {"IpProtocol": rule["IpProtocol"]}
     members |= {name: rule[name] for name in ("FromPort", "ToPort") if name in rule}
     members |= {member: rule[name] for name, member in _PEERS.items() if name in rule}
-    return {"GroupId": rule["GroupId"]} | {
-        f"IpPermissions.1.{name}": value for name, value in members.items()
-    }
+    return {"GroupId": rule["GroupId"]} | {f"IpPermissions.1.{name}": value for name, value in members.items()}
 
 
 def _with_public_parameters(resolve: Callable[..., str | None]) -> Callable[..., str | None]:

@@ -288,9 +288,7 @@ def launch(world: World, group: Group, count: int) -> list[Instance]:
     now = world.clock.now()
     made: list[Instance] = []
     for _ in range(count):
-        usable = [
-            one for one in reservations if one.accepts_launches(now) and _used(world, one.id) < one.count
-        ]
+        usable = [one for one in reservations if one.accepts_launches(now) and _used(world, one.id) < one.count]
         if targeted and not usable:
             states = ", ".join(f"{one.id} is {one.state(now)}" for one in reservations)
             reason = f"no reserved capacity: {states or 'its target is gone'}"

@@ -189,8 +189,7 @@ class Handlers(dict[str, Handler]):
         definition = self._host.definition(stack_name, name)
         own = json.dumps(definition["Properties"].get("Tags", []))
         tags = [
-            tag if f'"{tag.get("Key")}"' in own else {**tag, "PropagateAtLaunch": True}
-            for tag in given.get("Tags", [])
+            tag if f'"{tag.get("Key")}"' in own else {**tag, "PropagateAtLaunch": True} for tag in given.get("Tags", [])
         ]
         return given | ({"Tags": tags} if tags else {}), definition.get("UpdatePolicy", {})
 

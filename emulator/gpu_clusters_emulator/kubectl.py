@@ -87,9 +87,7 @@ def _access_faults(given: Json, world: World) -> Iterator[Fault]:
     groups = runner.properties.get("VpcConfig", {}).get("SecurityGroupIds", [])
     is_public = cluster.properties["ResourcesVpcConfig"].get("EndpointPublicAccess", True)
     if not is_public and not reaches(set(groups), cluster, world):
-        message = (
-            f"the function {runner.physical_id} does not reach the private endpoint of {cluster.physical_id}"
-        )
+        message = f"the function {runner.physical_id} does not reach the private endpoint of {cluster.physical_id}"
         yield Fault("kubectl-network", message, "ServiceToken")
     role = runner.properties["Role"]
     entries = [

@@ -33,9 +33,7 @@ def group_behind(world: World, node_group: Resource) -> Group:
 def version_of(world: World, node_group: Resource) -> str:
     """Kubernetes version of its nodes: without one of its own, a group keeps that which its cluster had first."""
     cluster = world.cluster(node_group.properties["ClusterName"])
-    first = node_group.settings.setdefault(
-        "Version", cluster.properties.get("Version", "") if cluster else ""
-    )
+    first = node_group.settings.setdefault("Version", cluster.properties.get("Version", "") if cluster else "")
     return str(node_group.properties.get("Version", first))
 
 
@@ -262,10 +260,7 @@ def reaches(groups: set[str], cluster: Resource, world: World) -> bool:
     for name in doors:
         made = world.find(Type.SECURITY_GROUP, name)
         rules += made.properties.get("SecurityGroupIngress", []) if made else []
-    return any(
-        _is_https(rule) and ("CidrIp" in rule or rule.get("SourceSecurityGroupId") in groups)
-        for rule in rules
-    )
+    return any(_is_https(rule) and ("CidrIp" in rule or rule.get("SourceSecurityGroupId") in groups) for rule in rules)
 
 
 def _is_https(rule: Json) -> bool:

@@ -165,9 +165,7 @@ def _attributes(world: World, schema: ResourceSchema, logical_id: str, given: Js
     for path in schema.primary_identifier:  # a name that the template leaves to CloudFormation
         if path not in attributes:
             attributes[path] = given.get(path) or _made_up(path, identifier, name, arn)
-    birth = Birth(
-        world=world, stack_name=stack_name, logical_id=logical_id, identifier=identifier, given=given
-    )
+    birth = Birth(world=world, stack_name=stack_name, logical_id=logical_id, identifier=identifier, given=given)
     return attributes | special_attributes(schema.type_name, birth)
 
 
@@ -346,9 +344,7 @@ def _listener_rule(birth: Birth) -> Json:
 
 
 def _scaling_policy(birth: Birth) -> Json:
-    name = (
-        birth.given.get("PolicyName") or f"{birth.stack_name}-{birth.logical_id}-{birth.short_id('name', 12)}"
-    )
+    name = birth.given.get("PolicyName") or f"{birth.stack_name}-{birth.logical_id}-{birth.short_id('name', 12)}"
     path = f"scalingPolicy:{birth.short_id('policy', 32)}:autoScalingGroupName/{birth.given['AutoScalingGroupName']}"
     return {"PolicyName": name, "Arn": birth.world.arn("autoscaling", f"{path}:policyName/{name}")}
 

@@ -169,9 +169,7 @@ def _coerce(value: Any, schema: Json, root: Json) -> Any:
     schema = _resolved(schema, root)
     if isinstance(value, dict):
         members = schema.get("properties", {})
-        return {
-            key: _coerce(item, members[key], root) if key in members else item for key, item in value.items()
-        }
+        return {key: _coerce(item, members[key], root) if key in members else item for key, item in value.items()}
     if isinstance(value, list):
         items = schema.get("items")
         return [_coerce(item, items, root) for item in value] if isinstance(items, dict) else value
@@ -218,9 +216,7 @@ def _required_or(_validator: Any, names: list[str], value: Any, _schema: Json) -
         yield _error(f"one of {names} is required")
 
 
-def _dependent_excluded(
-    _validator: Any, rules: dict[str, list[str]], value: Any, _schema: Json
-) -> Iterator[Any]:
+def _dependent_excluded(_validator: Any, rules: dict[str, list[str]], value: Any, _schema: Json) -> Iterator[Any]:
     if not isinstance(value, dict):
         return
     pairs = {frozenset((name, other)) for name, others in rules.items() for other in others if name != other}

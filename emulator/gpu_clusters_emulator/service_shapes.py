@@ -77,9 +77,7 @@ _SECTION = re.compile(r"<p>The following attributes? (?:is|are) ")
 _END_OF_SECTION_TITLE = re.compile(r"[.:]</p>|</p>")
 _RANGE = re.compile(r"range is (\d+)(?:-| second to 1 week \()(\d+)")
 _DEFAULT = re.compile(r"(?i:the) default (?:value )?is (?:1 day \()?(?:<code>)?([\w.]+)")
-_VALUES = re.compile(
-    r"(?i:the) (?:possible )?values? (?:is|are|for this attribute is) (.*?)\.(?:\s|$)", re.DOTALL
-)
+_VALUES = re.compile(r"(?i:the) (?:possible )?values? (?:is|are|for this attribute is) (.*?)\.(?:\s|$)", re.DOTALL)
 _CODE = re.compile(r"<code>([\w.]+)</code>")
 
 

@@ -52,9 +52,7 @@ def _context(execution: Execution, name: str, started: datetime, world: World) -
     }
 
 
-def _step(
-    state: Json, data: Any, context: Json, execution: Execution, world: World
-) -> tuple[str | None, Any]:
+def _step(state: Json, data: Any, context: Json, execution: Execution, world: World) -> tuple[str | None, Any]:
     """Run one state: the next state's name (None at the end) and its data."""
     kind = state["Type"]
     try:
@@ -349,9 +347,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "JsonMerge": _merge,
     "JsonToString": lambda value: json.dumps(value, separators=(",", ":")),
     "MathAdd": lambda left, right: int(left) + int(right),
-    "StringSplit": lambda text, separators: [
-        part for part in re.split(f"[{re.escape(separators)}]", text) if part
-    ],
+    "StringSplit": lambda text, separators: [part for part in re.split(f"[{re.escape(separators)}]", text) if part],
     "StringToJson": json.loads,
 }
 

@@ -33,9 +33,7 @@ def move_clock(world: World, target: datetime) -> list[Json]:
     if target < start:
         raise ValueError(f"the clock cannot go back from {format_time(start)} to {format_time(target)}")
     log: list[Json] = []
-    for moment, kind, subject, action in sorted(
-        _happenings(world, start, target), key=lambda entry: entry[0]
-    ):
+    for moment, kind, subject, action in sorted(_happenings(world, start, target), key=lambda entry: entry[0]):
         world.clock.set(moment)
         action()
         fleets.settle(world)
@@ -45,9 +43,7 @@ def move_clock(world: World, target: datetime) -> list[Json]:
     return log
 
 
-def _happenings(
-    world: World, start: datetime, end: datetime
-) -> Iterator[tuple[datetime, str, str, Callable[[], Any]]]:
+def _happenings(world: World, start: datetime, end: datetime) -> Iterator[tuple[datetime, str, str, Callable[[], Any]]]:
     for reservation in world.reservations().values():
         for moment, kind, action in _reservation_moments(world, reservation):
             if start < moment <= end:
@@ -66,9 +62,7 @@ def _happenings(
             )
 
 
-def _reservation_moments(
-    world: World, reservation: Reservation
-) -> Iterator[tuple[datetime, str, Callable[[], Any]]]:
+def _reservation_moments(world: World, reservation: Reservation) -> Iterator[tuple[datetime, str, Callable[[], Any]]]:
     if reservation.fixed_state or not reservation.is_block:
         if reservation.ends_at and not reservation.fixed_state:
             yield reservation.ends_at, "reservation expired", _nothing

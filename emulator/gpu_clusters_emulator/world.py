@@ -274,9 +274,7 @@ class World:
     def placement_strategy(self, name: str) -> str | None:
         """The strategy of a placement group; None if there is none of that name."""
         group = self.find(Type.PLACEMENT_GROUP, name)
-        return (
-            group.properties.get("Strategy", "cluster") if group else self.seeded_placement_groups.get(name)
-        )
+        return group.properties.get("Strategy", "cluster") if group else self.seeded_placement_groups.get(name)
 
     def zone_of_subnet(self, subnet_id: str) -> str | None:
         """The name of a subnet's zone; None where there is no such subnet, `""` where AWS would choose."""
@@ -311,9 +309,7 @@ class World:
         if group_id in self.seeded_security_groups or self.find(Type.SECURITY_GROUP, group_id):
             return True
         made = {found.attributes.get("DefaultSecurityGroup") for found in self.of_type("AWS::EC2::VPC")}
-        return group_id in made | {
-            found.attributes["ClusterSecurityGroupId"] for found in self.of_type(Type.CLUSTER)
-        }
+        return group_id in made | {found.attributes["ClusterSecurityGroupId"] for found in self.of_type(Type.CLUSTER)}
 
     def properties_of(self, type_name: str, physical_id: str) -> Json:
         """The properties of a resource; empty if there is none."""
@@ -360,11 +356,7 @@ class World:
 
 def template_specification(properties: Json) -> Json | None:
     """The launch template of an Auto Scaling group's properties, also inside a mixed instances policy."""
-    mixed = (
-        properties.get("MixedInstancesPolicy", {})
-        .get("LaunchTemplate", {})
-        .get("LaunchTemplateSpecification")
-    )
+    mixed = properties.get("MixedInstancesPolicy", {}).get("LaunchTemplate", {}).get("LaunchTemplateSpecification")
     found: Json | None = properties.get("LaunchTemplate") or mixed
     return found
 
@@ -390,9 +382,7 @@ def reservation_of(resource: Resource) -> Reservation:
 
 def first_version(world: World, resource: Resource) -> None:
     """Give a new launch template its name and its version 1."""
-    name = resource.properties.get("LaunchTemplateName") or world.new_id(
-        f"{resource.stack_name}-", resource.logical_id
-    )
+    name = resource.properties.get("LaunchTemplateName") or world.new_id(f"{resource.stack_name}-", resource.logical_id)
     resource.attributes |= {
         "LaunchTemplateName": name,
         "DefaultVersionNumber": "1",

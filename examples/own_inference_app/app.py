@@ -35,9 +35,7 @@ class Chat(cdk.Stack):
         )
         weights = s3.Bucket.from_bucket_name(self, "Weights", "my-models")
         token = secretsmanager.Secret.from_secret_name_v2(self, "Token", "chat/api-key")
-        self._topic = sns.Topic.from_topic_arn(
-            self, "OnCall", self.format_arn(service="sns", resource="on-call")
-        )
+        self._topic = sns.Topic.from_topic_arn(self, "OnCall", self.format_arn(service="sns", resource="on-call"))
         website = ec2.SecurityGroup.from_security_group_id(self, "Website", "sg-0123456789abcdef0")
         chat = InferenceFleet(
             self,

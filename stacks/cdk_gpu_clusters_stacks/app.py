@@ -161,9 +161,7 @@ def _mounts(stores: Mapping[str, Store], fleet: NodesSpec) -> dict[str, LustreSt
     return {point: one for point, one in found.items() if isinstance(one, LustreStack | ExistingLustre)}
 
 
-def _checkpoints(
-    stores: Mapping[str, Store], fleet: FleetSpec
-) -> CheckpointStack | ExistingCheckpoints | None:
+def _checkpoints(stores: Mapping[str, Store], fleet: FleetSpec) -> CheckpointStack | ExistingCheckpoints | None:
     store = None if fleet.checkpoints is None else stores[fleet.checkpoints]
     return store if isinstance(store, CheckpointStack | ExistingCheckpoints) else None
 
@@ -274,7 +272,5 @@ class Fabrics:
         for name in sorted(set(fleet.mounts.values())):
             store, stack_name = self._stores[name], link_stack(self._spec.name, name, fleet.fabric)
             if stack_name not in self._links and isinstance(store, LustreStack | ExistingLustre):
-                self._links[stack_name] = LinkStack(
-                    self._app, stack_name, store=store, fabric=fabric, env=self._env
-                )
+                self._links[stack_name] = LinkStack(self._app, stack_name, store=store, fabric=fabric, env=self._env)
             made.add_stack_dependency(self._links[stack_name])

@@ -70,9 +70,7 @@ class CapacityStack(cdk.Stack):
         """The reservation and its group, for a stack that launches into them."""
         return Capacity.from_reservation_id(
             read(reader, self, "ReservationId"),
-            placement_group=_import_group(reader, read(reader, self, "PlacementGroupName"))
-            if self._placed
-            else None,
+            placement_group=_import_group(reader, read(reader, self, "PlacementGroupName")) if self._placed else None,
         )
 
 

@@ -265,9 +265,7 @@ class ReachedCheckpoints:
             key = kms.Key.from_key_arn(reader, "CheckpointKey", self.key_arn)
             grants["key"] = key.grant_encrypt_decrypt(role)
         if self.express_bucket_name is not None:
-            arn = reader.format_arn(
-                service="s3express", resource="bucket", resource_name=self.express_bucket_name
-            )
+            arn = reader.format_arn(service="s3express", resource="bucket", resource_name=self.express_bucket_name)
             grants["express_bucket"] = iam.Grant.add_to_principal(
                 grantee=role, actions=["s3express:CreateSession"], resource_arns=[arn]
             )
@@ -336,9 +334,7 @@ class CheckpointStack(DataStack):
         return ReachedCheckpoints(
             bucket_name=read(reader, self, "BucketName"),
             key_arn=read(reader, self, "KeyArn"),
-            express_bucket_name=None
-            if self.store.express is None
-            else read(reader, self, "ExpressBucketName"),
+            express_bucket_name=None if self.store.express is None else read(reader, self, "ExpressBucketName"),
             made_here=True,
         )
 
@@ -346,8 +342,7 @@ class CheckpointStack(DataStack):
 def _print_policies(reader: cdk.Stack, role: iam.IRole, grants: dict[str, iam.Grant]) -> None:
     """Print what the policies of existing buckets and keys must allow: the same as the role's own."""
     statements = {
-        name: [statement.to_statement_json() for statement in _for_owner(grant, role)]
-        for name, grant in grants.items()
+        name: [statement.to_statement_json() for statement in _for_owner(grant, role)] for name, grant in grants.items()
     }
     publish(
         reader,
@@ -374,9 +369,7 @@ def _for_owner(grant: iam.Grant, role: iam.IRole) -> list[iam.PolicyStatement]:
     if grant.resource_statements:
         return grant.resource_statements
     return [
-        iam.PolicyStatement(
-            principals=[iam.ArnPrincipal(role.role_arn)], actions=own.actions, resources=own.resources
-        )
+        iam.PolicyStatement(principals=[iam.ArnPrincipal(role.role_arn)], actions=own.actions, resources=own.resources)
         for own in grant.principal_statements
     ]
 
@@ -388,9 +381,7 @@ def _days(number: int | None) -> cdk.Duration | None:
 Store = LustreStack | ExistingLustre | CheckpointStack | ExistingCheckpoints
 
 
-def data_stacks(
-    app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, env: cdk.Environment
-) -> dict[str, Store]:
+def data_stacks(app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, env: cdk.Environment) -> dict[str, Store]:
     """The stores by name: a stack for each that is made here."""
     made: dict[str, Store] = {}
     for name, store in spec.data.items():

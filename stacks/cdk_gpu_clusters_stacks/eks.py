@@ -201,8 +201,6 @@ def _volumes(reader: cdk.Stack, spec: ClusterSpec, stores: Mapping[str, Store]) 
                 file_system_id=reached.file_system_id,
                 dns_name=reached.dns_name,
                 mount_name=reached.mount_name,
-                storage_capacity_gib=written.lustre.storage_capacity_gib
-                if isinstance(written, LustreSpec)
-                else None,
+                storage_capacity_gib=written.lustre.storage_capacity_gib if isinstance(written, LustreSpec) else None,
             )
     return found

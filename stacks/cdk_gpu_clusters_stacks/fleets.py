@@ -163,9 +163,7 @@ def publish_fleet(stack: cdk.Stack, fleet: GpuFleet) -> None:
     """Publish how a person reaches a fleet."""
     publish(stack, "FleetName", fleet.fleet_name, description="Auto Scaling group of the fleet")
     publish(stack, "SessionCommand", fleet.session_command, description="Opens a session on the first node")
-    publish(
-        stack, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node"
-    )
+    publish(stack, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node")
 
 
 # A training fleet: one stack per fleet, named after it.

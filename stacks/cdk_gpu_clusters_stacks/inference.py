@@ -72,9 +72,7 @@ class InferenceStack(cdk.Stack):
             scratch=fleet.scratch,
             min_servers_per_node=fleet.min_servers_per_node,
             load_balancer_subnets=ec2.SubnetSelection(
-                subnets=place.service_subnets(self, public=True)
-                if balancer.internet_facing
-                else service_subnets
+                subnets=place.service_subnets(self, public=True) if balancer.internet_facing else service_subnets
             ),
             internet_facing=balancer.internet_facing,
             certificate=_certificate(self, balancer),
@@ -120,10 +118,7 @@ def _server(scope: Construct, server: ServerSpec) -> ModelServer:
         port=server.port,
         health_path=server.health_path,
         environment=server.environment,
-        secrets={
-            name: ServerSecret.from_arn(secret.arn, secret.json_field)
-            for name, secret in server.secrets.items()
-        },
+        secrets={name: ServerSecret.from_arn(secret.arn, secret.json_field) for name, secret in server.secrets.items()},
         registry_login=None if login is None else ServerSecret.from_arn(login.arn),
         weights=None if server.weights is None else _weights(scope, server.weights),
         shared_memory_gib=server.shared_memory_gib,

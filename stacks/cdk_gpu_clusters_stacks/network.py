@@ -115,9 +115,7 @@ class ClusterNetworkRef(ABC):
             _import_subnet(reader, f"Subnet{index}", subnet_id, zone)
             for index, subnet_id in enumerate(self.subnet_ids(reader))
         ]
-        vpc = ec2.Vpc.from_vpc_attributes(
-            reader, "Vpc", vpc_id=self.vpc_id(reader), availability_zones=[zone]
-        )
+        vpc = ec2.Vpc.from_vpc_attributes(reader, "Vpc", vpc_id=self.vpc_id(reader), availability_zones=[zone])
         return FleetPlace(vpc, subnets)
 
     def service_subnets(self, reader: cdk.Stack, *, public: bool = False) -> list[ec2.ISubnet]:
@@ -133,9 +131,7 @@ class ClusterNetworkRef(ABC):
 
 
 def _import_subnet(reader: cdk.Stack, construct_id: str, subnet_id: str, zone: str) -> ec2.ISubnet:
-    subnet = ec2.Subnet.from_subnet_attributes(
-        reader, construct_id, subnet_id=subnet_id, availability_zone=zone
-    )
+    subnet = ec2.Subnet.from_subnet_attributes(reader, construct_id, subnet_id=subnet_id, availability_zone=zone)
     cdk.Annotations.of(subnet).acknowledge_warning(
         "@aws-cdk/aws-ec2:noSubnetRouteTableId", "a fleet adds no route to its subnet"
     )
@@ -199,9 +195,7 @@ class MadePlace(ClusterNetworkRef):
 
     def service_subnet_ids(self, reader: cdk.Stack) -> Mapping[str, str]:
         """Weak references to the subnets, by zones that only the deployment may know."""
-        return {
-            zone: read(reader, self._stack, load_balancer_output(zone)) for zone in self._spec.control_zones
-        }
+        return {zone: read(reader, self._stack, load_balancer_output(zone)) for zone in self._spec.control_zones}
 
     def public_subnet_ids(self) -> Mapping[str, str]:
         """None: the one public subnet is the NAT gateway's."""
@@ -222,9 +216,7 @@ def cluster_place(app: cdk.App, spec: ClusterSpec, env: cdk.Environment) -> Clus
 class FabricStack(cdk.Stack):
     """One fabric: an `EfaSecurityGroup`, in a stack of its own so that fleets come and go beside it."""
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, place: ClusterNetworkRef, env: cdk.Environment
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, place: ClusterNetworkRef, env: cdk.Environment) -> None:
         """Define the stack.
 
         Args:
@@ -238,9 +230,7 @@ class FabricStack(cdk.Stack):
             self, "Vpc", vpc_id=place.vpc_id(self), availability_zones=[place.availability_zone]
         )
         group = EfaSecurityGroup(self, "Fabric", vpc=vpc)
-        publish(
-            self, "FabricGroupId", group.security_group_id, description="EFA security group of the fabric"
-        )
+        publish(self, "FabricGroupId", group.security_group_id, description="EFA security group of the fabric")
 
     def import_into(self, reader: cdk.Stack) -> ec2.ISecurityGroup:
         """The group, imported into a stack."""

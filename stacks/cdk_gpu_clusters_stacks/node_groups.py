@@ -72,9 +72,7 @@ class NodeGroupStack(cdk.Stack):
             self,
             "Nodes",
             cluster=cluster.import_into(self, here.vpc),
-            vpc_subnets=ec2.SubnetSelection(
-                subnets=here.subnets if in_one_zone else place.service_subnets(self)
-            ),
+            vpc_subnets=ec2.SubnetSelection(subnets=here.subnets if in_one_zone else place.service_subnets(self)),
             efa=fabric is not None,
             interface_policy=fleet.requested_interfaces,
             fabric=None if fabric is None else fabric.import_into(self),

@@ -164,9 +164,7 @@ def ec2_clients(session: boto3.Session, *, attempts: int = 6) -> Ec2Clients:
     """
     from botocore.config import Config
 
-    config = Config(
-        retries={"mode": "standard", "total_max_attempts": attempts}, connect_timeout=5, read_timeout=30
-    )
+    config = Config(retries={"mode": "standard", "total_max_attempts": attempts}, connect_timeout=5, read_timeout=30)
     return lambda region: session.client("ec2", region_name=region, config=config)
 
 
@@ -259,9 +257,7 @@ def search_market(
     return Market(
         request=request,
         blocks=tuple(sorted((one for one in found if isinstance(one, BlockOffer)), key=_cheapest)),
-        zones=tuple(
-            sorted(_with_scores(zones, score_of), key=lambda one: (one.market, one.region, one.zone))
-        ),
+        zones=tuple(sorted(_with_scores(zones, score_of), key=lambda one: (one.market, one.region, one.zone))),
         problems=tuple(
             sorted(
                 [*(one for one in found if isinstance(one, Problem)), *score_problems],
@@ -276,9 +272,7 @@ def calls_of(regions: Iterable[str]) -> int:
     return 3 * len(list(dict.fromkeys(regions))) + 1
 
 
-def blocks_in(
-    request: CapacityRequest, region: str, clients: Ec2Clients
-) -> tuple[list[BlockOffer], list[Problem]]:
+def blocks_in(request: CapacityRequest, region: str, clients: Ec2Clients) -> tuple[list[BlockOffer], list[Problem]]:
     """The Capacity Blocks that one Region offers.
 
     Args:
@@ -485,9 +479,7 @@ def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = N
     if cluster is not None:
         tag = {"Key": "Name", "Value": cluster}
         asked["TagSpecifications"] = [{"ResourceType": "capacity-reservation", "Tags": [tag]}]
-    reservation: dict[str, Any] = clients(offer.region).purchase_capacity_block(**asked)[
-        "CapacityReservation"
-    ]
+    reservation: dict[str, Any] = clients(offer.region).purchase_capacity_block(**asked)["CapacityReservation"]
     return reservation
 
 

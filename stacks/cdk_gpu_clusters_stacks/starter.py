@@ -90,9 +90,7 @@ def _lines(starter: Starter) -> Iterator[str]:
     if starter.lustre_gib:
         yield "data:"
         yield "  scratch: # outlives every fleet; add repositories to read from and write to S3"
-        yield (
-            f"    lustre: {{ storage_capacity_gib: {starter.lustre_gib}, throughput_mb_per_s_per_tib: 250 }}"
-        )
+        yield (f"    lustre: {{ storage_capacity_gib: {starter.lustre_gib}, throughput_mb_per_s_per_tib: 250 }}")
     yield "training:" if starter.purpose is Purpose.TRAIN else "inference:"
     yield "  fleets:"
     yield "    workers:" if starter.purpose is Purpose.TRAIN else "    servers:"
@@ -142,8 +140,6 @@ def _server(starter: Starter) -> Iterator[str]:
         yield f"devices_per_server: {starter.devices_per_server} # GPUs that share one model"
     yield "server:"
     yield "  image: vllm/vllm-openai:v0.11.0 # CHANGE: your server, with its model or `weights` from S3"
-    parallel = (
-        f", --tensor-parallel-size, '{starter.devices_per_server}'" if starter.devices_per_server > 1 else ""
-    )
+    parallel = f", --tensor-parallel-size, '{starter.devices_per_server}'" if starter.devices_per_server > 1 else ""
     yield f"  command: [--model, your-organisation/your-model{parallel}] # CHANGE"
     yield "load_balancer: { plain_http: true, clients: [10.0.0.0/16] } # inside the network; TLS: certificate_arn"

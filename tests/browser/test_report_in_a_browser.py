@@ -79,9 +79,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
     driver.quit()
 
 
-def show(
-    browser: Chrome, page: Path, *, width: int = 1600, scheme: str = "light", media: str = "screen"
-) -> None:
+def show(browser: Chrome, page: Path, *, width: int = 1600, scheme: str = "light", media: str = "screen") -> None:
     browser.execute_cdp_cmd(
         "Emulation.setEmulatedMedia",
         {"media": media, "features": [{"name": "prefers-color-scheme", "value": scheme}]},
@@ -103,11 +101,7 @@ def page(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def asked(browser: Chrome) -> set[str]:
     """The addresses that the browser asked for since the last look."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]  # type: ignore[no-untyped-call]
-    return {
-        event["params"]["request"]["url"]
-        for event in events
-        if event["method"] == "Network.requestWillBeSent"
-    }
+    return {event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"}
 
 
 def messages(browser: Chrome) -> list[Any]:
@@ -147,9 +141,7 @@ def test_the_colour_schemes_differ(browser: Chrome, page: Path) -> None:
     colours = []
     for scheme in ("light", "dark"):
         show(browser, page, scheme=scheme)
-        colours.append(
-            browser.execute_script("return getComputedStyle(document.documentElement).backgroundColor")
-        )
+        colours.append(browser.execute_script("return getComputedStyle(document.documentElement).backgroundColor"))
     assert colours[0] != colours[1]
 
 

@@ -30,20 +30,14 @@ class Network(cdk.Stack):
     def __init__(self, scope: cdk.App) -> None:
         super().__init__(scope, "Network")
         vpc = ec2.CfnVPC(self, "Vpc", cidr_block="10.0.0.0/16")
-        self.subnet = ec2.CfnSubnet(
-            self, "Nodes", vpc_id=vpc.ref, cidr_block="10.0.0.0/20", availability_zone=ZONE
-        )
+        self.subnet = ec2.CfnSubnet(self, "Nodes", vpc_id=vpc.ref, cidr_block="10.0.0.0/20", availability_zone=ZONE)
         gateway = ec2.CfnInternetGateway(self, "Gateway")
         ec2.CfnVPCGatewayAttachment(self, "Attachment", vpc_id=vpc.ref, internet_gateway_id=gateway.ref)
         address = ec2.CfnEIP(self, "Address", domain="vpc")
-        nat = ec2.CfnNatGateway(
-            self, "Nat", subnet_id=self.subnet.ref, allocation_id=address.attr_allocation_id
-        )
+        nat = ec2.CfnNatGateway(self, "Nat", subnet_id=self.subnet.ref, allocation_id=address.attr_allocation_id)
         table = ec2.CfnRouteTable(self, "Table", vpc_id=vpc.ref)
         ec2.CfnSubnetRouteTableAssociation(self, "Use", subnet_id=self.subnet.ref, route_table_id=table.ref)
-        ec2.CfnRoute(
-            self, "Out", route_table_id=table.ref, destination_cidr_block="0.0.0.0/0", nat_gateway_id=nat.ref
-        )
+        ec2.CfnRoute(self, "Out", route_table_id=table.ref, destination_cidr_block="0.0.0.0/0", nat_gateway_id=nat.ref)
         service = f"com.amazonaws.{self.region}.s3"
         ec2.CfnVPCEndpoint(self, "S3", vpc_id=vpc.ref, service_name=service, route_table_ids=[table.ref])
         log = logs.CfnLogGroup(self, "Flows", retention_in_days=30)
@@ -54,12 +48,8 @@ class Network(cdk.Stack):
         )  # fmt: skip
         self.fabric = ec2.CfnSecurityGroup(self, "Fabric", group_description="EFA", vpc_id=vpc.ref)
         group = self.fabric.attr_group_id
-        ec2.CfnSecurityGroupIngress(
-            self, "From", group_id=group, ip_protocol="-1", source_security_group_id=group
-        )
-        ec2.CfnSecurityGroupEgress(
-            self, "To", group_id=group, ip_protocol="-1", destination_security_group_id=group
-        )
+        ec2.CfnSecurityGroupIngress(self, "From", group_id=group, ip_protocol="-1", source_security_group_id=group)
+        ec2.CfnSecurityGroupEgress(self, "To", group_id=group, ip_protocol="-1", destination_security_group_id=group)
 
 
 class Capacity(cdk.Stack):
@@ -121,9 +111,7 @@ class Training(cdk.Stack):
             for card, device, kind in places
         ]  # fmt: skip
         target = _Template.CapacityReservationTargetProperty(capacity_reservation_id=capacity.four.attr_id)
-        disk = _Template.EbsProperty(
-            volume_type="gp3", volume_size=200, iops=6000, throughput=500, encrypted=True
-        )
+        disk = _Template.EbsProperty(volume_type="gp3", volume_size=200, iops=6000, throughput=500, encrypted=True)
         data = _Template.LaunchTemplateDataProperty(
             instance_type="p5.48xlarge",
             image_id=image.value_as_string,

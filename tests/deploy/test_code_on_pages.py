@@ -70,9 +70,7 @@ def surroundings(code: str, site: Site) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
-def test_code_on_a_page_runs(
-    page: Path, app_factory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_on_a_page_runs(page: Path, app_factory: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "\n".join(blocks(page, "python"))
     site = Site(app_factory(outdir=str(tmp_path / "cdk.out")), None)
     names = surroundings(code, site)

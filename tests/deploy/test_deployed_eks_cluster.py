@@ -75,17 +75,11 @@ class Cluster:
         self._eks = account.client("eks")
         self._scaling = account.client("autoscaling")
         self._ec2 = account.client("ec2")
-        (self.name,) = (
-            one["physical_id"] for one in account.resources("AWS::EKS::Cluster") if one["stack"] == stack
-        )
+        (self.name,) = (one["physical_id"] for one in account.resources("AWS::EKS::Cluster") if one["stack"] == stack)
         self.document: Json = self._eks.describe_cluster(name=self.name)["cluster"]
 
     def node_group(self, part_of_name: str) -> Json:
-        (name,) = (
-            one
-            for one in self._eks.list_nodegroups(clusterName=self.name)["nodegroups"]
-            if part_of_name in one
-        )
+        (name,) = (one for one in self._eks.list_nodegroups(clusterName=self.name)["nodegroups"] if part_of_name in one)
         found: Json = self._eks.describe_nodegroup(clusterName=self.name, nodegroupName=name)["nodegroup"]
         return found
 
@@ -155,9 +149,7 @@ def test_a_cluster_lives_through_an_edit_and_its_block_and_leaves_only_what_it_k
     executions = account.history()["executions"]
     assert {one["status"] for one in executions} == {"SUCCEEDED"}
 
-    stacks = {
-        f"llama-pods-{name}" for name in ("fleet-trainers", "fabric-default", "link-corpus-default", "eks")
-    }
+    stacks = {f"llama-pods-{name}" for name in ("fleet-trainers", "fabric-default", "link-corpus-default", "eks")}
     command(after, "destroy", *sorted(stacks), "--exclusively", "--force")
     assert left_of(account, stacks) == {one for one in retained(after) if one[0] in stacks}
     assert account.client("eks").list_clusters()["clusters"] == []

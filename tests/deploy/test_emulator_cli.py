@@ -54,10 +54,7 @@ def test_the_cli_bootstraps_deploys_updates_and_destroys(
     data = version["LaunchTemplateData"]
     assert sum(one["InterfaceType"] == "efa-only" for one in data["NetworkInterfaces"]) == 32
     assert data["ImageId"].startswith("ami-")
-    assert (
-        account.client("cloudwatch").describe_alarms()["MetricAlarms"][0]["MetricName"]
-        == "GroupInServiceInstances"
-    )
+    assert account.client("cloudwatch").describe_alarms()["MetricAlarms"][0]["MetricName"] == "GroupInServiceInstances"
     difference = cdk(after, "diff", "--all")
     assert "Number of stacks with differences: 1" in difference
     assert "echo after" in difference
@@ -81,9 +78,7 @@ def test_no_real_account_can_be_reached(account: Emulator, monkeypatch: pytest.M
     monkeypatch.setenv("AWS_PROFILE", "production")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "secret")
     monkeypatch.setenv("AWS_ENDPOINT_URL_EC2", "https://ec2.us-east-1.amazonaws.com")
-    assert {
-        key: value for key, value in account.environment.items() if key.startswith("AWS_")
-    } == account.settings
+    assert {key: value for key, value in account.environment.items() if key.startswith("AWS_")} == account.settings
 
 
 def test_a_stopped_emulator_is_gone() -> None:

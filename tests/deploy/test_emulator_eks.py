@@ -21,9 +21,7 @@ POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 SEED: Json = {
     "subnets": SUBNETS,
     "security_groups": ["sg-0123456789abcdef0"],
-    "clusters": {
-        "shared": {"version": "1.34", "security_group": "sg-0123456789abcdef0", "subnets": list(SUBNETS)}
-    },
+    "clusters": {"shared": {"version": "1.34", "security_group": "sg-0123456789abcdef0", "subnets": list(SUBNETS)}},
 }
 
 
@@ -131,9 +129,7 @@ def test_references_have_the_forms_of_cloudformation(account: InProcessEmulator)
     assert shown["Group"] == f"{name}/{shown['GroupName']}", "Ref of a node group has the cluster in front"
     assert shown["GroupArn"].startswith(f"arn:aws:eks:us-east-1:123456789012:nodegroup/{shown['Group']}/")
     assert shown["AddOn"] == f"{name}|coredns"
-    assert shown["Identity"].startswith(
-        f"arn:aws:eks:us-east-1:123456789012:podidentityassociation/{name}/a-"
-    )
+    assert shown["Identity"].startswith(f"arn:aws:eks:us-east-1:123456789012:podidentityassociation/{name}/a-")
     assert shown["Endpoint"].endswith(".us-east-1.eks.amazonaws.com")
     assert shown["Issuer"].startswith("https://oidc.eks.us-east-1.amazonaws.com/id/")
 
@@ -152,9 +148,7 @@ def test_eks_tells_what_the_template_says(account: InProcessEmulator) -> None:
     assert eks.describe_addon(clusterName=name, addonName="coredns")["addon"]["status"] == "ACTIVE"
     entries = eks.list_access_entries(clusterName=name)["accessEntries"]
     assert entries == [ADMIN, group["nodeRole"]], "EKS makes an entry for the role of managed nodes"
-    (policy,) = eks.list_associated_access_policies(clusterName=name, principalArn=ADMIN)[
-        "associatedAccessPolicies"
-    ]
+    (policy,) = eks.list_associated_access_policies(clusterName=name, principalArn=ADMIN)["associatedAccessPolicies"]
     assert (policy["policyArn"], policy["accessScope"]["type"]) == (POLICY, "cluster")
     (association,) = eks.list_pod_identity_associations(clusterName=name)["associations"]
     assert association["associationArn"] == shown["Identity"]
@@ -191,9 +185,7 @@ def test_changes_in_place_keep_every_id_and_node(account: InProcessEmulator) -> 
     ):
         assert account.deploy(edited(path, value)) == before, path
         assert node_ids(account) == nodes, path
-    assert described(account, before)["version"] == "1.34", (
-        "nodes stay at their version until they are updated"
-    )
+    assert described(account, before)["version"] == "1.34", "nodes stay at their version until they are updated"
 
 
 def test_another_template_version_replaces_every_node(account: InProcessEmulator) -> None:
@@ -227,9 +219,7 @@ def test_a_cluster_goes_after_its_node_groups(account: InProcessEmulator) -> Non
     guest = {**nodes, "ClusterName": shown["Cluster"], "AmiType": "AL2023_x86_64_STANDARD"}
     guest |= {"NodeRole": f"{IAM}/nodes", "InstanceTypes": ["m7i.large"]}
     del guest["LaunchTemplate"]
-    account.deploy(
-        {"Resources": {"Group": {"Type": "AWS::EKS::Nodegroup", "Properties": guest}}}, stack_name="guest"
-    )
+    account.deploy({"Resources": {"Group": {"Type": "AWS::EKS::Nodegroup", "Properties": guest}}}, stack_name="guest")
     with pytest.raises(DeployFailed, match="Cluster has nodegroups attached"):
         account.destroy()
     eks = account.client("eks")
@@ -376,9 +366,7 @@ def test_charts_and_manifests_are_kept_and_nothing_runs(account: InProcessEmulat
         (put("Resources.Chart.Properties.ClusterName", "gone"), "No cluster found for name: gone"),
     ],
 )  # fmt: skip
-def test_what_kubectl_could_not_apply_is_refused(
-    mutate: Mutation, message: str, account: InProcessEmulator
-) -> None:
+def test_what_kubectl_could_not_apply_is_refused(mutate: Mutation, message: str, account: InProcessEmulator) -> None:
     given = with_kubectl()
     mutate(given)
     with pytest.raises(DeployFailed, match=message):

@@ -47,9 +47,7 @@ MIME = base64.b64encode(b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boun
 
 
 def role(name: str, *services: str) -> Resource:
-    statement = [
-        {"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": one}} for one in services
-    ]
+    statement = [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": one}} for one in services]
     return resource(ROLE, name, {"AssumeRolePolicyDocument": {"Statement": statement}}, Arn=f"{IAM}/{name}")
 
 
@@ -146,9 +144,7 @@ def world() -> World:
 
 def make(world: World, type_name: str, properties: Json) -> Resource:
     assert creation_faults(type_name, properties, world) == []
-    return provisioning.create(
-        world, type_name, f"Made{len(world.resources)}", copy.deepcopy(properties), "stack"
-    )
+    return provisioning.create(world, type_name, f"Made{len(world.resources)}", copy.deepcopy(properties), "stack")
 
 
 def template(world: World, name: str, data: Json) -> None:
@@ -309,9 +305,7 @@ NODE_FAULTS: list[tuple[Callable[[], Json], Mutation, str]] = [
 
 
 @pytest.mark.parametrize(("good", "mutate", "message"), NODE_FAULTS)
-def test_a_wrong_node_group_is_refused(
-    good: Callable[[], Json], mutate: Mutation, message: str, world: World
-) -> None:
+def test_a_wrong_node_group_is_refused(good: Callable[[], Json], mutate: Mutation, message: str, world: World) -> None:
     properties = good()
     mutate(properties)
     assert message in messages(NODES, properties, world)
@@ -358,15 +352,11 @@ def test_an_own_image_has_no_version_and_is_not_merged(world: World) -> None:
 
 
 def test_a_block_needs_all_three_values_of_its_template(world: World) -> None:
-    for number, name in enumerate(
-        ("InstanceType", "InstanceMarketOptions", "CapacityReservationSpecification")
-    ):
+    for number, name in enumerate(("InstanceType", "InstanceMarketOptions", "CapacityReservationSpecification")):
         data = block_template()
         del data[name]
         if name == "InstanceMarketOptions":
-            data["CapacityReservationSpecification"]["CapacityReservationTarget"]["CapacityReservationId"] = (
-                ODCR
-            )
+            data["CapacityReservationSpecification"]["CapacityReservationTarget"]["CapacityReservationId"] = ODCR
         elif name == "CapacityReservationSpecification":
             data["InstanceMarketOptions"] = {"MarketType": "spot"}
         template(world, f"part-{number}", data)
@@ -425,9 +415,7 @@ def test_nodes_need_a_network_plugin_and_dns(world: World) -> None:
 
 def test_nodes_stand_in_the_vpc_of_their_cluster(world: World) -> None:
     for name in ("one", "two"):
-        world.add(
-            resource("AWS::EC2::VPC", f"vpc-{name}", {"CidrBlock": "10.0.0.0/16", "EnableDnsHostnames": True})
-        )
+        world.add(resource("AWS::EC2::VPC", f"vpc-{name}", {"CidrBlock": "10.0.0.0/16", "EnableDnsHostnames": True}))
         for zone in ("a", "b"):
             given = {"VpcId": f"vpc-{name}", "AvailabilityZone": f"us-east-1{zone}"}
             world.add(resource("AWS::EC2::Subnet", f"subnet-{name}-{zone}", given))
@@ -468,13 +456,9 @@ def test_a_call_names_sizes_that_fit_each_other(world: World) -> None:
 def test_nodes_of_a_block_are_not_upgraded_under_way(world: World) -> None:
     made = make(world, NODES, on_a_block())
     world.clock.set(world.seeded_reservations[BLOCK].starts_at or world.clock.now())
-    assert changed(world, on_a_block(), put("ReleaseVersion", "1.34.2-20261101")) == "", (
-        "there are no nodes yet"
-    )
+    assert changed(world, on_a_block(), put("ReleaseVersion", "1.34.2-20261101")) == "", "there are no nodes yet"
     node_groups.resize(world, made, {"DesiredSize": 4})
-    assert "upgraded at the desired size 0" in changed(
-        world, on_a_block(), put("ReleaseVersion", "1.34.2-20261101")
-    )
+    assert "upgraded at the desired size 0" in changed(world, on_a_block(), put("ReleaseVersion", "1.34.2-20261101"))
     assert changed(world, on_a_block(), put("Labels", {"a": "b"})) == "", "labels are no upgrade"
 
 

@@ -252,11 +252,7 @@ GROUP_FAULTS = [
 def test_a_wrong_group_is_refused(changes: Json, message: str, world: World) -> None:
     template = _make(world, TEMPLATE, block())
     assert creation_faults(GROUP, _group(template), world) == []
-    given = {
-        key: value
-        for key, value in {**_group(template), **copy.deepcopy(changes)}.items()
-        if value is not None
-    }
+    given = {key: value for key, value in {**_group(template), **copy.deepcopy(changes)}.items() if value is not None}
     given = _replaced(given, template)
     assert message in _messages(GROUP, given, world)
 
@@ -276,9 +272,7 @@ OWNED_FAULTS = [
 
 
 @pytest.mark.parametrize(("type_name", "properties", "message"), OWNED_FAULTS)
-def test_what_belongs_to_a_group_is_checked(
-    type_name: str, properties: Json, message: str, world: World
-) -> None:
+def test_what_belongs_to_a_group_is_checked(type_name: str, properties: Json, message: str, world: World) -> None:
     group = _make(world, GROUP, _group(_make(world, TEMPLATE, block())))
     assert message in _messages(type_name, {**properties, "AutoScalingGroupName": group}, world)
     assert "the group 'gone' does not exist" in _messages(
@@ -302,8 +296,7 @@ def test_a_group_that_holds_a_reservation_stays(world: World) -> None:
     reservation = _make(world, RESERVATION, {**odcr(), "PlacementGroupArn": arn})
     (fault,) = deletion_faults("AWS::EC2::PlacementGroup", name, world)
     assert (
-        str(fault)
-        == f"[placement-group-in-use] the placement group {name!r} still holds the reservation {reservation}"
+        str(fault) == f"[placement-group-in-use] the placement group {name!r} still holds the reservation {reservation}"
     )
     provisioning.delete(world, RESERVATION, reservation)
     assert deletion_faults("AWS::EC2::PlacementGroup", name, world) == []
@@ -324,9 +317,7 @@ SCHEMA_FAULTS = [
 
 
 @pytest.mark.parametrize(("type_name", "properties", "message"), SCHEMA_FAULTS)
-def test_the_schema_is_checked_at_every_depth(
-    type_name: str, properties: Json, message: str, world: World
-) -> None:
+def test_the_schema_is_checked_at_every_depth(type_name: str, properties: Json, message: str, world: World) -> None:
     assert message in _messages(type_name, properties, world)
 
 

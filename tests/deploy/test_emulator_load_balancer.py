@@ -47,9 +47,7 @@ class Site:
         self.balancer = self.make(BALANCER, self.good(BALANCER))
         self.targets = self.make(TARGETS, self.good(TARGETS))
         self.listener = self.make(LISTENER, self.good(LISTENER))
-        template = self.make(
-            "AWS::EC2::LaunchTemplate", {"LaunchTemplateData": {"InstanceType": "g6e.48xlarge"}}
-        )
+        template = self.make("AWS::EC2::LaunchTemplate", {"LaunchTemplateData": {"InstanceType": "g6e.48xlarge"}})
         self.template = {"LaunchTemplateId": template, "Version": "1"}
         self.group = self.make(GROUP, self.good(GROUP))
 
@@ -234,9 +232,7 @@ def test_rules_of_a_listener_have_a_priority_each(site: Site) -> None:
     made = site.make(RULE, rule)
     assert ":listener-rule/app/" in made
     assert "priority 1 is currently in use" in site.messages(RULE, rule)
-    assert "the listener 'arn:gone' does not exist" in site.messages(
-        RULE, {**rule, "ListenerArn": "arn:gone"}
-    )
+    assert "the listener 'arn:gone' does not exist" in site.messages(RULE, {**rule, "ListenerArn": "arn:gone"})
 
 
 def test_what_is_in_use_stays(site: Site) -> None:
@@ -316,9 +312,7 @@ def test_rolling_updates_leave_room(site: Site) -> None:
         ("TargetGroupAttribute", "stickiness.lb_cookie.duration_seconds", "86400", (1, 604_800)),
     ],
 )
-def test_the_api_models_texts_are_read_rightly(
-    shape: str, key: str, default: str, bounds: tuple[int, int]
-) -> None:
+def test_the_api_models_texts_are_read_rightly(shape: str, key: str, default: str, bounds: tuple[int, int]) -> None:
     found = documented_attributes("elbv2", shape)[key]
     assert (found.default, found.bounds) == (default, bounds)
     assert found.message(default) == ""

@@ -155,9 +155,7 @@ TIERING_FAULTS = [
 
 
 @pytest.mark.parametrize(("mutate", "message"), TIERING_FAULTS)
-def test_a_wrong_elastic_file_system_is_refused(
-    mutate: Callable[[Json], None], message: str, world: World
-) -> None:
+def test_a_wrong_elastic_file_system_is_refused(mutate: Callable[[Json], None], message: str, world: World) -> None:
     properties = tiering()
     mutate(properties)
     assert message in messages(FILE_SYSTEM, properties, world)
@@ -215,9 +213,7 @@ CHANGE_FAULTS = [
 
 
 @pytest.mark.parametrize(("mutate", "message"), CHANGE_FAULTS)
-def test_a_change_that_fsx_does_not_make_is_refused(
-    mutate: Callable[[Json], None], message: str, world: World
-) -> None:
+def test_a_change_that_fsx_does_not_make_is_refused(mutate: Callable[[Json], None], message: str, world: World) -> None:
     file_system = make(world, FILE_SYSTEM, ssd())
     make(world, LINK, link(file_system))
     after = ssd()
@@ -268,9 +264,7 @@ REPLACING = [
 
 
 @pytest.mark.parametrize(("path", "value"), REPLACING)
-def test_a_replacing_change_makes_a_new_file_system(
-    account: InProcessEmulator, path: str, value: Any
-) -> None:
+def test_a_replacing_change_makes_a_new_file_system(account: InProcessEmulator, path: str, value: Any) -> None:
     before = account.deploy(stack(ssd()))["Id"]
     after = account.deploy(edited(stack(ssd()), f"Data.Properties.{path}", value))["Id"]
     assert after != before
@@ -288,9 +282,7 @@ def test_a_change_set_says_that_a_change_may_replace(account: InProcessEmulator)
     account.deploy(stack(ssd()))
     cloudformation = account.client("cloudformation")
     changed = edited(stack(ssd()), f"Data.Properties.{LUSTRE}.PerUnitStorageThroughput", 500)
-    cloudformation.create_change_set(
-        StackName="stack", ChangeSetName="look", TemplateBody=json.dumps(changed)
-    )
+    cloudformation.create_change_set(StackName="stack", ChangeSetName="look", TemplateBody=json.dumps(changed))
     cloudformation.get_waiter("change_set_create_complete").wait(
         StackName="stack", ChangeSetName="look", WaiterConfig={"Delay": 1}
     )
@@ -302,9 +294,7 @@ def test_what_a_link_carries_over_changes_in_place(account: InProcessEmulator) -
     template = stack(ssd(), {"Corpus": link({"Ref": "Data"})})
     account.deploy(template)
     (before,) = account.resources(LINK)
-    account.deploy(
-        edited(template, "Corpus.Properties.S3", {"AutoExportPolicy": {"Events": ["NEW", "CHANGED"]}})
-    )
+    account.deploy(edited(template, "Corpus.Properties.S3", {"AutoExportPolicy": {"Events": ["NEW", "CHANGED"]}}))
     (after,) = account.resources(LINK)
     assert after["physical_id"] == before["physical_id"]
     assert after["properties"]["S3"] == {"AutoExportPolicy": {"Events": ["NEW", "CHANGED"]}}

@@ -113,9 +113,7 @@ def reserved() -> Json:
     }
     data = {
         "Placement": {"GroupName": {"Ref": "Rack"}},
-        "CapacityReservationSpecification": {
-            "CapacityReservationTarget": {"CapacityReservationId": {"Ref": "Four"}}
-        },
+        "CapacityReservationSpecification": {"CapacityReservationTarget": {"CapacityReservationId": {"Ref": "Four"}}},
     }
     return template(
         {
@@ -139,9 +137,7 @@ def test_what_was_deployed_is_described(account: InProcessEmulator) -> None:
         LaunchTemplateId=account.resources("AWS::EC2::LaunchTemplate")[0]["physical_id"]
     )["LaunchTemplateVersions"]
     interfaces = version["LaunchTemplateData"]["NetworkInterfaces"]
-    assert [item["NetworkCardIndex"] for item in interfaces if item["InterfaceType"] == "efa-only"] == list(
-        range(32)
-    )
+    assert [item["NetworkCardIndex"] for item in interfaces if item["InterfaceType"] == "efa-only"] == list(range(32))
     assert version["LaunchTemplateData"]["ImageId"].startswith("ami-")
     (reservation,) = ec2.describe_capacity_reservations()["CapacityReservations"]
     assert (
@@ -194,9 +190,7 @@ def test_a_refused_update_leaves_the_stack_as_it_was(account: InProcessEmulator)
     account.deploy(reserved())
     wrong = reserved()
     wrong["Resources"]["Fleet"]["Properties"]["MaxSize"] = "3"
-    with pytest.raises(
-        DeployFailed, match="DesiredCapacity 4 is not between MinSize 0 and MaxSize 3"
-    ) as failure:
+    with pytest.raises(DeployFailed, match="DesiredCapacity 4 is not between MinSize 0 and MaxSize 3") as failure:
         account.deploy(wrong)
     assert failure.value.status == "UPDATE_ROLLBACK_COMPLETE"
     assert _sizes(account) == (4, 4)
@@ -230,9 +224,7 @@ def test_a_named_resource_is_not_replaced_silently(account: InProcessEmulator) -
     changed = copy.deepcopy(stack)
     changed["Resources"]["Fleet"]["Properties"]["InstanceId"] = "i-0123456789abcdef0"
     del changed["Resources"]["Fleet"]["Properties"]["LaunchTemplate"]
-    with pytest.raises(
-        DeployFailed, match="cannot update a stack when a custom-named resource requires replacing"
-    ):
+    with pytest.raises(DeployFailed, match="cannot update a stack when a custom-named resource requires replacing"):
         account.deploy(changed)
 
 
@@ -257,9 +249,7 @@ def test_a_weak_reference_reads_another_stacks_output(account: InProcessEmulator
     consumer = {"Resources": {"Lustre": {"Type": "AWS::EC2::SecurityGroupIngress", "Properties": rule}}}
     account.deploy(consumer, stack_name="data")
     fabric = account.resources("AWS::EC2::SecurityGroup")[0]["physical_id"]
-    assert [one["properties"]["GroupId"] for one in account.resources() if one["logical_id"] == "Lustre"] == [
-        fabric
-    ]
+    assert [one["properties"]["GroupId"] for one in account.resources() if one["logical_id"] == "Lustre"] == [fabric]
 
 
 def test_a_desired_capacity_in_the_template_is_written_back(account: InProcessEmulator) -> None:
@@ -449,18 +439,14 @@ def test_a_redeploy_during_the_block_keeps_its_size(account: InProcessEmulator) 
     changed["Resources"]["Fleet"]["Properties"]["HealthCheckGracePeriod"] = 600
     account.deploy(changed)
     assert _sizes(account) == (4, 4)
-    assert account.history()["executions"][-1]["states"] == ["Which", "Fill"], (
-        "the update itself asks the machine"
-    )
+    assert account.history()["executions"][-1]["states"] == ["Which", "Fill"], "the update itself asks the machine"
 
 
 def test_a_launch_before_the_block_fails_and_says_why(account: InProcessEmulator) -> None:
     _seed_block(account)
     name = account.deploy(block(size="4"))["Fleet"]
     assert _sizes(account) == (4, 0)
-    activity = account.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name)[
-        "Activities"
-    ][0]
+    activity = account.client("autoscaling").describe_scaling_activities(AutoScalingGroupName=name)["Activities"][0]
     assert activity["StatusCode"] == "Failed"
     assert f"{BLOCK} is scheduled" in activity["StatusMessage"]
 

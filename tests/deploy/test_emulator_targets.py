@@ -87,9 +87,7 @@ def service(**group: Any) -> Json:
                     "TargetValue": 120,
                     "PredefinedMetricSpecification": {
                         "PredefinedMetricType": "ALBRequestCountPerTarget",
-                        "ResourceLabel": {
-                            "Fn::Sub": "${Balancer.LoadBalancerFullName}/${Targets.TargetGroupFullName}"
-                        },
+                        "ResourceLabel": {"Fn::Sub": "${Balancer.LoadBalancerFullName}/${Targets.TargetGroupFullName}"},
                     },
                 },
             },

@@ -75,9 +75,7 @@ def another_version(stack: Stack) -> dict[str, Any]:
     return stack(root_volume=RootVolume(size_gib=300))
 
 
-def test_a_fleet_deployed_before_its_block_grows_and_drains_with_it(
-    account: InProcessEmulator, stack: Stack
-) -> None:
+def test_a_fleet_deployed_before_its_block_grows_and_drains_with_it(account: InProcessEmulator, stack: Stack) -> None:
     account.deploy(stack())
     assert size(account) == 0
     account.move_clock(START)
@@ -110,9 +108,7 @@ def test_a_fleet_deployed_after_its_block_stays_empty(account: InProcessEmulator
 
 
 @pytest.mark.parametrize(("moment", "nodes"), [(BEFORE, 0), (DURING, NODES), (AFTER, 0)])
-def test_a_redeploy_never_resizes_the_group(
-    account: InProcessEmulator, stack: Stack, moment: str, nodes: int
-) -> None:
+def test_a_redeploy_never_resizes_the_group(account: InProcessEmulator, stack: Stack, moment: str, nodes: int) -> None:
     account.deploy(stack())
     if moment != BEFORE:
         account.move_clock(moment)

@@ -38,9 +38,7 @@ def part(parts: dict[str, str], title: str) -> str:
 
 def test_the_service_has_healthy_nodes_in_two_zones_before_there_is_a_block(parts: dict[str, str]) -> None:
     shown = part(parts, "after the deploy")
-    assert re.search(
-        r"service https://internal-\S+:443 \[model\]: internal, in us-east-1d, us-east-1f", shown
-    )
+    assert re.search(r"service https://internal-\S+:443 \[model\]: internal, in us-east-1d, us-east-1f", shown)
     assert "targets [model]: 2 healthy" in shown
     assert re.search(r"fleet assistant-fleet-trainers-.* desired 0; nodes: none", shown)
 

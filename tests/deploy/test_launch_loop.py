@@ -68,8 +68,7 @@ class Fleet:
         return [
             event["detail"]["state"]["value"]
             for event in self.account.history()["events"]
-            if event["detail-type"] == "CloudWatch Alarm State Change"
-            and "LaunchLoop" in event["detail"]["alarmName"]
+            if event["detail-type"] == "CloudWatch Alarm State Change" and "LaunchLoop" in event["detail"]["alarmName"]
         ]
 
     def resume(self) -> None:

@@ -20,9 +20,7 @@ from cdk_gpu_clusters import ClusterNetwork, GpuFleet, MigLayout, NodeFile
 from cdk_gpu_clusters.testing import Emulator
 
 PLACE = cdk.Environment(account="123456789012", region="us-east-1")
-FETCH = re.compile(
-    r"GPU_SOFTWARE_BUCKET=(\S+)\s+GPU_SOFTWARE_KEY=(\S+)\s+GPU_SOFTWARE_SHA256=([0-9a-f]{64})\n"
-)
+FETCH = re.compile(r"GPU_SOFTWARE_BUCKET=(\S+)\s+GPU_SOFTWARE_KEY=(\S+)\s+GPU_SOFTWARE_SHA256=([0-9a-f]{64})\n")
 
 
 class Lustre:
@@ -96,9 +94,7 @@ def test_the_object_is_in_the_bucket_before_a_node_asks_for_it(
     assert object_of(account, before) == content, "nodes of the version before still find theirs"
 
 
-def test_a_bucket_of_ones_own_serves_an_account_that_is_not_bootstrapped(
-    app_factory: Any, tmp_path: Path
-) -> None:
+def test_a_bucket_of_ones_own_serves_an_account_that_is_not_bootstrapped(app_factory: Any, tmp_path: Path) -> None:
     with Emulator() as fresh:
         fresh.client("s3").create_bucket(Bucket="my-assets")
         synthesizer: Any = cdk.CliCredentialsStackSynthesizer(file_assets_bucket_name="my-assets")

@@ -61,16 +61,10 @@ def test_a_planted_fault_breaks_its_invariant_alone(fault: Fault, monkeypatch: p
     assert broken(fault.fleet, fault.orchestrator) == {fault.invariant}
 
 
-SOUND = {
-    (fault.orchestrator, str(fault.fleet)): fault
-    for fault in FAULTS
-    if not fault.invariant.startswith("mig-")
-}
+SOUND = {(fault.orchestrator, str(fault.fleet)): fault for fault in FAULTS if not fault.invariant.startswith("mig-")}
 
 
-@pytest.mark.parametrize(
-    "fault", SOUND.values(), ids=[f"{name}{index}" for index, (name, _) in enumerate(SOUND)]
-)
+@pytest.mark.parametrize("fault", SOUND.values(), ids=[f"{name}{index}" for index, (name, _) in enumerate(SOUND)])
 def test_without_a_fault_nothing_is_broken(fault: Fault) -> None:
     assert broken(fault.fleet, fault.orchestrator) == set()
 

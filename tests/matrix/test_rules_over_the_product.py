@@ -64,9 +64,7 @@ def test_every_combination_is_planned_or_refused_with_its_reason(tally: Callable
             if outcome.is_accepted:
                 had.update((frame.instance_type, frame.purchase))
             if bool(refused) is not bool(reasons):
-                wrong.append(
-                    f"{frame}, {image.name}: {reasons or 'nothing'} against it, but {refused or 'accepted'}"
-                )
+                wrong.append(f"{frame}, {image.name}: {reasons or 'nothing'} against it, but {refused or 'accepted'}")
         if not reasons and outcome.interfaces is not None and outcome.decision is not None:
             fault = fault_of_plan(asked, outcome.interfaces) or fault_of_decision(asked, outcome.decision)
             wrong += [f"{frame}: {fault}"] if fault else []

@@ -71,8 +71,7 @@ def test_of_two_nodes_that_fail_at_once_one_is_held_back_by_the_limit_of_the_fle
     account: Account, group: Group, watched_nodes: WatchedNodes
 ) -> None:
     nodes = [
-        watched_nodes.begin(instance, settings(group, GPU_WATCH_ACTIONS_PER_HOUR="1"))
-        for instance in group.instances
+        watched_nodes.begin(instance, settings(group, GPU_WATCH_ACTIONS_PER_HOUR="1")) for instance in group.instances
     ]
     nodes[0].fail()  # both hear it: they share one kernel
     for node in nodes:
@@ -86,9 +85,7 @@ def test_of_two_nodes_that_fail_at_once_one_is_held_back_by_the_limit_of_the_fle
     assert account.bundles(held.instance_id), "what it has seen is kept all the same"
 
 
-def test_node_that_only_says_what_it_would_do(
-    account: Account, group: Group, watched_nodes: WatchedNodes
-) -> None:
+def test_node_that_only_says_what_it_would_do(account: Account, group: Group, watched_nodes: WatchedNodes) -> None:
     node = watched_nodes.begin(group.instances[0], settings(group, GPU_WATCH="dry-run"))
     node.fail()
     [(outcome, reason)] = node.acted()

@@ -50,17 +50,13 @@ def test_xid_cordons_the_node_and_says_why_with_its_evidence(
     node = watching.begin()
     failed = node.fail()
     node.within_deadline(failed, lambda: cluster.is_cordoned(MINE))
-    assert cluster.taints(MINE) == [
-        {"key": "gpu-cluster/unhealthy", "value": "replace", "effect": "NoSchedule"}
-    ]
+    assert cluster.taints(MINE) == [{"key": "gpu-cluster/unhealthy", "value": "replace", "effect": "NoSchedule"}]
     condition = cluster.condition(MINE, "GpuHealthy")
     assert (condition["status"], condition["reason"]) == ("False", "Replace")
     assert node.gpu in condition["message"]
     assert cluster.condition(MINE, "Ready")["status"] == "True"
     assert not cluster.is_cordoned(OTHER)
-    assert {request.path.removesuffix("/status") for request in cluster.changes()} == {
-        f"/api/v1/nodes/{MINE}"
-    }
+    assert {request.path.removesuffix("/status") for request in cluster.changes()} == {f"/api/v1/nodes/{MINE}"}
     expect_evidence(account, node)
 
 
@@ -82,9 +78,7 @@ def test_node_is_cordoned_once_whatever_the_kernel_says_next(
     assert len(account.bundles(node.instance_id)) == 1
 
 
-def test_cordon_of_an_operator_is_left_alone(
-    account: Account, cluster: Kubernetes, watching: Watching
-) -> None:
+def test_cordon_of_an_operator_is_left_alone(account: Account, cluster: Kubernetes, watching: Watching) -> None:
     cluster.nodes[MINE]["spec"]["unschedulable"] = True
     node = watching.begin()
     node.fail()

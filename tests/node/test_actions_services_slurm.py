@@ -68,9 +68,7 @@ def test_node_is_drained_once_and_for_a_new_fault_again_after_an_operator_resume
     # A fault that it only tells about, so that it is known to have looked.
     node.fail(31)
     node.sees("Xid 31")
-    assert slurm.node("gpu-1").state == "IDLE", (
-        "the old faults are done with, also for a process that starts anew"
-    )
+    assert slurm.node("gpu-1").state == "IDLE", "the old faults are done with, also for a process that starts anew"
     assert slurm.drains("gpu-1") == 1
     assert len(account.bundles(node.instance_id)) == 1
 
@@ -80,9 +78,7 @@ def test_node_is_drained_once_and_for_a_new_fault_again_after_an_operator_resume
     assert slurm.drains("gpu-1") == 2
 
 
-def test_drain_of_an_operator_is_left_alone(
-    account: Account, slurm: Slurm, watched_nodes: WatchedNodes
-) -> None:
+def test_drain_of_an_operator_is_left_alone(account: Account, slurm: Slurm, watched_nodes: WatchedNodes) -> None:
     job = slurm.run_job("gpu-1")
     slurm.update("gpu-1", "State=DRAIN", "Reason=disk swap, ask Kim")
     drained = slurm.node("gpu-1")
@@ -97,9 +93,7 @@ def test_drain_of_an_operator_is_left_alone(
     assert account.bundles(node.instance_id) == []
 
 
-def test_second_node_of_a_partition_is_held_back_by_the_limit(
-    slurm: Slurm, watched_nodes: WatchedNodes
-) -> None:
+def test_second_node_of_a_partition_is_held_back_by_the_limit(slurm: Slurm, watched_nodes: WatchedNodes) -> None:
     first = begin(watched_nodes, slurm, "gpu-1")
     first.fail()
     first.acted()

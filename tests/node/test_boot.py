@@ -37,7 +37,9 @@ def test_a_healthy_node_goes_into_service_and_stays_there_over_a_reboot(lab: Lab
 
 
 def test_a_cloud_config_of_the_users_own_is_merged_into_ours(lab: Lab) -> None:
-    own = "#cloud-config\nwrite_files:\n- path: /etc/own\n  content: own\nruncmd:\n- cp /etc/own /etc/nccl.conf /root/\n"
+    own = (
+        "#cloud-config\nwrite_files:\n- path: /etc/own\n  content: own\nruncmd:\n- cp /etc/own /etc/nccl.conf /root/\n"
+    )
     part = UserDataPart(content_type="text/cloud-config", body=own)
     with lab.node(fleet("g6.xlarge", user_data_parts=[part]), **L4) as node:
         node.power_on()
@@ -124,9 +126,7 @@ def test_a_user_script_that_fails_ends_the_launch(lab: Lab) -> None:
 
 
 def test_a_check_of_the_users_own_decides_too(lab: Lab) -> None:
-    check = NodeFile(
-        path="/etc/gpu-cluster/ready.d/licence", text="#!/bin/sh\necho none left\nexit 2\n", mode=0o755
-    )
+    check = NodeFile(path="/etc/gpu-cluster/ready.d/licence", text="#!/bin/sh\necho none left\nexit 2\n", mode=0o755)
     with lab.node(fleet("g6.xlarge", node_files=[check]), **L4) as node:
         node.power_on()
         assert node.failure() == "licence: none left"
@@ -144,9 +144,7 @@ def test_slow_metadata_only_makes_a_boot_longer(lab: Lab) -> None:
 def test_metadata_that_is_silent_for_a_while_is_waited_for(lab: Lab) -> None:
     with lab.node(fleet("g6.xlarge"), **L4) as node:
         node.power_on()
-        node.eventually(
-            lambda: node.run("systemctl is-active cloud-final", check=False).stdout != "inactive\n"
-        )
+        node.eventually(lambda: node.run("systemctl is-active cloud-final", check=False).stdout != "inactive\n")
         node.metadata.silent_until = time.monotonic() + 15
         node.ready()
         node.in_service()

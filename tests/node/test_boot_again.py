@@ -56,9 +56,7 @@ def test_a_node_that_lost_a_gpu_over_a_reboot_is_replaced(lab: Lab) -> None:
         node.reboot()
         assert node.failure() == "driver: 3 of 4 GPUs answer"
         is_taken_out_once(node, "driver: 3 of 4 GPUs answer")
-        assert node.fleet.states() == {node.instance_id: "InService"}, (
-            "it was marked, and its hook left alone"
-        )
+        assert node.fleet.states() == {node.instance_id: "InService"}, "it was marked, and its hook left alone"
 
 
 def test_a_node_whose_gpus_are_not_split_after_a_reboot_is_replaced(lab: Lab) -> None:

@@ -102,9 +102,7 @@ def test_node_of_56_slices_whose_mode_is_pending_reboots_once_and_then_starts_ku
         assert "MIG_PARTITION=" in node.read("/etc/default/mig")
 
 
-def test_node_with_a_layout_for_each_gpu_joins_with_all_of_their_slices(
-    lab: Lab, cluster: Kubernetes
-) -> None:
+def test_node_with_a_layout_for_each_gpu_joins_with_all_of_their_slices(lab: Lab, cluster: Kubernetes) -> None:
     quarters = MigLayout(["3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb"])
     build = managed("p4d.24xlarge", efa=False, mig=[*[quarters] * 4, *[MigLayout("9,9")] * 4])
     with eks_node(lab, cluster, build, **A100) as node:
@@ -124,9 +122,7 @@ def test_node_stays_out_and_says_why_where_the_gpus_are_not_split(lab: Lab, clus
         stays_out(node, cluster)
         failures = [one["reason"] for one in node.fleet.logged(node.instance_id) if one["state"] == "failed"]
         assert reason in failures, "people read it in the log group of the nodes"
-        assert "Dependency failed for nodeadm-run" in " ".join(
-            entry.text for entry in node.journal("nodeadm-run")
-        )
+        assert "Dependency failed for nodeadm-run" in " ".join(entry.text for entry in node.journal("nodeadm-run"))
 
 
 def test_node_with_efa_joins_with_all_of_its_devices_and_no_more_pods_than_addresses(
@@ -146,9 +142,7 @@ def test_node_with_efa_joins_with_all_of_its_devices_and_no_more_pods_than_addre
         assert found["metadata"]["labels"]["gpu-cluster/efa-count"] == "32"
         assert ("efa", "ok", "32 of 32 EFA devices") in node.events("gpu-node-boot")
         assert order(node, "gpu-node-boot", "kubelet") == ["gpu-node-boot", "kubelet"]
-        assert node.read("/etc/own") == "own", (
-            "the user's own cloud-config is merged with ours, and replaces nothing"
-        )
+        assert node.read("/etc/own") == "own", "the user's own cloud-config is merged with ours, and replaces nothing"
 
 
 def test_node_whose_capacity_block_ends_is_cordoned_and_its_pods_end(
@@ -178,9 +172,7 @@ def test_node_stays_out_with_fewer_efa_devices(lab: Lab, cluster: Kubernetes) ->
         stays_out(node, cluster)
 
 
-def test_node_of_a_self_managed_group_joins_the_cluster_that_its_own_config_says(
-    lab: Lab, cluster: Kubernetes
-) -> None:
+def test_node_of_a_self_managed_group_joins_the_cluster_that_its_own_config_says(lab: Lab, cluster: Kubernetes) -> None:
     config = NodeConfig(
         cluster=eks_cluster(cluster),
         labels={"team": "research"},

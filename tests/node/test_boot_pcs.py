@@ -48,9 +48,7 @@ def test_slurmd_never_starts_where_the_gpus_are_not_split(lab: Lab) -> None:
 @pytest.mark.parametrize("debian_order", [True, False])
 def test_a_reboot_for_mig_comes_before_the_node_is_registered(lab: Lab, debian_order: bool) -> None:
     sevenths = MigLayout(["1g.10gb"] * 7)
-    build = group(
-        Orchestrator.PCS, "p4de.24xlarge", mig=sevenths, slurm_version="25.11", user_data_parts=[PCS]
-    )
+    build = group(Orchestrator.PCS, "p4de.24xlarge", mig=sevenths, slurm_version="25.11", user_data_parts=[PCS])
     with lab.node(build, debian_order=debian_order, gpu="A100-80GB", gpu_count=8) as node:
         make_pcs(node)
         node.gpus.state["mode_change"] = "reboot"

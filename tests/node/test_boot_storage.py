@@ -51,9 +51,7 @@ def test_a_file_system_that_never_comes_ends_the_launch(lab: Lab) -> None:
         node.write("/var/lib/fakes/lustre-failures", "-1")
         node.power_on(uptime_seconds=1430)
         reason = node.failure()
-        assert reason.startswith(
-            "lustre: fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdbev at /fsx"
-        )
+        assert reason.startswith("lustre: fs-0123456789abcdef0.fsx.us-east-1.amazonaws.com@tcp:/abcdbev at /fsx")
         assert "Connection timed out" in reason
         assert "do the security groups" in reason
         assert node.abandoned() == reason
@@ -70,10 +68,7 @@ def test_a_local_disk_is_formatted_once_and_found_again_after_a_reboot(lab: Lab)
         node.reboot()
         node.ready()
         assert node.unit_result("scratch")["reason"] == "/scratch: as before, disks: 1"
-        assert (
-            node.run("cat /scratch/file; findmnt --noheadings --output FSTYPE /scratch").stdout
-            == "kept\nxfs\n"
-        )
+        assert node.run("cat /scratch/file; findmnt --noheadings --output FSTYPE /scratch").stdout == "kept\nxfs\n"
         assert node.sightings(boot=2)["docker"].endswith("mounts: /scratch")
 
 
@@ -86,10 +81,7 @@ def test_a_local_disk_that_holds_data_is_not_wiped(lab: Lab) -> None:
             reason = node.failure()
             assert reason.startswith(f"disks: {device} holds ext4 and is not wiped")
             assert node.abandoned() == reason
-        assert (
-            "users-own"
-            in subprocess.run(["blkid", device], check=True, capture_output=True, text=True).stdout
-        )
+        assert "users-own" in subprocess.run(["blkid", device], check=True, capture_output=True, text=True).stdout
 
 
 def test_of_two_local_disks_one_with_data_keeps_both_from_being_wiped(lab: Lab) -> None:

@@ -27,9 +27,7 @@ def test_jobs_of_the_node_end_after_the_users_command_and_others_run_on(
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(watched.root))
     mine, other = slurm.run_job("gpu-1"), slurm.run_job("gpu-2")
     show = f"{slurm.programs}/scontrol --oneliner show job {mine.id} >{watched.root}/saved"
-    command = watched.write(
-        "etc/gpu-cluster/on-drain", f"#!/bin/sh\nSLURM_CONF={slurm.configuration} {show}\n"
-    )
+    command = watched.write("etc/gpu-cluster/on-drain", f"#!/bin/sh\nSLURM_CONF={slurm.configuration} {show}\n")
     command.chmod(0o755)
     node = watched.node(
         orchestrator="slurm",

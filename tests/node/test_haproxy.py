@@ -46,9 +46,7 @@ class Proxy:
 
     def states(self) -> dict[int, str]:
         """What HAProxy thinks of each server that it has checked: UP, DOWN or in between."""
-        with closing(
-            http.client.HTTPConnection("127.0.0.1", self.balancer.stats_port, timeout=10)
-        ) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.balancer.stats_port, timeout=10)) as connection:
             connection.request("GET", "/;csv")
             rows = csv.DictReader(io.StringIO(connection.getresponse().read().decode()))
         return {
@@ -141,9 +139,7 @@ def test_the_real_program_refuses_a_broken_configuration(haproxy: str, tmp_path:
     text = render_haproxy(Balancer(port=8080, server_ports=[9000], health_path="/health"))
     configuration = tmp_path / "haproxy.cfg"
     configuration.write_text(text.replace("balance leastconn", "balance leastcon"))
-    done = subprocess.run(
-        [haproxy, "-c", "-f", str(configuration)], capture_output=True, timeout=10, check=False
-    )
+    done = subprocess.run([haproxy, "-c", "-f", str(configuration)], capture_output=True, timeout=10, check=False)
     assert done.returncode != 0
 
 
@@ -162,9 +158,7 @@ def test_a_request_goes_to_the_server_with_the_fewest(proxy: Proxy) -> None:
         assert proxy.ask() == (200, str(idle))
 
 
-def test_dead_servers_lose_no_request_and_are_dropped_and_come_back(
-    proxy: Proxy, servers: ToyServers
-) -> None:
+def test_dead_servers_lose_no_request_and_are_dropped_and_come_back(proxy: Proxy, servers: ToyServers) -> None:
     dead = set(range(0, COUNT, 3))
     servers.kill(*dead)
     # HAProxy has not checked yet: what finds no server is tried on another one.

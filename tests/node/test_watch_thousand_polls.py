@@ -67,9 +67,7 @@ class Node(WatchedNode):
         self.tool("nvidia-smi", f'#!/bin/sh\necho "$*" >>{asked}\nexec {slow} "$@"\n')
         node = self.node(**SETTINGS)
         verify(node, checks_of(node))
-        cases = [
-            f"{shlex.quote(line)}) {_repeat(slow, line)} ;;" for line in set(asked.read_text().splitlines())
-        ]
+        cases = [f"{shlex.quote(line)}) {_repeat(slow, line)} ;;" for line in set(asked.read_text().splitlines())]
         self.tool("nvidia-smi", "\n".join(["#!/bin/sh", 'case "$*" in', *cases, "*) exit 99 ;;", "esac", ""]))
 
 

@@ -37,9 +37,7 @@ class CleanEnvironment:
         env = {name: value for name, value in os.environ.items() if name not in foreign}
         env["PATH"] = f"{self.folder / 'bin'}{os.pathsep}{env['PATH']}"
         words = [str(word) for word in command]
-        return subprocess.run(
-            words, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=600
-        )
+        return subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, check=False, timeout=600)
 
 
 def site_packages(folder: Path) -> Path:

@@ -89,9 +89,7 @@ def test_every_public_name_is_documented(site: Path) -> None:
 def test_every_construct_has_a_page_of_its_own_with_its_example(site: Path) -> None:
     named = {name: getattr(cdk_gpu_clusters, name) for name in cdk_gpu_clusters.__all__}
     constructs = {name for name, one in named.items() if isinstance(one, type) and issubclass(one, Construct)}
-    pages = {
-        page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "): page for page in REFERENCE
-    }
+    pages = {page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "): page for page in REFERENCE}
     assert constructs <= pages.keys()
     for name in constructs:
         page = site / pages[name].relative_to(REPOSITORY / "docs").with_suffix(".html")

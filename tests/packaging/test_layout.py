@@ -53,9 +53,7 @@ def test_test_files_have_names_of_their_own() -> None:
 def test_constructs_is_the_installed_package() -> None:
     """From the repository root, where a folder of that name stands."""
     program = "import constructs; print(constructs.__file__)"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert Path(done.stdout.strip()).parts[-3:] == ("site-packages", "constructs", "__init__.py")
 
 

@@ -20,9 +20,7 @@ APPS = REPOSITORY / "tests" / "typing"
 
 def wrong_lines(path: Path) -> set[int]:
     lines = path.read_text(encoding="utf-8").splitlines()
-    return {
-        number for number, line in enumerate(lines, start=1) if "# wrong" in line and line.startswith(" ")
-    }
+    return {number for number, line in enumerate(lines, start=1) if "# wrong" in line and line.startswith(" ")}
 
 
 @pytest.fixture

@@ -58,9 +58,7 @@ def test_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
 
 def test_clean_environment_lacks_the_repository(clean_environment: CleanEnvironment, tmp_path: Path) -> None:
     """Otherwise the two tests below would prove nothing."""
-    probe = (
-        "import cdk_gpu_clusters, importlib.util as u; print(cdk_gpu_clusters.__file__, u.find_spec('moto'))"
-    )
+    probe = "import cdk_gpu_clusters, importlib.util as u; print(cdk_gpu_clusters.__file__, u.find_spec('moto'))"
     done = clean_environment.run(clean_environment.python, "-c", probe, cwd=tmp_path)
     file, moto = done.stdout.split()
     assert Path(file).is_relative_to(clean_environment.folder)
@@ -81,9 +79,7 @@ def test_readme_cluster_file_synthesizes(clean_environment: CleanEnvironment, tm
     (tmp_path / "cluster.yaml").write_text(example("yaml"), encoding="utf-8")
     cdk = REPOSITORY / ".tools" / "bin" / "cdk"
     app = "python -m cdk_gpu_clusters_stacks"
-    done = clean_environment.run(
-        cdk, "synth", "--quiet", "--app", app, "-c", "cluster=cluster.yaml", cwd=tmp_path
-    )
+    done = clean_environment.run(cdk, "synth", "--quiet", "--app", app, "-c", "cluster=cluster.yaml", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "AWS::AutoScaling::AutoScalingGroup" in types_in(tmp_path / "cdk.out")
 

@@ -48,9 +48,7 @@ def packs() -> Packs:
 
 
 @pytest.fixture(scope="session")
-def assemblies(
-    packs: Packs, app_factory: Any, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Assembly]:
+def assemblies(packs: Packs, app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Assembly]:
     """Every app by name."""
     written = {}
     texts = {"every store": CLUSTER, "every key of inference": EVERYTHING, "weights for pods": WEIGHTS}
@@ -59,9 +57,7 @@ def assemblies(
         file.write_text(text, encoding="utf-8")
         written[name] = cluster(file)
     return {
-        name: packs.assemble(
-            name, app_factory(context=REPORT_ONLY, flags="without flags" not in name), define
-        )
+        name: packs.assemble(name, app_factory(context=REPORT_ONLY, flags="without flags" not in name), define)
         for name, define in {**clusters(), **written, **python_apps(), **stacks()}.items()
     }
 

@@ -11,9 +11,7 @@ from rule_fixtures import rule_fixture
 
 def cfn_lint(*arguments: str) -> subprocess.CompletedProcess[str]:
     package = ["--append-rules", "cdk_gpu_clusters.template_rules.cfnlint_rules"]
-    return subprocess.run(
-        ["cfn-lint", *package, *arguments], capture_output=True, text=True, check=False, timeout=120
-    )
+    return subprocess.run(["cfn-lint", *package, *arguments], capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_its_findings_have_our_ids_paths_and_lines(tmp_path: Path) -> None:

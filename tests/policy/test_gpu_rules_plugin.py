@@ -45,9 +45,7 @@ def test_a_finding_stands_at_its_construct_with_its_fix(app_factory: Any) -> Non
     assert violation["suggestedFix"].startswith("correct the name")
     [construct] = violation["violatingConstructs"]
     assert construct["constructPath"] == "Stack/Nodes"
-    assert construct["cloudFormationResource"]["propertyPaths"] == [
-        "Properties/LaunchTemplateData/InstanceType"
-    ]
+    assert construct["cloudFormationResource"]["propertyPaths"] == ["Properties/LaunchTemplateData/InstanceType"]
 
 
 def test_a_warning_is_reported_without_failing(app_factory: Any) -> None:
@@ -68,9 +66,7 @@ def test_an_error_fails_the_synthesis(app_factory: Any) -> None:
 def test_findings_are_acknowledged_as_in_any_cdk_app(app_factory: Any) -> None:
     app, nodes = app_with(app_factory, WRONG_TYPE)
     reason = "a type that the catalogue does not know yet"
-    cdk.Validations.of(nodes).acknowledge(
-        cdk.Acknowledgment(id="GpuClusterRules::GPU-INST-001", reason=reason)
-    )
+    cdk.Validations.of(nodes).acknowledge(cdk.Acknowledgment(id="GpuClusterRules::GPU-INST-001", reason=reason))
     found = report(app)
     assert (found["conclusion"], found["violations"]) == ("success", [])
     assert [one["reason"] for one in found["suppressedViolations"]] == [reason]
@@ -95,9 +91,7 @@ def test_what_a_stack_reads_of_another_is_looked_up_there(app_factory: Any, besi
     cdk.Validations.of(app).add_plugins(GpuClusterRules(select=["GPU-EFA-030"], undecidable=True))
     if beside:
         network = cdk.Stack(app, "Network", stack_name="named-otherwise")
-        group = ec2.CfnSecurityGroup(
-            network, "Fabric", group_description="fabric", vpc_id="vpc-0123456789abcdef0"
-        )
+        group = ec2.CfnSecurityGroup(network, "Fabric", group_description="fabric", vpc_id="vpc-0123456789abcdef0")
         cdk.CfnOutput(network, "FabricId", value=group.attr_group_id)
     fabric = cdk.Fn.get_stack_output("named-otherwise", "FabricId")
     interface = {"networkCardIndex": 0, "deviceIndex": 0, "interfaceType": "efa", "groups": [fabric]}

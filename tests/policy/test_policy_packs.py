@@ -66,9 +66,7 @@ def test_nothing_is_found_that_is_not_accepted(assemblies: dict[str, Assembly]) 
 
 def test_what_is_told_is_found(assemblies: dict[str, Assembly]) -> None:
     """Otherwise an entry of `TOLD` would hide what comes later."""
-    assert [
-        name for name, rule in TOLD.items() if not any(rule in one for one in assemblies[name].findings)
-    ] == []
+    assert [name for name, rule in TOLD.items() if not any(rule in one for one in assemblies[name].findings)] == []
 
 
 def test_findings_are_accepted_below_stacks_with_a_reason(assemblies: dict[str, Assembly]) -> None:

@@ -32,9 +32,7 @@ def test_everything_on_passes(app: cdk.App) -> None:
     define_training(app, env, zone)
     app.synth()
     reports = json.loads((Path(app.outdir) / "validation-report.json").read_text())["pluginReports"]
-    assert [(report["pluginName"], report["violations"]) for report in reports] == [
-        ("CloudFormation Validate", [])
-    ]
+    assert [(report["pluginName"], report["violations"]) for report in reports] == [("CloudFormation Validate", [])]
 
 
 @pytest.mark.parametrize(

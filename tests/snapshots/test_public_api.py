@@ -62,9 +62,7 @@ def function(name: str, made: Any) -> str:
     """A function or constructor, on one line if it fits."""
     signature = inspect.signature(made)
     given = [
-        one
-        for one in signature.parameters.values()
-        if one.name not in ("self", "cls") and not one.name.startswith("_")
+        one for one in signature.parameters.values() if one.name not in ("self", "cls") and not one.name.startswith("_")
     ]
     texts = [parameter(one) for one in given]
     keyword_only = [one.kind is one.KEYWORD_ONLY for one in given]
@@ -141,9 +139,7 @@ def test_the_public_api_is_as_recorded(package: str, snapshot: SnapshotAssertion
 def documented_in(package: str) -> dict[str, Any]:
     """The objects of a package that the reference has, by name."""
     paths = [
-        path
-        for page in REFERENCE.rglob("*.md")
-        for path in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
+        path for page in REFERENCE.rglob("*.md") for path in re.findall(r"^::: (\S+)", page.read_text(), re.MULTILINE)
     ]
     found = [path.rpartition(".") for path in paths if path.startswith(f"{package}.")]
     return {name: getattr(import_module(module), name) for module, _, name in found}

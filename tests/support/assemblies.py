@@ -143,8 +143,6 @@ def _findings(report: Json) -> Iterator[str]:
 
 def _accepted(report: Json) -> Iterator[tuple[Acknowledgement, str]]:
     for violation in report.get("suppressedViolations", []):
-        one = Acknowledgement(
-            violation.get("acknowledgedAt", ""), violation["acknowledgedId"], violation["reason"]
-        )
+        one = Acknowledgement(violation.get("acknowledgedAt", ""), violation["acknowledgedId"], violation["reason"])
         for construct in violation["violatingConstructs"]:
             yield one, construct["constructPath"]

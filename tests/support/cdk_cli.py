@@ -18,12 +18,8 @@ class CdkCli:
     """
 
     def __init__(self, account: Emulator, folder: Path) -> None:
-        self._program = Path(
-            os.environ.get("CDK_CLI", REPOSITORY / ".tools" / "node_modules" / ".bin" / "cdk")
-        )
-        assert self._program.exists(), (
-            f"there is no CDK CLI at {self._program}; run `make env`, or set CDK_CLI"
-        )
+        self._program = Path(os.environ.get("CDK_CLI", REPOSITORY / ".tools" / "node_modules" / ".bin" / "cdk"))
+        assert self._program.exists(), f"there is no CDK CLI at {self._program}; run `make env`, or set CDK_CLI"
         self._folder = folder
         node = Path(os.environ["JSII_NODE"]).parent
         self._environment = account.environment | {

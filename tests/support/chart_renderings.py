@@ -200,15 +200,9 @@ def _files(chart: Path) -> Mapping[str, str]:
     """The files of a chart by their path in it, whether it is a folder or an archive."""
     if chart.is_dir():
         names = (file.relative_to(chart) for file in chart.rglob("*") if file.is_file())
-        return {
-            str(name): (chart / name).read_text(encoding="utf-8")
-            for name in names
-            if name.parts[0] != "charts"
-        }
+        return {str(name): (chart / name).read_text(encoding="utf-8") for name in names if name.parts[0] != "charts"}
     with tarfile.open(chart) as archive:
-        contents = {
-            item.name.partition("/")[2]: archive.extractfile(item) for item in archive if item.isfile()
-        }
+        contents = {item.name.partition("/")[2]: archive.extractfile(item) for item in archive if item.isfile()}
         return {name: file.read().decode() for name, file in contents.items() if file is not None}
 
 
@@ -231,9 +225,7 @@ def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Mapping[str,
     both = dict(first)
     for key, value in second.items():
         mine = both.get(key)
-        both[key] = (
-            _merged(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
-        )
+        both[key] = _merged(mine, value) if isinstance(mine, Mapping) and isinstance(value, Mapping) else value
     return both
 
 

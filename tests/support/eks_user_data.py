@@ -83,18 +83,14 @@ class ManagedGroup:
         """The user data of its nodes, out of those of the launch template."""
         given = message_from_string(user_data)
         assert given.is_multipart(), "EKS takes MIME multi-part user data only"
-        parts = [
-            f"{_headers(part)}\n{part.get_payload()}" for part in given.walk() if not part.is_multipart()
-        ]
+        parts = [f"{_headers(part)}\n{part.get_payload()}" for part in given.walk() if not part.is_multipart()]
         own = f"Content-Type: {MEDIA_TYPE}\n\n---\n{yaml.safe_dump(self.node_config())}"
         parts = [own, *parts] if self.eks_first else [*parts, own]
         lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{_BOUNDARY}"', ""]
         for part in parts:
             lines += [f"--{_BOUNDARY}", part.rstrip("\n") + "\n"]
         text = "\n".join([*lines, f"--{_BOUNDARY}--", ""])
-        assert len(text.encode()) <= LIMIT_BYTES, (
-            f"{len(text.encode())} bytes: EC2 refuses EKS's own template"
-        )
+        assert len(text.encode()) <= LIMIT_BYTES, f"{len(text.encode())} bytes: EC2 refuses EKS's own template"
         return text
 
 

@@ -43,9 +43,7 @@ def check_objects(objects: Iterable[Mapping[str, Any]], version: str) -> int:
     """
     found = list(objects)
     faults = [
-        f"{_title(item, number)}: {fault}"
-        for number, item in enumerate(found, 1)
-        for fault in _faults(item, version)
+        f"{_title(item, number)}: {fault}" for number, item in enumerate(found, 1) for fault in _faults(item, version)
     ]
     if faults:
         head = f"{len(faults)} faults in {len(found)} objects for Kubernetes {version}"

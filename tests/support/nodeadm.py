@@ -48,9 +48,7 @@ def check_documents(documents: Sequence[Mapping[str, Any]]) -> None:
         AssertionError: There is none, or one has a field that is unknown or of a wrong type.
     """
     # nodeadm asks for no name. It takes any JSON in kubelet's configuration; its schema knows objects only.
-    named = [
-        {**one, "metadata": {"name": "node"}, "spec": _without_free_text(one["spec"])} for one in documents
-    ]
+    named = [{**one, "metadata": {"name": "node"}, "spec": _without_free_text(one["spec"])} for one in documents]
     assert check_objects(named, _ANY_VERSION) == len(documents) > 0
 
 

@@ -322,9 +322,7 @@ def described(name: str, **changes: Any) -> dict[str, Any]:
 
 def types(**changes: Any) -> Any:
     """What DescribeInstanceTypes says of the types that it is asked for."""
-    return lambda asked: {
-        "InstanceTypes": [described(name, **changes) for name in asked["Filters"][0]["Values"]]
-    }
+    return lambda asked: {"InstanceTypes": [described(name, **changes) for name in asked["Filters"][0]["Values"]]}
 
 
 def _offerings(asked: Any) -> Any:
@@ -417,11 +415,7 @@ def eks_versions(**status: str) -> Any:
     """Versions of Kubernetes that EKS offers; `v1_35` stands for 1.35."""
     found = {"1.34": "STANDARD_SUPPORT", "1.35": "STANDARD_SUPPORT"}
     found |= {name.removeprefix("v").replace("_", "."): one for name, one in status.items()}
-    return {
-        "clusterVersions": [
-            {"clusterVersion": name, "versionStatus": one} for name, one in found.items() if one
-        ]
-    }
+    return {"clusterVersions": [{"clusterVersion": name, "versionStatus": one} for name, one in found.items() if one]}
 
 
 def add_ons(*names: str) -> Any:
@@ -470,9 +464,7 @@ def _zone(name: str, zone_id: str) -> dict[str, str]:
 
 def zones(**first: Any) -> Any:
     """Two zones; `first` changes us-east-1a."""
-    return {
-        "AvailabilityZones": [{**_zone("us-east-1a", "use1-az4"), **first}, _zone("us-east-1b", "use1-az6")]
-    }
+    return {"AvailabilityZones": [{**_zone("us-east-1a", "use1-az4"), **first}, _zone("us-east-1b", "use1-az6")]}
 
 
 def healthy() -> FakeAws:
@@ -485,9 +477,7 @@ def healthy() -> FakeAws:
                 "Arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/deployer/me",
                 "UserId": "AROA:me",
             },
-            "ec2.describe_regions": {
-                "Regions": [{"RegionName": "us-east-1", "OptInStatus": "opt-in-not-required"}]
-            },
+            "ec2.describe_regions": {"Regions": [{"RegionName": "us-east-1", "OptInStatus": "opt-in-not-required"}]},
             "ec2.describe_availability_zones": zones(),
             "ec2.describe_instance_types": types(),
             "ec2.describe_instance_type_offerings": _offerings,
@@ -543,9 +533,7 @@ def healthy() -> FakeAws:
             "ssm.get_parameter": _parameter,
             "ssm.describe_parameters": {"Parameters": [{"Name": "/chat/mode"}]},
             "secretsmanager.describe_secret": {"ARN": SECRET, "Name": "hub"},
-            "cloudformation.describe_stacks": Refusal(
-                "ValidationError", "Stack with id llama does not exist"
-            ),
+            "cloudformation.describe_stacks": Refusal("ValidationError", "Stack with id llama does not exist"),
             "fsx.describe_file_systems": file_system(),
             "s3.head_bucket": _bucket,
             "s3.list_directory_buckets": {"Buckets": [{"Name": "llama--use1-az4--x-s3"}]},

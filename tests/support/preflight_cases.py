@@ -115,9 +115,7 @@ _SOON = datetime(2026, 12, 3, 0, 0, tzinfo=UTC)
 _PAST = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
 _FIRST, _LATER = datetime(2026, 12, 1, 11, 30, tzinfo=UTC), datetime(2026, 12, 14, 11, 30, tzinfo=UTC)
 _NO_WAY_OUT = {
-    "ec2__describe_route_tables": route_tables(
-        {"NatGatewayId": "nat-0123456789abcdef0", "State": "blackhole"}
-    )
+    "ec2__describe_route_tables": route_tables({"NatGatewayId": "nat-0123456789abcdef0", "State": "blackhole"})
 }
 
 CASES = (
@@ -184,13 +182,9 @@ CASES = (
         "version 5, and 6",
         "cdk bootstrap",
     ),
-    Case(
-        "GPU-PRE-012", EXISTING, _NO_BUCKET, "fail", f"cdk-hnb659fds-assets-{ACCOUNT}-us-east-1", "CDKToolkit"
-    ),
+    Case("GPU-PRE-012", EXISTING, _NO_BUCKET, "fail", f"cdk-hnb659fds-assets-{ACCOUNT}-us-east-1", "CDKToolkit"),
     Case("GPU-PRE-013", NEW, _stack("ROLLBACK_COMPLETE"), "fail", "ROLLBACK_COMPLETE", "delete-stack"),
-    Case(
-        "GPU-PRE-013", NEW, _stack("UPDATE_ROLLBACK_FAILED"), "fail", "no update", "continue-update-rollback"
-    ),
+    Case("GPU-PRE-013", NEW, _stack("UPDATE_ROLLBACK_FAILED"), "fail", "no update", "continue-update-rollback"),
     Case("GPU-PRE-013", NEW, _stack("UPDATE_IN_PROGRESS"), "warn", "deploying", "wait"),
     Case("GPU-PRE-013", NEW, _stack("UPDATE_COMPLETE"), "pass", "UPDATE_COMPLETE"),
     Case(
@@ -206,8 +200,7 @@ CASES = (
         {
             "ec2__describe_instance_type_offerings": {
                 "InstanceTypeOfferings": [
-                    {"InstanceType": name, "Location": "us-east-1b"}
-                    for name in ("p5.48xlarge", "m7i.4xlarge")
+                    {"InstanceType": name, "Location": "us-east-1b"} for name in ("p5.48xlarge", "m7i.4xlarge")
                 ]
             }
         },
@@ -424,11 +417,7 @@ CASES = (
     Case(
         "GPU-PRE-059",
         EXISTING,
-        {
-            "ec2__describe_placement_groups": {
-                "PlacementGroups": [{"State": "available", "Strategy": "spread"}]
-            }
-        },
+        {"ec2__describe_placement_groups": {"PlacementGroups": [{"State": "available", "Strategy": "spread"}]}},
         "fail",
         "strategy spread",
     ),
@@ -542,22 +531,14 @@ CASES = (
     Case(
         "GPU-PRE-077",
         EXISTING,
-        {
-            "ec2__describe_subnets": {
-                "Subnets": [{**one, "AvailableIpAddressCount": 9} for one in subnets()["Subnets"]]
-            }
-        },
+        {"ec2__describe_subnets": {"Subnets": [{**one, "AvailableIpAddressCount": 9} for one in subnets()["Subnets"]]}},
         "warn",
         "9 free addresses, 10 needed at most",
     ),
     Case(
         "GPU-PRE-077",
         EXISTING,
-        {
-            "ec2__describe_subnets": {
-                "Subnets": [{**one, "AvailableIpAddressCount": 8} for one in subnets()["Subnets"]]
-            }
-        },
+        {"ec2__describe_subnets": {"Subnets": [{**one, "AvailableIpAddressCount": 8} for one in subnets()["Subnets"]]}},
         "fail",
         "8 free addresses",
     ),
@@ -632,11 +613,7 @@ CASES = (
     Case(
         "GPU-PRE-084",
         CLOSED,
-        {
-            "ec2__describe_vpc_endpoint_services": {
-                "ServiceDetails": [{"ServiceName": "com.amazonaws.us-east-1.ssm"}]
-            }
-        },
+        {"ec2__describe_vpc_endpoint_services": {"ServiceDetails": [{"ServiceName": "com.amazonaws.us-east-1.ssm"}]}},
         "fail",
         "no endpoint service com.amazonaws.us-east-1.autoscaling",
     ),
@@ -653,8 +630,7 @@ CASES = (
         {
             "ec2__describe_security_groups": {
                 "SecurityGroups": [
-                    {"GroupId": one, "VpcId": "vpc-0123456789abcdef9"}
-                    for one in (SERVERS_GROUP, CLIENTS_GROUP)
+                    {"GroupId": one, "VpcId": "vpc-0123456789abcdef9"} for one in (SERVERS_GROUP, CLIENTS_GROUP)
                 ]
             }
         },
@@ -701,9 +677,7 @@ CASES = (
         "GPU-PRE-101",
     ),
     Case("GPU-PRE-103", EXISTING, {"ec2__describe_images": images(Architecture="arm64")}, "fail", "arm64"),
-    Case(
-        "GPU-PRE-103", EXISTING, {"ec2__describe_images": images(EnaSupport=False)}, "fail", "no ENA support"
-    ),
+    Case("GPU-PRE-103", EXISTING, {"ec2__describe_images": images(EnaSupport=False)}, "fail", "no ENA support"),
     Case("GPU-PRE-103", EXISTING, _NO_IMAGES, "cannot tell", "not there", "GPU-PRE-102"),
     Case(
         "GPU-PRE-104",
@@ -716,11 +690,7 @@ CASES = (
     Case(
         "GPU-PRE-105",
         NEW,
-        {
-            "ec2__describe_images": images(
-                BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 300}}]
-            )
-        },
+        {"ec2__describe_images": images(BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 300}}])},
         "fail",
         "needs 300 GiB, the root volume has 200",
         "size_gib: 300",
@@ -848,9 +818,7 @@ CASES = (
     Case("GPU-PRE-131", EXISTING, _key(KeyState="PendingDeletion"), "fail", "PendingDeletion"),
     Case("GPU-PRE-132", EXISTING, _key(KeySpec="RSA_2048"), "fail", "RSA_2048"),
     Case("GPU-PRE-132", EXISTING, _key(KeyManager="AWS"), "fail", "managed by AWS"),
-    Case(
-        "GPU-PRE-132", EXISTING, {"kms__describe_key": _MISSING}, "cannot tell", "there is no", "GPU-PRE-131"
-    ),
+    Case("GPU-PRE-132", EXISTING, {"kms__describe_key": _MISSING}, "cannot tell", "there is no", "GPU-PRE-131"),
     Case("GPU-PRE-141", NEW, _NO_ROLE, "warn", "AWSServiceRoleForAutoScaling", "autoscaling.amazonaws.com"),
     Case("GPU-PRE-142", EXISTING, _NO_ROLE, "warn", "AWSServiceRoleForEC2Spot", "spot.amazonaws.com"),
     Case("GPU-PRE-143", NEW, _NO_ROLE, "warn", "AWSServiceRoleForAmazonFSx", "fsx.amazonaws.com"),
@@ -954,9 +922,7 @@ CASES = (
         "Nodes per managed node group: 1 node, 2 needed",
         "L-BD136A63",
     ),
-    Case(
-        "GPU-PRE-166", ON_EXISTING_EKS, {"eks__describe_cluster": _MISSING}, "fail", "no EKS cluster research"
-    ),
+    Case("GPU-PRE-166", ON_EXISTING_EKS, {"eks__describe_cluster": _MISSING}, "fail", "no EKS cluster research"),
     Case("GPU-PRE-166", ON_EXISTING_EKS, _eks(status="DELETING"), "fail", "research is DELETING", "another"),
     Case(
         "GPU-PRE-167",

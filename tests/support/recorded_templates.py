@@ -15,9 +15,7 @@ RECORDS = Path(__file__).parents[1] / "synth" / "__snapshots__"
 @cache
 def recorded() -> dict[str, Json]:
     """Templates by name: `everywhere/everything_on`, `p5-lustre/llama-lustre-fleet-trainers` …"""
-    return {
-        name: template for file in sorted(RECORDS.glob("*/*.json")) for name, template in _templates(file)
-    }
+    return {name: template for file in sorted(RECORDS.glob("*/*.json")) for name, template in _templates(file)}
 
 
 def _templates(file: Path) -> list[tuple[str, Json]]:

@@ -82,9 +82,7 @@ def without(resource_type: str, where: Callable[[Any], bool]) -> Callable[[Json]
 
     def change(template: Json) -> None:
         resources = template["Resources"]
-        gone = [
-            key for key, one in resources.items() if one["Type"] == resource_type and where(one["Properties"])
-        ]
+        gone = [key for key, one in resources.items() if one["Type"] == resource_type and where(one["Properties"])]
         for key in gone:
             del resources[key]
 

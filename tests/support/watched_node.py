@@ -50,9 +50,7 @@ class Account(Aws):
 
     def describe_auto_scaling_instances(self, *arguments: str) -> dict[str, Any]:
         rows = [self._row(name, GROUP) for name in self.members if name in arguments]
-        return {
-            "AutoScalingInstances": [{**row, "HealthStatus": row["HealthStatus"].upper()} for row in rows]
-        }
+        return {"AutoScalingInstances": [{**row, "HealthStatus": row["HealthStatus"].upper()} for row in rows]}
 
     def describe_auto_scaling_groups(self, *_: str) -> dict[str, Any]:
         return {"AutoScalingGroups": [{"Instances": [self._row(name) for name in self.members]}]}
@@ -61,9 +59,7 @@ class Account(Aws):
         return {"Activities": self.activities}
 
     def set_instance_health(self, *arguments: str) -> None:
-        instance, health = (
-            arguments[arguments.index(name) + 1] for name in ("--instance-id", "--health-status")
-        )
+        instance, health = (arguments[arguments.index(name) + 1] for name in ("--instance-id", "--health-status"))
         self.members[instance][1] = health
 
     def cp(self, *arguments: str) -> None:
@@ -103,9 +99,7 @@ class Told(Events):
         return [(event["state"], event["reason"]) for event in self.all if event["stage"] == stage]
 
     def symptoms(self, state: str = "seen") -> list[str]:
-        return [
-            event["symptom"] for event in self.all if event["stage"] == "watch" and event["state"] == state
-        ]
+        return [event["symptom"] for event in self.all if event["stage"] == "watch" and event["state"] == state]
 
 
 class WatchedNode:

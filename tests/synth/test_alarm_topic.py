@@ -57,9 +57,7 @@ def test_only_alarms_of_this_account_publish_and_only_over_tls(site: Site) -> No
     assert ":cloudwatch:" in json.dumps(allowed["Condition"]["ArnLike"])
 
 
-@pytest.mark.parametrize(
-    "emails", [[], ["people"], ["a@b"], ["a@example.org", "a@example.org"], ["a b@example.org"]]
-)
+@pytest.mark.parametrize("emails", [[], ["people"], ["a@b"], ["a@example.org", "a@example.org"], ["a b@example.org"]])
 def test_people_that_nobody_reaches_are_named(site: Site, emails: list[str]) -> None:
     with pytest.raises(ConfigError, match="GPU-ALM-002: Site/People"):
         AlarmTopic(site.stack, "People", emails=emails)

@@ -31,9 +31,7 @@ OWN_GROUP = "sg-0123456789abcdef0"
 
 
 def imported_group(site: Site, number: int) -> ec2.ISecurityGroup:
-    return ec2.SecurityGroup.from_security_group_id(
-        site.stack, f"Group{number}", f"sg-0123456789abcdef{number}"
-    )
+    return ec2.SecurityGroup.from_security_group_id(site.stack, f"Group{number}", f"sg-0123456789abcdef{number}")
 
 
 def fleet(site: Site) -> IGpuFleet:
@@ -136,9 +134,7 @@ GRANTEES: list[Callable[[Site], iam.IGrantable]] = [fleet, imported_fleet, node_
 
 
 def rules_on(port: int, resources: Resources) -> list[dict[str, Any]]:
-    found = of_type(resources, "AWS::EC2::SecurityGroupIngress") | of_type(
-        resources, "AWS::EC2::SecurityGroupEgress"
-    )
+    found = of_type(resources, "AWS::EC2::SecurityGroupIngress") | of_type(resources, "AWS::EC2::SecurityGroupEgress")
     return [one["Properties"] for one in found.values() if one["Properties"].get("FromPort") == port]
 
 
@@ -152,14 +148,8 @@ def test_cdk_takes_it_as_a_peer_and_allows_its_traffic(
     own.connections.allow_from(peer, ec2.Port.tcp(PORT), "as a peer")
     peer.connections.allow_from(own, ec2.Port.tcp(PORT + 1), "by its own connections")
     resources = site.resources()
-    its_groups = [
-        one["SourceSecurityGroupId"] for one in rules_on(PORT, resources) if one["GroupId"] == OWN_GROUP
-    ]
-    opened = [
-        one["GroupId"]
-        for one in rules_on(PORT + 1, resources)
-        if one.get("SourceSecurityGroupId") == OWN_GROUP
-    ]
+    its_groups = [one["SourceSecurityGroupId"] for one in rules_on(PORT, resources) if one["GroupId"] == OWN_GROUP]
+    opened = [one["GroupId"] for one in rules_on(PORT + 1, resources) if one.get("SourceSecurityGroupId") == OWN_GROUP]
     assert its_groups
     assert sorted(map(str, its_groups)) == sorted(map(str, opened))
     assert OWN_GROUP not in its_groups
@@ -176,9 +166,7 @@ def test_cdk_grants_to_its_role(make: Callable[[Site], iam.IGrantable], make_sit
     ]
     (policy,) = granted
     (role,) = policy["Roles"]
-    assert (
-        role == "trainers" or role["Ref"].startswith("FleetRole") or role["Ref"].startswith("FleetFleetRole")
-    )
+    assert role == "trainers" or role["Ref"].startswith("FleetRole") or role["Ref"].startswith("FleetFleetRole")
 
 
 def test_a_checkpoint_store_takes_a_fleet_as_a_grantee(make_site: SiteFactory) -> None:

@@ -231,9 +231,7 @@ def test_private_subnets_reach_the_internet_through_the_nat_gateway_only(minimal
 def test_the_nat_gateway_waits_for_its_route_to_the_internet(minimal: dict[str, Any]) -> None:
     (gateway,) = of_type(minimal, "EC2::NatGateway").values()
     (internet,) = [
-        route
-        for route, resource in of_type(minimal, "EC2::Route").items()
-        if "GatewayId" in resource["Properties"]
+        route for route, resource in of_type(minimal, "EC2::Route").items() if "GatewayId" in resource["Properties"]
     ]
     assert internet in gateway["DependsOn"]
 
@@ -280,13 +278,9 @@ def test_interface_endpoints_take_https_from_the_vpc_in_the_control_subnets(clos
         443,
     )
     control = [
-        logical_id
-        for logical_id in of_type(closed, "EC2::Subnet")
-        if logical_id.startswith("NetworkSubnetsControl")
+        logical_id for logical_id in of_type(closed, "EC2::Subnet") if logical_id.startswith("NetworkSubnetsControl")
     ]
-    interfaces = [
-        each for each in properties(closed, "EC2::VPCEndpoint") if each["VpcEndpointType"] == "Interface"
-    ]
+    interfaces = [each for each in properties(closed, "EC2::VPCEndpoint") if each["VpcEndpointType"] == "Interface"]
     assert len(interfaces) == 4
     for endpoint in interfaces:
         assert endpoint["PrivateDnsEnabled"] is True
@@ -309,9 +303,7 @@ def test_a_feature_added_later_changes_no_other_endpoint() -> None:
     few = resources([NetworkFeature.LOGS], [])
     more = resources([NetworkFeature.LOGS], [NetworkFeature.STS, NetworkFeature.EKS])
     assert {logical_id: more[logical_id] for logical_id in few} == few
-    assert more == resources(
-        [NetworkFeature.EKS, NetworkFeature.STS, NetworkFeature.LOGS], [NetworkFeature.LOGS]
-    )
+    assert more == resources([NetworkFeature.EKS, NetworkFeature.STS, NetworkFeature.LOGS], [NetworkFeature.LOGS])
 
 
 def test_with_a_nat_gateway_features_make_no_endpoints_but_one_can_be_added() -> None:
@@ -369,9 +361,7 @@ def test_flow_logs_can_be_kept_longer_under_a_key_or_left_out() -> None:
 
 @pytest.mark.parametrize(("region", "zone"), REGIONS)
 @pytest.mark.parametrize("egress", list(NetworkEgress))
-def test_every_partition_synthesizes_without_credentials(
-    region: str, zone: str, egress: NetworkEgress
-) -> None:
+def test_every_partition_synthesizes_without_credentials(region: str, zone: str, egress: NetworkEgress) -> None:
     named = synth_network(region, availability_zone=zone, egress=egress, features=list(NetworkFeature))
     agnostic = synth_network(availability_zone=zone, egress=egress, features=list(NetworkFeature))
     assert "arn:aws:" not in json.dumps(named)
@@ -399,9 +389,7 @@ def test_in_china_services_keep_their_own_prefix() -> None:
 def test_a_block_known_at_deploy_time_is_divided_by_cloudformation() -> None:
     stack = new_stack()
     block = cdk.CfnParameter(stack, "Block").value_as_string
-    network = ClusterNetwork(
-        stack, "Network", availability_zone=ZONE, cidr=block, egress=NetworkEgress.CLOSED
-    )
+    network = ClusterNetwork(stack, "Network", availability_zone=ZONE, cidr=block, egress=NetworkEgress.CLOSED)
     network.add_feature(NetworkFeature.LOGS)
     assert network.free_fleet_addresses is None
     assert network.check_nodes(1_000_000) == []
@@ -428,9 +416,7 @@ def test_other_constructs_take_the_vpc_and_the_fleet_subnet() -> None:
         instance_type=ec2.InstanceType("g6.xlarge"),
         machine_image=ec2.MachineImage.latest_amazon_linux2023(),
     ).node.add_dependency(network.egress_ready)
-    assert [each.availability_zone for each in network.control_subnets] == list(
-        network.vpc.availability_zones
-    )
+    assert [each.availability_zone for each in network.control_subnets] == list(network.vpc.availability_zones)
     assert network.fleet_subnet.availability_zone == ZONE
     Annotations.from_stack(stack).has_no_warning("*", Match.any_value())
     template = synth(stack)
@@ -438,9 +424,7 @@ def test_other_constructs_take_the_vpc_and_the_fleet_subnet() -> None:
     assert node["Properties"]["SubnetId"] == {"Ref": "NetworkSubnetsFleet503AB9B8"}
     assert node["Properties"]["AvailabilityZone"] == ZONE
     nat_routes = {
-        route
-        for route, resource in of_type(template, "EC2::Route").items()
-        if "NatGatewayId" in resource["Properties"]
+        route for route, resource in of_type(template, "EC2::Route").items() if "NatGatewayId" in resource["Properties"]
     }
     assert nat_routes | set(of_type(template, "EC2::VPCEndpoint")) <= set(node["DependsOn"])
 
@@ -499,14 +483,10 @@ def test_node_counts_are_held_against_the_fleet_subnet() -> None:
         ),
     ],
 )
-def test_what_cannot_work_is_refused_all_at_once(
-    options: dict[str, Any], expected: set[tuple[str, str]]
-) -> None:
+def test_what_cannot_work_is_refused_all_at_once(options: dict[str, Any], expected: set[tuple[str, str]]) -> None:
     with pytest.raises(ConfigError) as caught:
         ClusterNetwork(new_stack("us-east-1"), "Network", **{"availability_zone": ZONE, **options})
-    assert {
-        (finding.id, finding.path.removeprefix("Net/Network.")) for finding in caught.value.findings
-    } == expected
+    assert {(finding.id, finding.path.removeprefix("Net/Network.")) for finding in caught.value.findings} == expected
 
 
 def test_without_a_region_the_zones_must_agree() -> None:

@@ -27,9 +27,7 @@ def blocks(plan: SubnetPlan, vpc: str) -> list[IPv4Network]:
     fleet=st.none() | st.integers(1, 8),
     zones=st.lists(st.sampled_from(ALL_ZONES), min_size=2, max_size=7, unique=True),
 )
-def test_subnets_stay_in_the_vpc_and_apart(
-    vpc_prefix: int, network: int, fleet: int | None, zones: list[str]
-) -> None:
+def test_subnets_stay_in_the_vpc_and_apart(vpc_prefix: int, network: int, fleet: int | None, zones: list[str]) -> None:
     vpc = IPv4Network(f"10.{network}.0.0/{vpc_prefix}")
     prefix = None if fleet is None else vpc_prefix + fleet
     subnets = blocks(plan_subnets(str(vpc), fleet_subnet_prefix=prefix, control_zones=zones), str(vpc))

@@ -50,8 +50,7 @@ training:
 {fleets}
 """
 FLEETS = {
-    "reserved": "instance_type: p4d.24xlarge, nodes: 4, capacity: "
-    "{ new_reservation: { end_date: 2027-01-31T00:00Z } }",
+    "reserved": "instance_type: p4d.24xlarge, nodes: 4, capacity: { new_reservation: { end_date: 2027-01-31T00:00Z } }",
     "block": "instance_type: p5.48xlarge, nodes: 16, fabric: hopper, capacity: { capacity_block: "
     "cr-0123456789abcdef0, starts_at: 2026-12-01T11:30Z, ends_at: 2026-12-15T11:30Z }",
     "helpers": "instance_type: m8g.4xlarge, nodes: 2",
@@ -88,9 +87,7 @@ def test_there_is_a_stack_for_each_life_span(all_fleets: dict[str, str]) -> None
     }
 
 
-def test_reordering_fleets_changes_nothing(
-    tmp_path: Path, synthesize: Synthesize, all_fleets: dict[str, str]
-) -> None:
+def test_reordering_fleets_changes_nothing(tmp_path: Path, synthesize: Synthesize, all_fleets: dict[str, str]) -> None:
     assert synthesize(write_cluster(tmp_path / "reversed", list(reversed(FLEETS)))) == all_fleets
 
 
@@ -109,7 +106,9 @@ def test_removing_or_adding_a_fleet_leaves_every_other_template_byte_identical(
 def test_what_a_fleet_says_of_its_watchdog_and_its_evidence_reaches_its_nodes(
     tmp_path: Path, synthesize: Synthesize
 ) -> None:
-    said = "{ instance_type: m8g.4xlarge, nodes: 2, watch: { mode: off, actions_per_hour: 3 }, evidence_bucket: records }"
+    said = (
+        "{ instance_type: m8g.4xlarge, nodes: 2, watch: { mode: off, actions_per_hour: 3 }, evidence_bucket: records }"
+    )
     path = tmp_path / "cluster.yaml"
     path.write_text(CLUSTER.format(fleets=f"    helpers: {said}"))
     told = synthesize(path)["lab-fleet-helpers.template.json"]
@@ -140,9 +139,7 @@ def test_tags_reach_every_taggable_resource(tmp_path: Path, synthesize: Synthesi
                 assert "llama" in json.dumps(resource), f"{name}: {logical_id}"
 
 
-def test_a_reservation_has_the_tags_and_its_placement_group_has_none(
-    tmp_path: Path, synthesize: Synthesize
-) -> None:
+def test_a_reservation_has_the_tags_and_its_placement_group_has_none(tmp_path: Path, synthesize: Synthesize) -> None:
     """CloudFormation replaces a placement group whose tags change, and with it the reservation made in it."""
     path = write_cluster(tmp_path / "tagged", ["reserved"])
     text = path.read_text().replace("region:", "tags: { project: llama }\nregion:")

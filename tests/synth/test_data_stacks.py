@@ -66,10 +66,7 @@ def synthesize(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Sy
         app = app_factory()
         build_cluster(app, load_cluster(file))
         folder = Path(app.synth().directory)
-        return {
-            path.name.removesuffix(".template.json"): path.read_text()
-            for path in folder.glob("*.template.json")
-        }
+        return {path.name.removesuffix(".template.json"): path.read_text() for path in folder.glob("*.template.json")}
 
     return run
 
@@ -145,9 +142,7 @@ def test_a_harmless_edit_replaces_nothing(name: str, synthesize: Synthesize) -> 
             for prop in create_only(resource["Type"]):
                 assert new[logical_id]["Properties"].get(prop) == resource["Properties"].get(prop), prop
                 compared += 1
-            was, now = (
-                one["Properties"].get("LustreConfiguration", {}) for one in (resource, new[logical_id])
-            )
+            was, now = (one["Properties"].get("LustreConfiguration", {}) for one in (resource, new[logical_id]))
             for prop in ("DeploymentType", "EfaEnabled"):
                 assert was.get(prop) == now.get(prop), prop
     assert compared > len(STATEFUL)
@@ -251,9 +246,7 @@ def test_preprocessing_on_graviton_mounts_what_the_trainers_mount(synthesize: Sy
         assert f"{setting}\\n" in told
     assert "NCCL" not in told
     # The file system has EFA, and these nodes reach it over TCP as well: all traffic between the groups is let through.
-    assert rules_between(template) == [
-        (f"SecurityGroup{way}", "-1") for way in ("Egress", "Ingress") for _ in range(2)
-    ]
+    assert rules_between(template) == [(f"SecurityGroup{way}", "-1") for way in ("Egress", "Ingress") for _ in range(2)]
 
 
 def test_an_existing_file_system_needs_no_data_stack(synthesize: Synthesize) -> None:

@@ -57,9 +57,7 @@ def test_stacks_are_those_of_the_example(app_factory: Any) -> None:
 def test_blocks_are_drained_when_the_rules_say() -> None:
     drawn = re.findall(r"(\d+) min before its end", Drawing("capacity").words)
     kinds = (CapacityKind.CAPACITY_BLOCK, CapacityKind.ULTRASERVER_BLOCK)
-    assert [int(minutes) * 60 for minutes in drawn] == [
-        DRAIN_BEFORE_END[kind].total_seconds() for kind in kinds
-    ]
+    assert [int(minutes) * 60 for minutes in drawn] == [DRAIN_BEFORE_END[kind].total_seconds() for kind in kinds]
 
 
 def test_slices_are_those_of_the_plan() -> None:
@@ -73,9 +71,7 @@ def test_slices_are_those_of_the_plan() -> None:
 
 def test_steps_of_the_boot_are_those_of_the_pages() -> None:
     steps = re.findall(r"fetch-software|gpu-[a-z-]+", Drawing("boot").words)
-    pages = "".join(
-        (REPOSITORY / "docs" / page).read_text(encoding="utf-8") for page in ("node.md", "mig.md")
-    )
+    pages = "".join((REPOSITORY / "docs" / page).read_text(encoding="utf-8") for page in ("node.md", "mig.md"))
     assert len(steps) == 5
     assert [step for step in steps if f"`{step}`" not in pages and f"`{step}.service`" not in pages] == []
 

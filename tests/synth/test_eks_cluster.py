@@ -199,9 +199,7 @@ def test_only_the_pods_of_one_service_account_of_this_cluster_take_a_role(
 
 
 def test_the_other_add_ons_have_no_role(resources: Resources) -> None:
-    with_role = {
-        name for name, one in add_ons(resources).items() if "PodIdentityAssociations" in one["Properties"]
-    }
+    with_role = {name for name, one in add_ons(resources).items() if "PodIdentityAssociations" in one["Properties"]}
     assert with_role == {"vpc-cni", "aws-ebs-csi-driver", "aws-mountpoint-s3-csi-driver"}
 
 
@@ -293,8 +291,7 @@ def test_an_identity_has_one_entry_with_each_policy_once(site: Site) -> None:
     made.grant_view(RESEARCH)
     made.grant_view(RESEARCH, namespaces=["gamma"])  # everywhere is everywhere
     entries = {
-        one["Properties"]["PrincipalArn"]: one["Properties"]
-        for one in of_type(site.resources(), ENTRY).values()
+        one["Properties"]["PrincipalArn"]: one["Properties"] for one in of_type(site.resources(), ENTRY).values()
     }
     assert policies_of(entries[PLATFORM]) == {"AmazonEKSClusterAdminPolicy": ()}
     assert policies_of(entries[RESEARCH]) == {
@@ -361,9 +358,7 @@ def test_it_stands_in_the_control_subnets_of_our_network(make_site: SiteFactory)
     cluster(site, vpc=network.vpc, vpc_subnets=ec2.SubnetSelection(subnets=list(network.control_subnets)))
     resources = site.resources()
     [made] = of_type(resources, CLUSTER).values()
-    named = [
-        resources[one["Ref"]]["Properties"] for one in made["Properties"]["ResourcesVpcConfig"]["SubnetIds"]
-    ]
+    named = [resources[one["Ref"]]["Properties"] for one in made["Properties"]["ResourcesVpcConfig"]["SubnetIds"]]
     assert len({json.dumps(one["AvailabilityZone"]) for one in named}) == 2
 
 
@@ -380,9 +375,7 @@ def test_every_fault_is_told_at_once_with_its_place(site: Site) -> None:
             without_add_ons=["nothing"],
         )
     findings = caught.value.findings
-    assert [finding.id for finding in findings] == [
-        f"GPU-EKS-0{number}" for number in (20, 23, 25, 22, 21, 24, 26)
-    ]
+    assert [finding.id for finding in findings] == [f"GPU-EKS-0{number}" for number in (20, 23, 25, 22, 21, 24, 26)]
     assert {finding.path.partition(".")[0] for finding in findings} == {"Site/Kube"}
 
 
@@ -413,9 +406,7 @@ def test_tokens_are_left_to_the_deployment(site: Site) -> None:
 
 def test_ids_of_what_holds_data_stay(resources: Resources) -> None:
     """A changed id replaces the key, and with it the cluster."""
-    kept = {
-        kind: list(of_type(resources, kind)) for kind in (CLUSTER, "AWS::KMS::Key", "AWS::Logs::LogGroup")
-    }
+    kept = {kind: list(of_type(resources, kind)) for kind in (CLUSTER, "AWS::KMS::Key", "AWS::Logs::LogGroup")}
     assert kept == {
         CLUSTER: ["KubeCluster86ACF792"],
         "AWS::KMS::Key": ["KubeKey73F6AE24"],

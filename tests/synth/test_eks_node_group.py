@@ -314,9 +314,7 @@ def test_a_role_of_the_user_gets_what_the_group_needs(site: Site) -> None:
     node_group(site, role=role)
     resources = site.resources()
     assert not [name for name in of_type(resources, "AWS::IAM::Role") if "TrainersRole" in name]
-    attached = [
-        policy["Properties"]["Roles"] for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()
-    ]
+    attached = [policy["Properties"]["Roles"] for policy in of_type(resources, "AWS::IAM::ManagedPolicy").values()]
     assert attached == [["nodes"]] * 3
     assert json.dumps(only(resources, GROUP)["NodeRole"]).endswith(':role/nodes"]]}')
 

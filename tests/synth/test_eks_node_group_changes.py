@@ -73,9 +73,7 @@ USERS_WORD: dict[str, tuple[Callable[[Site], Edit], str]] = {
         "Subnets",
     ),
     "another role": (
-        lambda site: {
-            "role": iam.Role.from_role_arn(site.stack, "R", "arn:aws:iam::111122223333:role/nodes")
-        },
+        lambda site: {"role": iam.Role.from_role_arn(site.stack, "R", "arn:aws:iam::111122223333:role/nodes")},
         "NodeRole",
     ),
 }
@@ -102,26 +100,16 @@ def replaced(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
 
 def rolled(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
     """Properties that differ, and whose change replaces nodes."""
-    return {
-        name
-        for name in ("Version", "ReleaseVersion", "LaunchTemplate")
-        if before.get(name) != after.get(name)
-    }
+    return {name for name in ("Version", "ReleaseVersion", "LaunchTemplate") if before.get(name) != after.get(name)}
 
 
 @pytest.mark.parametrize("edit", NEW_GROUP)
-def test_other_hardware_is_another_group_with_a_template_of_its_own(
-    make_site: SiteFactory, edit: str
-) -> None:
+def test_other_hardware_is_another_group_with_a_template_of_its_own(make_site: SiteFactory, edit: str) -> None:
     """EKS lets a group never have another template, and keeps old nodes on the template's old version."""
     before, after = (synthesized(make_site, options) for options in NEW_GROUP[edit])
     for kind in (GROUP, TEMPLATE):
         assert one(before, kind)[0] != one(after, kind)[0]
-    others = {
-        name: resource["Type"]
-        for name, resource in before.items()
-        if resource["Type"] not in (GROUP, TEMPLATE)
-    }
+    others = {name: resource["Type"] for name, resource in before.items() if resource["Type"] not in (GROUP, TEMPLATE)}
     gone = {kind for name, kind in others.items() if name not in after}
     assert not gone & {"AWS::IAM::Role", "AWS::Logs::LogGroup", "AWS::CloudWatch::Alarm"}
 
@@ -137,12 +125,9 @@ def test_an_edit_that_moves_replaces_no_group_and_no_node(make_site: SiteFactory
 
 
 @pytest.mark.parametrize("edit", NOTHING)
-def test_with_rolling_updates_the_group_stays_and_follows_its_template(
-    make_site: SiteFactory, edit: str
-) -> None:
+def test_with_rolling_updates_the_group_stays_and_follows_its_template(make_site: SiteFactory, edit: str) -> None:
     before, after = (
-        synthesized(make_site, {**options, "update_policy": UpdatePolicy.ROLLING})
-        for options in NOTHING[edit]
+        synthesized(make_site, {**options, "update_policy": UpdatePolicy.ROLLING}) for options in NOTHING[edit]
     )
     (old_id, old), (new_id, new) = one(before, GROUP), one(after, GROUP)
     assert (old_id, replaced(old, new)) == (new_id, set())
@@ -167,23 +152,18 @@ def test_an_update_of_the_cluster_rolls_nodes_only_on_request(
     make_site: SiteFactory, policy: UpdatePolicy, expected: set[str]
 ) -> None:
     before, after = (
-        synthesized(make_site, {"update_policy": policy}, kubernetes_version=version)
-        for version in ("1.34", "1.35")
+        synthesized(make_site, {"update_policy": policy}, kubernetes_version=version) for version in ("1.34", "1.35")
     )
     assert rolled(one(before, GROUP)[1], one(after, GROUP)[1]) == expected
 
 
 def test_a_release_rolls_nodes_whenever_it_is_said(make_site: SiteFactory) -> None:
-    before, after = (
-        synthesized(make_site, {"release_version": release}) for release in (None, "1.34.1-20260709")
-    )
+    before, after = (synthesized(make_site, {"release_version": release}) for release in (None, "1.34.1-20260709"))
     assert rolled(one(before, GROUP)[1], one(after, GROUP)[1]) == {"ReleaseVersion"}
 
 
 @pytest.mark.parametrize("edit", [*NOTHING, "other software"])
-def test_a_group_that_keeps_its_template_keeps_what_the_template_names(
-    make_site: SiteFactory, edit: str
-) -> None:
+def test_a_group_that_keeps_its_template_keeps_what_the_template_names(make_site: SiteFactory, edit: str) -> None:
     """A node that starts after a deployment starts from the template of an earlier one."""
     files = {"node_files": [NodeFile(path="/etc/late", text="late", early=False)]}
     before, after = (synthesized(make_site, options) for options in NOTHING.get(edit, ({}, files)))

@@ -31,10 +31,7 @@ def synthesize(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Sy
         build_cluster(app, load_cluster(file))
         folder = Path(app.synth().directory)
         assert "missing" not in json.loads((folder / "manifest.json").read_text())
-        return {
-            path.name.removesuffix(".template.json"): path.read_text()
-            for path in folder.glob("*.template.json")
-        }
+        return {path.name.removesuffix(".template.json"): path.read_text() for path in folder.glob("*.template.json")}
 
     return run
 
@@ -98,10 +95,7 @@ def data_of(found: Resources) -> dict[str, Any]:
 
 
 def cards(data: dict[str, Any]) -> list[tuple[int, int, str]]:
-    return [
-        (one["NetworkCardIndex"], one["DeviceIndex"], one["InterfaceType"])
-        for one in data["NetworkInterfaces"]
-    ]
+    return [(one["NetworkCardIndex"], one["DeviceIndex"], one["InterfaceType"]) for one in data["NetworkInterfaces"]]
 
 
 def test_a_fleet_that_comes_or_goes_leaves_every_other_template_as_it_was(synthesize: Synthesize) -> None:

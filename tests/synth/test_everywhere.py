@@ -53,15 +53,11 @@ def test_reservations_have_the_same_logical_ids_everywhere(
         here = sorted(of_type(templates[case]["Resources"], kind))
         there = sorted(of_type(templates["agnostic", True]["Resources"], kind))
         assert here == there
-    assert list(of_type(templates[case]["Resources"], "AWS::EC2::CapacityReservation")) == [
-        "Reservation658FFB35"
-    ]
+    assert list(of_type(templates[case]["Resources"], "AWS::EC2::CapacityReservation")) == ["Reservation658FFB35"]
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_everything_is_there(
-    case: tuple[str, bool], templates: dict[tuple[str, bool], dict[str, Any]]
-) -> None:
+def test_everything_is_there(case: tuple[str, bool], templates: dict[tuple[str, bool], dict[str, Any]]) -> None:
     """A template that lost half its resources would pass every other test."""
     resources = templates[case]["Resources"]
     assert len(resources) > 70
@@ -69,14 +65,10 @@ def test_everything_is_there(
     assert len(of_type(resources, "AWS::EC2::VPCEndpoint")) > 10
 
 
-def test_everything_on_is_as_recorded(
-    templates: dict[tuple[str, bool], dict[str, Any]], snapshot_json: Any
-) -> None:
+def test_everything_on_is_as_recorded(templates: dict[tuple[str, bool], dict[str, Any]], snapshot_json: Any) -> None:
     assert readable(templates["commercial", True]) == snapshot_json
 
 
-def test_synthesis_is_deterministic(
-    app_factory: Any, templates: dict[tuple[str, bool], dict[str, Any]]
-) -> None:
+def test_synthesis_is_deterministic(app_factory: Any, templates: dict[tuple[str, bool], dict[str, Any]]) -> None:
     env, zone = ENVIRONMENTS["commercial"]
     assert everything_on(app_factory(), env, zone) == templates["commercial", True]

@@ -51,9 +51,7 @@ class Cluster:
 
     def stack(self, name: str) -> Resources:
         """The resources of the stack `<cluster>-<name>`."""
-        resources: Resources = json.loads((self.folder / f"{self.name}-{name}.template.json").read_text())[
-            "Resources"
-        ]
+        resources: Resources = json.loads((self.folder / f"{self.name}-{name}.template.json").read_text())["Resources"]
         return resources
 
     def node(self, stack: str) -> Node:
@@ -107,9 +105,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory, recommended_context: dict
             "CDK_VALIDATION": "true",
             "CDK_OUTDIR": str(folder),
             "CDK_CONTEXT_JSON": json.dumps(recommended_context),
-            "PYTHONPATH": os.pathsep.join(
-                str(REPOSITORY / root) for root in ("constructs", "emulator", "stacks")
-            ),
+            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / root) for root in ("constructs", "emulator", "stacks")),
         },
         capture_output=True,
         text=True,
@@ -221,9 +217,7 @@ def test_inf2_nodes_run_a_server_on_each_neuron_device(cluster: FindCluster) -> 
     assert node.setting("MODEL_DEVICES") == f"({' '.join(map(str, range(12)))})"
     assert node.balanced_servers == 12
     assert "neuron" in json.dumps(node.template["ImageId"]).lower()
-    assert "repository/llama-neuronx" in json.dumps(
-        of_type(made.stack("inference-neuron"), "AWS::IAM::Policy")
-    )
+    assert "repository/llama-neuronx" in json.dumps(of_type(made.stack("inference-neuron"), "AWS::IAM::Policy"))
 
 
 def test_p5en_nodes_have_their_data_and_checkpoints_beside_them(cluster: FindCluster) -> None:

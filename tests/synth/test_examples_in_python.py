@@ -40,9 +40,7 @@ def test_an_example_app_synthesizes(example: str, tmp_path: Path) -> None:
             "CDK_VALIDATION": "true",
             "CDK_OUTDIR": str(tmp_path),
             "CDK_CONTEXT_JSON": json.dumps(context),
-            "PYTHONPATH": os.pathsep.join(
-                str(REPOSITORY / root) for root in ("constructs", "emulator", "stacks")
-            ),
+            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / root) for root in ("constructs", "emulator", "stacks")),
         },
         capture_output=True,
         text=True,

@@ -34,9 +34,7 @@ from stack_fixtures import Site, SiteFactory, node_roles, of_type, only
 GROUP = "AWS::AutoScaling::AutoScalingGroup"
 TEMPLATE = "AWS::EC2::LaunchTemplate"
 PLACEMENT = "AWS::EC2::PlacementGroup"
-BLOCK = Capacity.capacity_block(
-    "cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z"
-)
+BLOCK = Capacity.capacity_block("cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z")
 
 
 def fleet(site: Site, **options: Any) -> GpuFleet:
@@ -91,9 +89,7 @@ def test_an_ultraserver_block_is_targeted_by_its_group_and_drained_earlier(site:
         site,
         instance_type="p6e-gb200.36xlarge",
         node_count=9,
-        capacity=Capacity.ultraserver_block(
-            arn, reservation_id="cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z"
-        ),
+        capacity=Capacity.ultraserver_block(arn, reservation_id="cr-0123456789abcdef0", ends_at="2026-12-15T11:30Z"),
     )
     assert made.block_lifecycle is not None
     assert f"{made.block_lifecycle.window.drain_at:%H:%M}" == "10:20"
@@ -262,9 +258,7 @@ def test_fleets_may_share_a_role_of_the_users_own(site: Site) -> None:
     given = iam.Role.from_role_arn(site.stack, "Given", "arn:aws:iam::123456789012:role/nodes")
     fleet(site, role=role, instance_type="g6.xlarge", alarms=None)
     for name, other in (("Second", role), ("Third", given)):
-        GpuFleet(
-            site.stack, name, vpc=site.vpc, instance_type="g6.xlarge", node_count=1, role=other, alarms=None
-        )
+        GpuFleet(site.stack, name, vpc=site.vpc, instance_type="g6.xlarge", node_count=1, role=other, alarms=None)
     resources = site.resources()
     attached = [p["Properties"]["Roles"] for p in of_type(resources, "AWS::IAM::ManagedPolicy").values()]
     (role_id,) = of_type(resources, "AWS::IAM::Role")
@@ -537,9 +531,7 @@ def test_a_cluster_group_holds_no_reservation_of_a_type_that_it_does_not_take(si
         ({}, set()),
     ],
 )
-def test_a_placement_at_odds_with_efa_is_told_of(
-    site: Site, options: dict[str, Any], expected: set[str]
-) -> None:
+def test_a_placement_at_odds_with_efa_is_told_of(site: Site, options: dict[str, Any], expected: set[str]) -> None:
     fleet(site, capacity=Capacity.spot(), **options)
     annotations = Annotations.from_stack(site.stack)
     for rule in ("GPU-PLC-007", "GPU-EFA-034"):

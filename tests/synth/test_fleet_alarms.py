@@ -51,9 +51,7 @@ def test_the_alarms_of_a_gpu_fleet(site: Site) -> None:
     made = fleet(site)
     found = alarms(site)
     assert made.alarms is not None
-    assert (
-        set(found) == set(made.alarms.names) == {"UnhealthyNode", "BootFailure", "Xid", "Idle", "LaunchLoop"}
-    )
+    assert set(found) == set(made.alarms.names) == {"UnhealthyNode", "BootFailure", "Xid", "Idle", "LaunchLoop"}
     known = {metric.name for metric in METRICS}
     for name, alarm in found.items():
         assert alarm["TreatMissingData"] == "notBreaching", name
@@ -112,9 +110,7 @@ def test_the_alarm_says_how_to_go_on(site: Site) -> None:
 
 def test_the_state_machine_may_suspend_its_own_group_and_no_more(site: Site) -> None:
     fleet(site)
-    policies = [
-        one for name, one in of_type(site, "AWS::IAM::ManagedPolicy").items() if "StopLaunches" in name
-    ]
+    policies = [one for name, one in of_type(site, "AWS::IAM::ManagedPolicy").items() if "StopLaunches" in name]
     allowed = {
         action: text_of(statement["Resource"])
         for policy in policies
@@ -147,9 +143,7 @@ def test_a_fleet_without_alarms(site: Site) -> None:
 def test_failed_nodes_are_kept_for_as_long_as_is_said(site: Site) -> None:
     fleet(site, alarms=AlarmSettings(inspection_minutes=30))
     assert "GPU_INSPECTION=1800" in node_settings(site)
-    (policy,) = [
-        one for name, one in of_type(site, "AWS::IAM::ManagedPolicy").items() if "NodePermissions" in name
-    ]
+    (policy,) = [one for name, one in of_type(site, "AWS::IAM::ManagedPolicy").items() if "NodePermissions" in name]
     assert "autoscaling:RecordLifecycleActionHeartbeat" in json.dumps(policy)
 
 
@@ -175,9 +169,7 @@ def test_the_window_fits_the_boots(site: Site) -> None:
     assert AlarmSettings(abandoned_launches_per_node=50).window_minutes(ready_timeout_seconds=7200) == 1440
     fleet(site, ready_timeout=cdk.Duration.minutes(60))
     periods = {
-        query["MetricStat"]["Period"]
-        for query in alarms(site)["LaunchLoop"]["Metrics"]
-        if "MetricStat" in query
+        query["MetricStat"]["Period"] for query in alarms(site)["LaunchLoop"]["Metrics"] if "MetricStat" in query
     }
     assert periods == {4 * 3600}
 

@@ -48,9 +48,7 @@ def test_p4d_with_56_slices(site: Site) -> None:
 
 def test_p5_with_a_layout_for_each_gpu(site: Site) -> None:
     layouts = [MigLayout("1g.10gb,2g.20gb,3g.40gb"), *[MigLayout("9,9")] * 3, *[MigLayout.whole_gpu()] * 4]
-    made = fleet(
-        site, instance_type="p5.48xlarge", mig=layouts, fabric_manager_order=FabricManagerOrder.BEFORE
-    )
+    made = fleet(site, instance_type="p5.48xlarge", mig=layouts, fabric_manager_order=FabricManagerOrder.BEFORE)
     assert made.plan.mig is not None
     text = user_data(site)
     expected = ["3g.40gb,2g.20gb,1g.10gb", *["3g.40gb,3g.40gb"] * 3, *["off"] * 4]

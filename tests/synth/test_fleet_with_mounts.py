@@ -108,9 +108,7 @@ def test_nodes_without_efa_mount_over_tcp(site: Site) -> None:
         (NodeImage.from_parameter("/images/own", operating_system="ubuntu-24.04"), ("ubuntu-24.04", None)),
     ],
 )
-def test_store_is_told_what_the_nodes_boot(
-    site: Site, image: NodeImage | None, system: tuple[str, str | None]
-) -> None:
+def test_store_is_told_what_the_nodes_boot(site: Site, image: NodeImage | None, system: tuple[str, str | None]) -> None:
     store = Store(site.stack, "Corpus")
     fleet(site, mounts={"/fsx": store}, image=image)
     assert store.systems == [system]
@@ -162,9 +160,7 @@ def mounted(site: Site, *, over_efa: bool, **options: Any) -> list[str]:
 
 
 def test_type_that_lustre_takes_no_efa_of_is_refused(site: Site) -> None:
-    with pytest.raises(
-        ConfigError, match=r"GPU-LUS-022.*file system made without efa.*with efa=False mount this"
-    ):
+    with pytest.raises(ConfigError, match=r"GPU-LUS-022.*file system made without efa.*with efa=False mount this"):
         mounted(site, over_efa=True)
 
 

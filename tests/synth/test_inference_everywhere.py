@@ -44,9 +44,7 @@ def everything_on(app: cdk.App, env: cdk.Environment | None, zone: str) -> dict[
 @pytest.fixture(scope="module")
 def templates(app_factory: Any) -> dict[tuple[str, bool], dict[str, Any]]:
     """The template of each environment, with and without feature flags."""
-    return {
-        (name, flags): everything_on(app_factory(flags=flags), *ENVIRONMENTS[name]) for name, flags in CASES
-    }
+    return {(name, flags): everything_on(app_factory(flags=flags), *ENVIRONMENTS[name]) for name, flags in CASES}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -84,13 +82,9 @@ def test_minimal_is_as_recorded(app_factory: Any, snapshot_json: Any) -> None:
     assert readable(minimal(app_factory())) == snapshot_json
 
 
-def test_everything_on_is_as_recorded(
-    templates: dict[tuple[str, bool], dict[str, Any]], snapshot_json: Any
-) -> None:
+def test_everything_on_is_as_recorded(templates: dict[tuple[str, bool], dict[str, Any]], snapshot_json: Any) -> None:
     assert readable(templates["commercial", True]) == snapshot_json
 
 
-def test_synthesis_is_deterministic(
-    app_factory: Any, templates: dict[tuple[str, bool], dict[str, Any]]
-) -> None:
+def test_synthesis_is_deterministic(app_factory: Any, templates: dict[tuple[str, bool], dict[str, Any]]) -> None:
     assert everything_on(app_factory(), *ENVIRONMENTS["commercial"]) == templates["commercial", True]

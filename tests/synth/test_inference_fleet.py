@@ -44,9 +44,7 @@ POLICY = "AWS::AutoScaling::ScalingPolicy"
 IMAGE = "vllm/vllm-openai:v0.11.0"
 SECRET = "arn:aws:secretsmanager:us-east-1:123456789012:secret:hub-AbCdEf"
 CLIENTS = ec2.Peer.ipv4("10.0.0.0/16")
-BLOCK = Capacity.capacity_block(
-    "cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z"
-)
+BLOCK = Capacity.capacity_block("cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z")
 SEVENTHS = MigLayout(["1g.5gb"] * 7)
 SPLIT: dict[str, Any] = {"instance_type": "p4d.24xlarge", "mig": SEVENTHS}
 
@@ -115,9 +113,7 @@ def test_access_logs_go_to_a_bucket_that_only_their_service_fills(site: Site) ->
     bucket = resources[bucket_id]
     assert bucket["DeletionPolicy"] == bucket["UpdateReplacePolicy"] == "Retain"
     (policy,) = of_type(resources, "AWS::S3::BucketPolicy").values()
-    assert policy["DeletionPolicy"] == "Retain", (
-        "a bucket that stays without its policy takes requests in the clear"
-    )
+    assert policy["DeletionPolicy"] == "Retain", "a bucket that stays without its policy takes requests in the clear"
     document = policy["Properties"]["PolicyDocument"]["Statement"]
     (write,) = [statement for statement in document if statement["Action"] == "s3:PutObject"]
     assert write["Principal"] == {"Service": "logdelivery.elasticloadbalancing.amazonaws.com"}
@@ -141,9 +137,7 @@ def test_only_clients_reach_the_load_balancer_and_only_it_reaches_the_nodes(site
     service(site, clients=[CLIENTS])
     resources = site.resources()
     groups = of_type(resources, "AWS::EC2::SecurityGroup")
-    inline = [
-        rule for group in groups.values() for rule in group["Properties"].get("SecurityGroupIngress", [])
-    ]
+    inline = [rule for group in groups.values() for rule in group["Properties"].get("SecurityGroupIngress", [])]
     assert [(rule["CidrIp"], rule["FromPort"]) for rule in inline] == [("10.0.0.0/16", 80)]
     ingress = only(resources, "AWS::EC2::SecurityGroupIngress")
     egress = only(resources, "AWS::EC2::SecurityGroupEgress")
@@ -295,9 +289,7 @@ def test_a_repository_and_a_bucket_get_what_they_need_and_no_more(site: Site) ->
     bucket = s3.Bucket.from_bucket_name(site.stack, "Bucket", "weights")
     service(
         site,
-        server=ModelServer(
-            image=repository, tag="2026-11-01", weights=ModelWeights.from_bucket(bucket, "llama/")
-        ),
+        server=ModelServer(image=repository, tag="2026-11-01", weights=ModelWeights.from_bucket(bucket, "llama/")),
     )
     resources = site.resources()
     text = user_data(resources)
@@ -306,9 +298,7 @@ def test_a_repository_and_a_bucket_get_what_they_need_and_no_more(site: Site) ->
     (pull,) = [s for s in statements(resources) if "ecr:BatchGetImage" in s["Action"]]
     assert "repository/servers" in json.dumps(pull["Resource"])
     (read,) = [s for s in statements(resources) if "s3:GetObject*" in s["Action"]]
-    assert {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::weights/llama/*"]]} in read[
-        "Resource"
-    ]
+    assert {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::weights/llama/*"]]} in read["Resource"]
 
 
 def weights(site: Site, path: str) -> ModelServer:
@@ -353,9 +343,7 @@ def test_a_file_system_may_be_mounted_where_local_disks_would_be(site: Site) -> 
         ({"scratch": False}, "which are left alone"),
     ],
 )
-def test_weights_on_disks_that_are_not_there_are_refused(
-    site: Site, options: dict[str, Any], cause: str
-) -> None:
+def test_weights_on_disks_that_are_not_there_are_refused(site: Site, options: dict[str, Any], cause: str) -> None:
     with pytest.raises(ConfigError, match=rf"GPU-INF-023: Site/Chat: .*{cause}"):
         service(site, server=weights(site, "/scratch/llama"), **options)
 
@@ -367,8 +355,7 @@ def test_scaling_follows_requests_and_any_other_metric(site: Site) -> None:
     )
     made.add_scaling("ScaleOnActivity", metric=activity, target_value=70)
     policies = [
-        policy["Properties"]["TargetTrackingConfiguration"]
-        for policy in of_type(site.resources(), POLICY).values()
+        policy["Properties"]["TargetTrackingConfiguration"] for policy in of_type(site.resources(), POLICY).values()
     ]
     (requests,) = [policy for policy in policies if "PredefinedMetricSpecification" in policy]
     assert requests["PredefinedMetricSpecification"]["PredefinedMetricType"] == "ALBRequestCountPerTarget"

@@ -38,10 +38,7 @@ def synthesize(app_factory: Any, tmp_path_factory: pytest.TempPathFactory) -> Sy
         build_cluster(app, load_cluster(file))
         folder = Path(app.synth().directory)
         assert "missing" not in json.loads((folder / "manifest.json").read_text())
-        return {
-            path.name.removesuffix(".template.json"): path.read_text()
-            for path in folder.glob("*.template.json")
-        }
+        return {path.name.removesuffix(".template.json"): path.read_text() for path in folder.glob("*.template.json")}
 
     return run
 
@@ -172,9 +169,7 @@ def test_the_layout_reaches_the_nodes_and_each_slice_has_a_server(slices: Resour
 
 
 def test_slices_with_a_file_system_and_local_disks_fit_into_user_data(synthesize: Synthesize) -> None:
-    before = (
-        "      server:\n        image: vllm/vllm-openai:v0.11.0\n        weights: { path: /models/small }\n"
-    )
+    before = "      server:\n        image: vllm/vllm-openai:v0.11.0\n        weights: { path: /models/small }\n"
     after = before.replace("path: /models/small", "s3_uri: s3://my-models/small, path: /scratch/small")
     assert before in EVERYTHING
     text = EVERYTHING.replace(before, "      mounts: { /fsx: models }\n" + after)
@@ -327,9 +322,7 @@ def test_references_between_stacks_are_weak(everything: Templates) -> None:
 
 
 @pytest.mark.parametrize("egress", ["nat", "closed"])
-def test_a_closed_network_reaches_registry_and_secrets_whoever_runs_in_it(
-    egress: str, synthesize: Synthesize
-) -> None:
+def test_a_closed_network_reaches_registry_and_secrets_whoever_runs_in_it(egress: str, synthesize: Synthesize) -> None:
     closed = MINIMAL.replace("us-east-1a }", f"us-east-1a, egress: {egress} }}").replace(
         "vllm/vllm-openai:v0.11.0", "111122223333.dkr.ecr.us-east-1.amazonaws.com/server:v1"
     )
@@ -351,9 +344,7 @@ PARTITIONS = {"aws": "us-west-2", "aws-us-gov": "us-gov-west-1", "aws-cn": "cn-n
 
 @pytest.mark.parametrize("partition", PARTITIONS)
 @pytest.mark.parametrize("account", ["111122223333", None])
-def test_no_other_partition_is_written_down(
-    partition: str, account: str | None, synthesize: Synthesize
-) -> None:
+def test_no_other_partition_is_written_down(partition: str, account: str | None, synthesize: Synthesize) -> None:
     text = EVERYTHING.replace("us-east-1", PARTITIONS[partition]).replace("arn:aws:", f"arn:{partition}:")
     if partition == "aws-cn":
         text = text.replace("amazonaws.com/", "amazonaws.com.cn/")

@@ -40,9 +40,7 @@ def layer(site: Site) -> lambda_.ILayerVersion:
 
 def on_new_cluster(site: Site, **options: Any) -> KubernetesSoftware:
     cluster = EksGpuCluster(site.stack, "Kube", vpc=site.vpc)
-    return KubernetesSoftware(
-        site.stack, "Software", **({"cluster": cluster, "kubectl_layer": layer(site)} | options)
-    )
+    return KubernetesSoftware(site.stack, "Software", **({"cluster": cluster, "kubectl_layer": layer(site)} | options))
 
 
 def existing(site: Site, **options: Any) -> Any:
@@ -160,15 +158,12 @@ def test_its_role_administers_this_cluster_and_no_other(site: Site) -> None:
     assert {"Ref": cluster} in describes["Resource"]["Fn::Join"][1]
     assert logs_in["Action"] == ["ecr-public:GetAuthorizationToken", "sts:GetServiceBearerToken"]
     assert not any(
-        role in json.dumps(one["Properties"]["Roles"])
-        for one in of_type(resources, "AWS::IAM::Policy").values()
+        role in json.dumps(one["Properties"]["Roles"]) for one in of_type(resources, "AWS::IAM::Policy").values()
     )
 
 
 def test_an_existing_cluster_lets_a_new_role_in_by_an_access_entry(site: Site) -> None:
-    KubernetesSoftware(
-        site.stack, "Software", cluster=existing(site), releases=[RELEASE], kubectl_layer=layer(site)
-    )
+    KubernetesSoftware(site.stack, "Software", cluster=existing(site), releases=[RELEASE], kubectl_layer=layer(site))
     resources = site.resources()
     assert only(resources, ENTRY)["ClusterName"] == "research"
     assert charts(resources)["own"]["DependsOn"] == list(of_type(resources, ENTRY))
@@ -183,8 +178,7 @@ def test_an_existing_cluster_has_a_role_that_is_used_as_it_is(site: Site) -> Non
     assert kubectl(resources)["Role"] == arn
     assert of_type(resources, ENTRY) == {}
     assert not any(
-        "kubectl" in json.dumps(one["Properties"]["Roles"])
-        for one in of_type(resources, "AWS::IAM::Policy").values()
+        "kubectl" in json.dumps(one["Properties"]["Roles"]) for one in of_type(resources, "AWS::IAM::Policy").values()
     )
     assert "Conditions" not in template
 

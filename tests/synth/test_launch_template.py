@@ -26,9 +26,7 @@ from cdk_gpu_clusters.rules.interfaces import NetworkInterface, check_interfaces
 from stack_fixtures import Site, SiteFactory, of_type, only
 
 TEMPLATE = "AWS::EC2::LaunchTemplate"
-EFA_TYPES = sorted(
-    name for name, record in instance_types().items() if record.network.efa and record.accelerator
-)
+EFA_TYPES = sorted(name for name, record in instance_types().items() if record.network.efa and record.accelerator)
 
 
 def data_of(site: Site) -> dict[str, Any]:
@@ -61,10 +59,7 @@ def layouts(app_factory: Any) -> dict[str, dict[str, Any]]:
         )
         templates[name] = site.stack.get_logical_id(construct.cfn_launch_template)
     resources = site.resources()
-    return {
-        name: resources[logical_id]["Properties"]["LaunchTemplateData"]
-        for name, logical_id in templates.items()
-    }
+    return {name: resources[logical_id]["Properties"]["LaunchTemplateData"] for name, logical_id in templates.items()}
 
 
 @pytest.mark.parametrize("name", EFA_TYPES)
@@ -179,9 +174,7 @@ def fabric(site: Site) -> ec2.ISecurityGroup:
             None,
             {
                 "CapacityReservationTarget": {
-                    "CapacityReservationResourceGroupArn": (
-                        "arn:aws:resource-groups:us-east-1:123456789012:group/pool"
-                    )
+                    "CapacityReservationResourceGroupArn": ("arn:aws:resource-groups:us-east-1:123456789012:group/pool")
                 }
             },
         ),
@@ -225,9 +218,7 @@ def test_safe_defaults(site: Site) -> None:
     assert {"Key": "project", "Value": "llama"} in tagged["network-interface"]
 
 
-def test_eks_managed_groups_forbid_what_they_choose_themselves(
-    site: Site, fabric: ec2.ISecurityGroup
-) -> None:
+def test_eks_managed_groups_forbid_what_they_choose_themselves(site: Site, fabric: ec2.ISecurityGroup) -> None:
     role = iam.Role(site.stack, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
     GpuLaunchTemplate(
         site.stack,

@@ -53,8 +53,7 @@ def rules(resources: Resources) -> set[tuple[str, str, str, str, Any, Any]]:
         for rule in of_type(resources, kind).values():
             of = rule["Properties"]
             names = tuple(
-                value if isinstance(value, str) else value["Fn::GetAtt"][0]
-                for value in (of["GroupId"], of[peer])
+                value if isinstance(value, str) else value["Fn::GetAtt"][0] for value in (of["GroupId"], of[peer])
             )
             found.add((kind[-7:], *names, of["IpProtocol"], of.get("FromPort"), of.get("ToPort")))
     return found
@@ -220,10 +219,7 @@ def test_no_edit_replaces_the_file_system(make_site: SiteFactory, edit: dict[str
         for name in CREATE_ONLY:
             assert old["Properties"].get(name) == new["Properties"].get(name)
         for name in NEVER_CHANGED:
-            assert (
-                old["Properties"]["LustreConfiguration"][name]
-                == new["Properties"]["LustreConfiguration"][name]
-            )
+            assert old["Properties"]["LustreConfiguration"][name] == new["Properties"]["LustreConfiguration"][name]
 
 
 def test_links_to_an_own_bucket(site: Site) -> None:
@@ -279,13 +275,9 @@ def test_imported_buckets_of_one_own_key_have_statements_that_stand_side_by_side
     key = kms.Key(site.stack, "Key")
     made = store(site)
     for name in ("tokens", "images"):
-        bucket = s3.Bucket.from_bucket_attributes(
-            site.stack, name, bucket_name=f"corpus-{name}", encryption_key=key
-        )
+        bucket = s3.Bucket.from_bucket_attributes(site.stack, name, bucket_name=f"corpus-{name}", encryption_key=key)
         made.add_data_repository(f"/{name}", bucket=bucket)
-    (policy,) = (
-        row for name, row in of_type(site.resources(), "AWS::KMS::Key").items() if name.startswith("Key")
-    )
+    (policy,) = (row for name, row in of_type(site.resources(), "AWS::KMS::Key").items() if name.startswith("Key"))
     statements = policy["Properties"]["KeyPolicy"]["Statement"]
     assert len(statements) == 3
     assert all("Sid" not in statement for statement in statements), "equal Sids would be refused"
@@ -387,9 +379,7 @@ def test_backups_and_intelligent_tiering_exclude_links(site: Site) -> None:
     lustre = {name[:4]: row["LustreConfiguration"] for name, row in properties.items()}
     assert (lustre["Kept"]["AutomaticBackupRetentionDays"], lustre["Kept"]["CopyTagsToBackups"]) == (14, True)
     assert lustre["Elas"]["ThroughputCapacity"] == 8000
-    assert lustre["Elas"]["DataReadCacheConfiguration"] == {
-        "SizingMode": "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"
-    }
+    assert lustre["Elas"]["DataReadCacheConfiguration"] == {"SizingMode": "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"}
     assert lustre["Elas"]["MetadataConfiguration"] == {"Mode": "USER_PROVISIONED", "Iops": 6000}
     assert "PerUnitStorageThroughput" not in lustre["Elas"]
 

@@ -94,9 +94,7 @@ def assets(folder: str | Path, stack: str = "Site") -> dict[str, dict[str, Any]]
     """The file assets of a stack without its template, by hash."""
     manifest = json.loads(Path(folder, f"{stack}.assets.json").read_text())
     return {
-        key: asset
-        for key, asset in manifest["files"].items()
-        if not asset["source"]["path"].endswith(".template.json")
+        key: asset for key, asset in manifest["files"].items() if not asset["source"]["path"].endswith(".template.json")
     }
 
 
@@ -134,9 +132,7 @@ def test_the_role_reads_that_object_and_nothing_else(site: Site) -> None:
         "Effect": "Allow",
         "Resource": {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, ":s3:::", BUCKET, key]]},
     }
-    (name,) = [
-        name for name, policy in of_type(resources, POLICY).items() if "s3:GetObject" in json.dumps(policy)
-    ]
+    (name,) = [name for name, policy in of_type(resources, POLICY).items() if "s3:GetObject" in json.dumps(policy)]
     # The group needs the template, that the instance profile, that the role, and so no node fetches before it may.
     (role,) = node_roles(resources).values()
     assert {"Ref": name} in role["Properties"]["ManagedPolicyArns"]
@@ -259,9 +255,7 @@ def test_a_bucket_and_a_prefix_of_ones_own(app_factory: Any) -> None:
     resources = Template.from_stack(stack).to_json()["Resources"]
     assert fetched(resources)[:2] == ["my-assets", made.node_asset.object_key]
     assert made.node_asset.object_key.startswith("nodes/")
-    assert json.dumps(reads(resources)[0]["Resource"]).endswith(
-        f':s3:::my-assets/{made.node_asset.object_key}"]]}}'
-    )
+    assert json.dumps(reads(resources)[0]["Resource"]).endswith(f':s3:::my-assets/{made.node_asset.object_key}"]]}}')
 
 
 def test_a_stack_that_takes_no_assets_says_so(app_factory: Any) -> None:

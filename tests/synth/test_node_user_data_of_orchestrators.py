@@ -50,9 +50,7 @@ GIVEN: dict[Orchestrator, dict[str, Any]] = {
 def nodes(site: Site, orchestrator: Orchestrator, kind: str = "p5.48xlarge", **options: Any) -> NodeUserData:
     role = NodeRole(site.stack, "Role")
     given = {**GIVEN.get(orchestrator, {}), **options}
-    return NodeUserData(
-        site.stack, "Nodes", instance_type=kind, orchestrator=orchestrator, role=role, **given
-    )
+    return NodeUserData(site.stack, "Nodes", instance_type=kind, orchestrator=orchestrator, role=role, **given)
 
 
 def launched(site: Site, orchestrator: Orchestrator, **options: Any) -> Resources:
@@ -79,9 +77,7 @@ def documents(text: str) -> dict[str, str]:
     """The parts of a document by their type."""
     message = email.message_from_string(text)
     assert not message.defects
-    return {
-        part.get_content_type(): str(part.get_payload()) for part in message.walk() if not part.is_multipart()
-    }
+    return {part.get_content_type(): str(part.get_payload()) for part in message.walk() if not part.is_multipart()}
 
 
 def setting(text: str, name: str) -> str:
@@ -209,9 +205,7 @@ def test_nodes_may_fetch_their_software_and_log_and_no_more(site: Site) -> None:
 
 def test_a_role_from_elsewhere_gets_the_same(site: Site) -> None:
     role = iam.Role.from_role_name(site.stack, "Theirs", "AWSPCS-nodes")
-    NodeUserData(
-        site.stack, "Nodes", instance_type="g6.xlarge", orchestrator=PCS, role=role, slurm_version="25.11"
-    )
+    NodeUserData(site.stack, "Nodes", instance_type="g6.xlarge", orchestrator=PCS, role=role, slurm_version="25.11")
     policies = of_type(site.resources(), "AWS::IAM::ManagedPolicy").values()
     assert [policy["Properties"]["Roles"] for policy in policies] == [["AWSPCS-nodes"]] * 2
 
@@ -219,8 +213,7 @@ def test_a_role_from_elsewhere_gets_the_same(site: Site) -> None:
 def test_nodes_of_a_stack_share_their_software_with_its_fleets(site: Site) -> None:
     role = NodeRole(site.stack, "Role")
     first, second = (
-        NodeUserData(site.stack, name, instance_type="g6.xlarge", orchestrator=EKS, role=role)
-        for name in "AB"
+        NodeUserData(site.stack, name, instance_type="g6.xlarge", orchestrator=EKS, role=role) for name in "AB"
     )
     assert first.node_asset is second.node_asset
     own = NodeUserData(
@@ -253,9 +246,7 @@ def test_lustre_is_mounted_and_its_clients_checked(site: Site) -> None:
 def found(site: Site, orchestrator: Orchestrator, **options: Any) -> list[str]:
     with pytest.raises(ConfigError) as refusal:
         nodes(site, orchestrator, **options)
-    assert all(
-        finding.path is not None and "Site/Nodes" in finding.path for finding in refusal.value.findings
-    )
+    assert all(finding.path is not None and "Site/Nodes" in finding.path for finding in refusal.value.findings)
     return [finding.id for finding in refusal.value.findings]
 
 
@@ -278,9 +269,7 @@ def found(site: Site, orchestrator: Orchestrator, **options: Any) -> list[str]:
          ["GPU-UD-001"]),
     ],
 )  # fmt: skip
-def test_faults_are_named(
-    site: Site, orchestrator: Orchestrator, options: dict[str, Any], expected: list[str]
-) -> None:
+def test_faults_are_named(site: Site, orchestrator: Orchestrator, options: dict[str, Any], expected: list[str]) -> None:
     assert found(site, orchestrator, **options) == expected
 
 

@@ -43,9 +43,7 @@ ON_A_NODE_OF_ONES_OWN = {
 }
 
 
-def documents(
-    site: Site, orchestrator: Orchestrator, config: NodeConfig, **options: Any
-) -> list[dict[str, Any]]:
+def documents(site: Site, orchestrator: Orchestrator, config: NodeConfig, **options: Any) -> list[dict[str, Any]]:
     made = NodeUserData(
         site.stack,
         "Nodes",
@@ -59,9 +57,7 @@ def documents(
 
 
 @pytest.mark.parametrize("config", ON_A_MANAGED_NODE.values(), ids=ON_A_MANAGED_NODE)
-def test_a_managed_node_adds_its_disks_and_its_kubelet_to_what_eks_says(
-    site: Site, config: NodeConfig
-) -> None:
+def test_a_managed_node_adds_its_disks_and_its_kubelet_to_what_eks_says(site: Site, config: NodeConfig) -> None:
     [own] = documents(site, MANAGED, config)
     assert "cluster" not in own["spec"]
     spec = read_by_nodeadm([own, FROM_EKS])

@@ -184,9 +184,7 @@ def test_subnets_are_those_of_the_network(made: tuple[ClusterPlan, Any]) -> None
     if not plan.network.is_new:
         return
     subnets = resources(assembly, f"{plan.name}-network", "AWS::EC2::Subnet")
-    assert sorted(one["CidrBlock"] for one in subnets) == sorted(
-        str(one.cidr) for one in plan.network.subnets
-    )
+    assert sorted(one["CidrBlock"] for one in subnets) == sorted(str(one.cidr) for one in plan.network.subnets)
     endpoints = resources(assembly, f"{plan.name}-network", "AWS::EC2::VPCEndpoint")
     named = len(plan.network.gateway_endpoints) + len(plan.network.interface_endpoints)
     assert len(endpoints) == named

@@ -24,9 +24,7 @@ from stack_fixtures import Site, SiteFactory
 
 
 def fleet(site: Site, construct_id: str = "Fleet", **options: Any) -> GpuFleet:
-    return GpuFleet(
-        site.stack, construct_id, vpc=site.vpc, instance_type="g6.xlarge", node_count=1, **options
-    )
+    return GpuFleet(site.stack, construct_id, vpc=site.vpc, instance_type="g6.xlarge", node_count=1, **options)
 
 
 def resources(site: Site) -> dict[str, Any]:
@@ -38,9 +36,7 @@ def of_type(site: Site, kind: str) -> dict[str, Any]:
     return {name: one for name, one in resources(site).items() if one["Type"] == kind}
 
 
-@pytest.mark.parametrize(
-    "path", ["Plain", "With space/Resource", "Deep/Deeper/Deepest", "Same/Same/Resource"]
-)
+@pytest.mark.parametrize("path", ["Plain", "With space/Resource", "Deep/Deeper/Deepest", "Same/Same/Resource"])
 def test_logical_ids_are_those_of_cdk(site: Site, path: str) -> None:
     scope: Construct = site.stack
     *outer, last = path.split("/")
@@ -52,9 +48,7 @@ def test_logical_ids_are_those_of_cdk(site: Site, path: str) -> None:
 
 
 @pytest.mark.parametrize("ask", [lambda made: made.role, lambda made: made.log_group, lambda made: made.node])
-def test_what_is_asked_for_changes_no_template(
-    make_site: SiteFactory, ask: Callable[[GpuFleet], object]
-) -> None:
+def test_what_is_asked_for_changes_no_template(make_site: SiteFactory, ask: Callable[[GpuFleet], object]) -> None:
     plain, asked = make_site(), make_site()
     fleet(plain)
     ask(fleet(asked))
@@ -122,9 +116,7 @@ def test_tags_reach_everything_of_a_fleet(site: Site) -> None:
         "AWS::EC2::LaunchTemplate",
         "AWS::CloudWatch::Alarm",
     ):
-        assert [name for name, one in found.items() if one["Type"] == kind and tag not in str(one)] == [], (
-            kind
-        )
+        assert [name for name, one in found.items() if one["Type"] == kind and tag not in str(one)] == [], kind
     (group,) = of_type(site, "AWS::AutoScaling::AutoScalingGroup").values()
     assert {"Key": "team", "PropagateAtLaunch": True, "Value": "speech"} in group["Properties"]["Tags"]
     (template,) = of_type(site, "AWS::EC2::LaunchTemplate").values()

@@ -36,9 +36,7 @@ from cdk_gpu_clusters.testing import assert_efa_ready, assert_no_public_access
 class Training(cdk.Stack):
     """Two fleets: one on a Capacity Block, one on a reservation that is made here."""
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, vpc: ec2.IVpc, checkpoints: s3.IBucket
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, vpc: ec2.IVpc, checkpoints: s3.IBucket) -> None:
         super().__init__(scope, construct_id)
         fabric = EfaSecurityGroup(self, "Fabric", vpc=vpc)
         trainers = GpuFleet(

@@ -93,9 +93,7 @@ def xids_seen(node: VirtualNode) -> list[str]:
 
 
 def test_ec2_is_found_by_the_firmware_and_asked_with_tokens_only(node: VirtualNode) -> None:
-    firmware = node.run(
-        "cd /sys/class/dmi/id && cat sys_vendor product_name && head -c 3 product_uuid"
-    ).stdout
+    firmware = node.run("cd /sys/class/dmi/id && cat sys_vendor product_name && head -c 3 product_uuid").stdout
     assert firmware == f"Amazon EC2\n{INSTANCE_TYPE}\nec2"
     somebody_says = "grep -r '^ *datasource[a-z_]*:' /etc/cloud; grep -o 'ds=.*' /proc/cmdline"
     told = node.run(somebody_says, check=False).stdout
@@ -103,9 +101,7 @@ def test_ec2_is_found_by_the_firmware_and_asked_with_tokens_only(node: VirtualNo
     assert "datasource_list: [ Ec2," in node.run("cat /run/cloud-init/cloud.cfg").stdout
     assert '"DataSourceEc2Local"' in node.run("cat /run/cloud-init/result.json").stdout
     assert node.metadata.refused == []
-    without_token = (
-        "curl -s -o /dev/null -w '%{http_code}' http://169.254.169.254/latest/meta-data/instance-id"
-    )
+    without_token = "curl -s -o /dev/null -w '%{http_code}' http://169.254.169.254/latest/meta-data/instance-id"
     assert node.run(without_token).stdout == "401"
 
 

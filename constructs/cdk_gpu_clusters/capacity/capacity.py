@@ -47,9 +47,7 @@ class Capacity:
             uses_open_reservations: Let a matching open reservation of the account pay; off by default, so that the
                 fleet does not eat another team's reservation.
         """
-        return cls(
-            terms=CapacityTerms(kind=CapacityKind.ON_DEMAND, uses_open_reservations=uses_open_reservations)
-        )
+        return cls(terms=CapacityTerms(kind=CapacityKind.ON_DEMAND, uses_open_reservations=uses_open_reservations))
 
     @classmethod
     def spot(cls, *, max_price_usd_per_hour: float | None = None) -> Capacity:

@@ -145,18 +145,14 @@ class CapacityReservation(ClusterConstruct):
             "EndDateType": "unlimited" if end is None else "limited",
             "EndDate": None if end is None else end.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "InstanceMatchCriteria": instance_match_criteria.value,
-            "PlacementGroupArn": None
-            if placement_group is None
-            else placement_group_arn(self, placement_group),
+            "PlacementGroupArn": None if placement_group is None else placement_group_arn(self, placement_group),
             "TagSpecifications": [{"ResourceType": "capacity-reservation", "Tags": {"Ref": "Tags"}}],
         }
         self.instance_type: str = instance_type
         self.instance_count: int = instance_count
         self.availability_zone: str = availability_zone
         self.placement_group: ec2.IPlacementGroup | None = placement_group
-        resources: Resources = {
-            _RESERVATION: {"Type": "AWS::EC2::CapacityReservation", "Properties": properties}
-        }
+        resources: Resources = {_RESERVATION: {"Type": "AWS::EC2::CapacityReservation", "Properties": properties}}
         if unused_alarm:
             resources[_ALARM] = self._alarm_resource(after)
         self._alarm_minutes = after if unused_alarm else None

@@ -64,8 +64,7 @@ def build_instance_type(
         boot_modes=_optional_set(row.get("boot_modes")),
         dedicated_hosts=row["dedicated_hosts"],
         ultraservers=tuple(
-            UltraServer(name=n, instance_count=i, accelerator_count=a)
-            for n, i, a in facts.get("ultraservers", ())
+            UltraServer(name=n, instance_count=i, accelerator_count=a) for n, i, a in facts.get("ultraservers", ())
         ),
         ultraserver_only=facts.get("ultraserver_only", False),
         regions=tuple(zones),

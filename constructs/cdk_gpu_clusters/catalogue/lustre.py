@@ -160,9 +160,7 @@ def lustre_version_allows(version: str, what: str) -> bool:
 
 def lustre_versions_of(deployment_type: str) -> tuple[str, ...]:
     """The Lustre versions that a deployment type can run."""
-    return tuple(
-        row["version"] for row in read_json(_FILE)["versions"] if deployment_type in row["deployment_types"]
-    )
+    return tuple(row["version"] for row in read_json(_FILE)["versions"] if deployment_type in row["deployment_types"])
 
 
 def lustre_provenance(group: str) -> Provenance:

@@ -161,9 +161,7 @@ def _gpu(key: str, fields: Mapping[str, Any], sources: Mapping[str, Mapping[str,
         for row in fields.get("combinations", ())
     )
     own["notes"] = tuple(fields["notes"])
-    own["sources"] = tuple(
-        f"{sources[name]['title']} ({sources[name]['date']})" for name in fields["sources"]
-    )
+    own["sources"] = tuple(f"{sources[name]['title']} ({sources[name]['date']})" for name in fields["sources"])
     return MigGpu(key=key, **own)
 
 

@@ -93,8 +93,7 @@ def all_reduce_bandwidths() -> tuple[AllReduceBandwidth, ...]:
     """Every measurement."""
     sources = read_json(_FILE)["sources"]
     return tuple(
-        AllReduceBandwidth(**{**row, "source": sources[row["source"]]})
-        for row in read_json(_FILE)["all_reduce"]
+        AllReduceBandwidth(**{**row, "source": sources[row["source"]]}) for row in read_json(_FILE)["all_reduce"]
     )
 
 

@@ -90,6 +90,5 @@ def vcpu_quota(family: str, purchase: Purchase) -> VcpuQuota:
 def _quotas() -> dict[str, Quota]:
     data: dict[str, Any] = read_json("quotas.json")
     return {
-        key: Quota(key=key, **{**row, "source": data["sources"][row["source"]]})
-        for key, row in data["quotas"].items()
+        key: Quota(key=key, **{**row, "source": data["sources"][row["source"]]}) for key, row in data["quotas"].items()
     }

@@ -95,9 +95,7 @@ def alarm_names(resources: Resources) -> list[str]:
     Args:
         resources: By path.
     """
-    return [
-        path.rpartition("/")[2] for path, one in resources.items() if one["Type"] == "AWS::CloudWatch::Alarm"
-    ]
+    return [path.rpartition("/")[2] for path, one in resources.items() if one["Type"] == "AWS::CloudWatch::Alarm"]
 
 
 class _Alarm(NamedTuple):
@@ -291,9 +289,7 @@ class AlarmTopic(ClusterConstruct):
         report(self, check_emails(emails))
         self.topic: sns.Topic = sns.Topic(self, "Resource", enforce_ssl=True)
         for email in emails:
-            sns.Subscription(
-                self, email, topic=self.topic, protocol=sns.SubscriptionProtocol.EMAIL, endpoint=email
-            )
+            sns.Subscription(self, email, topic=self.topic, protocol=sns.SubscriptionProtocol.EMAIL, endpoint=email)
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
                 sid="AlarmsOfThisAccount",

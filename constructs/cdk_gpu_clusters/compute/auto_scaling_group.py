@@ -89,9 +89,7 @@ def group_resource(parts: GroupParts) -> Resource:
         ],
         "MetricsCollection": [{"Granularity": "1Minute"}],
         "InstanceMaintenancePolicy": (
-            {"MinHealthyPercentage": 0, "MaxHealthyPercentage": 100}
-            if parts.terminates_before_launch
-            else None
+            {"MinHealthyPercentage": 0, "MaxHealthyPercentage": 100} if parts.terminates_before_launch else None
         ),
         "Tags": [{"Key": "Name", "Value": parts.name_tag, "PropagateAtLaunch": True}],
     }

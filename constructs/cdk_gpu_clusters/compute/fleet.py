@@ -120,9 +120,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         alarms = options.get("alarms", AlarmSettings())
         self.plan: FleetPlan = plan
         self._subnets = fleet.subnets
-        self.fabric: ec2.ISecurityGroup | None = join_fabric(
-            self, plan, vpc=vpc, fabric=options.get("fabric")
-        )
+        self.fabric: ec2.ISecurityGroup | None = join_fabric(self, plan, vpc=vpc, fabric=options.get("fabric"))
         self.placement_group: ec2.IPlacementGroup | None = fleet.placement_group
         if plan.new_placement is not None:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
@@ -150,9 +148,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             _resolved=fleet,
         )
         self.launch_template: GpuLaunchTemplate = template
-        join_stores(
-            self, plan, options.get("mounts") or {}, template.security_groups[0], subnets=fleet.subnets
-        )
+        join_stores(self, plan, options.get("mounts") or {}, template.security_groups[0], subnets=fleet.subnets)
         launch_template, values = template.define_with(lambda: self._resources.resource(TEMPLATE))
         self._given_role = role
         self._logs = (log_retention, log_key)
@@ -200,9 +196,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             role: Role of its nodes.
             security_groups: Security groups of its nodes.
         """
-        return ImportedGpuFleet(
-            scope, construct_id, fleet_name=fleet_name, role=role, security_groups=security_groups
-        )
+        return ImportedGpuFleet(scope, construct_id, fleet_name=fleet_name, role=role, security_groups=security_groups)
 
     @cached_property
     def cfn_auto_scaling_group(self) -> autoscaling.CfnAutoScalingGroup:
@@ -258,9 +252,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
 
     def _wait_for_prerequisites(self, role: iam.IRole | None) -> None:
         """Start no node before its route out of the subnet, and the access of a given role to its software."""
-        ways_out = [
-            way_out for subnet in self._subnets if (way_out := new_egress_dependency(subnet)) is not None
-        ]
+        ways_out = [way_out for subnet in self._subnets if (way_out := new_egress_dependency(subnet)) is not None]
         if ways_out:
             self.cfn_auto_scaling_group.node.add_dependency(*ways_out)
         if role is not None:

@@ -122,9 +122,7 @@ def join_fabric(
     return joined
 
 
-def host_groups(
-    scope: Construct, *, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None
-) -> list[ec2.ISecurityGroup]:
+def host_groups(scope: Construct, *, vpc: ec2.IVpc, fabric: ec2.ISecurityGroup | None) -> list[ec2.ISecurityGroup]:
     """A group without ingress, for nodes that are in no fabric; an interface must have a group."""
     if fabric is not None:
         return []

@@ -220,9 +220,7 @@ class LaunchStop:
         ]
 
 
-def _event_rule(
-    description: str, pattern: Mapping[str, Any], targets: list[dict[str, Any]]
-) -> dict[str, Any]:
+def _event_rule(description: str, pattern: Mapping[str, Any], targets: list[dict[str, Any]]) -> dict[str, Any]:
     properties = {"Description": description, "EventPattern": pattern, "State": "ENABLED"}
     return {
         "Type": "AWS::Events::Rule",

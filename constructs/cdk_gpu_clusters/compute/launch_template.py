@@ -401,9 +401,7 @@ class FleetLaunchTemplate(GpuLaunchTemplate):
     #: Path of the instance profile below the fleet.
     PROFILE = "InstanceProfile/Resource"
 
-    def define_with(
-        self, find: Callable[[], ec2.CfnLaunchTemplate]
-    ) -> tuple[Resource, dict[str, cdk.IResolvable]]:
+    def define_with(self, find: Callable[[], ec2.CfnLaunchTemplate]) -> tuple[Resource, dict[str, cdk.IResolvable]]:
         """The template as CloudFormation takes it, and the values that it names.
 
         Args:
@@ -447,9 +445,7 @@ def _in_template(value: Any) -> Any:
 def _check_image(image: NodeImage | None, profile: OrchestratorProfile) -> list[Finding]:
     if profile.image is not ImageChoice.REQUEST or image is not None:
         return []
-    parameter = (
-        "/aws/service/eks/optimized-ami/<version>/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
-    )
+    parameter = "/aws/service/eks/optimized-ami/<version>/amazon-linux-2023/x86_64/nvidia/recommended/image_id"
     return [
         NO_IMAGE.finding(
             cause="nothing else names the image of these nodes",

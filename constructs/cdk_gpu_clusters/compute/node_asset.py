@@ -114,9 +114,7 @@ class NodeAsset(ClusterConstruct):
         if not file.exists():
             file.write_bytes(content)
         try:
-            return s3_assets.Asset(
-                self, "Object", path=str(file), asset_hash=self.sha256, display_name=path_of(self)
-            )
+            return s3_assets.Asset(self, "Object", path=str(file), asset_hash=self.sha256, display_name=path_of(self))
         except RuntimeError as error:  # what jsii makes of a refusal
             finding = NO_ASSETS.finding(
                 cause=str(error).splitlines()[0],

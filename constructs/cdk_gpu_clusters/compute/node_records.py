@@ -70,9 +70,7 @@ def node_log_group(
     return log_group(scope, retention, encryption_key)
 
 
-def log_group(
-    scope: Construct, retention: logs.RetentionDays, encryption_key: kms.IKey | None
-) -> logs.ILogGroup:
+def log_group(scope: Construct, retention: logs.RetentionDays, encryption_key: kms.IKey | None) -> logs.ILogGroup:
     """The construct of `log_group_resource`."""
     made = logs.LogGroup(
         scope,
@@ -160,8 +158,4 @@ def evidence_of(scope: Construct, options: FleetProps) -> NodeEvidence | None:
         options: Its options.
     """
     bucket = options.get("evidence_bucket")
-    return (
-        None
-        if bucket is None
-        else NodeEvidence(scope, bucket, options.get("evidence_prefix", EVIDENCE_PREFIX))
-    )
+    return None if bucket is None else NodeEvidence(scope, bucket, options.get("evidence_prefix", EVIDENCE_PREFIX))

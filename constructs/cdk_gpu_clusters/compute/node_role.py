@@ -44,9 +44,7 @@ class NodeRole(iam.Role):
         >>> role = NodeRole(stack, "Role")
     """
 
-    def __init__(
-        self, scope: Construct, construct_id: str, *, policies: Sequence[iam.IManagedPolicy] = ()
-    ) -> None:
+    def __init__(self, scope: Construct, construct_id: str, *, policies: Sequence[iam.IManagedPolicy] = ()) -> None:
         """Define the role.
 
         Args:

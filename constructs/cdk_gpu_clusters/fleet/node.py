@@ -104,9 +104,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
     )
 
 
-def lustre_efa(
-    mounts: Sequence[LustreMount], instance_type: InstanceType, node_count: int
-) -> LustreEfa | None:
+def lustre_efa(mounts: Sequence[LustreMount], instance_type: InstanceType, node_count: int) -> LustreEfa | None:
     """How nodes mount over EFA; None if none of the mounts is of that kind.
 
     Args:

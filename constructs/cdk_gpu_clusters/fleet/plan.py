@@ -483,13 +483,9 @@ def _check_network(plan: FleetPlan) -> list[Finding]:
     request, interfaces = plan.request, plan.interfaces_or_none
     if interfaces is None:
         return []
-    demand = IpDemand(
-        nodes=plan.maximum, addresses_per_node=interfaces.ip_addresses_per_node, name=request.name
-    )
+    demand = IpDemand(nodes=plan.maximum, addresses_per_node=interfaces.ip_addresses_per_node, name=request.name)
     return [
-        *check_subnets(
-            request.subnets, plan.instance_type, one_zone=request.terms.kind.is_reserved, efa=plan.efa
-        ),
+        *check_subnets(request.subnets, plan.instance_type, one_zone=request.terms.kind.is_reserved, efa=plan.efa),
         *check_public_subnet(interface_count=len(interfaces.interfaces), public=request.is_public),
         *check_reservation_zone(request.reservation.availability_zone, request.subnets),
         *check_addresses_left(request.subnets, demand),

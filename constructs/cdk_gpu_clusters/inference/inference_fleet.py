@@ -205,9 +205,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             drain_timeout=cdk.Duration.seconds(drain),
             access_logs=options.get("access_logs"),
         )
-        settings = server_settings(
-            server, self.servers, required=required, idle_seconds=idle, drain_seconds=drain
-        )
+        settings = server_settings(server, self.servers, required=required, idle_seconds=idle, drain_seconds=drain)
         self.fleet: GpuFleet = GpuFleet(
             self,
             "Fleet",

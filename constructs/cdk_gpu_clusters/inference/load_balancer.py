@@ -171,9 +171,7 @@ class InferenceLoadBalancer(Construct):
         self.listener: elbv2.ApplicationListener = self.load_balancer.add_listener(
             "Listener",
             port=80 if certificate is None else 443,
-            protocol=elbv2.ApplicationProtocol.HTTP
-            if certificate is None
-            else elbv2.ApplicationProtocol.HTTPS,
+            protocol=elbv2.ApplicationProtocol.HTTP if certificate is None else elbv2.ApplicationProtocol.HTTPS,
             certificates=None
             if certificate is None
             else [elbv2.ListenerCertificate.from_certificate_manager(certificate)],
@@ -256,9 +254,7 @@ def zone_count(subnets: Sequence[ec2.ISubnet]) -> int:
     return len({zone for zone in zones if zone is not None}) + zones.count(None)
 
 
-def check_node_zones(
-    nodes: Sequence[ec2.ISubnet], balancer: Sequence[ec2.ISubnet], *, pinned: bool
-) -> list[Finding]:
+def check_node_zones(nodes: Sequence[ec2.ISubnet], balancer: Sequence[ec2.ISubnet], *, pinned: bool) -> list[Finding]:
     """Find nodes in one zone only, and nodes that the load balancer does not reach, as far as zones are known.
 
     Args:
@@ -269,9 +265,7 @@ def check_node_zones(
     findings = check_fleet_zones(zone_count(nodes), pinned=pinned)
     zones = [resolved_or_none(subnet.availability_zone) for subnet in balancer]
     enabled = [zone for zone in zones if zone is not None]
-    placed = sorted(
-        {zone for subnet in nodes if (zone := resolved_or_none(subnet.availability_zone)) is not None}
-    )
+    placed = sorted({zone for subnet in nodes if (zone := resolved_or_none(subnet.availability_zone)) is not None})
     if len(enabled) < len(zones) or len({is_zone_id(zone) for zone in (*enabled, *placed)}) > 1:
         return findings
     return findings + check_zones_of_nodes(placed, enabled)

@@ -120,9 +120,7 @@ class ModelWeights:
         return cls(path=path)
 
     @classmethod
-    def from_bucket(
-        cls, bucket: s3.IBucket, prefix: str = "", *, path: str = DEFAULT_WEIGHTS_PATH
-    ) -> ModelWeights:
+    def from_bucket(cls, bucket: s3.IBucket, prefix: str = "", *, path: str = DEFAULT_WEIGHTS_PATH) -> ModelWeights:
         """Objects of a bucket, copied once at each boot before the servers start.
 
         Args:
@@ -203,11 +201,7 @@ class ModelServer:
             *check_command(self.command),
             *check_variables(self.environment, self.secrets),
             *(finding for arn in arns if arn is not None for finding in check_secret_arn(arn)),
-            *(
-                []
-                if self.weights is None
-                else check_weights(self.weights.path, resolved_or_none(self.weights.uri))
-            ),
+            *([] if self.weights is None else check_weights(self.weights.path, resolved_or_none(self.weights.uri))),
             *check_counts(
                 shared_memory_gib=self.shared_memory_gib,
                 max_concurrent_requests=self.max_concurrent_requests,

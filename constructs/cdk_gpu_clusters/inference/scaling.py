@@ -41,9 +41,7 @@ class InferenceScaling(Construct):
             ConfigError: GPU-INF-016, GPU-INF-019.
         """
         report(self, check_counts(requests_per_minute_per_node=requests_per_minute_per_node))
-        return self._policy(
-            "ScaleOnRequests", request_tracking(self.load_balancer, requests_per_minute_per_node)
-        )
+        return self._policy("ScaleOnRequests", request_tracking(self.load_balancer, requests_per_minute_per_node))
 
     def add_scaling(
         self, construct_id: str, *, metric: cloudwatch.Metric, target_value: float

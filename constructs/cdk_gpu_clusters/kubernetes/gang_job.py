@@ -178,10 +178,7 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
                     "volumeMounts": [
                         shm_mount,
                         *(volume_mount(volume, point) for point, volume in stores.items()),
-                        *(
-                            {"name": name, "mountPath": path, "readOnly": True}
-                            for path, name in job.files.items()
-                        ),
+                        *({"name": name, "mountPath": path, "readOnly": True} for path, name in job.files.items()),
                     ],
                 }
             ],

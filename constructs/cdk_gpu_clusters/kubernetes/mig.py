@@ -162,9 +162,7 @@ def mig_fan_out(
                         "restartPolicy": "Never",
                         "automountServiceAccountToken": False,
                         **placement(pool),
-                        "containers": [
-                            _container(pool, profile, image, command, environment or {}, _index())
-                        ],
+                        "containers": [_container(pool, profile, image, command, environment or {}, _index())],
                         **_volumes(pool),
                     },
                 },
@@ -278,9 +276,7 @@ def _checked(
     ]
     if processes is not None and processes < 1:
         findings.append(
-            PROCESSES.finding(
-                cause="no pod would run", got=str(processes), allowed="1 or more", path="processes"
-            )
+            PROCESSES.finding(cause="no pod would run", got=str(processes), allowed="1 or more", path="processes")
         )
     raise_for(findings)
     if pool.mig is None:

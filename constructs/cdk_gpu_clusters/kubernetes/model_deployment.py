@@ -108,9 +108,7 @@ def model_deployment(
         raise ValueError(f"{pool.name} has no place for a server, which check_places should have reported")
     most = scaling.most(places.count) if scaling else servers or places.count
     weights = (
-        []
-        if server.weights_uri is None
-        else s3_volume(f"{name}{_WEIGHTS}", server.weights_uri, namespace=namespace)
+        [] if server.weights_uri is None else s3_volume(f"{name}{_WEIGHTS}", server.weights_uri, namespace=namespace)
     )
     return [
         *weights,
@@ -126,9 +124,7 @@ def model_deployment(
     ]
 
 
-def server_places(
-    pool: NodePool, *, devices_per_server: int = 1, profile: str | None = None
-) -> ServerPlaces | None:
+def server_places(pool: NodePool, *, devices_per_server: int = 1, profile: str | None = None) -> ServerPlaces | None:
     """Where servers of a group run; None where `check_places` finds a fault.
 
     Example:
@@ -223,9 +219,7 @@ def _deployment(
                             "labelSelector": _selector(name),
                         }
                     ],
-                    "containers": [
-                        server_container(pool, server, pod_resources(pool, places.share), places.share)
-                    ],
+                    "containers": [server_container(pool, server, pod_resources(pool, places.share), places.share)],
                     **({"volumes": volumes} if volumes else {}),
                 },
             },
@@ -250,9 +244,7 @@ def _chosen_profile(pool: NodePool, name: str | None) -> MigProfile | None:
 
 def _wrong_profile(got: str, names: list[str]) -> Finding:
     return PROFILE.finding(
-        cause="the layout of the group has no such slices"
-        if names
-        else "the GPUs of the group are not split",
+        cause="the layout of the group has no such slices" if names else "the GPUs of the group are not split",
         got=got,
         allowed=f"one slice of {', '.join(names)}" if names else "no profile",
         fix="name a profile; each takes a deployment of its own" if names else "leave profile out",

@@ -163,9 +163,7 @@ def server_volumes(
         volumes.append(volume)
         mounts.append(mount)
     if server.weights_path is not None and server.weights_uri is not None:
-        volumes.append(
-            {"name": "weights", "persistentVolumeClaim": {"claimName": s3_claim, "readOnly": True}}
-        )
+        volumes.append({"name": "weights", "persistentVolumeClaim": {"claimName": s3_claim, "readOnly": True}})
         mounts.append({"name": "weights", "mountPath": server.weights_path, "readOnly": True})
     elif server.weights_path is not None and (found := store_of(pool, server.weights_path)) is not None:
         point, store = found
@@ -196,11 +194,7 @@ def check_server(pool: NodePool, server: ServerPod) -> list[Finding]:
         *check_variables(server.environment, server.secrets),
         *(one for name, secret in server.secrets.items() for one in _check_secret(name, secret)),
         *check_name(server.service_account, path="service_account"),
-        *(
-            []
-            if server.image_pull_secret is None
-            else check_name(server.image_pull_secret, path="image_pull_secret")
-        ),
+        *([] if server.image_pull_secret is None else check_name(server.image_pull_secret, path="image_pull_secret")),
         *check_counts(
             shared_memory_gib=server.shared_memory_gib,
             start_seconds=server.start_seconds,
@@ -244,9 +238,7 @@ def _check_weights(pool: NodePool, server: ServerPod) -> list[Finding]:
             WEIGHTS.finding(
                 cause="a pod does not see this folder",
                 got=path,
-                allowed=f"a folder below {', '.join(pool.mounts)}"
-                if pool.mounts
-                else "a folder of a mounted store",
+                allowed=f"a folder below {', '.join(pool.mounts)}" if pool.mounts else "a folder of a mounted store",
                 fix="choose another folder, add a file system to the group's mounts, or give weights_uri",
                 path="weights_path",
             )

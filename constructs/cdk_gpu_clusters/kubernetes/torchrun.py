@@ -128,11 +128,7 @@ def check_torchrun(job: GangJob, checkpoint_directory: str | None = None) -> lis
         *check_gang_job(job),
         *check_container_image(job.image),
         *check_variables(job.environment, ()),
-        *(
-            one
-            for name, value in job.environment.items()
-            for one in check_variable(name, value, path="environment")
-        ),
+        *(one for name, value in job.environment.items() for one in check_variable(name, value, path="environment")),
         *_check_command(job.command),
         *_check_checkpoints(job.pool, checkpoint_directory),
     ]
@@ -159,9 +155,7 @@ def _training_runtime(job: GangJob) -> KubernetesObject:
                             "name": NODE,
                             "template": {
                                 # By this label Trainer knows the job whose nodes it counts.
-                                "metadata": {
-                                    "labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
-                                },
+                                "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
                                 "spec": {**job_policy(), "template": pod_template(job, environment=())},
                             },
                         }
@@ -212,9 +206,7 @@ def _check_checkpoints(pool: NodePool, folder: str | None) -> list[Finding]:
         CHECKPOINTS.finding(
             cause="a pod that starts again would not find its checkpoints",
             got=folder,
-            allowed=f"a folder below {', '.join(pool.mounts)}"
-            if pool.mounts
-            else "none: no file system is mounted",
+            allowed=f"a folder below {', '.join(pool.mounts)}" if pool.mounts else "none: no file system is mounted",
             fix="choose another folder, or add a file system to the group's mounts",
             path="checkpoint_directory",
         )

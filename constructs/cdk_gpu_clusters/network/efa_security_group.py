@@ -94,9 +94,7 @@ class EfaSecurityGroup(ec2.SecurityGroup):
             allow_all_outbound: Whether IP traffic may go anywhere. Without it nodes reach only what further egress
                 rules name (Systems Manager, S3, package mirrors); the self egress rule stays either way.
         """
-        super().__init__(
-            scope, construct_id, vpc=vpc, description=description, allow_all_outbound=allow_all_outbound
-        )
+        super().__init__(scope, construct_id, vpc=vpc, description=description, allow_all_outbound=allow_all_outbound)
         self.self_rules: EfaSelfRules = EfaSelfRules(self, "SelfRules", security_group=self)
         self._types: list[InstanceType] = []
 

@@ -95,9 +95,7 @@ class SubnetPlan:
     load_balancer: Mapping[str, SubnetBlock]
 
 
-def plan_subnets(
-    cidr: str, *, fleet_subnet_prefix: int | None = None, control_zones: Sequence[str]
-) -> SubnetPlan:
+def plan_subnets(cidr: str, *, fleet_subnet_prefix: int | None = None, control_zones: Sequence[str]) -> SubnetPlan:
     """Divide a VPC.
 
     Args:
@@ -134,9 +132,7 @@ def plan_subnets(
     )
 
 
-def check_subnets(
-    cidr: str, *, fleet_subnet_prefix: int | None = None, control_zones: Sequence[str]
-) -> list[Finding]:
+def check_subnets(cidr: str, *, fleet_subnet_prefix: int | None = None, control_zones: Sequence[str]) -> list[Finding]:
     """Every fault in what `plan_subnets` takes: the VPC's block, the fleet subnet's size, the zones."""
     findings = [*check_vpc_cidr(cidr), *_check_control_zones(control_zones)]
     if not any(finding.id == VPC_CIDR.id for finding in findings):

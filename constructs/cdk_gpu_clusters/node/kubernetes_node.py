@@ -248,9 +248,7 @@ def check_labels(labels: Mapping[str, str], taints: Sequence[str] = ()) -> list[
         labels: Labels of a node.
         taints: Taints, such as `nvidia.com/gpu=true:NoSchedule`.
     """
-    wrong = {
-        f"labels.{name}": f"{name}={value}" for name, value in labels.items() if not _is_label(name, value)
-    }
+    wrong = {f"labels.{name}": f"{name}={value}" for name, value in labels.items() if not _is_label(name, value)}
     for index, taint in enumerate(taints):
         parts = _TAINT.fullmatch(taint)
         if parts is None or not (_LABEL_KEY.fullmatch(parts[1]) and _LABEL_VALUE.fullmatch(parts[2] or "")):
@@ -326,11 +324,7 @@ def kubectl_part(*, url: str, sha256: str) -> UserDataPart:
             ]
         )
     place, source = "/usr/local/bin/kubectl", shlex.quote(url)
-    get = (
-        f"aws s3 cp --only-show-errors {source}"
-        if url.startswith("s3:")
-        else f"curl -fsSL --retry 5 {source} -o"
-    )
+    get = f"aws s3 cp --only-show-errors {source}" if url.startswith("s3:") else f"curl -fsSL --retry 5 {source} -o"
     lines = [
         "#!/bin/sh",
         "set -e",

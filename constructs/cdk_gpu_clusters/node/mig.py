@@ -53,9 +53,7 @@ class MigSettings:
             raise ValueError(f"not a driver release: {self.minimum_driver!r}")
 
 
-def mig_settings(
-    plan: MigPlan, *, fabric_manager: FabricManagerOrder = FabricManagerOrder.AFTER
-) -> MigSettings:
+def mig_settings(plan: MigPlan, *, fabric_manager: FabricManagerOrder = FabricManagerOrder.AFTER) -> MigSettings:
     """The settings of a plan.
 
     Args:

@@ -136,9 +136,7 @@ def model_server_part(settings: ServerSettings) -> UserDataPart:
         "#!/bin/sh",
         "set -e",
         *_written("model-servers.env", _assignments(settings)),
-        *_written(
-            "model-server.environment", (f"{name}={value}" for name, value in settings.environment.items())
-        ),
+        *_written("model-server.environment", (f"{name}={value}" for name, value in settings.environment.items())),
         # --no-block: they wait for drivers and MIG, which must not wait for this script.
         "systemctl enable gpu-model-servers && systemctl start --no-block gpu-model-servers",
     ]

@@ -281,9 +281,7 @@ class NodeSettings:
         if self.accelerator_kind not in (None, "gpu", "neuron"):
             raise ValueError(f"accelerator_kind must be 'gpu', 'neuron' or None, got {kind!r}")
         if (self.accelerator_kind is None) != (self.accelerator_count == 0):
-            raise ValueError(
-                f"accelerator_kind {kind!r} does not go with accelerator_count {self.accelerator_count}"
-            )
+            raise ValueError(f"accelerator_kind {kind!r} does not go with accelerator_count {self.accelerator_count}")
 
 
 def default_nccl_environment(settings: NodeSettings) -> dict[str, str]:
@@ -400,9 +398,7 @@ def _check_parts(settings: NodeSettings) -> list[Finding]:
 def check_watch(watch: NodeWatch) -> list[Finding]:
     """Find values that the watchdog cannot use, and invalid unit names."""
     findings = [
-        WATCH.finding(
-            cause=f"{name} is out of range", got=str(value), allowed=f"{low} to {high}", path=f"watch.{name}"
-        )
+        WATCH.finding(cause=f"{name} is out of range", got=str(value), allowed=f"{low} to {high}", path=f"watch.{name}")
         for name, low, high in _RANGES
         for value in [getattr(watch, name)]
         if not (isinstance(value, int) and low <= value <= high)

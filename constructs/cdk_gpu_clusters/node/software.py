@@ -158,17 +158,14 @@ def early_files(*, mig: bool, orchestrator: str | None = None) -> tuple[NodeFile
         **(EARLY_GATE_FILES if orchestrator in ORDERS else {}),
         **(EARLY_MIG_FILES if mig else {}),
     }
-    return tuple(
-        NodeFile(path=path, text=installed_text(name), mode=mode) for name, (path, mode) in chosen.items()
-    )
+    return tuple(NodeFile(path=path, text=installed_text(name), mode=mode) for name, (path, mode) in chosen.items())
 
 
 @cache
 def late_files() -> tuple[NodeFile, ...]:
     """The files of this package that come from S3, the same for every node."""
     own = (
-        NodeFile(path=path, text=read_file(name), mode=mode, early=False)
-        for name, (path, mode) in LATE_FILES.items()
+        NodeFile(path=path, text=read_file(name), mode=mode, early=False) for name, (path, mode) in LATE_FILES.items()
     )
     return (*own, *gpunode_files())
 
@@ -181,15 +178,11 @@ def gpunode_files() -> tuple[NodeFile, ...]:
         >>> gpunode_files()[0].path
         '/usr/local/lib/gpu-cluster/gpunode/__init__.py'
     """
-    texts = {
-        file.relative_to(_PACKAGE).as_posix(): file.read_text(encoding="ascii")
-        for file in _PACKAGE.rglob("*.py")
-    }
+    texts = {file.relative_to(_PACKAGE).as_posix(): file.read_text(encoding="ascii") for file in _PACKAGE.rglob("*.py")}
     texts["xids.json"] = node_xids()
     texts["all_reduce.json"] = node_all_reduce()
     return tuple(
-        NodeFile(path=f"{GPUNODE_FOLDER}/{name}", text=text, early=False)
-        for name, text in sorted(texts.items())
+        NodeFile(path=f"{GPUNODE_FOLDER}/{name}", text=text, early=False) for name, text in sorted(texts.items())
     )
 
 

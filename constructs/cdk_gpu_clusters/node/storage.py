@@ -180,8 +180,7 @@ def check_storage(
             CHECKPOINTS.finding(
                 cause="checkpoints would be lost with their node",
                 got=checkpoint_directory,
-                allowed=", ".join(f"below {point}" for point in shared)
-                or "a directory of a mounted file system",
+                allowed=", ".join(f"below {point}" for point in shared) or "a directory of a mounted file system",
                 fix="write them to a mount, and fast copies to CHECKPOINT_LOCAL_DIR",
                 path="checkpoint_environment.CHECKPOINT_DIR",
                 severity=Severity.WARNING,

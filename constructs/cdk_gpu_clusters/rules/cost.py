@@ -114,9 +114,7 @@ def lustre_month(sizing: LustreSizing, *, region: str) -> Estimate:
         Decimal('348.000')
     """
     if sizing.is_tiering or sizing.storage_capacity_gib is None:
-        return _unknown(
-            "Intelligent-Tiering bills what is stored and its throughput: no source gives the prices"
-        )
+        return _unknown("Intelligent-Tiering bills what is stored and its throughput: no source gives the prices")
     rate = "" if sizing.is_scratch else f" {sizing.throughput_mb_per_s_per_tib} MBps/TiB"
     name = getattr(sizing.deployment_type, "value", sizing.deployment_type)
     subject = f"fsx-lustre {name} SSD{rate}"
@@ -144,9 +142,7 @@ def _list_price(subject: str, place: str, market: Market) -> Estimate:
     if not bounds:
         return _unknown(f"no source gives the {market.value} price of {subject} in {place}")
     amounts = [price.usd for price in bounds]
-    return Estimate(
-        low=min(amounts), high=max(amounts), prices=tuple(sorted(bounds, key=lambda one: one.usd))
-    )
+    return Estimate(low=min(amounts), high=max(amounts), prices=tuple(sorted(bounds, key=lambda one: one.usd)))
 
 
 def _spot(subject: str, place: str, limit: float | None) -> Estimate:

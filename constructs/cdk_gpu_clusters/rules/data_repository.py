@@ -16,9 +16,7 @@ _PAGE = 'FSx for Lustre user guide, "Linking your file system to an Amazon S3 bu
 _SCHEMA = "CloudFormation schema of AWS::FSx::DataRepositoryAssociation (cfn-lint 1.58.0)"
 
 COUNT = define_rule("GPU-DRA-001", "a file system has at most 8 data repository associations", source=_PAGE)
-PATH_FORM = define_rule(
-    "GPU-DRA-002", "the file-system path is an absolute path of a directory", source=_PAGE
-)
+PATH_FORM = define_rule("GPU-DRA-002", "the file-system path is an absolute path of a directory", source=_PAGE)
 PATH_OVERLAP = define_rule(
     "GPU-DRA-003", "no linked directory is inside another; `/` is then the only association", source=_PAGE
 )
@@ -116,9 +114,7 @@ def read_prefix(prefix: str, *, uri: str = "") -> str:
         raise ConfigError([_bad_uri(uri or prefix, cause, fix)])
     if not prefix.endswith("/") and _OBJECT_LIKE.fullmatch(parts[-1]):
         cause = f"{parts[-1]} looks like an object, and only a bucket or a prefix can be linked"
-        raise ConfigError(
-            [_bad_uri(uri or prefix, cause, "link the prefix it is in, or end the prefix with a slash")]
-        )
+        raise ConfigError([_bad_uri(uri or prefix, cause, "link the prefix it is in, or end the prefix with a slash")])
     return prefix if prefix.endswith("/") else f"{prefix}/"
 
 
@@ -132,12 +128,7 @@ def check_path(path: str) -> list[Finding]:
     parts = path.removeprefix("/").removesuffix("/").split("/")
     if path == "/":
         return []
-    if (
-        not path.startswith("/")
-        or {"", ".", ".."} & set(parts)
-        or _FORBIDDEN.search(path)
-        or len(path) > 4096
-    ):
+    if not path.startswith("/") or {"", ".", ".."} & set(parts) or _FORBIDDEN.search(path) or len(path) > 4096:
         cause, fix = "this is not an absolute path of a directory", "write it as /data or /data/tokens"
     elif not path.endswith("/") and _OBJECT_LIKE.fullmatch(parts[-1]):
         cause = f"{parts[-1]} looks like a file, and only a directory can be linked"

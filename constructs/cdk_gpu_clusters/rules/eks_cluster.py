@@ -332,16 +332,12 @@ WARM_IP_TARGET = 4
 
 _CONFIGURATIONS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
     {
-        "vpc-cni": {
-            "env": {"MINIMUM_IP_TARGET": str(MINIMUM_IP_TARGET), "WARM_IP_TARGET": str(WARM_IP_TARGET)}
-        },
+        "vpc-cni": {"env": {"MINIMUM_IP_TARGET": str(MINIMUM_IP_TARGET), "WARM_IP_TARGET": str(WARM_IP_TARGET)}},
         # The agent tolerates every taint, but its DCGM server, which looks at the GPUs, none: values of its chart,
         # `dcgmAgent.tolerations: []` (aws/eks-node-monitoring-agent @ 0040fd7, read 2026-11-22).
         "eks-node-monitoring-agent": {
             "dcgmAgent": {
-                "tolerations": [
-                    {"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in TAINTS.values()
-                ]
+                "tolerations": [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in TAINTS.values()]
             }
         },
     }

@@ -55,9 +55,7 @@ _NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
         },
         NetworkFeature.LOGS: {"logs": "receives the node's logs"},
         NetworkFeature.METRICS: {"monitoring": "receives the node's metrics"},
-        NetworkFeature.AUTO_SCALING: {
-            "autoscaling": "completes the node's lifecycle actions and reads its group"
-        },
+        NetworkFeature.AUTO_SCALING: {"autoscaling": "completes the node's lifecycle actions and reads its group"},
         NetworkFeature.EC2: {"ec2": "finds the node's peers, tags and interfaces"},
         NetworkFeature.CONTAINER_IMAGES: {
             "ecr.api": "authorizes image pulls",

@@ -12,9 +12,7 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 
-_EFA_PAGE = (
-    'AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2", limitations'
-)
+_EFA_PAGE = 'AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2", limitations'
 
 ISOLATED_TYPE = define_rule(
     "GPU-FAB-001", "P4d, P4de and DL1 exchange no EFA traffic with other instance types", source=_EFA_PAGE

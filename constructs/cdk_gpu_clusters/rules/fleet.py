@@ -9,9 +9,7 @@ from cdk_gpu_clusters.rules.capacity import CapacityDecision
 
 # The size, the hooks and the subnets of a fleet, as far as plain values tell.
 
-_CARDS_PAGE = (
-    'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
-)
+_CARDS_PAGE = 'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
 
 FLEET_SIZE = define_rule(
     "GPU-FLT-001", "a fleet has at least one node, and a minimum not above its maximum", source="design"

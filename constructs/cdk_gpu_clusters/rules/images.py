@@ -24,13 +24,9 @@ from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
 
 _NOTES = "AWS Deep Learning AMI release notes, EKS user guide and Neuron documentation (2026)"
 
-IMAGE_EXISTS = define_rule(
-    "GPU-AMI-001", "an image exists for the accelerator and the architecture", source=_NOTES
-)
+IMAGE_EXISTS = define_rule("GPU-AMI-001", "an image exists for the accelerator and the architecture", source=_NOTES)
 IMAGE_FOR_SYSTEM = define_rule("GPU-AMI-002", "an image exists for the operating system", source=_NOTES)
-FAMILY_LISTED = define_rule(
-    "GPU-AMI-003", "the image's documentation lists the instance family", source=_NOTES
-)
+FAMILY_LISTED = define_rule("GPU-AMI-003", "the image's documentation lists the instance family", source=_NOTES)
 FAMILY_LIST_READ = define_rule(
     "GPU-AMI-004", "the image's list of instance families has been read", source="the catalogue's image rows"
 )
@@ -91,9 +87,7 @@ def choose_image(
     rows = _rows_for(kind, purpose)
     if not rows:
         raise ConfigError([_no_image(kind, purpose)])
-    of_system = [
-        row for row in rows if system in (None, row.operating_system) and variant in (None, row.variant)
-    ]
+    of_system = [row for row in rows if system in (None, row.operating_system) and variant in (None, row.variant)]
     if not of_system:
         raise ConfigError([_no_system(kind, rows, system, variant)])
     chosen = _best(kind, of_system, any_variant=variant is not None)
@@ -187,9 +181,7 @@ def _best(kind: InstanceType, rows: Sequence[ImageParameter], *, any_variant: bo
     ranked = sorted(rows, key=_rank)
     listed = (row for row in ranked if row.families is not None and kind.family in row.families)
     unread = (
-        row
-        for row in ranked
-        if row.families is None and (row.preferred or any_variant) and _may_serve(kind, row)
+        row for row in ranked if row.families is None and (row.preferred or any_variant) and _may_serve(kind, row)
     )
     return next(listed, None) or next(unread, None)
 

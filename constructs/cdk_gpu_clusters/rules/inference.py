@@ -236,9 +236,7 @@ def check_servers_required(required: int, server_count: int) -> list[Finding]:
 def check_counts(**counts: float | None) -> list[Finding]:
     """Find limits and targets that are not positive; None is left alone."""
     return [
-        COUNTS.finding(
-            cause=f"{name} is not positive", got=str(count), allowed="1 or more", fix=f"change {name}"
-        )
+        COUNTS.finding(cause=f"{name} is not positive", got=str(count), allowed="1 or more", fix=f"change {name}")
         for name, count in counts.items()
         if count is not None and count < 1
     ]

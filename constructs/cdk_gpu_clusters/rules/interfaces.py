@@ -67,9 +67,7 @@ def check_efa_request(instance_type: InstanceType, requested: bool | None) -> li
     ]
 
 
-def check_efa_unused(
-    instance_type: InstanceType, *, efa: bool, placement: PlacementStrategy | None
-) -> list[Finding]:
+def check_efa_unused(instance_type: InstanceType, *, efa: bool, placement: PlacementStrategy | None) -> list[Finding]:
     """Find nodes that stand close together, and exchange their data over TCP all the same.
 
     Args:
@@ -166,15 +164,11 @@ def _sum_with_shares(family: str, per_card: dict[int, float | None]) -> float | 
 # network cards" (stored copy, mid-2026); for PCS the AWS PCS guide, "Multiple network interfaces", and
 # awslabs/awsome-distributed-ai @ 95b939c, `add-cng-p6-b200.yaml` and `add-cng-p6-b300.yaml`.
 
-_CARDS_PAGE = (
-    'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
-)
+_CARDS_PAGE = 'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
 NO_ENA_LAYOUT = define_rule(
     "GPU-EFA-020", "maximum ENA bandwidth is planned only if AWS documents the cards", source=_CARDS_PAGE
 )
-ENA_WITHOUT_EFA = define_rule(
-    "GPU-EFA-021", "maximum ENA bandwidth is documented beside EFA only", source=_CARDS_PAGE
-)
+ENA_WITHOUT_EFA = define_rule("GPU-EFA-021", "maximum ENA bandwidth is documented beside EFA only", source=_CARDS_PAGE)
 InterfaceType = Literal["interface", "efa", "efa-only"]
 
 
@@ -328,9 +322,7 @@ def plan_interfaces(
     )
 
 
-def _lay_out(
-    kind: InstanceType, policy: InterfacePolicy, *, efa: bool
-) -> tuple[tuple[NetworkInterface, ...], str]:
+def _lay_out(kind: InstanceType, policy: InterfacePolicy, *, efa: bool) -> tuple[tuple[NetworkInterface, ...], str]:
     """The interfaces in order, and where the layout comes from."""
     wants_ena = policy is InterfacePolicy.MAXIMUM_ENA_BANDWIDTH
     if not efa or kind.network.efa is None:
@@ -413,9 +405,7 @@ ONE_PRIMARY = define_rule(
     "GPU-EFA-001", "exactly one primary interface, at network card 0 and device 0", source=_CARDS_PAGE
 )
 PRIMARY_HAS_IP = define_rule("GPU-EFA-002", "the primary interface is not efa-only", source=_CARDS_PAGE)
-ONE_EFA_PER_CARD = define_rule(
-    "GPU-EFA-003", "at most one EFA interface per network card", source=_CARDS_PAGE
-)
+ONE_EFA_PER_CARD = define_rule("GPU-EFA-003", "at most one EFA interface per network card", source=_CARDS_PAGE)
 EFA_TOTAL = define_rule(
     "GPU-EFA-004",
     "no more EFA interfaces than the type supports",
@@ -459,9 +449,7 @@ NO_ADDRESS_ON_EFA_ONLY = define_rule(
 EVERY_TYPE = ("interface", "efa", "efa-only")
 
 
-def check_interfaces(
-    instance_type: InstanceType | str, interfaces: Sequence[NetworkInterface]
-) -> list[Finding]:
+def check_interfaces(instance_type: InstanceType | str, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
     """Find every fault in a list of network interfaces.
 
     Args:
@@ -660,16 +648,10 @@ def _span(indexes: Collection[int]) -> str:
 # What departs from the layout of interfaces that AWS PCS documents.
 
 #: Where AWS documents its form.
-PCS_PAGE = (
-    'AWS PCS guide, "Multiple network interfaces"; awslabs/awsome-distributed-ai @ 95b939c, PCS templates'
-)
+PCS_PAGE = 'AWS PCS guide, "Multiple network interfaces"; awslabs/awsome-distributed-ai @ 95b939c, PCS templates'
 
-PCS_EFA_ONLY = define_rule(
-    "GPU-EFA-022", "efa-only under AWS PCS is not documented and not verified", source=PCS_PAGE
-)
-PCS_SHARED_CARD = define_rule(
-    "GPU-EFA-023", "AWS PCS documents one interface per network card", source=PCS_PAGE
-)
+PCS_EFA_ONLY = define_rule("GPU-EFA-022", "efa-only under AWS PCS is not documented and not verified", source=PCS_PAGE)
+PCS_SHARED_CARD = define_rule("GPU-EFA-023", "AWS PCS documents one interface per network card", source=PCS_PAGE)
 PCS_DEVICE_INDEX = define_rule(
     "GPU-EFA-024", "AWS PCS documents device index 1 on every interface but the primary", source=PCS_PAGE
 )
@@ -708,9 +690,7 @@ def check_pcs_interfaces(kind: InstanceType, interfaces: Sequence[NetworkInterfa
         ),
     )
     return [
-        rule.finding(
-            cause=f"{kind.name}: {cause}", got=got, allowed=allowed, fix=fix, severity=Severity.WARNING
-        )
+        rule.finding(cause=f"{kind.name}: {cause}", got=got, allowed=allowed, fix=fix, severity=Severity.WARNING)
         for rule, cause, got, allowed in departures
         if got
     ]

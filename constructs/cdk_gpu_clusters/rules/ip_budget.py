@@ -21,9 +21,7 @@ ENOUGH_ADDRESSES = define_rule(
     "a subnet has an address for every interface that takes one",
     source=f"{_SUBNETS_PAGE}; arithmetic",
 )
-VALID_DEMAND = define_rule(
-    "GPU-IP-004", "a demand for addresses is made of integers from 0", source="arithmetic"
-)
+VALID_DEMAND = define_rule("GPU-IP-004", "a demand for addresses is made of integers from 0", source="arithmetic")
 
 RESERVED_ADDRESSES = 5
 LARGEST_SUBNET_PREFIX = 16

@@ -61,9 +61,7 @@ def device_plugin_config(strategy: MigStrategy) -> str:
     return f"mig-{strategy.value}"
 
 
-def node_labels(
-    record: InstanceType, *, fleet: str, efa_count: int, mig_strategy: MigStrategy
-) -> Mapping[str, str]:
+def node_labels(record: InstanceType, *, fleet: str, efa_count: int, mig_strategy: MigStrategy) -> Mapping[str, str]:
     """The labels of the nodes of a group.
 
     Args:

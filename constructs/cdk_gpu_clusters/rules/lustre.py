@@ -21,9 +21,7 @@ from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 # Whether an FSx for Lustre file system of a class, size and speed can be made.
 
 _API = "botocore 1.44.5, fsx service model: CreateFileSystem"
-_START = (
-    'FSx for Lustre user guide, "Getting started" and "Increasing storage capacity" (stored copies of 2026)'
-)
+_START = 'FSx for Lustre user guide, "Getting started" and "Increasing storage capacity" (stored copies of 2026)'
 _EFA = 'FSx for Lustre user guide, "Working with EFA-enabled file systems" (stored copy of 2026)'
 
 DEPLOYMENT = define_rule(
@@ -108,11 +106,7 @@ def _check_storage_type(sizing: LustreSizing) -> list[Finding]:
 
 def _check_ssd(sizing: LustreSizing) -> list[Finding]:
     findings = []
-    if (
-        sizing.throughput_capacity_mb_per_s is not None
-        or sizing.read_cache is not None
-        or sizing.read_cache_gib
-    ):
+    if sizing.throughput_capacity_mb_per_s is not None or sizing.read_cache is not None or sizing.read_cache_gib:
         findings.append(
             STORAGE_TYPE.finding(
                 cause="throughput capacity and read cache belong to Intelligent-Tiering",
@@ -129,9 +123,7 @@ def _check_ssd(sizing: LustreSizing) -> list[Finding]:
             THROUGHPUT.finding(
                 cause=f"{_name(sizing.deployment_type)} has no such throughput tier",
                 got="none" if got is None else f"{got} MB/s/TiB",
-                allowed=", ".join(rates) + " MB/s/TiB"
-                if rates
-                else "none: it has one fixed rate, 200 MB/s/TiB",
+                allowed=", ".join(rates) + " MB/s/TiB" if rates else "none: it has one fixed rate, 200 MB/s/TiB",
                 fix=f"use one of {', '.join(rates)}" if rates else "leave throughput_mb_per_s_per_tib out",
             )
         )
@@ -144,9 +136,7 @@ def _check_capacity(sizing: LustreSizing) -> list[Finding]:
     step = int(lustre_fact("ssd_capacity", "step_gib"))
     efa_step = sizing.tier.efa_step_gib if sizing.efa and sizing.tier else None
     if capacity is not None and efa_step is not None:
-        return (
-            [] if capacity > 0 and capacity % efa_step == 0 else [_efa_capacity(sizing, capacity, efa_step)]
-        )
+        return [] if capacity > 0 and capacity % efa_step == 0 else [_efa_capacity(sizing, capacity, efa_step)]
     if capacity is not None and (capacity == smallest or (capacity > 0 and capacity % step == 0)):
         return []
     near = (smallest, step) if capacity is None else capacities_near(capacity, step, smallest_gib=smallest)
@@ -310,9 +300,7 @@ class LustreSizing:
     @property
     def tier(self) -> LustreTier | None:
         """The SSD tier, None for Intelligent-Tiering and for a tier that does not exist."""
-        return (
-            None if self.is_tiering else lustre_tier(self.deployment_type, self.throughput_mb_per_s_per_tib)
-        )
+        return None if self.is_tiering else lustre_tier(self.deployment_type, self.throughput_mb_per_s_per_tib)
 
     @property
     def effective_metadata_mode(self) -> MetadataMode:
@@ -456,9 +444,7 @@ def check_metadata(sizing: LustreSizing) -> list[Finding]:
                 cause="metadata_iops are given in a mode that takes none",
                 got=f"{sizing.metadata_iops} with {mode.value}",
                 allowed="metadata_iops with USER_PROVISIONED only",
-                fix="leave metadata_iops out"
-                if sizing.is_scratch
-                else "use USER_PROVISIONED, or leave them out",
+                fix="leave metadata_iops out" if sizing.is_scratch else "use USER_PROVISIONED, or leave them out",
             )
         )
     return findings
@@ -521,9 +507,7 @@ def _nearest(iops: int) -> list[int]:
 
 # Throughput and read cache of an Intelligent-Tiering file system.
 
-_TIERING_PAGE = (
-    'FSx for Lustre user guide, "Performance characteristics of Intelligent-Tiering" (stored copy of 2026)'
-)
+_TIERING_PAGE = 'FSx for Lustre user guide, "Performance characteristics of Intelligent-Tiering" (stored copy of 2026)'
 
 TIERING_THROUGHPUT = define_rule(
     "GPU-LUS-012",
@@ -616,13 +600,9 @@ def _check_cache(sizing: LustreSizing) -> list[Finding]:
         return []
     return [
         READ_CACHE.finding(
-            cause="the read cache cannot have this size"
-            if wanted
-            else "this read cache has no size of its own",
+            cause="the read cache cannot have this size" if wanted else "this read cache has no size of its own",
             got="none" if given is None else f"{given} GiB",
-            allowed=f"{smallest * steps} to {largest} GiB"
-            if wanted
-            else "read_cache_gib with USER_PROVISIONED only",
+            allowed=f"{smallest * steps} to {largest} GiB" if wanted else "read_cache_gib with USER_PROVISIONED only",
             fix="choose a size in the range" if wanted else "leave read_cache_gib out",
         )
     ]

@@ -12,9 +12,7 @@ _CREATE_ONLY = (
 _UPDATE = "botocore 1.44.5, fsx service model: UpdateFileSystem"
 
 REPLACES = define_rule("GPU-LUS-030", "no change replaces a file system that holds data", source=_CREATE_ONLY)
-SHRINKS = define_rule(
-    "GPU-LUS-031", "storage, throughput capacity and metadata IOPS only grow", source=_UPDATE
-)
+SHRINKS = define_rule("GPU-LUS-031", "storage, throughput capacity and metadata IOPS only grow", source=_UPDATE)
 RATE_WITH_EFA = define_rule(
     "GPU-LUS-032",
     "the throughput tier of an EFA file system never changes",
@@ -28,9 +26,7 @@ REPLACES_BY_TEMPLATE = define_rule(
     f" {_UPDATE} could change both",
 )
 
-_NEW_STORE = (
-    "keep the old value; or define a second file system beside it, copy the data, and remove the first"
-)
+_NEW_STORE = "keep the old value; or define a second file system beside it, copy the data, and remove the first"
 
 
 def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Finding]:
@@ -61,9 +57,7 @@ def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Findi
         findings.append(_replaces_by_template("lustre_version", before.version, after.version))
     had = before.effective_metadata_mode is not MetadataMode.NONE
     if had != (after.effective_metadata_mode is not MetadataMode.NONE):
-        findings.append(
-            _replaces("metadata_mode", before.effective_metadata_mode, after.effective_metadata_mode)
-        )
+        findings.append(_replaces("metadata_mode", before.effective_metadata_mode, after.effective_metadata_mode))
     for name in ("storage_capacity_gib", "throughput_capacity_mb_per_s", "effective_metadata_iops"):
         old, new = getattr(before, name), getattr(after, name)
         if old is not None and new is not None and new < old:

@@ -111,9 +111,7 @@ def fits(gpu: MigGpu, profiles: Sequence[MigProfile]) -> bool:
     return media_conflict(profiles) is None and place(gpu, creation_order(profiles)) is not None
 
 
-def nearest_fit(
-    gpu: MigGpu, profiles: Sequence[MigProfile]
-) -> tuple[tuple[MigProfile, ...], Counter[MigProfile]]:
+def nearest_fit(gpu: MigGpu, profiles: Sequence[MigProfile]) -> tuple[tuple[MigProfile, ...], Counter[MigProfile]]:
     """A layout that fits and is near to one that does not, and what was dropped for it.
 
     As much of the request as possible is kept, then the remaining room is filled with the largest plain profiles.
@@ -175,15 +173,9 @@ def _search(shapes: tuple[tuple[tuple[int, ...], int], ...], taken: int) -> tupl
 
 _GUIDE = "NVIDIA MIG User Guide, editions 580 to 620 (2026-10)"
 
-NOT_CAPABLE = define_rule(
-    "GPU-MIG-001", "the GPU of the type supports MIG", source=f"{_GUIDE}, supported GPUs"
-)
-UNKNOWN_PROFILE = define_rule(
-    "GPU-MIG-002", "the GPU has the profile", source=f"{_GUIDE}, supported MIG profiles"
-)
-DOES_NOT_FIT = define_rule(
-    "GPU-MIG-003", "the profiles of a layout fit side by side", source=f"{_GUIDE}, partitioning"
-)
+NOT_CAPABLE = define_rule("GPU-MIG-001", "the GPU of the type supports MIG", source=f"{_GUIDE}, supported GPUs")
+UNKNOWN_PROFILE = define_rule("GPU-MIG-002", "the GPU has the profile", source=f"{_GUIDE}, supported MIG profiles")
+DOES_NOT_FIT = define_rule("GPU-MIG-003", "the profiles of a layout fit side by side", source=f"{_GUIDE}, partitioning")
 LAYOUT_COUNT = define_rule(
     "GPU-MIG-004", "there is one layout for all GPUs of a node, or one for each", source="design"
 )
@@ -202,9 +194,7 @@ INFERRED = define_rule(
     "names, ids and placements of the profiles were read on the GPU",
     source="the catalogue's MIG profiles",
 )
-NOTHING_SPLIT = define_rule(
-    "GPU-MIG-008", "a layout names profiles, and at least one GPU is split", source="design"
-)
+NOTHING_SPLIT = define_rule("GPU-MIG-008", "a layout names profiles, and at least one GPU is split", source="design")
 
 
 def check_mig(instance_type: InstanceType | str, layouts: MigLayout | Sequence[MigLayout]) -> list[Finding]:
@@ -333,9 +323,7 @@ def _unknown(gpu: MigGpu, name: str) -> Finding:
         cause=f"{article(gpu.key)} has no such profile",
         got=repr(name),
         allowed=listed,
-        fix=f"use {' or '.join(near)}"
-        if near
-        else "use a name or an id of this GPU; they differ between GPUs",
+        fix=f"use {' or '.join(near)}" if near else "use a name or an id of this GPU; they differ between GPUs",
     )
 
 
@@ -583,11 +571,7 @@ def minimum_driver(gpu: MigGpu, layouts: Iterable[Iterable[str]]) -> str:
         '510'
     """
     requests = [set(layout) for layout in layouts]
-    needs = [
-        one.minimum_driver
-        for one in gpu.combinations
-        if any(one.profiles <= requested for requested in requests)
-    ]
+    needs = [one.minimum_driver for one in gpu.combinations if any(one.profiles <= requested for requested in requests)]
     return max([gpu.minimum_driver, *needs], key=version_of)
 
 

@@ -22,9 +22,7 @@ WISH_TEXT = define_rule(
     "a request for MIG instances is a number and a minimum memory, or a number and a profile",
     source="the form of `gpu-clusters mig pack`; the catalogue's profiles",
 )
-_WISH = re.compile(
-    r"(?P<count>[0-9]{1,9})\s*x\s*(?:>=\s*(?P<memory>[0-9]{1,9})\s*gb|(?P<profile>\S+))", re.IGNORECASE
-)
+_WISH = re.compile(r"(?P<count>[0-9]{1,9})\s*x\s*(?:>=\s*(?P<memory>[0-9]{1,9})\s*gb|(?P<profile>\S+))", re.IGNORECASE)
 _FORM = "NUMBERx>=MEMORYGB or NUMBERxPROFILE, with commas between, such as 12x>=20GB, 3x3g.40gb"
 
 
@@ -78,11 +76,7 @@ def _read(gpu: MigGpu, text: str) -> MigRequest | Finding:
     count = int(match["count"])
     if match["profile"]:
         named = gpu.profile(match["profile"])
-        return (
-            MigRequest(count=count, candidates=(named,), text=text)
-            if named
-            else _no_profile(gpu, match["profile"])
-        )
+        return MigRequest(count=count, candidates=(named,), text=text) if named else _no_profile(gpu, match["profile"])
     plain = [profile for profile in gpu.profiles.values() if not profile.attributes]
     enough = [profile for profile in plain if profile.memory_gb >= int(match["memory"])]
     if not enough:
@@ -228,9 +222,7 @@ def _upgrade(gpu: MigGpu, requests: Sequence[MigRequest]) -> list[MigProfile]:
     return chosen
 
 
-def _pack(
-    gpu: MigGpu, requests: Sequence[MigRequest], chosen: Sequence[MigProfile]
-) -> list[tuple[MigProfile, ...]]:
+def _pack(gpu: MigGpu, requests: Sequence[MigRequest], chosen: Sequence[MigProfile]) -> list[tuple[MigProfile, ...]]:
     """The profiles of each GPU, one profile for each request."""
     wanted: Counter[MigProfile] = Counter()
     for request, profile in zip(requests, chosen, strict=True):
@@ -266,9 +258,7 @@ def _covers(larger: _Counts, smaller: _Counts) -> bool:
     return all(one >= other for one, other in zip(larger, smaller, strict=True))
 
 
-def _fewest(
-    wanted: _Counts, patterns: Sequence[_Counts], kinds: Sequence[MigProfile], gpu: MigGpu
-) -> list[_Counts]:
+def _fewest(wanted: _Counts, patterns: Sequence[_Counts], kinds: Sequence[MigProfile], gpu: MigGpu) -> list[_Counts]:
     """The counts of each GPU: a search over what remains, that ends early where a lower bound is reached."""
 
     def least(remaining: _Counts) -> int:
@@ -280,9 +270,7 @@ def _fewest(
                 ([kind.memory_slices for kind in kinds], gpu.memory_slices),
             )
         ]
-        by_kind = [
-            count / max(one[index] for one in patterns) for index, count in enumerate(remaining) if count
-        ]
+        by_kind = [count / max(one[index] for one in patterns) for index, count in enumerate(remaining) if count]
         return ceil(max(by_axis + by_kind, default=0))
 
     @cache

@@ -89,9 +89,7 @@ def check_strategy(mig: MigPlan | None, requested: MigStrategy | None) -> list[F
     return []
 
 
-def node_resources(
-    record: InstanceType, mig: MigPlan | None, strategy: MigStrategy | None = None
-) -> Mapping[str, int]:
+def node_resources(record: InstanceType, mig: MigPlan | None, strategy: MigStrategy | None = None) -> Mapping[str, int]:
     """What Kubernetes sees of the accelerators of a node: name and number.
 
     Args:

@@ -19,9 +19,7 @@ from cdk_gpu_clusters.rules.checkpoints import check_bucket_name
 
 # The grammar of distribution/reference, the Go package that Docker reads references with: registry[:port]/path, then
 # :tag and @digest.
-_DOMAIN = (
-    r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::\d+)?"
-)
+_DOMAIN = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::\d+)?"
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _IMAGE = re.compile(
     rf"(?:{_DOMAIN}/)?{_COMPONENT}(?:/{_COMPONENT})*(?::(?P<tag>\w[\w.-]{{0,127}}))?"
@@ -193,9 +191,7 @@ def check_variables(environment: Mapping[str, str], secrets: Iterable[str]) -> l
         elif name in RESERVED_VARIABLES:
             findings.append(_variable("the node sets this variable itself", name))
     findings += [
-        _variable("this variable has a plain value and a secret", name)
-        for name in names
-        if name in environment
+        _variable("this variable has a plain value and a secret", name) for name in names if name in environment
     ]
     findings += [
         _variable("the value is more than one printable line", f"{name}={value!r}")
@@ -236,9 +232,7 @@ def check_weights(path: str, uri: str | None) -> list[Finding]:
 
 
 def _variable(cause: str, got: str) -> Finding:
-    return VARIABLES.finding(
-        cause=cause, got=got, allowed="a name such as MAX_MODEL_LEN, once", fix="rename it"
-    )
+    return VARIABLES.finding(cause=cause, got=got, allowed="a name such as MAX_MODEL_LEN, once", fix="rename it")
 
 
 def _weights(cause: str, got: str, example: str) -> Finding:

@@ -221,9 +221,7 @@ def activation_bytes(
     tokens = sequence_length * micro_batch
     layer = layer_activation_bytes(shape) * tokens
     layers = (
-        shape.layers * _LAYER_INPUT_BYTES * tokens * shape.hidden_size + layer
-        if recompute
-        else shape.layers * layer
+        shape.layers * _LAYER_INPUT_BYTES * tokens * shape.hidden_size + layer if recompute else shape.layers * layer
     )
     output = _OUTPUT_BYTES * tokens * (shape.hidden_size + shape.vocabulary)
     return (layers + output) // tensor_parallel

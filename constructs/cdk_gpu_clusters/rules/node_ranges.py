@@ -36,11 +36,7 @@ def check_node_ranges(node_count: int, ranges: Sequence[str]) -> list[Finding]:
         if not nodes or nodes[0] < 0 or nodes[-1] >= node_count:
             wrong.append(text)
     missing = sorted(set(range(node_count)) - named)
-    told = (
-        f"no range for nodes {missing[0]} to {missing[-1]}"
-        if missing
-        else f"{', '.join(wrong)} names other nodes"
-    )
+    told = f"no range for nodes {missing[0]} to {missing[-1]}" if missing else f"{', '.join(wrong)} names other nodes"
     if not missing and not wrong:
         return []
     return [

@@ -19,16 +19,10 @@ STRATEGY_OF_TYPE = define_rule(
     source="EC2 DescribeInstanceTypes, PlacementGroupInfo.SupportedStrategies",
 )
 PARTITION_COUNT = define_rule("GPU-PLC-002", "a partition group has 1 to 7 partitions", source=_GUIDE)
-SPREAD_SIZE = define_rule(
-    "GPU-PLC-003", "a spread group runs at most 7 instances per Availability Zone", source=_GUIDE
-)
-EFA_APART = define_rule(
-    "GPU-PLC-004", "nodes that exchange EFA traffic are placed close together", source=_GUIDE
-)
+SPREAD_SIZE = define_rule("GPU-PLC-003", "a spread group runs at most 7 instances per Availability Zone", source=_GUIDE)
+EFA_APART = define_rule("GPU-PLC-004", "nodes that exchange EFA traffic are placed close together", source=_GUIDE)
 
-CLUSTER_ZONES = define_rule(
-    "GPU-PLC-005", "a cluster placement group is in one Availability Zone", source=_GUIDE
-)
+CLUSTER_ZONES = define_rule("GPU-PLC-005", "a cluster placement group is in one Availability Zone", source=_GUIDE)
 ONE_PLACEMENT = define_rule(
     "GPU-PLC-006",
     "a fleet has one placement: a strategy or an existing group",
@@ -225,9 +219,7 @@ def choose_placement(
     if requested is PlacementStrategy.NONE:
         return _none("no placement group, as asked for")
     if is_given:
-        return PlacementChoice(
-            origin=GroupOrigin.GIVEN, strategy=None, reason="the placement group that was given"
-        )
+        return PlacementChoice(origin=GroupOrigin.GIVEN, strategy=None, reason="the placement group that was given")
     if has_reservation_group and requested in (None, PlacementStrategy.CLUSTER):
         return PlacementChoice(
             origin=GroupOrigin.RESERVATION,

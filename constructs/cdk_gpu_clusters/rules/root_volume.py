@@ -11,9 +11,7 @@ DEFAULT_THROUGHPUT_MIB_PER_S = 250
 _EBS = 'botocore 1.44.5, EC2 EbsBlockDevice; Amazon EBS user guide, "General Purpose SSD volumes"'
 
 ROOT_SIZE = define_rule("GPU-LT-001", "a gp3 volume has 1 to 65,536 GiB", source=_EBS)
-ROOT_IOPS = define_rule(
-    "GPU-LT-002", "a gp3 volume has 3,000 to 80,000 IOPS, at most 500 per GiB", source=_EBS
-)
+ROOT_IOPS = define_rule("GPU-LT-002", "a gp3 volume has 3,000 to 80,000 IOPS, at most 500 per GiB", source=_EBS)
 ROOT_THROUGHPUT = define_rule(
     "GPU-LT-003", "a gp3 volume has 125 to 2,000 MiB/s, at most 0.25 per provisioned IOPS", source=_EBS
 )

@@ -18,9 +18,7 @@ from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
 _ZONES_PAGE = 'AWS EC2 user guide, "Regions and Zones"'
 _OFFERS = "EC2 DescribeInstanceTypeOfferings, as one recorded account saw it"
 
-PLAIN_ZONE = define_rule(
-    "GPU-NET-101", "a zone is a plain string, known when the app runs", source="AWS CDK, tokens"
-)
+PLAIN_ZONE = define_rule("GPU-NET-101", "a zone is a plain string, known when the app runs", source="AWS CDK, tokens")
 ZONE_FORM = define_rule("GPU-NET-103", "a zone is written as a zone name or a zone id", source=_ZONES_PAGE)
 ZONE_IN_REGION = define_rule("GPU-NET-104", "the zone belongs to the Region", source=_ZONES_PAGE)
 TYPE_OFFERED = define_rule("GPU-NET-105", "the instance type is known to be offered there", source=_OFFERS)
@@ -82,9 +80,7 @@ def read_zone(zone: str) -> Zone | None:
     )
 
 
-def check_zone(
-    region: str | None, zone: str, instance_type: InstanceType | str | None = None
-) -> list[Finding]:
+def check_zone(region: str | None, zone: str, instance_type: InstanceType | str | None = None) -> list[Finding]:
     """Find what is wrong with a zone, with its Region, or with using the instance type there.
 
     Args:

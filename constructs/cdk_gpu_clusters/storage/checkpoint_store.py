@@ -131,9 +131,7 @@ def _lifecycle(
     ]
     if expire_after is not None:
         rules.append(
-            made.RuleProperty(
-                id="old-checkpoints", status="Enabled", expiration_in_days=expire_after.to_days()
-            )
+            made.RuleProperty(id="old-checkpoints", status="Enabled", expiration_in_days=expire_after.to_days())
         )
     return made.LifecycleConfigurationProperty(rules=rules)
 
@@ -231,9 +229,7 @@ class CheckpointStore(ClusterConstruct):
             "abort_incomplete_uploads_after": unfinished,
             "express_expire_after": express_expire_after,
         }
-        report(
-            self, [fault for name, time in times.items() if time for fault in check_days(name, _days(time))]
-        )
+        report(self, [fault for name, time in times.items() if time for fault in check_days(name, _days(time))])
         self.encryption_key: kms.IKey = encryption_key or self._own_key()
         self.bucket: s3.Bucket = s3.Bucket(
             self,
@@ -258,9 +254,7 @@ class CheckpointStore(ClusterConstruct):
             removal_policy=cdk.RemovalPolicy.RETAIN,
         )
         if self.bucket.policy is not None:
-            self.bucket.policy.apply_removal_policy(
-                cdk.RemovalPolicy.RETAIN
-            )  # TLS only, as long as the bucket is
+            self.bucket.policy.apply_removal_policy(cdk.RemovalPolicy.RETAIN)  # TLS only, as long as the bucket is
         self.node.default_child = self.bucket
         _ONE_COPY.at(self.bucket)
         if access_logs_bucket is None:
@@ -349,8 +343,6 @@ def _lifecycle_rules(
     if expire_after is not None:
         rules.append(s3.LifecycleRule(id="old-checkpoints", expiration=expire_after))
     if archive_after is not None:
-        archive = s3.Transition(
-            storage_class=s3.StorageClass.GLACIER_INSTANT_RETRIEVAL, transition_after=archive_after
-        )
+        archive = s3.Transition(storage_class=s3.StorageClass.GLACIER_INSTANT_RETRIEVAL, transition_after=archive_after)
         rules.append(s3.LifecycleRule(id="archive", transitions=[archive]))
     return rules

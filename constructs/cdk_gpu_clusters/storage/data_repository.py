@@ -129,9 +129,7 @@ class DataRepositoryAssociation(ClusterConstruct):
     def _bucket_arn(self) -> str:
         if self._target.bucket is not None:
             return self._target.bucket.bucket_arn
-        return stack_of(self).format_arn(
-            service="s3", region="", account="", resource=self._target.bucket_name
-        )
+        return stack_of(self).format_arn(service="s3", region="", account="", resource=self._target.bucket_name)
 
     def _role_pattern(self) -> str:
         return stack_of(self).format_arn(service="iam", region="", resource="role", resource_name=_ROLE)
@@ -163,11 +161,7 @@ class DataRepositoryAssociation(ClusterConstruct):
                     "kms:CallerAccount": stack.account,
                     "kms:ViaService": f"s3.{region}.{stack.url_suffix}",
                 },
-                **(
-                    {}
-                    if own_key and resolved_or_none(self._target.bucket_name) is None
-                    else {"StringLike": context}
-                ),
+                **({} if own_key and resolved_or_none(self._target.bucket_name) is None else {"StringLike": context}),
                 "ArnLike": {"aws:PrincipalArn": self._role_pattern()},
             },
         )
@@ -221,12 +215,8 @@ def _policies(
     if not auto_import and not auto_export:
         return None
     return made.S3Property(
-        auto_import_policy=made.AutoImportPolicyProperty(events=_values(auto_import))
-        if auto_import
-        else None,
-        auto_export_policy=made.AutoExportPolicyProperty(events=_values(auto_export))
-        if auto_export
-        else None,
+        auto_import_policy=made.AutoImportPolicyProperty(events=_values(auto_import)) if auto_import else None,
+        auto_export_policy=made.AutoExportPolicyProperty(events=_values(auto_export)) if auto_export else None,
     )
 
 

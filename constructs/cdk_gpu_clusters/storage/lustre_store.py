@@ -46,10 +46,7 @@ _NO_DATA = AcceptedFinding(
 def sizing_to_check(sizing: LustreSizing) -> LustreSizing:
     """The sizing with valid values in place of tokens, which no rule may see."""
     changes: dict[str, int | None] = {}
-    if (
-        sizing.throughput_mb_per_s_per_tib is not None
-        and resolved_or_none(sizing.throughput_mb_per_s_per_tib) is None
-    ):
+    if sizing.throughput_mb_per_s_per_tib is not None and resolved_or_none(sizing.throughput_mb_per_s_per_tib) is None:
         # Which capacities are valid follows from the tier.
         changes = {"throughput_mb_per_s_per_tib": _ANY_THROUGHPUT, "storage_capacity_gib": _ANY_CAPACITY}
     if sizing.storage_capacity_gib is not None and resolved_or_none(sizing.storage_capacity_gib) is None:

@@ -112,9 +112,7 @@ class LustreTasks:
     @property
     def file_system_arn(self) -> str:
         """ARN of the file system."""
-        return self._stack().format_arn(
-            service="fsx", resource="file-system", resource_name=self.file_system_id
-        )
+        return self._stack().format_arn(service="fsx", resource="file-system", resource_name=self.file_system_id)
 
     def release_command(self, path: str = "/", *, unused_for_days: int = 30) -> str:
         """A shell line that frees the space of files that are in S3 and were not read for a while.
@@ -285,9 +283,7 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
             node_count: The most of them at a time.
             efa: Whether they mount over EFA; if left out they do where the file system has it.
         """
-        zones = [
-            zone for subnet in subnets if (zone := resolved_or_none(subnet.availability_zone)) is not None
-        ]
+        zones = [zone for subnet in subnets if (zone := resolved_or_none(subnet.availability_zone)) is not None]
         here = resolved_or_none(self.availability_zone)
         # A zone's name and id cannot be compared: which is which differs between accounts.
         comparable = here is not None and all(("-az" in zone) == ("-az" in here) for zone in zones)

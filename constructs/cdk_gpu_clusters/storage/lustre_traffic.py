@@ -66,9 +66,7 @@ class LustreTraffic(ClusterConstruct):
             _BETWEEN_TWO_GROUPS.at(defined.scope)
 
 
-def _pair(
-    key: str, group: ec2.ISecurityGroup, peer: ec2.ISecurityGroup, *, efa: bool, name: str
-) -> Resources:
+def _pair(key: str, group: ec2.ISecurityGroup, peer: ec2.ISecurityGroup, *, efa: bool, name: str) -> Resources:
     """One rule in and one rule out for each range of ports, on `group`."""
     group_id, peer_id = id_of_group(group), id_of_group(peer)
     rules: Resources = {}

@@ -50,9 +50,7 @@ def acknowledge(
     return [_marked(template, verdict, accepted) for verdict in verdicts]
 
 
-def _marked(
-    template: Template, verdict: Verdict, accepted: Mapping[Template, Sequence[Acknowledgement]]
-) -> Verdict:
+def _marked(template: Template, verdict: Verdict, accepted: Mapping[Template, Sequence[Acknowledgement]]) -> Verdict:
     if verdict.outcome is not Outcome.NOT_COMPLIANT:
         return verdict
     places = {(template, verdict.resource), (verdict.template, str(verdict.path[1]))}
@@ -81,8 +79,7 @@ def _of_template(template: Template) -> Iterator[Acknowledgement]:
             path = ("Resources", logical_id, "Metadata", METADATA_KEY)
             try:
                 yield from (
-                    Acknowledgement(id=one.id, reason=one.reason, resource=logical_id)
-                    for one in _listed(own, path)
+                    Acknowledgement(id=one.id, reason=one.reason, resource=logical_id) for one in _listed(own, path)
                 )
             except UnusableTemplate as fault:
                 raise UnusableTemplate(fault.cause, template.place(fault.path)) from None

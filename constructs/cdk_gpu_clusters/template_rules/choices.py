@@ -21,9 +21,7 @@ class Undecidable(Exception):
         template: The template of the path.
     """
 
-    def __init__(
-        self, reason: str, path: tuple[str | int, ...] = (), template: Template | None = None
-    ) -> None:
+    def __init__(self, reason: str, path: tuple[str | int, ...] = (), template: Template | None = None) -> None:
         self.reason = reason
         self.path = path
         self.template = template
@@ -78,9 +76,7 @@ class Fork(Exception):
         unclear: The verdict if they do not agree.
     """
 
-    def __init__(
-        self, options: tuple[Choices, ...], *, must_agree: bool, unclear: Undecidable | None = None
-    ) -> None:
+    def __init__(self, options: tuple[Choices, ...], *, must_agree: bool, unclear: Undecidable | None = None) -> None:
         self.options = options
         self.must_agree = must_agree
         self.unclear = unclear

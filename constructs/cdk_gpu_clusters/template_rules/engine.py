@@ -207,9 +207,7 @@ def _without_repetition(cases: Sequence[Sequence[Verdict]]) -> list[Verdict]:
         own = {(one.outcome, one.template, one.path, one.finding, one.reason): one for one in verdicts}
         for key, verdict in own.items():
             found.setdefault(key, []).append(verdict)
-    return [
-        replace(all_of[0], when="") if len(all_of) == len(cases) else all_of[0] for all_of in found.values()
-    ]
+    return [replace(all_of[0], when="") if len(all_of) == len(cases) else all_of[0] for all_of in found.values()]
 
 
 def not_compliant(verdicts: Iterable[Verdict]) -> Iterator[Verdict]:

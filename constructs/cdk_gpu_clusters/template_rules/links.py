@@ -64,12 +64,8 @@ def _estates(templates: Sequence[Template], nested: Mapping[Template, NestedStac
             templates=linked,
             exports=all_linked.exports,
             outputs=all_linked.outputs,
-            nested={
-                template: all_linked.nested[template] for template in linked if template in all_linked.nested
-            },
-            readers={
-                template: [reader for reader in linked if template in given_by[reader]] for template in linked
-            },
+            nested={template: all_linked.nested[template] for template in linked if template in all_linked.nested},
+            readers={template: [reader for reader in linked if template in given_by[reader]] for template in linked},
         )
 
 

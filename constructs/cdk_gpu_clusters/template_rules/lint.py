@@ -116,9 +116,7 @@ def lint(
             continue
         accepted[template] = [*acknowledgements, *source.acknowledgements, *own]
         report.files.append(template.name)
-        report.unread += [
-            Unread(template.name, template.place(("Resources", key)), key) for key in template.unread
-        ]
+        report.unread += [Unread(template.name, template.place(("Resources", key)), key) for key in template.unread]
     for estate in estates_of(list(accepted)):
         for template, verdicts in judge_estate(estate, rules).items():
             report.verdicts += _placed(acknowledge(template, verdicts, accepted))

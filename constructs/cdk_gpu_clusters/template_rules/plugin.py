@@ -36,9 +36,7 @@ class GpuClusterRules:
         ... )
     """
 
-    def __init__(
-        self, *, select: Sequence[str] = (), ignore: Sequence[str] = (), undecidable: bool = False
-    ) -> None:
+    def __init__(self, *, select: Sequence[str] = (), ignore: Sequence[str] = (), undecidable: bool = False) -> None:
         """Choose the rules.
 
         Args:
@@ -91,9 +89,7 @@ def _templates(paths: Sequence[str]) -> list[Template]:
     stacks = [Path(path) for path in paths]
     folders = {file.parent for file in stacks}
     sources = {source.file: source for folder in sorted(folders) for source in sources_of(folder)}
-    files = dict.fromkeys(
-        [*stacks, *(file for folder in sorted(folders) for file in nested_templates(folder))]
-    )
+    files = dict.fromkeys([*stacks, *(file for folder in sorted(folders) for file in nested_templates(folder))])
     return [
         read_template(
             file,

@@ -15,9 +15,7 @@ from cdk_gpu_clusters.template_rules.rule import TemplateRule
 def every_rule() -> tuple[TemplateRule, ...]:
     """All rules, by id."""
     modules = [import_module(f"{areas.__name__}.{module.name}") for module in iter_modules(areas.__path__)]
-    found = [
-        value for module in modules for value in vars(module).values() if isinstance(value, TemplateRule)
-    ]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, TemplateRule)]
     return tuple(sorted(found, key=lambda rule: rule.id))
 
 
@@ -31,9 +29,7 @@ def choose_rules(*, select: Sequence[str] = (), ignore: Sequence[str] = ()) -> l
     for prefix in (*select, *ignore):
         if not any(rule.id.startswith(prefix) for rule in rules):
             raise ValueError(f"no rule has an id that starts with {prefix!r}")
-    return [
-        rule for rule in rules if (not select or _starts(rule.id, select)) and not _starts(rule.id, ignore)
-    ]
+    return [rule for rule in rules if (not select or _starts(rule.id, select)) and not _starts(rule.id, ignore)]
 
 
 def _starts(rule_id: str, prefixes: Iterable[str]) -> bool:

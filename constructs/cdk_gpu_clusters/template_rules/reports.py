@@ -18,10 +18,7 @@ from cdk_gpu_clusters.template_rules.rule import Outcome, TemplateRule
 
 def human_text(report: Report) -> str:
     """The report as text."""
-    return (
-        "\n".join([*_faults(report), *_undecidable(report), *map(str, report.unread), _summary(report)])
-        + "\n"
-    )
+    return "\n".join([*_faults(report), *_undecidable(report), *map(str, report.unread), _summary(report)]) + "\n"
 
 
 def _faults(report: Report) -> Iterator[str]:
@@ -208,9 +205,7 @@ def _add_case(suite: ET.Element, one: PlacedVerdict) -> None:
         name=_printable(f"{verdict.rule.id} {path_text(verdict.path)}"),
     )
     if verdict.outcome is Outcome.NOT_COMPLIANT:
-        failure = ET.SubElement(
-            case, "failure", type=verdict.severity.value, message=_printable(verdict.message)
-        )
+        failure = ET.SubElement(case, "failure", type=verdict.severity.value, message=_printable(verdict.message))
         failure.text = _printable(f"{place}: fix: {verdict.finding.fix if verdict.finding else ''}")
     else:
         ET.SubElement(case, "skipped", message=_printable(f"{place}: {verdict.message}"))

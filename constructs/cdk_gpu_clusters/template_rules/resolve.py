@@ -375,9 +375,7 @@ def _length(scope: Scope, argument: Any) -> Resolved:
 
 def _to_json_string(scope: Scope, argument: Any) -> Resolved:
     if "Fn::" in (text := json.dumps(argument, default=str)) or '"Ref"' in text:
-        return _unknown(
-            scope, "parts of this JSON are known at deployment only", "Fn::ToJsonString", argument
-        )
+        return _unknown(scope, "parts of this JSON are known at deployment only", "Fn::ToJsonString", argument)
     return json.dumps(argument, separators=(",", ":"), default=str)
 
 
@@ -468,9 +466,7 @@ def _parameter_equals(scope: Scope, name: str, literal: str) -> bool:
     if left is not None and (literal not in left or left == [literal]):
         return literal in left
     other = Choice(excluded=choice.excluded | {literal})
-    raise Fork(
-        (scope.choices.having(key, Choice(literal)), scope.choices.having(key, other)), must_agree=False
-    )
+    raise Fork((scope.choices.having(key, Choice(literal)), scope.choices.having(key, other)), must_agree=False)
 
 
 def _free(scope: Scope, left: Any, right: Any) -> bool:
@@ -529,9 +525,7 @@ def parameter_value(scope: Scope, name: str) -> Resolved:
     if choice.value is not None:
         return _typed(kind, choice.value)
     if kind.startswith("AWS::SSM::Parameter::Value"):
-        return Unknown(
-            f"parameter {name} is read from Systems Manager at deployment", f"Ref:{name}", scope.template
-        )
+        return Unknown(f"parameter {name} is read from Systems Manager at deployment", f"Ref:{name}", scope.template)
     if (given := given_value(scope, name)) is not None:
         return _typed(kind, given)
     default = default_of(scope, name)

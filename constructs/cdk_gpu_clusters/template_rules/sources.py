@@ -90,9 +90,7 @@ def _acknowledged(folder: File, artifact: dict[str, Any]) -> Iterator[Acknowledg
         if kind == _ACKNOWLEDGED:
             below = [one for at, one in logical_ids.items() if f"{at}/".startswith(f"{path.rstrip('/')}/")]
             yield from (
-                Acknowledgement(
-                    id=name.removeprefix(f"{PLUGIN}::"), reason=str(reason), resource=str(logical_id)
-                )
+                Acknowledgement(id=name.removeprefix(f"{PLUGIN}::"), reason=str(reason), resource=str(logical_id))
                 for name, reason in _mapping(data).items()
                 for logical_id in below
             )

@@ -70,9 +70,7 @@ class Template:
         self.outputs: Json = sections["Outputs"]
         self.unread: tuple[str, ...] = tuple(key for key in sections["Resources"] if key.startswith("Fn::"))
         self.resources: Json = {
-            key: _resource(key, value)
-            for key, value in sections["Resources"].items()
-            if not key.startswith("Fn::")
+            key: _resource(key, value) for key, value in sections["Resources"].items() if not key.startswith("Fn::")
         }
         self._names: dict[str, set[str]] | None = None
         self._by_type: dict[str, list[str]] = defaultdict(list)
@@ -123,9 +121,7 @@ def read_template(
     """
     document = read_document(file)
     try:
-        return Template(
-            document, name=str(file), region=region, stack_name=stack_name, environment=environment
-        )
+        return Template(document, name=str(file), region=region, stack_name=stack_name, environment=environment)
     except UnusableTemplate as fault:
         raise UnusableTemplate(fault.cause, fault.place or document.locate(fault.path)) from None
 
@@ -182,9 +178,7 @@ def _sections(data: Any) -> dict[str, dict[str, Any]]:
 
 def _mapping(value: Any, path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise UnusableTemplate(
-            f"{'/'.join(map(str, path))} must be a mapping, but is {kind_of(value)}", path=path
-        )
+        raise UnusableTemplate(f"{'/'.join(map(str, path))} must be a mapping, but is {kind_of(value)}", path=path)
     return value
 
 
@@ -288,9 +282,7 @@ def find_cycle(resources: Mapping[str, Any]) -> list[str]:
     refers to itself is left out too: a rule reports the one case there is (a security group).
     """
     uses = {
-        logical_id: [
-            used for used in dict.fromkeys(_uses(resource)) if used in resources and used != logical_id
-        ]
+        logical_id: [used for used in dict.fromkeys(_uses(resource)) if used in resources and used != logical_id]
         for logical_id, resource in resources.items()
     }
     done: set[str] = set()
@@ -324,9 +316,7 @@ def names_in(resource: Mapping[str, Any]) -> set[str]:
 
 def _uses(resource: Mapping[str, Any]) -> Iterator[str]:
     depends = resource.get("DependsOn", [])
-    yield from (
-        name for name in (depends if isinstance(depends, list) else [depends]) if isinstance(name, str)
-    )
+    yield from (name for name in (depends if isinstance(depends, list) else [depends]) if isinstance(name, str))
     yield from _references(resource.get("Properties"), branches=False)
 
 

@@ -151,9 +151,7 @@ class EmulatedAccount(ABC):
             "StackName": stack_name,
             "TemplateBody": json.dumps(_without_bootstrap_check(template)),
             "Capabilities": ["CAPABILITY_NAMED_IAM"],
-            "Parameters": [
-                {"ParameterKey": key, "ParameterValue": value} for key, value in (parameters or {}).items()
-            ],
+            "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in (parameters or {}).items()],
         }
         if self._stack(stack_name) is None:
             stack_id = cloudformation.create_stack(**arguments)["StackId"]
@@ -223,8 +221,6 @@ def _without_bootstrap_check(template: Mapping[str, Any]) -> Json:
     """A template without what CDK's `DefaultStackSynthesizer` adds to it."""
     added = {"Parameters": "BootstrapVersion", "Rules": "CheckBootstrapVersion"}
     return {
-        part: {name: one for name, one in content.items() if name != added[part]}
-        if part in added
-        else content
+        part: {name: one for name, one in content.items() if name != added[part]} if part in added else content
         for part, content in template.items()
     }

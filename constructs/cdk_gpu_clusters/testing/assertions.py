@@ -77,9 +77,7 @@ def assert_efa_ready(template: TemplateLike) -> None:
     """
     resources = _resources(template)
     launched = {name: data for name, data in _launch_templates(resources) if _has_efa(data)}
-    _fail(
-        "EFA", _none_of(launched, "launch template with EFA interfaces") or _efa_faults(resources, launched)
-    )
+    _fail("EFA", _none_of(launched, "launch template with EFA interfaces") or _efa_faults(resources, launched))
 
 
 def assert_capacity_block(template: TemplateLike) -> None:
@@ -197,8 +195,7 @@ def _is_efa(interface: Json) -> bool:
 
 def _efa_faults(resources: Mapping[str, Json], launched: Mapping[str, Json]) -> Iterator[str]:
     made = {
-        _text({"Fn::GetAtt": [name, "GroupId"]}): name
-        for name, _ in _of_type(resources, "AWS::EC2::SecurityGroup")
+        _text({"Fn::GetAtt": [name, "GroupId"]}): name for name, _ in _of_type(resources, "AWS::EC2::SecurityGroup")
     }
     ways_in = _self_rules(resources, "Ingress", "SourceSecurityGroupId")
     ways_out = _self_rules(resources, "Egress", "DestinationSecurityGroupId")
@@ -207,9 +204,7 @@ def _efa_faults(resources: Mapping[str, Json], launched: Mapping[str, Json]) -> 
         for interface in data["NetworkInterfaces"]:
             groups = {_text(group) for group in interface.get("Groups", ())}
             if _is_efa(interface) and groups <= made.keys() and not groups & ways_in & ways_out:
-                where = (
-                    f"card {interface.get('NetworkCardIndex', 0)} device {interface.get('DeviceIndex', 0)}"
-                )
+                where = f"card {interface.get('NetworkCardIndex', 0)} device {interface.get('DeviceIndex', 0)}"
                 own = ", ".join(sorted(made[group] for group in groups)) or "none"
                 yield f"{name}: {where} has no group that allows all traffic with itself in and out; groups: {own}"
 
@@ -292,9 +287,7 @@ def _has_open_endpoint(cluster: Json) -> bool:
     """Whether any address may call the public endpoint, which is the default of EKS."""
     network = cluster.get("ResourcesVpcConfig", {})
     ranges = network.get("PublicAccessCidrs") or _EVERYWHERE
-    return network.get("EndpointPublicAccess", True) is not False and any(
-        one in _EVERYWHERE for one in ranges
-    )
+    return network.get("EndpointPublicAccess", True) is not False and any(one in _EVERYWHERE for one in ranges)
 
 
 def _is_public_bucket(bucket: Json) -> bool:

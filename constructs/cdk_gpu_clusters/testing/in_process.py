@@ -78,9 +78,7 @@ class InProcessEmulator(EmulatedAccount):
         if service not in self._clients:
             made = (
                 optional_module("boto3")
-                .Session(
-                    aws_access_key_id=self.account, aws_secret_access_key=NO_SECRET, region_name=self.region
-                )
+                .Session(aws_access_key_id=self.account, aws_secret_access_key=NO_SECRET, region_name=self.region)
                 .client(service, endpoint_url=_NOWHERE)
             )
             made.meta.events.register("before-send", self._answer)

@@ -44,8 +44,7 @@ def _document(world: World, group: Group) -> Json:
             for metric in collection.get("Metrics", [])
         ],
         "Tags": [
-            {"ResourceId": group.name, "ResourceType": "auto-scaling-group", **tag}
-            for tag in given.get("Tags", [])
+            {"ResourceId": group.name, "ResourceType": "auto-scaling-group", **tag} for tag in given.get("Tags", [])
         ],
     }
 

@@ -12,23 +12,18 @@ def _with_defaults(data: Json) -> Json:
     data = dict(data)
     if "NetworkInterfaces" in data:
         data["NetworkInterfaces"] = [
-            {"InterfaceType": "interface", "NetworkCardIndex": 0, **item}
-            for item in data["NetworkInterfaces"]
+            {"InterfaceType": "interface", "NetworkCardIndex": 0, **item} for item in data["NetworkInterfaces"]
         ]
     return data
 
 
 def _wanted_templates(world: World, params: Json) -> list[Resource]:
     ids = params.get("LaunchTemplateIds") or [params[key] for key in ("LaunchTemplateId",) if params.get(key)]
-    names = params.get("LaunchTemplateNames") or [
-        params[key] for key in ("LaunchTemplateName",) if params.get(key)
-    ]
+    names = params.get("LaunchTemplateNames") or [params[key] for key in ("LaunchTemplateName",) if params.get(key)]
     found = list(world.of_type(Type.LAUNCH_TEMPLATE))
     for wanted in ids:
         if wanted not in {one.physical_id for one in found}:
-            raise ApiError(
-                "InvalidLaunchTemplateId.NotFound", f"The launch template {wanted} does not exist."
-            )
+            raise ApiError("InvalidLaunchTemplateId.NotFound", f"The launch template {wanted} does not exist.")
     if not ids and not names:
         return found
     return [one for one in found if one.physical_id in ids or one.attributes["LaunchTemplateName"] in names]

@@ -23,9 +23,7 @@ _PRESENT = "ACTIVE"
 def describe_cluster(world: World, params: Json) -> Json:
     found = _cluster(world, params)
     given, made = found.properties, found.attributes
-    enabled = [
-        one["Type"] for one in given.get("Logging", {}).get("ClusterLogging", {}).get("EnabledTypes", [])
-    ]
+    enabled = [one["Type"] for one in given.get("Logging", {}).get("ClusterLogging", {}).get("EnabledTypes", [])]
     rest = [one for one in _LOG_TYPES if one not in enabled]
     network = {"EndpointPublicAccess": True, "EndpointPrivateAccess": False, **given["ResourcesVpcConfig"]}
     vpc = world.vpc_of_subnet(network["SubnetIds"][0])
@@ -63,9 +61,7 @@ def describe_nodegroup(world: World, params: Json) -> Json:
     issues = node_groups.issues(world, found)
     plain = {"InstanceTypes", "AmiType", "CapacityType", "Subnets", "ReleaseVersion", "NodeRole", "DiskSize"}
     plain |= {"LaunchTemplate", "UpdateConfig", "NodeRepairConfig", "Taints"}
-    document: Json = with_small_letters(
-        {"CapacityType": "ON_DEMAND"} | {k: given[k] for k in plain & given.keys()}
-    )
+    document: Json = with_small_letters({"CapacityType": "ON_DEMAND"} | {k: given[k] for k in plain & given.keys()})
     document |= {
         "nodegroupName": found.attributes["NodegroupName"],
         "nodegroupArn": found.attributes["Arn"],
@@ -131,9 +127,7 @@ def update_nodegroup_config(world: World, params: Json) -> Json:
     found = _node_group(world, params)
     others = params.keys() & {"labels", "taints", "updateConfig", "nodeRepairConfig", "warmPoolConfig"}
     if others:
-        raise ApiError(
-            "NotEmulated", f"only sizes are changed by a call here, not {', '.join(sorted(others))}"
-        )
+        raise ApiError("NotEmulated", f"only sizes are changed by a call here, not {', '.join(sorted(others))}")
     sizes = params.get("scalingConfig", {})
     node_groups.resize(world, found, {key[:1].upper() + key[1:]: value for key, value in sizes.items()})
     return {"update": _update(world, found, "ConfigUpdate")}
@@ -212,6 +206,4 @@ def list_nodegroups(world: World, params: Json) -> Json:
 
 
 def list_addons(world: World, params: Json) -> Json:
-    return {
-        "addons": [one.properties["AddonName"] for one in _of(world, Type.ADD_ON, _cluster(world, params))]
-    }
+    return {"addons": [one.properties["AddonName"] for one in _of(world, Type.ADD_ON, _cluster(world, params))]}

@@ -49,9 +49,7 @@ def _balancer(world: World, found: Resource) -> Json:
         "State": {"Code": "active"},
         "VpcId": vpcs[0] if vpcs else None,
         "SecurityGroups": given.get("SecurityGroups", []),
-        "AvailabilityZones": [
-            {"ZoneName": world.zone_of_subnet(subnet), "SubnetId": subnet} for subnet in subnets
-        ],
+        "AvailabilityZones": [{"ZoneName": world.zone_of_subnet(subnet), "SubnetId": subnet} for subnet in subnets],
     }
 
 

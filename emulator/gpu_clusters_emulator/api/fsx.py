@@ -50,9 +50,7 @@ def describe_file_systems(world: World, params: Json) -> Json:
     for identifier in wanted:
         if identifier not in known:
             raise ApiError("FileSystemNotFound", f"File system '{identifier}' does not exist.")
-    return {
-        "FileSystems": [_file_system(world, one) for key, one in known.items() if not wanted or key in wanted]
-    }
+    return {"FileSystems": [_file_system(world, one) for key, one in known.items() if not wanted or key in wanted]}
 
 
 def _association(found: Resource) -> Json:
@@ -69,17 +67,11 @@ def _association(found: Resource) -> Json:
 
 def describe_data_repository_associations(world: World, params: Json) -> Json:
     wanted = params.get("AssociationIds", [])
-    systems = [
-        value
-        for one in params.get("Filters", [])
-        if one["Name"] == "file-system-id"
-        for value in one["Values"]
-    ]
+    systems = [value for one in params.get("Filters", []) if one["Name"] == "file-system-id" for value in one["Values"]]
     return {
         "Associations": [
             _association(one)
             for one in world.of_type(Type.DATA_REPOSITORY)
-            if (not wanted or one.physical_id in wanted)
-            and (not systems or one.properties["FileSystemId"] in systems)
+            if (not wanted or one.physical_id in wanted) and (not systems or one.properties["FileSystemId"] in systems)
         ]
     }

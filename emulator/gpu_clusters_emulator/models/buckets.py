@@ -14,9 +14,7 @@ from ..world import Json, Resource, Type, World
 
 # Sources: Amazon S3 user guide, "Directory bucket naming rules" (the zone of the name is the zone of the bucket) and
 # "Concepts for directory buckets in Local Zones" (redundancy), stored copies of 2026.
-_ZONE_ID = re.compile(
-    r"[a-z]{2,5}\d+(?P<place>-[a-z]{3}\d+)?-az\d+"
-)  # use1-az4; a Local Zone's is use1-dfw2-az1
+_ZONE_ID = re.compile(r"[a-z]{2,5}\d+(?P<place>-[a-z]{3}\d+)?-az\d+")  # use1-az4; a Local Zone's is use1-dfw2-az1
 
 
 def directory_bucket_faults(properties: Json, world: World) -> Iterator[Fault]:

@@ -147,9 +147,7 @@ def _service_faults(given: Json, subnets: list[str], world: World) -> Iterator[F
             yield Fault("cluster-service-cidr", message, _SERVICES)
 
 
-def _version_change_faults(
-    physical_id: str, before: str | None, after: str | None, world: World
-) -> Iterator[Fault]:
+def _version_change_faults(physical_id: str, before: str | None, after: str | None, world: World) -> Iterator[Fault]:
     if before is None or after is None or before == after:
         return
     if minor_of(after) - minor_of(before) != 1:

@@ -116,9 +116,7 @@ def _setting_faults(properties: Json) -> Iterator[Fault]:
     update = properties.get("UpdateConfig", {})
     given = [name for name in ("MaxUnavailable", "MaxUnavailablePercentage") if name in update]
     if "UpdateConfig" in properties and len(given) != 1:
-        message = (
-            f"exactly one of MaxUnavailable and MaxUnavailablePercentage is required, got {given or 'none'}"
-        )
+        message = f"exactly one of MaxUnavailable and MaxUnavailablePercentage is required, got {given or 'none'}"
         yield Fault("node-group-update-config", message, "UpdateConfig")
     if update.get("MaxUnavailable", 1) > _MOST_UNAVAILABLE:
         message = f"the maximum number is {_MOST_UNAVAILABLE}, got {update['MaxUnavailable']}"
@@ -148,14 +146,10 @@ def _cluster_faults(properties: Json, world: World) -> Iterator[Fault]:
         return
     version = cluster.properties.get("Version")
     if version and properties.get("Version", version) != version:
-        message = (
-            f"the version of the cluster, {version}, is the only accepted value, got {properties['Version']}"
-        )
+        message = f"the version of the cluster, {version}, is the only accepted value, got {properties['Version']}"
         yield Fault("node-group-version", message, "Version")
     if properties.get("AmiType", "").startswith("AL2_") and minor_of(version or "") > _LAST_MINOR_OF_AL2:
-        message = (
-            f"AMI Type {properties['AmiType']} is only supported for kubernetes versions 1.32 or earlier"
-        )
+        message = f"AMI Type {properties['AmiType']} is only supported for kubernetes versions 1.32 or earlier"
         yield Fault("node-group-image", message, "AmiType")
     vpcs = [
         {world.vpc_of_subnet(one) for one in subnets} - {None}
@@ -242,9 +236,7 @@ def _template_image_faults(properties: Json, data: Json) -> Iterator[Fault]:
         yield Fault("node-template-image", message, "AmiType")
     for name in ("Version", "ReleaseVersion"):
         if image is not None and name in properties:
-            message = (
-                f"You cannot specify {name} when specifying an image id to use within the launch template."
-            )
+            message = f"You cannot specify {name} when specifying an image id to use within the launch template."
             yield Fault("node-template-image", message, name)
     if image is not None and kind not in (None, "CUSTOM"):
         message = f"You cannot specify an AMI type other than CUSTOM when specifying an image id, got {kind}"
@@ -328,9 +320,7 @@ def label_faults(labels: dict[str, str]) -> Iterator[Fault]:
         if _is_of(prefix, (_RESERVED,)):
             message = f"Label cannot contain reserved prefixes [{_RESERVED}/]: {key}"
             yield Fault("node-label", message, "Labels")
-        elif (
-            _is_of(prefix, _KUBERNETES) and not _is_of(prefix, _OPEN_TO_NODES) and key not in _KNOWN_TO_NODES
-        ):
+        elif _is_of(prefix, _KUBERNETES) and not _is_of(prefix, _OPEN_TO_NODES) and key not in _KNOWN_TO_NODES:
             message = f"NodeCreationFailure: the kubelet gives its node no label {key}; the prefix is Kubernetes' own"
             yield Fault("node-label", message, "Labels")
 
@@ -353,9 +343,7 @@ def taint_faults(taints: list[Json]) -> Iterator[Fault]:
 
 def _form_faults(check: str, key: str, value: str, path: str) -> Iterator[Fault]:
     prefix, slash, name = key.rpartition("/")
-    well_formed = _NAME.fullmatch(name) and (
-        not slash or (len(prefix) <= _PREFIX_LIMIT and _PREFIX.fullmatch(prefix))
-    )
+    well_formed = _NAME.fullmatch(name) and (not slash or (len(prefix) <= _PREFIX_LIMIT and _PREFIX.fullmatch(prefix)))
     if not well_formed:
         yield Fault(check, f"the key {key!r} does not have the form [prefix/]name", path)
     if value and not _NAME.fullmatch(value):

@@ -50,9 +50,7 @@ def load_balancer_faults(properties: Json, world: World) -> Iterator[Fault]:
     """Faults of an `AWS::ElasticLoadBalancingV2::LoadBalancer`."""
     name = properties.get("Name")
     if name is not None and not _NAME.fullmatch(name):
-        message = (
-            f"a name has up to 32 letters, digits and inner hyphens, and no internal- first, got {name!r}"
-        )
+        message = f"a name has up to 32 letters, digits and inner hyphens, and no internal- first, got {name!r}"
         yield Fault("balancer-name", message, "Name")
     subnets = subnets_of(properties)
     yield from subnet_faults(subnets, world, "Subnets")
@@ -89,9 +87,7 @@ def load_balancer_deletion_faults(physical_id: str, world: World) -> Iterator[Fa
     """Faults of deleting an `AWS::ElasticLoadBalancingV2::LoadBalancer`."""
     found = world.find(Type.LOAD_BALANCER, physical_id)
     if found is not None and found.settings.get("deletion_protection.enabled") == "true":
-        message = (
-            f"the load balancer {physical_id!r} cannot be deleted because deletion protection is enabled"
-        )
+        message = f"the load balancer {physical_id!r} cannot be deleted because deletion protection is enabled"
         yield Fault("deletion-protection", message)
 
 
@@ -103,9 +99,7 @@ def _zone_faults(properties: Json, subnets: list[str], world: World) -> Iterator
             message = f"a load balancer has one subnet in a zone; {count} are in {zone}"
             yield Fault("balancer-zones", message, "Subnets")
     if kind_of(properties) == "Application" and len(subnets) < _ZONES_OF_AN_APPLICATION:
-        message = (
-            f"at least two subnets in two different Availability Zones must be specified, got {len(subnets)}"
-        )
+        message = f"at least two subnets in two different Availability Zones must be specified, got {len(subnets)}"
         yield Fault("balancer-zones", message, "Subnets")
 
 
@@ -127,9 +121,7 @@ def _vpc_faults(properties: Json, subnets: list[str], world: World) -> Iterator[
 
 def _has_internet_gateway(vpc: str, world: World) -> bool:
     attachments = world.of_type("AWS::EC2::VPCGatewayAttachment")
-    return any(
-        one.properties.get("VpcId") == vpc and "InternetGatewayId" in one.properties for one in attachments
-    )
+    return any(one.properties.get("VpcId") == vpc and "InternetGatewayId" in one.properties for one in attachments)
 
 
 # What Elastic Load Balancing refuses in listeners and their rules. Sources: Elastic Load Balancing API,
@@ -222,9 +214,7 @@ def _certificate_faults(properties: Json, world: World) -> Iterator[Fault]:
     secure = properties.get("Protocol") in _SECURE
     given = _certificates(properties)
     if secure and len(given) != 1:
-        message = (
-            f"a listener of protocol {properties['Protocol']} has exactly one certificate, got {len(given)}"
-        )
+        message = f"a listener of protocol {properties['Protocol']} has exactly one certificate, got {len(given)}"
         yield Fault("listener-certificate", message, "Certificates")
     for name in ("Certificates", "SslPolicy") if not secure else ():
         if properties.get(name):
@@ -311,9 +301,7 @@ def _health_check_faults(properties: Json) -> Iterator[Fault]:
     interval = properties.get("HealthCheckIntervalSeconds", _INTERVAL_SECONDS)
     timeout = properties.get("HealthCheckTimeoutSeconds", _TIMEOUT_SECONDS)
     if timeout >= interval:
-        message = (
-            f"the health check's time-out is smaller than its interval, got {timeout} s and {interval} s"
-        )
+        message = f"the health check's time-out is smaller than its interval, got {timeout} s and {interval} s"
         yield Fault("health-check-timeout", message, "HealthCheckTimeoutSeconds")
     path = properties.get("HealthCheckPath")
     if path is not None and not path.startswith("/"):

@@ -115,9 +115,7 @@ def _class_faults(properties: Json, given: Json, deployment: str) -> Iterator[Fa
     if storage not in (("SSD",) if scratch else ("SSD", _TIERING)):
         yield Fault("lustre-storage", f"{deployment} has no storage class {storage}", "StorageType")
         return
-    yield from (
-        _tiering_faults(properties, given) if storage == _TIERING else _ssd_faults(properties, given, efa)
-    )
+    yield from (_tiering_faults(properties, given) if storage == _TIERING else _ssd_faults(properties, given, efa))
     if scratch and efa:
         yield Fault("lustre-efa", "a SCRATCH_2 file system takes no EFA clients", f"{_LUSTRE}/EfaEnabled")
     if scratch and given.get("AutomaticBackupRetentionDays"):
@@ -133,9 +131,7 @@ def _class_faults(properties: Json, given: Json, deployment: str) -> Iterator[Fa
         if not configured or lustre_version_allows(one, "metadata_configuration")
     ]
     if version not in versions:
-        message = (
-            f"{deployment}{' with a metadata configuration' if configured else ''} does not run this version"
-        )
+        message = f"{deployment}{' with a metadata configuration' if configured else ''} does not run this version"
         message += f", got {version}; allowed: {', '.join(versions)}"
         yield Fault("lustre-version", message, "FileSystemTypeVersion")
 
@@ -151,9 +147,7 @@ def _ssd_faults(properties: Json, given: Json, efa: bool) -> Iterator[Fault]:
             yield Fault("lustre-storage", f"an SSD file system takes no {name}", f"{_LUSTRE}/{name}")
     tier = lustre_tier(deployment, rate)
     if tier is None:
-        offered = [
-            one.throughput_mb_per_s_per_tib for one in lustre_tiers() if one.deployment_type == deployment
-        ]
+        offered = [one.throughput_mb_per_s_per_tib for one in lustre_tiers() if one.deployment_type == deployment]
         allowed = ", ".join(str(one) for one in offered if one) or "none"
         message = f"{deployment} has no such throughput tier, got {rate} MB/s/TiB; allowed: {allowed}"
         yield Fault("lustre-throughput", message, f"{_LUSTRE}/PerUnitStorageThroughput")
@@ -162,9 +156,7 @@ def _ssd_faults(properties: Json, given: Json, efa: bool) -> Iterator[Fault]:
         step = smallest = tier.efa_step_gib
     if size is None or not (size == smallest or (size > 0 and size % step == 0)):
         message = (
-            f"with EFA, a file system of {rate} MB/s/TiB grows by one server at a time"
-            if efa
-            else "no such capacity"
+            f"with EFA, a file system of {rate} MB/s/TiB grows by one server at a time" if efa else "no such capacity"
         )
         allowed = f"{smallest} GiB, or multiples" if smallest != step else "multiples"
         message = f"{message}, got {size} GiB; allowed: {allowed} of {step} GiB"
@@ -181,9 +173,7 @@ def _tiering_faults(properties: Json, given: Json) -> Iterator[Fault]:
     )
     rate = given.get("ThroughputCapacity") or 0
     if not 0 < rate <= most or rate % step:
-        message = (
-            f"Intelligent-Tiering cannot have this throughput capacity, got {rate} MB/s; steps are {step}"
-        )
+        message = f"Intelligent-Tiering cannot have this throughput capacity, got {rate} MB/s; steps are {step}"
         yield Fault("lustre-tiering", message, f"{_LUSTRE}/ThroughputCapacity")
     cache, path = given.get("DataReadCacheConfiguration", {}), f"{_LUSTRE}/DataReadCacheConfiguration"
     least, largest = (
@@ -273,9 +263,7 @@ def data_repository_faults(properties: Json, world: World) -> Iterator[Fault]:
         yield Fault("repository-class", message, "FileSystemId")
     yield from _repository_faults(properties, world)
     beside = [
-        one
-        for one in world.of_type(Type.DATA_REPOSITORY)
-        if one.properties["FileSystemId"] == file_system.physical_id
+        one for one in world.of_type(Type.DATA_REPOSITORY) if one.properties["FileSystemId"] == file_system.physical_id
     ]
     most = int(lustre_fact("limits", "data_repositories"))
     if len(beside) >= most:

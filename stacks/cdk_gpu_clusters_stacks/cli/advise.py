@@ -50,9 +50,7 @@ def advise(
     type_name: Annotated[str | None, typer.Option("--type", help="Look at this instance type only.")] = None,
     nodes: Annotated[int | None, typer.Option(min=1, help="Look at this number of nodes only.")] = None,
     sequence_length: Annotated[int, typer.Option(min=1, help="Tokens of a sequence or a request.")] = 4096,
-    global_batch: Annotated[
-        int, typer.Option(min=1, help="Training: sequences of one step, over all GPUs.")
-    ] = 1024,
+    global_batch: Annotated[int, typer.Option(min=1, help="Training: sequences of one step, over all GPUs.")] = 1024,
     lora_rank: Annotated[
         int | None, typer.Option(min=1, help="Finetune: train LoRA adapters of this rank only.")
     ] = None,
@@ -61,12 +59,8 @@ def advise(
         int, typer.Option(min=1, help="Inference: requests that one copy works on at once.")
     ] = 8,
     replicas: Annotated[int, typer.Option(min=1, help="Inference: copies of the model.")] = 1,
-    reserve: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Part of a GPU's memory that is left free.")
-    ] = 0.1,
-    file: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write a cluster file for the first row.")
-    ] = None,
+    reserve: Annotated[float, typer.Option(min=0, max=0.9, help="Part of a GPU's memory that is left free.")] = 0.1,
+    file: Annotated[Path | None, typer.Option("--output", "-o", help="Write a cluster file for the first row.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that exists.")] = False,
     as_json: output.Json = False,
 ) -> None:

@@ -34,14 +34,10 @@ _Count = Annotated[int, typer.Option("--count", min=1, help="Number of instances
 _Duration = Annotated[str, typer.Option("--duration", metavar="DURATION", help="Such as 14d, 4w or 24h.")]
 _Regions = Annotated[
     str | None,
-    typer.Option(
-        "--regions", help="With commas between. Default: all that the catalogue knows for the type."
-    ),
+    typer.Option("--regions", help="With commas between. Default: all that the catalogue knows for the type."),
 ]
 _UTC = "in UTC where no offset is written"
-_Start = Annotated[
-    datetime | None, typer.Option("--starts-after", help=f"Earliest start of a block, {_UTC}.")
-]
+_Start = Annotated[datetime | None, typer.Option("--starts-after", help=f"Earliest start of a block, {_UTC}.")]
 _End = Annotated[datetime | None, typer.Option("--ends-before", help=f"Latest end of a block, {_UTC}.")]
 _Profile = Annotated[str | None, typer.Option("--profile", help="Profile of the AWS configuration.")]
 
@@ -118,9 +114,7 @@ def buy(
     starts_after: _Start = None,
     ends_before: _End = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask; needs --max-price.")] = False,
-    max_price: Annotated[
-        str | None, typer.Option(metavar="PRICE", help="Buy nothing that costs more, in USD.")
-    ] = None,
+    max_price: Annotated[str | None, typer.Option(metavar="PRICE", help="Buy nothing that costs more, in USD.")] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name tag of the reservation.")] = None,
     profile: _Profile = None,
 ) -> None:
@@ -302,13 +296,9 @@ def write_market(market: Market) -> None:
             ),
             right=("USD/h each", "USD in all", "score"),
         )
-        output.write(
-            "\nAn offer of a zone is no promise of room; spot is taken back with two minutes' notice.\n"
-        )
+        output.write("\nAn offer of a zone is no promise of room; spot is taken back with two minutes' notice.\n")
         if any(one.spot_score is not None for one in market.zones):
-            output.write(
-                "EC2 scores a single instance type low everywhere: compare zones by the score, no more.\n"
-            )
+            output.write("EC2 scores a single instance type low everywhere: compare zones by the score, no more.\n")
     for problem in market.problems:
         output.write(f"{problem.region}: {problem.action}: {problem.reason}\n", stderr=True)
 

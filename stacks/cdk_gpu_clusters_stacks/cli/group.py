@@ -72,9 +72,7 @@ _Version = Annotated[
 
 def build_group() -> Command:
     """The command with all its sub-commands and shell completion."""
-    app = typer.Typer(
-        cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True
-    )
+    app = typer.Typer(cls=LazyGroup, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True)
 
     @app.callback(help="GPU clusters on AWS: see them before you pay for them.")
     def _root(version: _Version = False) -> None:

@@ -28,9 +28,7 @@ app = new_app()
 
 @app.command(epilog="Exit status: 0 no findings, 1 findings, 2 unusable input.")
 def lint(
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Template (JSON or YAML), or cdk.out folder.")
-    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Template (JSON or YAML), or cdk.out folder.")],
     form: Annotated[_Format, typer.Option("--format", help="Form of the report.")] = "human",
     json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     select: Annotated[list[str], typer.Option(metavar="ID", help=f"Ask only {_IDS}")] = [],  # noqa: B006
@@ -42,12 +40,8 @@ def lint(
     region: Annotated[
         str | None, typer.Option(help="Region of templates that do not say theirs, such as us-east-1.")
     ] = None,
-    fail_on: Annotated[
-        _Least, typer.Option(help="Least severity of a finding that makes the exit status 1.")
-    ] = "info",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="What is undecidable makes the exit status 1, too.")
-    ] = False,
+    fail_on: Annotated[_Least, typer.Option(help="Least severity of a finding that makes the exit status 1.")] = "info",
+    strict: Annotated[bool, typer.Option("--strict", help="What is undecidable makes the exit status 1, too.")] = False,
 ) -> None:
     """Look at CloudFormation templates with the GPU rules.
 

@@ -95,9 +95,7 @@ def _gpu(name: str) -> MigGpu:
     if name in mig_gpus():
         return mig_gpus()[name]
     if name not in instance_type_names():
-        output.refuse(
-            f"mig: {name!r} is neither a GPU with MIG ({', '.join(mig_gpus())}) nor an instance type"
-        )
+        output.refuse(f"mig: {name!r} is neither a GPU with MIG ({', '.join(mig_gpus())}) nor an instance type")
     found = mig_gpu_of(instance_type(name))
     if found is None:
         output.refuse(f"mig: the accelerators of {name} cannot be split with MIG")
@@ -156,9 +154,7 @@ def _gpu_lines(plan: MigPlan) -> Iterator[str]:
         if after is not None and after.partition == gpu.partition:
             continue
         which = f"GPU {begin}" if begin == index else f"GPUs {begin}-{index}"
-        places = ", ".join(
-            f"{one.profile.name} at {one.start}-{one.start + one.size - 1}" for one in gpu.placements
-        )
+        places = ", ".join(f"{one.profile.name} at {one.start}-{one.start + one.size - 1}" for one in gpu.placements)
         yield f"  {which}: {places or 'whole'}"
         begin = index + 1
 
@@ -183,10 +179,7 @@ def _packing_json(packing: MigPacking) -> dict[str, Any]:
                 "kubernetes_resources": dict(plan.resources),
                 "minimum_driver": plan.minimum_driver,
                 "gpus": [
-                    [
-                        {"profile": one.profile.name, "start": one.start, "size": one.size}
-                        for one in gpu.placements
-                    ]
+                    [{"profile": one.profile.name, "start": one.start, "size": one.size} for one in gpu.placements]
                     for gpu in plan.gpus
                 ],
             }

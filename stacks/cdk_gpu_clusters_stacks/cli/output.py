@@ -30,9 +30,7 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(
-        stderr=stderr, highlight=False, markup=False, width=None if stream.isatty() else _NEVER_FOLDED
-    )
+    return Console(stderr=stderr, highlight=False, markup=False, width=None if stream.isatty() else _NEVER_FOLDED)
 
 
 def write(text: str, *, stderr: bool = False) -> None:
@@ -155,9 +153,7 @@ def as_json(value: Any) -> Any:
 # The cluster file that a command is given: read, or refused with all its faults.
 
 #: The argument of every command over a cluster file.
-ClusterFile = Annotated[
-    Path, typer.Argument(metavar="CLUSTER_FILE", help="Cluster file, such as cluster.yaml.")
-]
+ClusterFile = Annotated[Path, typer.Argument(metavar="CLUSTER_FILE", help="Cluster file, such as cluster.yaml.")]
 
 
 def read(path: Path) -> ClusterSpec:

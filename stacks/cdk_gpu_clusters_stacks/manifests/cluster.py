@@ -29,9 +29,7 @@ def variable(store: str, name: str) -> str:
 
 def store_stacks(spec: ClusterSpec) -> dict[str, str]:
     """The stacks of the file systems that are made here, by the store's name."""
-    return {
-        name: data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)
-    }
+    return {name: data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)}
 
 
 def volumes(spec: ClusterSpec) -> dict[str, LustreVolume]:
@@ -68,9 +66,7 @@ def node_pools(spec: ClusterSpec, known: Mapping[str, LustreVolume]) -> dict[str
     return {name: pool_of(name, fleet, known, region=spec.region) for name, fleet in fleets.items()}
 
 
-def pool_of(
-    name: str, fleet: NodesSpec, known: Mapping[str, LustreVolume], *, region: str | None = None
-) -> NodePool:
+def pool_of(name: str, fleet: NodesSpec, known: Mapping[str, LustreVolume], *, region: str | None = None) -> NodePool:
     """One fleet as a node pool.
 
     Args:
@@ -103,11 +99,7 @@ def _dns_name(file_system_id: str, region: str) -> str:
 def kubernetes_version(spec: ClusterSpec) -> str:
     """The version of the cluster of a cluster file."""
     eks = spec.eks
-    return (
-        eks.existing.kubernetes_version
-        if eks.existing
-        else eks.kubernetes_version or DEFAULT_KUBERNETES_VERSION
-    )
+    return eks.existing.kubernetes_version if eks.existing else eks.kubernetes_version or DEFAULT_KUBERNETES_VERSION
 
 
 def mirror_of(spec: ClusterSpec) -> ImageMirror | None:

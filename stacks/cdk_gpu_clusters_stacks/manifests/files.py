@@ -94,10 +94,7 @@ def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest
             name: training_jobs(name, fleet, pools[name], image=pytorch, trainer=trainer)
             for name, fleet in spec.training.fleets.items()
         },
-        **{
-            name: inference_jobs(name, serving, pools[name])
-            for name, serving in spec.inference.fleets.items()
-        },
+        **{name: inference_jobs(name, serving, pools[name]) for name, serving in spec.inference.fleets.items()},
     }
     return {f"jobs/{name}/{job}": one for name, found in by_fleet.items() for job, one in found.items()}
 
@@ -141,9 +138,7 @@ class Manifest:
         return yaml_text(self.objects, comments=self.comments)
 
 
-def training_jobs(
-    name: str, fleet: FleetSpec, pool: NodePool, *, image: str, trainer: bool
-) -> dict[str, Manifest]:
+def training_jobs(name: str, fleet: FleetSpec, pool: NodePool, *, image: str, trainer: bool) -> dict[str, Manifest]:
     """Jobs for the nodes of a training fleet, by their name.
 
     Args:
@@ -219,9 +214,7 @@ def inference_jobs(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict
     return _fan_out(name, pool, fleet.server.image, fleet.server.command)
 
 
-def _deployment(
-    name: str, fleet: InferenceFleetSpec, pool: NodePool, *, size: int, profile: str | None
-) -> Manifest:
+def _deployment(name: str, fleet: InferenceFleetSpec, pool: NodePool, *, size: int, profile: str | None) -> Manifest:
     server = _server(pool.name, fleet)
     places = server_places(pool, devices_per_server=size, profile=profile)
     scaling = None

@@ -151,11 +151,7 @@ def _has_log_bucket(side: FleetSide) -> bool:
 
 def _scales_with_requests(side: FleetSide) -> bool:
     spec = side.view.spec
-    return (
-        isinstance(spec, InferenceFleetSpec)
-        and _on_ec2(side)
-        and spec.requests_per_minute_per_node is not None
-    )
+    return isinstance(spec, InferenceFleetSpec) and _on_ec2(side) and spec.requests_per_minute_per_node is not None
 
 
 # What happens to running nodes.
@@ -201,9 +197,7 @@ def _follow_group_size(before: Side, after: Side) -> str:  # noqa: ARG001
     return "EKS launches or drains nodes to reach the new size; a deployment sets no size if something else sets it"
 
 
-_OLD_STORE_STAYS = (
-    "the old one would stay, with its data, and nothing would use it (UpdateReplacePolicy: Retain)"
-)
+_OLD_STORE_STAYS = "the old one would stay, with its data, and nothing would use it (UpdateReplacePolicy: Retain)"
 _LEFT_BEHIND = "EC2 deletes a group only when it is empty, so it may be left behind"
 _NO_ROOM = (
     "nodes of the new group come before the old ones go: if a reservation has no room for both, the deployment "
@@ -354,8 +348,7 @@ _KUBERNETES = (
         "AWS::EKS::Cluster",
         updated="the cluster changes in place; EKS updates one minor version at a time, and cannot go back",
         nodes="nodes go on running",
-        source="Amazon EKS API, UpdateClusterVersion and UpdateClusterConfig; "
-        + _SCHEMA.format("AWS::EKS::Cluster"),
+        source="Amazon EKS API, UpdateClusterVersion and UpdateClusterConfig; " + _SCHEMA.format("AWS::EKS::Cluster"),
     ),
     Row(
         Resource.SYSTEM_NODES,
@@ -391,8 +384,7 @@ _CAPACITY = (
         replaced="a new reservation is made first, for which capacity must be there, then the old one is cancelled: "
         "both bill meanwhile",
         nodes="running nodes go on at the on-demand rate when their reservation is cancelled",
-        source='EC2 user guide, "Cancel a Capacity Reservation"; '
-        + _SCHEMA.format("AWS::EC2::CapacityReservation"),
+        source='EC2 user guide, "Cancel a Capacity Reservation"; ' + _SCHEMA.format("AWS::EC2::CapacityReservation"),
     ),
     Row(
         Resource.RESERVED_PLACEMENT,

@@ -93,9 +93,7 @@ def _mounts(view: PlannedFleet, cluster: ClusterSpec) -> tuple[MountPlan, ...]:
         )
         over_efa = has_efa and view.uses_efa
         rate = node_reading_rate(view.type, over_efa=over_efa, node_count=view.spec.maximum_nodes)
-        found.append(
-            MountPlan(mount_point=point, store=name, over_efa=over_efa, efa_interfaces=rate.efa_interfaces)
-        )
+        found.append(MountPlan(mount_point=point, store=name, over_efa=over_efa, efa_interfaces=rate.efa_interfaces))
     return tuple(found)
 
 

@@ -113,8 +113,5 @@ def ranges(indexes: Sequence[int]) -> str:
         >>> ranges([0, 1, 2, 3, 7, 9, 10])
         '0-3, 7, 9-10'
     """
-    runs = [
-        [index for _, index in run]
-        for _, run in groupby(enumerate(indexes), key=lambda pair: pair[1] - pair[0])
-    ]
+    runs = [[index for _, index in run] for _, run in groupby(enumerate(indexes), key=lambda pair: pair[1] - pair[0])]
     return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)

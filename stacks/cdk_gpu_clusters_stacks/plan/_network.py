@@ -85,11 +85,7 @@ def _public_key(zone: str) -> str:
 
 
 def _is_public(view: PlannedFleet) -> bool:
-    return (
-        isinstance(view.spec, InferenceFleetSpec)
-        and view.spec.load_balancer.internet_facing
-        and not view.on_eks
-    )
+    return isinstance(view.spec, InferenceFleetSpec) and view.spec.load_balancer.internet_facing and not view.on_eks
 
 
 def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[PlannedFleet]) -> NetworkPlan:
@@ -115,18 +111,14 @@ def _new_subnets(
     zones = network.control_zones
     plan = plan_subnets(network.cidr, fleet_subnet_prefix=network.fleet_subnet_prefix, control_zones=zones)
 
-    def made(
-        key: str, role: str, zone: str | None, block: SubnetBlock, uses: Iterable[AddressUse]
-    ) -> SubnetUse:
+    def made(key: str, role: str, zone: str | None, block: SubnetBlock, uses: Iterable[AddressUse]) -> SubnetUse:
         return _subnet(key, role, zone, uses, cidr=block.cidr(IPv4Network(network.cidr)))
 
     named = network.control_availability_zones is not None
     own_zone = network.availability_zone
     yield made(FLEET_SUBNET, "fleet", own_zone, plan.fleet, _fleet_uses(spec, views))
     for zone in zones:
-        uses = [
-            AddressUse(kind="endpoints", of="", addresses=endpoints, words=f"{endpoints} interface endpoints")
-        ]
+        uses = [AddressUse(kind="endpoints", of="", addresses=endpoints, words=f"{endpoints} interface endpoints")]
         where = zone if named else None
         yield made(f"control {zone}", "control", where, plan.control[zone], uses if endpoints else [])
     for zone in zones:

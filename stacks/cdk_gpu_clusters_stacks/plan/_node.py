@@ -221,9 +221,7 @@ def boot_of(view: PlannedFleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _boot_settings(view: PlannedFleet) -> NodeSettings:
     node = NodeRequest(
-        mounts=tuple(
-            LustreMount(mount_point=point, dns_name="", mount_name="") for point in view.spec.mounts
-        ),
+        mounts=tuple(LustreMount(mount_point=point, dns_name="", mount_name="") for point in view.spec.mounts),
         scratch=view.scratch_plan[0],
         node_config=view.node_group.node_config if view.on_eks else None,
     )

@@ -38,9 +38,7 @@ def plan_store(name: str, store: StoreSpec, spec: ClusterSpec, views: Sequence[P
         efa=_efa(store),
         checkpoints=_checkpoints(store),
         readers=tuple(_readers(name, store, views)),
-        users=tuple(
-            view.name for view in views if isinstance(view.spec, FleetSpec) and view.spec.checkpoints == name
-        ),
+        users=tuple(view.name for view in views if isinstance(view.spec, FleetSpec) and view.spec.checkpoints == name),
         cost=store_cost(store.lustre.sizing, spec.region) if isinstance(store, LustreSpec) else None,
         unknown={"lustre": _EXISTING} if is_existing_lustre else {},
     )
@@ -70,9 +68,7 @@ def _lustre(store: LustreSpec) -> LustrePlan:
         ip_addresses=sizing.ip_addresses,
         subnet=FLEET_SUBNET,
         repositories=tuple(
-            RepositoryPlan(
-                path=one.path, s3_uri=one.uri, auto_import=one.auto_import, auto_export=one.auto_export
-            )
+            RepositoryPlan(path=one.path, s3_uri=one.uri, auto_import=one.auto_import, auto_export=one.auto_export)
             for one in store.repositories
         ),
     )

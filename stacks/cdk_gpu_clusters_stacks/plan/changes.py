@@ -110,9 +110,7 @@ def compare_clusters(deployed: ClusterSpec, wanted: ClusterSpec) -> Comparison:
         found = list(_within(stack, before, after))
         changes += found
         unchanged += [] if found else [name]
-    changes += [
-        _left(stack, moved) for name, stack in before.stacks.items() if moved or name not in after.stacks
-    ]
+    changes += [_left(stack, moved) for name, stack in before.stacks.items() if moved or name not in after.stacks]
     return Comparison(
         changes=tuple(changes),
         unchanged=tuple(unchanged),
@@ -126,9 +124,7 @@ class _Cluster:
     def __init__(self, spec: ClusterSpec, views: list[PlannedFleet]) -> None:
         self.spec = spec
         self.stacks: Mapping[str, StackPlan] = {stack.name: stack for stack in plan_stacks(spec, views)}
-        self.fleets: Mapping[str, FleetSide] = {
-            view.name: FleetSide(view, report_fleet(view, spec)) for view in views
-        }
+        self.fleets: Mapping[str, FleetSide] = {view.name: FleetSide(view, report_fleet(view, spec)) for view in views}
 
 
 # Stacks that come and go.
@@ -202,9 +198,7 @@ def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Ch
     """What changes of a fleet. On EKS a node group may become another one, with another template."""
     other_group: tuple[str, ...] = ()
     if after.fleet is not None and after.fleet.view.on_eks:
-        other_group = tuple(
-            _differences(Resource.NODE_GROUP_IDENTITY, before.keys, after.keys, before, after)
-        )
+        other_group = tuple(_differences(Resource.NODE_GROUP_IDENTITY, before.keys, after.keys, before, after))
     for row in rows:
         if other_group and row.resource in (Resource.EKS_TEMPLATE, Resource.NODE_GROUP):
             gone = "it goes when the other one is there"
@@ -218,9 +212,7 @@ _OTHER_GROUP = (
     "another group is made, since EKS changes none of these in place; its nodes come before the old ones go, and a "
     "reservation needs room for both"
 )
-_OTHER_SOURCE = (
-    "CloudFormation registry schema of AWS::EKS::Nodegroup, createOnlyProperties (cfn-lint 1.58.0)"
-)
+_OTHER_SOURCE = "CloudFormation registry schema of AWS::EKS::Nodegroup, createOnlyProperties (cfn-lint 1.58.0)"
 
 
 def _to_another_orchestrator(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:

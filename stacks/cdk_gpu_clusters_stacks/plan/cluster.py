@@ -83,13 +83,9 @@ def _totals(fleets: Sequence[FleetReport]) -> Totals:
         maximum_nodes=sum(fleet.maximum_nodes for fleet in fleets),
         accelerators=sum(fleet.accelerators for fleet in fleets),
         accelerator_memory_gib=sum(fleet.accelerator_memory_gib for fleet in fleets),
-        mig_slices=sum(
-            fleet.maximum_nodes * fleet.node.mig.slices for fleet in fleets if fleet.node.mig is not None
-        ),
+        mig_slices=sum(fleet.maximum_nodes * fleet.node.mig.slices for fleet in fleets if fleet.node.mig is not None),
         model_servers=sum(
-            fleet.maximum_nodes * fleet.servers.servers_per_node
-            for fleet in fleets
-            if fleet.servers is not None
+            fleet.maximum_nodes * fleet.servers.servers_per_node for fleet in fleets if fleet.servers is not None
         ),
     )
 
@@ -112,9 +108,7 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
     for name, store in spec.data.items():
         if isinstance(store, LustreSpec | CheckpointsSpec):
             depends = network if isinstance(store, LustreSpec) else ()
-            yield StackPlan(
-                name=data_stack(spec.name, name), kind="data", of=name, outlives=True, depends_on=depends
-            )
+            yield StackPlan(name=data_stack(spec.name, name), kind="data", of=name, outlives=True, depends_on=depends)
     kubernetes: tuple[str, ...] = ()
     if spec.orchestrator == "eks" and spec.eks.existing is None:
         kubernetes = (eks_stack(spec.name),)
@@ -122,9 +116,7 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
     for view in views:
         yield from _of_fleet(spec, view, network, kubernetes)
     if spec.orchestrator == "eks" and spec.eks.software.apply:
-        stores = [
-            data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)
-        ]
+        stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)]
         yield StackPlan(
             name=software_stack(spec.name),
             kind="software",
@@ -150,11 +142,7 @@ def _of_fleet(
         store = spec.data[name]
         if isinstance(store, LustreSpec | CheckpointsSpec):
             depends.append(data_stack(spec.name, name))
-        if (
-            isinstance(fleet, FleetSpec)
-            and view.uses_efa
-            and isinstance(store, LustreSpec | ExistingLustreSpec)
-        ):
+        if isinstance(fleet, FleetSpec) and view.uses_efa and isinstance(store, LustreSpec | ExistingLustreSpec):
             link = link_stack(spec.name, name, fleet.fabric)
             own = (data_stack(spec.name, name),) if isinstance(store, LustreSpec) else ()
             yield StackPlan(

@@ -52,9 +52,7 @@ def plan_text(plan: ClusterPlan, *, width: int = WIDTH) -> str:
         *(fleet_section(fleet, notes) for fleet in plan.fleets),
         *(store_section(store, notes) for store in plan.stores),
         _network(plan.network),
-        Section(
-            count(len(plan.stacks), "stack") + ", in the order of deployment", list(_stacks(plan.stacks))
-        ),
+        Section(count(len(plan.stacks), "stack") + ", in the order of deployment", list(_stacks(plan.stacks))),
         Section("Cost of all that has a price", list(_cost(plan))),
     ]
     prices = [Row(mark, [_price(price)]) for mark, price in notes.lines()]
@@ -125,9 +123,7 @@ def _cost(plan: ClusterPlan) -> Iterator[Row]:
     if cost.usd_per_hour is None or cost.usd_per_day is None:
         yield Row("together", ["unknown: nothing here has a sourced price"])
     else:
-        runs = (
-            "" if cost.usd_per_run is None else f"; {usd(cost.usd_per_run)} for runs with a start and an end"
-        )
+        runs = "" if cost.usd_per_run is None else f"; {usd(cost.usd_per_run)} for runs with a start and an end"
         yield Row("together", [f"{usd(cost.usd_per_hour)} an hour, {usd(cost.usd_per_day)} a day{runs}"])
         yield Row("counted", ["; ".join(cost.includes)])
     yield Row("not counted", [f"{what}: {why}" for what, why in cost.missing.items()])
@@ -147,9 +143,7 @@ def _price(price: PriceUsed) -> str:
 
 def fleet_section(fleet: FleetReport, notes: Footnotes) -> Section:
     """One fleet."""
-    return Section(
-        f"Fleet {fleet.name} ({fleet.purpose}, stack {fleet.stack_name})", list(_fleet_rows(fleet, notes))
-    )
+    return Section(f"Fleet {fleet.name} ({fleet.purpose}, stack {fleet.stack_name})", list(_fleet_rows(fleet, notes)))
 
 
 def _fleet_rows(fleet: FleetReport, notes: Footnotes) -> Iterator[Row]:
@@ -238,9 +232,7 @@ def _image(image: ImagePlan) -> str:
 def _servers(servers: ServersPlan) -> Iterator[str]:
     devices = len(servers.servers[0]) if servers.servers else 0
     what = {"mig": "MIG slice", "neuron": "Neuron device"}.get(servers.device_kind, "GPU")
-    head = (
-        f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each"
-    )
+    head = f"{count(servers.servers_per_node, 'server')} a node of {servers.image}, {count(devices, what)} each"
     if servers.first_server_port is None:
         yield f"{head}: pods behind a Service, as `gpu-clusters manifests` writes them"
     else:
@@ -295,9 +287,7 @@ def _seen(fleet: FleetReport) -> str:
 def node_rows(node: NodeReport) -> Iterator[Row]:
     """Rows about one node."""
     machine = f"{node.vcpus} vCPUs and {number(node.memory_gib)} GiB of memory, {node.architecture}"
-    yield Row(
-        "each node", [machine if node.accelerator is None else f"{machine}; {_accelerator(node.accelerator)}"]
-    )
+    yield Row("each node", [machine if node.accelerator is None else f"{machine}; {_accelerator(node.accelerator)}"])
     if node.mig is not None:
         yield _mig(node.mig)
     yield _interfaces(node.network)
@@ -322,9 +312,7 @@ def _accelerator(one: AcceleratorPlan) -> str:
     if one.nvlink_gbytes_per_s == 0:
         words.append("no NVLink" if one.count > 1 else "")
     else:
-        words.append(
-            f"NVLink {known(one.nvlink_gbytes_per_s, 'GB/s', one.unknown.get('nvlink_gbytes_per_s', ''))}"
-        )
+        words.append(f"NVLink {known(one.nvlink_gbytes_per_s, 'GB/s', one.unknown.get('nvlink_gbytes_per_s', ''))}")
     words.append("NVSwitch" if one.nvswitch else "")
     words.append(f"part of UltraServer {one.ultraserver}" if one.ultraserver else "")
     return ", ".join(word for word in words if word)
@@ -334,9 +322,7 @@ def _interfaces(network: NodeNetwork) -> Row:
     groups: dict[str, list[int]] = defaultdict(list)
     for card in network.cards:
         groups[_card(card)].append(card.index)
-    details = [
-        (f"card{'s' if len(cards) > 1 else ''} {ranges(cards)}", text) for text, cards in groups.items()
-    ]
+    details = [(f"card{'s' if len(cards) > 1 else ''} {ranges(cards)}", text) for text, cards in groups.items()]
     head = (
         f"{count(network.interface_count, 'interface')}, "
         f"{count(network.ip_addresses, 'IP address', 'IP addresses')} (policy {network.policy}; {network.basis})"
@@ -379,11 +365,7 @@ def _disks(node: NodeReport) -> str:
 
 
 def _mig(mig: NodeMig) -> Row:
-    doubt = (
-        ""
-        if mig.placements_verified
-        else "; no listing of this GPU's placements was found: those of relatives"
-    )
+    doubt = "" if mig.placements_verified else "; no listing of this GPU's placements was found: those of relatives"
     head = f"{count(mig.slices, 'slice')} a node, driver {mig.minimum_driver} or newer{doubt}"
     groups: dict[str, list[int]] = defaultdict(list)
     for gpu in mig.gpus:
@@ -444,15 +426,11 @@ def _lustre(lustre: LustrePlan) -> Iterator[Row]:
         f"{size}, {lustre.deployment_type} {lustre.storage_type}, Lustre {lustre.lustre_version}",
         "with EFA" if lustre.efa else "without EFA",
         "LZ4" if lustre.compression else "not compressed",
-        f"backups for {count(lustre.backup_retention_days, 'day')}"
-        if lustre.backup_retention_days
-        else "no backups",
+        f"backups for {count(lustre.backup_retention_days, 'day')}" if lustre.backup_retention_days else "no backups",
     ]
     yield Row("file system", [", ".join(words)])
     rate = f"{number(lustre.throughput_mb_per_s)} MB/s in all"
-    metadata = known(
-        lustre.metadata_iops, "metadata operations a second", "the class has no metadata configuration"
-    )
+    metadata = known(lustre.metadata_iops, "metadata operations a second", "the class has no metadata configuration")
     servers = f"{count(lustre.object_servers, 'object server')} and {count(lustre.metadata_servers, 'metadata server')}"
     yield Row(
         "throughput",
@@ -520,9 +498,7 @@ def _store_cost(store: StorePlan, notes: Footnotes) -> str:
 
 def kubernetes_section(cluster: KubernetesPlan, notes: Footnotes) -> Section:
     """The cluster that the fleets join."""
-    where = (
-        f"{cluster.cluster_name}, existing" if cluster.stack_name is None else f"stack {cluster.stack_name}"
-    )
+    where = f"{cluster.cluster_name}, existing" if cluster.stack_name is None else f"stack {cluster.stack_name}"
     return Section(f"Kubernetes on Amazon EKS ({where})", list(_kubernetes_rows(cluster, notes)))
 
 

@@ -44,9 +44,7 @@ def _head(comparison: Comparison) -> Iterator[Row]:
 
 
 def _refused(finding: Finding) -> Row:
-    return Row(
-        finding.id, [finding.cause, f"got {finding.got}; deployed: {finding.allowed}", f"fix: {finding.fix}"]
-    )
+    return Row(finding.id, [finding.cause, f"got {finding.got}; deployed: {finding.allowed}", f"fix: {finding.fix}"])
 
 
 def _change(change: Change) -> Row:

@@ -39,9 +39,7 @@ def _ec2(operation: str, *, page_size: int | None = None) -> Call:
     return Call(service="ec2", operation=operation, actions=(f"ec2:{action}",), page_size=page_size)
 
 
-CALLER = Call(
-    service="sts", operation="get_caller_identity", actions=("sts:GetCallerIdentity",), place="partition"
-)
+CALLER = Call(service="sts", operation="get_caller_identity", actions=("sts:GetCallerIdentity",), place="partition")
 
 REGIONS = _ec2("describe_regions")
 ZONES = _ec2("describe_availability_zones")
@@ -77,9 +75,7 @@ GROUP_MEMBERS = Call(
     ),
 )
 
-QUOTA = Call(
-    service="service-quotas", operation="get_service_quota", actions=("servicequotas:GetServiceQuota",)
-)
+QUOTA = Call(service="service-quotas", operation="get_service_quota", actions=("servicequotas:GetServiceQuota",))
 DEFAULT_QUOTA = Call(
     service="service-quotas",
     operation="get_aws_default_service_quota",
@@ -88,12 +84,8 @@ DEFAULT_QUOTA = Call(
 
 PARAMETER = Call(service="ssm", operation="get_parameter", actions=("ssm:GetParameter",))
 PARAMETERS = Call(service="ssm", operation="describe_parameters", actions=("ssm:DescribeParameters",))
-SECRET = Call(
-    service="secretsmanager", operation="describe_secret", actions=("secretsmanager:DescribeSecret",)
-)
-STACKS = Call(
-    service="cloudformation", operation="describe_stacks", actions=("cloudformation:DescribeStacks",)
-)
+SECRET = Call(service="secretsmanager", operation="describe_secret", actions=("secretsmanager:DescribeSecret",))
+STACKS = Call(service="cloudformation", operation="describe_stacks", actions=("cloudformation:DescribeStacks",))
 FILE_SYSTEMS = Call(service="fsx", operation="describe_file_systems", actions=("fsx:DescribeFileSystems",))
 BUCKET = Call(service="s3", operation="head_bucket", actions=("s3:ListBucket",))
 DIRECTORY_BUCKETS = Call(
@@ -104,12 +96,8 @@ ROLE = Call(service="iam", operation="get_role", actions=("iam:GetRole",), place
 USER = Call(service="iam", operation="get_user", actions=("iam:GetUser",), place="partition")
 EKS_CLUSTER = Call(service="eks", operation="describe_cluster", actions=("eks:DescribeCluster",))
 EKS_CLUSTERS = Call(service="eks", operation="list_clusters", actions=("eks:ListClusters",))
-EKS_VERSIONS = Call(
-    service="eks", operation="describe_cluster_versions", actions=("eks:DescribeClusterVersions",)
-)
-ADD_ON_VERSIONS = Call(
-    service="eks", operation="describe_addon_versions", actions=("eks:DescribeAddonVersions",)
-)
+EKS_VERSIONS = Call(service="eks", operation="describe_cluster_versions", actions=("eks:DescribeClusterVersions",))
+ADD_ON_VERSIONS = Call(service="eks", operation="describe_addon_versions", actions=("eks:DescribeAddonVersions",))
 CERTIFICATE = Call(service="acm", operation="describe_certificate", actions=("acm:DescribeCertificate",))
 CONTAINER_IMAGE = Call(service="ecr", operation="describe_images", actions=("ecr:DescribeImages",))
 LOAD_BALANCERS = Call(

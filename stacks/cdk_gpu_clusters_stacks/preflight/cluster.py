@@ -73,9 +73,7 @@ class Cluster:
         if network is None:
             return {}
         zone = network.availability_zone
-        found = {
-            f"network.subnet_ids.{index}": (subnet, zone) for index, subnet in enumerate(network.subnet_ids)
-        }
+        found = {f"network.subnet_ids.{index}": (subnet, zone) for index, subnet in enumerate(network.subnet_ids)}
         for name in ("service_subnets", "public_subnets"):
             for zone, subnet in getattr(network, name).items():
                 found[f"network.{name}.{zone}"] = (subnet, zone)
@@ -133,9 +131,7 @@ class Cluster:
         for where, made in self.stores(CheckpointsSpec).items():
             found[f"{where}.checkpoints.encryption_key_arn"] = made.checkpoints.encryption_key_arn
         for where, given in self.stores(ExistingCheckpointsSpec).items():
-            found[f"{where}.existing_checkpoints.encryption_key_arn"] = (
-                given.existing_checkpoints.encryption_key_arn
-            )
+            found[f"{where}.existing_checkpoints.encryption_key_arn"] = given.existing_checkpoints.encryption_key_arn
         return {where: arn for where, arn in found.items() if arn}
 
     @property

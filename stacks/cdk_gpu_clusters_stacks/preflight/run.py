@@ -97,8 +97,7 @@ def run_preflight(
             for check in chosen
         }
         waiting = {
-            pool.submit(_judge, check, where, subject, inquiries[check.id]): check.id
-            for check, where, subject in work
+            pool.submit(_judge, check, where, subject, inquiries[check.id]): check.id for check, where, subject in work
         }
         try:
             for done, future in enumerate(as_completed(waiting), start=1):
@@ -132,19 +131,13 @@ def _judge(check: Check[Any], where: str, subject: Any, inquiry: Inquiry) -> lis
         verdicts.extend(check.judge(subject, inquiry))
     except NoAnswer as none:
         verdicts.append(cannot_tell(none.cause, fix=none.fix, permission=none.permission))
-    return [
-        replace(verdict, about=verdict.about or where) for verdict in verdicts or [passed("as it must be")]
-    ]
+    return [replace(verdict, about=verdict.about or where) for verdict in verdicts or [passed("as it must be")]]
 
 
 def _result(check: Check[Any], verdicts: Iterable[Verdict]) -> CheckResult:
-    ordered = sorted(
-        dict.fromkeys(verdicts), key=lambda one: (WORST_FIRST.index(one.outcome), one.about, one.cause)
-    )
+    ordered = sorted(dict.fromkeys(verdicts), key=lambda one: (WORST_FIRST.index(one.outcome), one.about, one.cause))
     if not ordered:
-        return CheckResult(
-            id=check.id, title=check.title, outcome=Outcome.NOT_APPLICABLE, reason=check.unless
-        )
+        return CheckResult(id=check.id, title=check.title, outcome=Outcome.NOT_APPLICABLE, reason=check.unless)
     return CheckResult(id=check.id, title=check.title, outcome=ordered[0].outcome, verdicts=tuple(ordered))
 
 

@@ -33,10 +33,7 @@ def anatomy(fleet: FleetReport) -> Box:
 def _accelerators(node: NodeReport, accelerator: AcceleratorPlan) -> Box:
     split = {gpu.index: gpu for gpu in node.mig.gpus} if node.mig else {}
     memory_slices = node.mig.memory_slices if node.mig else 1
-    boxes = [
-        _accelerator(accelerator, index, split.get(index), memory_slices)
-        for index in range(accelerator.count)
-    ]
+    boxes = [_accelerator(accelerator, index, split.get(index), memory_slices) for index in range(accelerator.count)]
     return Box(
         style="none",
         padding=0,
@@ -46,24 +43,17 @@ def _accelerators(node: NodeReport, accelerator: AcceleratorPlan) -> Box:
     )
 
 
-def _accelerator(
-    accelerator: AcceleratorPlan, index: int, split: MigGpuSlices | None, memory_slices: int
-) -> Box:
+def _accelerator(accelerator: AcceleratorPlan, index: int, split: MigGpuSlices | None, memory_slices: int) -> Box:
     kind = "GPU" if accelerator.kind == "gpu" else "Neuron"
     head = Text(text=f"{kind} {index}", bold=True)
-    memory = Text(
-        text=f"{accelerator.name}, {number(accelerator.memory_gib_each)} GiB", style="note", size=11
-    )
+    memory = Text(text=f"{accelerator.name}, {number(accelerator.memory_gib_each)} GiB", style="note", size=11)
     whole = split is None or not split.slices
     return Box(
         style="train" if whole else "infer",
         texts=[head, memory],
-        children=[_whole(accelerator)]
-        if split is None or not split.slices
-        else [_slices(split, memory_slices)],
+        children=[_whole(accelerator)] if split is None or not split.slices else [_slices(split, memory_slices)],
         padding=8,
-        title=f"{kind} {index}: {accelerator.name}"
-        + ("" if whole else f", {split.partition if split else ''}"),
+        title=f"{kind} {index}: {accelerator.name}" + ("" if whole else f", {split.partition if split else ''}"),
     )
 
 
@@ -160,9 +150,7 @@ def _card(card: CardPlan) -> Box:
 
 def _mark(kind: str) -> Box:
     style, short = ("ena", "IP") if kind == "interface" else ("efa", "EFA" if kind == "efa-only" else "E+IP")
-    return Box(
-        style=style, texts=[Text(text=short, style="on", size=7, centred=True)], padding=1.5, height=12
-    )
+    return Box(style=style, texts=[Text(text=short, style="on", size=7, centred=True)], padding=1.5, height=12)
 
 
 def _disks(node: NodeReport) -> Box:

@@ -138,9 +138,7 @@ def place(box: Box, width: float, *, x: float = 0, y: float = 0) -> PlacedBox:
     children = _place_children(box, x + box.padding, below, inner)
     bottom = max((child.y + child.height for child in children), default=below)
     height = max(bottom + box.padding - y, box.height or 0)
-    return PlacedBox(
-        box=box, x=x, y=y, width=width, height=height, texts=tuple(texts), children=tuple(children)
-    )
+    return PlacedBox(box=box, x=x, y=y, width=width, height=height, texts=tuple(texts), children=tuple(children))
 
 
 def _place_texts(box: Box, x: float, y: float, width: float) -> tuple[list[PlacedText], float]:

@@ -119,9 +119,7 @@ def _anatomies(plan: ClusterPlan) -> Iterator[str]:
     for fleet, names in drawn:
         node = fleet.node
         title = f"A node of {', '.join(names)}: {node.instance_type}"
-        devices = (
-            f"{node.accelerator.count} {node.accelerator.name}" if node.accelerator else "no accelerator"
-        )
+        devices = f"{node.accelerator.count} {node.accelerator.name}" if node.accelerator else "no accelerator"
         words = f"{devices}, {count(len(node.network.cards), 'network card')}, " + (
             f"{count(node.mig.slices, 'MIG slice')}" if node.mig else "unsplit accelerators"
         )
@@ -144,8 +142,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: Sequ
     body = "".join(
         f"<tr><th scope='row'>{row[0]}</th>"
         + "".join(
-            f'<td{style(index)} data-name="{escape(heads[index])}">{cell}</td>'
-            for index, cell in enumerate(row[1:], 1)
+            f'<td{style(index)} data-name="{escape(heads[index])}">{cell}</td>' for index, cell in enumerate(row[1:], 1)
         )
         + "</tr>"
         for row in rows
@@ -216,9 +213,7 @@ def _bar(share: float, style: str) -> str:
 
 def _addresses(plan: ClusterPlan) -> str:
     empty = [one.key for one in plan.network.subnets if not one.uses]
-    rest = (
-        f"<p class='soft'><small>Without use so far: {escape(', '.join(empty))}.</small></p>" if empty else ""
-    )
+    rest = f"<p class='soft'><small>Without use so far: {escape(', '.join(empty))}.</small></p>" if empty else ""
     return "".join(_subnet(one) for one in plan.network.subnets if one.uses) + rest
 
 
@@ -320,11 +315,7 @@ def _box(one: PlacedBox) -> str:
 def _texts(texts: tuple[PlacedText, ...]) -> Iterator[str]:
     for one in texts:
         styles = [one.given.style, *(["b"] if one.given.bold else []), *(["c"] if one.given.centred else [])]
-        full = (
-            ""
-            if one.given.wraps or one.text == one.given.text
-            else f"<title>{escape(one.given.text)}</title>"
-        )
+        full = "" if one.given.wraps or one.text == one.given.text else f"<title>{escape(one.given.text)}</title>"
         yield (
             f'<text class="{" ".join(styles)}" x="{_number(one.x)}" y="{_number(one.y)}" '
             f'font-size="{_number(one.given.size)}">{full}{escape(one.text)}</text>'

@@ -104,9 +104,7 @@ def _fleet(fleet: FleetReport) -> Box:
         lines.append(f"MIG: {count(node.mig.slices, 'slice')} a node")
     if fleet.servers:
         lines.append(f"{count(fleet.servers.servers_per_node, 'model server')} a node")
-    lines += [
-        f"{one.mount_point}: {one.store}, over {'EFA' if one.over_efa else 'TCP'}" for one in fleet.mounts
-    ]
+    lines += [f"{one.mount_point}: {one.store}, over {'EFA' if one.over_efa else 'TCP'}" for one in fleet.mounts]
     children = [_balancer(fleet)] if fleet.load_balancer else []
     return Box(
         style=style,
@@ -126,9 +124,7 @@ def _balancer(fleet: FleetReport) -> Box:
         raise ValueError(f"{fleet.name} has no load balancer")
     where = "internet-facing" if balancer.internet_facing else "internal"
     words = f"{where}, {balancer.protocol.upper()} on port {balancer.port}"
-    return Box(
-        style="balancer", texts=[Text(text="load balancer", bold=True, size=11), _note(words)], padding=6
-    )
+    return Box(style="balancer", texts=[Text(text="load balancer", bold=True, size=11), _note(words)], padding=6)
 
 
 def _machines(fleet: FleetReport) -> Box:
@@ -136,9 +132,7 @@ def _machines(fleet: FleetReport) -> Box:
     nodes = fleet.maximum_nodes
     if nodes <= MOST_SINGLE_NODES:
         cells = filled_up([_node(fleet, index) for index in range(nodes)], _LEAST_PLACES)
-        return Box(
-            style="none", padding=0, gap=5, children=cells, direction=Direction.GRID, minimum_child_width=54
-        )
+        return Box(style="none", padding=0, gap=5, children=cells, direction=Direction.GRID, minimum_child_width=54)
     size = next((one for one in _RACK_SIZES if nodes <= one * _MOST_RACKS), ceil(nodes / _MOST_RACKS))
     racks = [min(size, nodes - begin) for begin in range(0, nodes, size)]
     grid = Box(
@@ -181,9 +175,7 @@ def _node(fleet: FleetReport, index: int) -> Box:
 def _rack(nodes: int) -> Box:
     shelves = [Box(style="gpu-mark", padding=0, height=4) for _ in range(6)]
     number_of = Text(text=str(nodes), size=11, bold=True, centred=True)
-    return Box(
-        style="node", texts=[number_of], children=shelves, padding=6, gap=3, title=count(nodes, "node")
-    )
+    return Box(style="node", texts=[number_of], children=shelves, padding=6, gap=3, title=count(nodes, "node"))
 
 
 def _lustre(store: StorePlan) -> Box:
@@ -217,9 +209,7 @@ def _outside(plan: ClusterPlan) -> Iterator[Box]:
             if store.checkpoints.express_zone_id:
                 buckets.append(f"S3 Express One Zone in {store.checkpoints.express_zone_id}")
             users = f"checkpoints of {', '.join(store.users)}" if store.users else "checkpoints"
-            yield Box(
-                style="store", texts=[_head(store.name), _note(users), *map(_note, buckets)], padding=10
-            )
+            yield Box(style="store", texts=[_head(store.name), _note(users), *map(_note, buckets)], padding=10)
         else:
             words = f"existing file system {store.resource_id or ''}".strip()
             yield Box(style="store", texts=[_head(store.name), _note(words)], padding=10)

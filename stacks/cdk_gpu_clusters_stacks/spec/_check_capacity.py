@@ -96,9 +96,7 @@ def _check_new_reservation(fleet: PlannedFleet, key: Key) -> list[Fault]:
 
 def check_group_region(view: PlannedFleet) -> list[Fault]:
     """Find a resource group in another Region or partition than the cluster."""
-    form = {ReservationGroup: "reservation_group", UltraServerBlock: "ultraserver_block"}.get(
-        type(view.spec.capacity)
-    )
+    form = {ReservationGroup: "reservation_group", UltraServerBlock: "ultraserver_block"}.get(type(view.spec.capacity))
     if form is None or view.region is None:
         return []
     arn: str = getattr(view.spec.capacity, form)

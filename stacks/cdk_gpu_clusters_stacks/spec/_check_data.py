@@ -105,9 +105,7 @@ def check_stores(parts: SpecParts) -> list[Fault]:
     return faults
 
 
-def _check_lustre(
-    key: Key, options: LustreOptions, network: NewNetwork | ExistingNetwork | None
-) -> list[Fault]:
+def _check_lustre(key: Key, options: LustreOptions, network: NewNetwork | ExistingNetwork | None) -> list[Fault]:
     findings = [
         *check_lustre(options.sizing),
         *check_backups(options.sizing, options.backup_retention_days),
@@ -190,9 +188,7 @@ def _check_checkpoints(key: Key, options: CheckpointOptions, parts: SpecParts) -
     return faults + faults_at((*key, "express_zone_id"), _check_express_place(zone, parts))
 
 
-def _check_existing_checkpoints(
-    key: Key, options: ExistingCheckpointsOptions, parts: SpecParts
-) -> list[Fault]:
+def _check_existing_checkpoints(key: Key, options: ExistingCheckpointsOptions, parts: SpecParts) -> list[Fault]:
     faults = _check_bucket_name(key, options.bucket_name)
     if options.express_bucket_name is None:
         return faults

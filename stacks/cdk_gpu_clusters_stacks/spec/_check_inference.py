@@ -218,9 +218,7 @@ def _about_uri(uri: str | None) -> Iterable[Finding]:
 _LISTENER = frozenset({"certificate_arn", "plain_http", "internet_facing"})
 
 
-def check_balancer(
-    key: Key, spec: InferenceFleetSpec, broken: frozenset[str], region: str | None
-) -> list[Fault]:
+def check_balancer(key: Key, spec: InferenceFleetSpec, broken: frozenset[str], region: str | None) -> list[Fault]:
     """Find what is wrong with a load balancer, wherever it is.
 
     Args:

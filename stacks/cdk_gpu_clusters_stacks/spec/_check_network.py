@@ -51,9 +51,7 @@ def check_network(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Faul
     return []
 
 
-def _check_new(
-    network: NewNetwork, fleets: Sequence[PlannedFleet], others: Sequence[IpDemand]
-) -> list[Fault]:
+def _check_new(network: NewNetwork, fleets: Sequence[PlannedFleet], others: Sequence[IpDemand]) -> list[Fault]:
     prefix = network.fleet_subnet_prefix
     findings = check_subnets(network.cidr, fleet_subnet_prefix=prefix, control_zones=network.control_zones)
     faults = [fault for finding in findings for fault in _at_zone(network, finding)]
@@ -84,13 +82,9 @@ def _check_existing(
     for fleet in fleets:
         if not fleet.uses_efa or "efa" in fleet.broken:
             continue
-        faults += faults_at(
-            (*_NETWORK, "subnet_ids"), check_efa_group([fleet.type], subnets=network.subnet_ids)
-        )
+        faults += faults_at((*_NETWORK, "subnet_ids"), check_efa_group([fleet.type], subnets=network.subnet_ids))
         if fleet.plan.interfaces_or_none is not None:
-            findings = check_public_subnet(
-                interface_count=len(fleet.plan.interfaces.interfaces), public=network.public
-            )
+            findings = check_public_subnet(interface_count=len(fleet.plan.interfaces.interfaces), public=network.public)
             faults += faults_at((*_NETWORK, "public"), findings)
     return faults
 
@@ -107,9 +101,7 @@ def _check_subnets(network: ExistingNetwork) -> list[Fault]:
         seen: set[str] = set()
         for place, subnet in subnets.items():
             if subnet in seen:
-                finding = SUBNET_TWICE.finding(
-                    cause="the subnet is named before", got=subnet, fix="remove one of them"
-                )
+                finding = SUBNET_TWICE.finding(cause="the subnet is named before", got=subnet, fix="remove one of them")
                 faults += faults_at((*_NETWORK, name, place), [finding])
             seen.add(subnet)
     return faults
@@ -156,9 +148,7 @@ def _check_budget(subnet: str, fleets: Sequence[PlannedFleet], others: Sequence[
 _FACING = "load_balancer.internet_facing"
 
 
-def check_service_network(
-    network: NewNetwork | ExistingNetwork, fleets: Sequence[PlannedFleet]
-) -> list[Fault]:
+def check_service_network(network: NewNetwork | ExistingNetwork, fleets: Sequence[PlannedFleet]) -> list[Fault]:
     """Find load balancers without subnets for them, and nodes that they could not reach.
 
     Args:
@@ -221,9 +211,7 @@ def _check_balancers_of_existing(network: ExistingNetwork, fleets: Sequence[Plan
     return list(dict.fromkeys(faults))
 
 
-def _check_nodes(
-    network: ExistingNetwork, fleet: PlannedFleet, name: str, balancer: dict[str, str]
-) -> list[Fault]:
+def _check_nodes(network: ExistingNetwork, fleet: PlannedFleet, name: str, balancer: dict[str, str]) -> list[Fault]:
     if fleet.is_in_service_subnets and not network.service_subnets and "capacity" not in fleet.broken:
         finding = SERVICE_SUBNETS.finding(
             cause="nodes whose capacity is not reserved stand in service_subnets, and there are none",
@@ -252,9 +240,7 @@ def _check_service_budget(network: NewNetwork, fleets: Sequence[PlannedFleet]) -
             name=fleet.name,
         )
         for fleet in fleets
-        if fleet.plan.interfaces_or_none is not None
-        and fleet.is_in_service_subnets
-        and "capacity" not in fleet.broken
+        if fleet.plan.interfaces_or_none is not None and fleet.is_in_service_subnets and "capacity" not in fleet.broken
     ]
     balancers = sum(LOAD_BALANCER_ADDRESSES for fleet in fleets if not fleet.is_in_service_subnets)
     demands += [IpDemand(nodes=0, addresses_per_node=0, other=balancers)] if balancers else []

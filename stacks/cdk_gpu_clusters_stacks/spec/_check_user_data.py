@@ -80,9 +80,7 @@ def check_size(fleet: PlannedFleet) -> list[Fault]:
         return []
     request = replace(fleet.plan.request, name="f" * _LONGEST_PATH)
     text = render_user_data(node_settings(replace(fleet.plan, request=request), node), _LONGEST_OBJECT)
-    where = (
-        "server" if isinstance(spec, InferenceFleetSpec) else "user_data" if spec.user_data else "environment"
-    )
+    where = "server" if isinstance(spec, InferenceFleetSpec) else "user_data" if spec.user_data else "environment"
     added = request.profile.added_user_data_bytes
     return faults_at((*fleet.key, where), check_user_data_size(text, added_bytes=added))
 
@@ -91,9 +89,7 @@ def _training(fleet: PlannedFleet, spec: FleetSpec) -> NodeRequest | None:
     text = None if spec.user_data is None else _read(spec.user_data)
     if isinstance(text, Finding):
         return None
-    return replace(
-        _node(fleet), environment=spec.environment, user_parts=() if text is None else (_part(text),)
-    )
+    return replace(_node(fleet), environment=spec.environment, user_parts=() if text is None else (_part(text),))
 
 
 def _inference(fleet: PlannedFleet, spec: InferenceFleetSpec) -> NodeRequest | None:
@@ -115,9 +111,7 @@ def _inference(fleet: PlannedFleet, spec: InferenceFleetSpec) -> NodeRequest | N
         weights_path="" if weights is None else weights.path or "",
         weights_uri="" if weights is None else weights.s3_uri or "",
     )
-    return replace(
-        _node(fleet), user_parts=(model_server_part(settings),), files=model_server_files(settings)
-    )
+    return replace(_node(fleet), user_parts=(model_server_part(settings),), files=model_server_files(settings))
 
 
 def _node(fleet: PlannedFleet) -> NodeRequest:

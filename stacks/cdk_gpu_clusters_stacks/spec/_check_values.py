@@ -63,9 +63,7 @@ def _same_but_for_case(name: str, other: str) -> Finding:
 
 def _foreign_sign(text: str) -> str:
     """The first character that IAM refuses in a tag; empty if there is none."""
-    return next(
-        (sign for sign in text if sign not in _SIGNS and unicodedata.category(sign)[0] not in _SORTS), ""
-    )
+    return next((sign for sign in text if sign not in _SIGNS and unicodedata.category(sign)[0] not in _SORTS), "")
 
 
 def _check_tag(key: Key, name: str, value: str) -> list[Fault]:
@@ -133,18 +131,14 @@ def foreign_place(arn: str, region: str) -> ForeignPlace | None:
 # Names of stores, as fleets give them.
 
 
-def check_store_name(
-    name: str, stores: Mapping[str, Any], kinds: tuple[type[Any], ...], word: str
-) -> list[Finding]:
+def check_store_name(name: str, stores: Mapping[str, Any], kinds: tuple[type[Any], ...], word: str) -> list[Finding]:
     """Find a name that no store of these kinds has; one with a fault of its own may be of any kind."""
     if name in stores and (stores[name] is None or isinstance(stores[name], kinds)):
         return []
     fitting = sorted(other for other, store in stores.items() if isinstance(store, kinds))
     return [
         STORE.finding(
-            cause=f"this store is not one of {word}"
-            if name in stores
-            else "there is no store of this name in data",
+            cause=f"this store is not one of {word}" if name in stores else "there is no store of this name in data",
             got=name,
             allowed=", ".join(fitting) or "none: data holds no such store",
             fix=f"write {' or '.join(fitting)}" if fitting else f"add data: {{ {name}: {{ {word}: … }} }}",

@@ -82,9 +82,7 @@ class Fault:
 
 def faults_at(key: Key, findings: Iterable[Finding], *, at_key: bool = False) -> list[Fault]:
     """Place the findings of a rule at a key's value (or the key itself); its dotted name goes into the cause."""
-    return [
-        Fault(key, replace(finding, cause=f"{dotted(key)}: {finding.cause}"), at_key) for finding in findings
-    ]
+    return [Fault(key, replace(finding, cause=f"{dotted(key)}: {finding.cause}"), at_key) for finding in findings]
 
 
 def under(key: Key, findings: Iterable[Finding]) -> list[Fault]:
@@ -117,9 +115,7 @@ def read_text(path: Path) -> str | Finding:
     except FileNotFoundError:
         return READABLE.finding(cause="there is no such file", got=str(path), fix=_FIX_PATH, path=where)
     except IsADirectoryError:
-        return READABLE.finding(
-            cause="this is a folder, not a file", got=str(path), fix=_FIX_PATH, path=where
-        )
+        return READABLE.finding(cause="this is a folder, not a file", got=str(path), fix=_FIX_PATH, path=where)
     except (OSError, ValueError) as fault:
         reason = (getattr(fault, "strerror", None) or str(fault)).lower()
         return READABLE.finding(
@@ -201,9 +197,7 @@ def parse(text: str) -> Document:
     except (YAMLError, ValueError, TypeError, LookupError, AttributeError, NotImplementedError) as fault:
         # the reader's own slips on malformed text (directives, escapes) are faults of the text to a user
         cause = f"this is not YAML: {fault}".splitlines()[0]
-        document.faults.append(
-            (Place(1, 1), YAML_SYNTAX.finding(cause=cause, fix="correct the file's syntax"))
-        )
+        document.faults.append((Place(1, 1), YAML_SYNTAX.finding(cause=cause, fix="correct the file's syntax")))
         return document
     _Builder(document).build_root(root)
     return document
@@ -213,9 +207,7 @@ def _syntax_fault(fault: MarkedYAMLError) -> tuple[Place, Finding]:
     mark = fault.problem_mark or fault.context_mark
     place = Place(mark.line + 1, mark.column + 1) if mark else Place(1, 1)
     problem = str(fault.problem or fault.context or "the text cannot be read")
-    fix = next(
-        (fix for sign, fix in _SYNTAX_FIXES if sign in problem), "correct the syntax at or before this place"
-    )
+    fix = next((fix for sign, fix in _SYNTAX_FIXES if sign in problem), "correct the syntax at or before this place")
     return place, YAML_SYNTAX.finding(cause=f"this is not YAML: {problem}", fix=fix)
 
 
@@ -263,9 +255,7 @@ class _Builder:
 
     def build_root(self, root: Node | None) -> None:
         if root is None or (isinstance(root, ScalarNode) and root.value == ""):
-            self._fault(
-                root, MAPPING.finding(cause="the file is empty", fix="start with version: 1 and name: …")
-            )
+            self._fault(root, MAPPING.finding(cause="the file is empty", fix="start with version: 1 and name: …"))
             return
         if not isinstance(root, MappingNode):
             kind = "a list" if isinstance(root, SequenceNode) else "a single value"
@@ -354,9 +344,7 @@ class _Builder:
             return self._text(node)
         self._fault(
             node,
-            YAML_SYNTAX.finding(
-                cause="a key must be a word", got="a list or mapping", fix="write key: value"
-            ),
+            YAML_SYNTAX.finding(cause="a key must be a word", got="a list or mapping", fix="write key: value"),
         )
         return None
 
@@ -366,9 +354,7 @@ class _Builder:
             return str(node.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
             cause = "half a surrogate pair is no character"
-            self._fault(
-                node, YAML_SYNTAX.finding(cause=cause, got=ascii(node.value), fix="remove the escape")
-            )
+            self._fault(node, YAML_SYNTAX.finding(cause=cause, got=ascii(node.value), fix="remove the escape"))
             return None
 
     def _merge(self, source: Node, path: Key, made: dict[str, object]) -> None:
@@ -378,9 +364,7 @@ class _Builder:
             if not isinstance(part, MappingNode) or id(part) in self._open:
                 self._fault(
                     source,
-                    YAML_SYNTAX.finding(
-                        cause="<< needs a mapping to merge", fix="write <<: *anchor of a mapping"
-                    ),
+                    YAML_SYNTAX.finding(cause="<< needs a mapping to merge", fix="write <<: *anchor of a mapping"),
                 )
                 return
             self._open.add(id(part))

@@ -119,9 +119,7 @@ FORMS_ERRORS = ("union_tag_not_found", "union_tag_invalid")
 def _orchestrator(value: object) -> Finding:
     later = isinstance(value, str) and value in _PLANNED
     return ORCHESTRATOR.finding(
-        cause="orchestrator: planned, not built yet"
-        if later
-        else "orchestrator: not one that this version builds",
+        cause="orchestrator: planned, not built yet" if later else "orchestrator: not one that this version builds",
         got=show(value),
         allowed="ec2, eks",
         fix=f"write orchestrator: ec2 or eks, or leave it out (planned: {', '.join(_PLANNED)})",
@@ -148,9 +146,7 @@ def _meant(value: object, forms: Iterable[Form]) -> set[str]:
     words = [word for word in (value if isinstance(value, dict) else [value]) if isinstance(word, str)]
     by_prefix = {form.key for form in forms for word in words if form.prefix and word.startswith(form.prefix)}
     names = [form.key for form in forms]
-    return by_prefix or {
-        near for word in words for near in get_close_matches(word.replace("-", "_"), names, n=1)
-    }
+    return by_prefix or {near for word in words for near in get_close_matches(word.replace("-", "_"), names, n=1)}
 
 
 def _pattern(key: Key, error: ErrorDetails) -> Finding:
@@ -160,9 +156,7 @@ def _pattern(key: Key, error: ErrorDetails) -> Finding:
     fix = f"write it like {example}"
     if rule is NAME:
         fix = f"write {usable_name(value)}"
-    return rule.finding(
-        cause=f"{dotted(key)}: not {what}", got=show(value), allowed=f"such as {example}", fix=fix
-    )
+    return rule.finding(cause=f"{dotted(key)}: not {what}", got=show(value), allowed=f"such as {example}", fix=fix)
 
 
 _PATTERN_RULES = {"reservation": RESERVATION_ID, "group": RESERVATION_GROUP_ARN, "name": NAME}

@@ -179,9 +179,7 @@ _SECTIONS: Mapping[str, type[BaseModel]] = {"server": ServerSpec, "load_balancer
 Field = tuple[str, ...]
 
 
-def valid_fleet(
-    model: type[FleetT], raw: object, context: Mapping[str, Path]
-) -> tuple[FleetT, frozenset[str]] | None:
+def valid_fleet(model: type[FleetT], raw: object, context: Mapping[str, Path]) -> tuple[FleetT, frozenset[str]] | None:
     """Read a fleet without its faulty values.
 
     Args:

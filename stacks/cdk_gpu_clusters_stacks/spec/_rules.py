@@ -7,13 +7,9 @@ from cdk_gpu_clusters.errors import define_rule
 _FORMAT = "cluster file format, version 1"
 
 READABLE = define_rule("GPU-SPEC-001", "the cluster file can be read as UTF-8 text", source=_FORMAT)
-YAML_SYNTAX = define_rule(
-    "GPU-SPEC-002", "the cluster file is one plain YAML document", source="YAML 1.2.2, yaml.org"
-)
+YAML_SYNTAX = define_rule("GPU-SPEC-002", "the cluster file is one plain YAML document", source="YAML 1.2.2, yaml.org")
 MAPPING = define_rule("GPU-SPEC-003", "the cluster file is a mapping of keys to values", source=_FORMAT)
-DUPLICATE_KEY = define_rule(
-    "GPU-SPEC-004", "a key appears once in its mapping", source="YAML 1.2.2, section 3.2.1.3"
-)
+DUPLICATE_KEY = define_rule("GPU-SPEC-004", "a key appears once in its mapping", source="YAML 1.2.2, section 3.2.1.3")
 UNKNOWN_KEY = define_rule("GPU-SPEC-005", "every key is one that the format has", source=_FORMAT)
 MISSING_KEY = define_rule("GPU-SPEC-006", "every required key is there", source=_FORMAT)
 WRONG_TYPE = define_rule("GPU-SPEC-007", "a value has the type that its key asks for", source=_FORMAT)
@@ -26,9 +22,7 @@ NAME = define_rule(
     source='AWS CloudFormation user guide, "Specify stack details": letters, digits, hyphens, at most 128 characters',
 )
 NODE_COUNT = define_rule("GPU-SPEC-012", "a fleet has a number of nodes, or a range", source=_FORMAT)
-USER_DATA_FILE = define_rule(
-    "GPU-SPEC-013", "a script that the file names exists and is UTF-8 text", source=_FORMAT
-)
+USER_DATA_FILE = define_rule("GPU-SPEC-013", "a script that the file names exists and is UTF-8 text", source=_FORMAT)
 TAGS = define_rule(
     "GPU-SPEC-014",
     "tags keep the limits of AWS",
@@ -36,9 +30,7 @@ TAGS = define_rule(
     'value 0 to 256 characters, no key that starts with aws:; AWS IAM user guide, "Tags for IAM resources": letters, '
     "numbers, spaces and _ . : / = + - @, keys that do not differ in case alone",
 )
-SUBNET_RANGE = define_rule(
-    "GPU-SPEC-015", "an address range describes the subnet that the fleets use", source=_FORMAT
-)
+SUBNET_RANGE = define_rule("GPU-SPEC-015", "an address range describes the subnet that the fleets use", source=_FORMAT)
 FIXED_SIZE = define_rule(
     "GPU-SPEC-018",
     "a fleet on a block has a fixed number of nodes",
@@ -98,9 +90,7 @@ SERVICE_SUBNETS = define_rule(
     source=_FORMAT,
 )
 SILENT_ALARMS = define_rule("GPU-SPEC-032", "alarms that are switched off have no recipients", source=_FORMAT)
-EKS_SECTION = define_rule(
-    "GPU-SPEC-033", "the section of an EKS cluster is for orchestrator eks", source=_FORMAT
-)
+EKS_SECTION = define_rule("GPU-SPEC-033", "the section of an EKS cluster is for orchestrator eks", source=_FORMAT)
 EKS_EXISTING = define_rule(
     "GPU-SPEC-034",
     "a cluster of EKS is made here, or exists already: then others say how it is",

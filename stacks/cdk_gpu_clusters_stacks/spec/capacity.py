@@ -29,9 +29,7 @@ from ._base import JsonSchema, SpecModel, form_of
 ReservationId = Annotated[str, StringConstraints(pattern=r"^cr-([0-9a-f]{8}|[0-9a-f]{17})$")]
 ResourceGroupArn = Annotated[
     str,
-    StringConstraints(
-        pattern=r"^arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/[A-Za-z0-9._/-]+$"
-    ),
+    StringConstraints(pattern=r"^arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:[0-9]{12}:group/[A-Za-z0-9._/-]+$"),
 ]
 
 _UTC_TEXT = re.compile(r"(\d{4}-\d{2}-\d{2})[T ](\d{2}:\d{2})(:00(?:\.0+)?)?(Z|[+-]\d{2}:\d{2})")
@@ -154,9 +152,7 @@ class Spot(SpecModel):
 class Reservation(SpecModel):
     """An On-Demand Capacity Reservation that exists already."""
 
-    reservation: ReservationId = Field(
-        description="Id of the reservation.", examples=["cr-0123456789abcdef0"]
-    )
+    reservation: ReservationId = Field(description="Id of the reservation.", examples=["cr-0123456789abcdef0"])
     placement_group: PlacementGroupName = None
 
 
@@ -258,9 +254,7 @@ def capacity_terms(capacity: CapacitySpec) -> CapacityTerms:
     if isinstance(capacity, OnDemand):
         return CapacityTerms(kind=CapacityKind.ON_DEMAND)
     if isinstance(capacity, Spot):
-        return CapacityTerms(
-            kind=CapacityKind.SPOT, max_price_usd_per_hour=capacity.spot.max_price_usd_per_hour
-        )
+        return CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=capacity.spot.max_price_usd_per_hour)
     if isinstance(capacity, Reservation):
         return CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=capacity.reservation)
     if isinstance(capacity, ReservationGroup):

@@ -77,9 +77,7 @@ def _check_lustre(key: Key, before: LustreOptions, after: LustreOptions) -> list
     return faults + _check_keys(key, before, after, _LUSTRE_KEYS)
 
 
-def _check_links(
-    key: Key, before: Sequence[RepositorySpec], after: Sequence[RepositorySpec]
-) -> Iterator[Fault]:
+def _check_links(key: Key, before: Sequence[RepositorySpec], after: Sequence[RepositorySpec]) -> Iterator[Fault]:
     """Find a directory that would be linked to another prefix: the new link is refused while the old one exists."""
     linked = {normal_path(one.path): one for one in before}
     for index, one in enumerate(after):
@@ -120,9 +118,7 @@ def _check_buckets(key: Key, before: CheckpointOptions, after: CheckpointOptions
     had_express = before.express_zone_id is not None
     stays = had_express and after.express_zone_id is not None
     key_of_express = ("encryption_key_arn",) if had_express else ()
-    return _check_keys(
-        key, before, after, (*_BUCKET_KEYS, *(_EXPRESS_KEYS if stays else ()), *key_of_express)
-    )
+    return _check_keys(key, before, after, (*_BUCKET_KEYS, *(_EXPRESS_KEYS if stays else ()), *key_of_express))
 
 
 def _check_keys(

@@ -103,9 +103,7 @@ def _check_fleets(parts: SpecParts) -> list[Fault]:
             fix="add training: or inference:, with a fleet in it",
         )
         return [Fault(("training", "fleets"), finding)]
-    return [
-        fault for index, part in enumerate(parts.fleets) for fault in _check_name(part, parts.fleets[:index])
-    ]
+    return [fault for index, part in enumerate(parts.fleets) for fault in _check_name(part, parts.fleets[:index])]
 
 
 def _check_name(part: FleetPart, before: Iterable[FleetPart]) -> list[Fault]:

@@ -20,16 +20,12 @@ SECURITY_GROUP_ID = r"^sg-([0-9a-f]{8}|[0-9a-f]{17})$"
 SecurityGroupId = Annotated[str, StringConstraints(pattern=SECURITY_GROUP_ID)]
 #: FSx API reference, LustreFileSystemConfiguration: MountName.
 MountName = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9_-]{1,8})$")]
-KeyArn = Annotated[
-    str, StringConstraints(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")
-]
+KeyArn = Annotated[str, StringConstraints(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+$")]
 
 #: Amazon S3 user guide, "General purpose bucket naming rules".
 BucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
 #: Amazon S3 user guide, "Directory bucket naming rules": <base>--<zone id>--x-s3.
-ExpressBucketName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*--[a-z0-9-]+--x-s3$", max_length=63)
-]
+ExpressBucketName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]*--[a-z0-9-]+--x-s3$", max_length=63)]
 #: FSx API reference, WeeklyMaintenanceStartTime.
 WeeklyTime = Annotated[str, StringConstraints(pattern=r"^[1-7]:([01][0-9]|2[0-3]):[0-5][0-9]$")]
 Days = Annotated[int, Field(ge=1)]
@@ -56,9 +52,7 @@ class LustreOptions(SpecModel):
         default=None,
         description="125, 250, 500 or 1000 MB/s for each TiB of SSD. With EFA it never changes.",
     )
-    efa: Annotated[
-        bool, updates(Resource.MOUNT_RULES), replaces(Resource.FILE_SYSTEM, Resource.LINK_RULES)
-    ] = Field(
+    efa: Annotated[bool, updates(Resource.MOUNT_RULES), replaces(Resource.FILE_SYSTEM, Resource.LINK_RULES)] = Field(
         default=False,
         description="Whether nodes with EFA mount it over EFA. It can never be switched.",
     )
@@ -194,12 +188,8 @@ class ExistingLustreOptions(SpecModel):
     file_system_id: Annotated[FileSystemId, updates(*TEMPLATES)] = Field(
         description="Id of the file system.", examples=["fs-0123456789abcdef0"]
     )
-    mount_name: Annotated[MountName, updates(*TEMPLATES)] = Field(
-        description="Its mount name.", examples=["abcdefgh"]
-    )
-    security_group_id: Annotated[
-        SecurityGroupId, updates(Resource.MOUNT_RULES), replaces(Resource.LINK_RULES)
-    ] = Field(
+    mount_name: Annotated[MountName, updates(*TEMPLATES)] = Field(description="Its mount name.", examples=["abcdefgh"])
+    security_group_id: Annotated[SecurityGroupId, updates(Resource.MOUNT_RULES), replaces(Resource.LINK_RULES)] = Field(
         description="Security group of its servers; rules for the fleets that mount it are added to it.",
         examples=["sg-0123456789abcdef0"],
     )

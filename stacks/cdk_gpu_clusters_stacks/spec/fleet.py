@@ -226,13 +226,10 @@ class AlarmsSpec(SpecModel):
         "let CloudWatch use it.",
         examples=["arn:aws:sns:us-east-1:111122223333:operators"],
     )
-    emails: Annotated[tuple[Text, ...], AsTuple, updates(Resource.ALARMS), makes(Resource.ALARM_TOPIC)] = (
-        Field(
-            default=(),
-            description="E-mail addresses that all alarms tell, by a topic made here. Each confirms it by a link "
-            "first.",
-            examples=[["operators@example.org"]],
-        )
+    emails: Annotated[tuple[Text, ...], AsTuple, updates(Resource.ALARMS), makes(Resource.ALARM_TOPIC)] = Field(
+        default=(),
+        description="E-mail addresses that all alarms tell, by a topic made here. Each confirms it by a link first.",
+        examples=[["operators@example.org"]],
     )
 
     @property
@@ -294,9 +291,7 @@ class NodesSpec(SpecModel):
     ] = Field(description="EC2 instance type.", examples=["p5.48xlarge"])
     nodes: Annotated[
         int | None,
-        updates(
-            Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP, Resource.BLOCK_FOLLOWER, Resource.RESERVATION
-        ),
+        updates(Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP, Resource.BLOCK_FOLLOWER, Resource.RESERVATION),
     ] = Field(default=None, ge=1, description="Number of nodes. Either this, or `min_nodes` and `max_nodes`.")
     min_nodes: Annotated[int | None, changes_with("nodes")] = Field(
         default=None, ge=0, description="Least number of nodes of a fleet that scales."
@@ -364,9 +359,9 @@ class NodesSpec(SpecModel):
         "path; a KMS key of the bucket must let the nodes encrypt. Default: bundles stay on the nodes.",
         examples=["my-node-records"],
     )
-    tags: Annotated[
-        Tags, updates(Resource.TAGS, *TEMPLATES, Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)
-    ] = Field(default={}, description="Tags of the fleet's resources, over and above the cluster's.")
+    tags: Annotated[Tags, updates(Resource.TAGS, *TEMPLATES, Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)] = Field(
+        default={}, description="Tags of the fleet's resources, over and above the cluster's."
+    )
 
     @property
     def minimum_nodes(self) -> int:
@@ -458,9 +453,7 @@ class FleetSpec(NodesSpec):
         description="Whether the local disks of a node, where its type has some, become one file system at /scratch. "
         "It is empty after every stop of the instance.",
     )
-    update: Annotated[
-        Literal["never", "rolling"], updates(Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)
-    ] = Field(
+    update: Annotated[Literal["never", "rolling"], updates(Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)] = Field(
         default="never",
         description="What a changed launch template does to running nodes. `never`: they stay as they are. "
         "`rolling`: they are replaced in turn.",

@@ -35,9 +35,7 @@ class SecretSpec(SpecModel):
 class RegistryLoginSpec(SpecModel):
     """Who may pull the image from a registry that is not ECR."""
 
-    arn: Text = Field(
-        description="ARN of a Secrets Manager secret whose JSON has the fields username and password."
-    )
+    arn: Text = Field(description="ARN of a Secrets Manager secret whose JSON has the fields username and password.")
 
 
 class WeightsSpec(SpecModel):
@@ -128,12 +126,12 @@ Client = Annotated[
 class LoadBalancerSpec(SpecModel):
     """The Application Load Balancer in front of the nodes: TLS with a certificate, or explicit plain HTTP."""
 
-    certificate_arn: Annotated[
-        CertificateArn | None, updates(Resource.LISTENER, Resource.BALANCER_SECURITY_GROUP)
-    ] = Field(
-        default=None,
-        description="ACM certificate, in the cluster's Region, of the TLS listener on port 443.",
-        examples=["arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab"],
+    certificate_arn: Annotated[CertificateArn | None, updates(Resource.LISTENER, Resource.BALANCER_SECURITY_GROUP)] = (
+        Field(
+            default=None,
+            description="ACM certificate, in the cluster's Region, of the TLS listener on port 443.",
+            examples=["arn:aws:acm:us-east-1:111122223333:certificate/1234abcd-12ab-34cd-56ef-1234567890ab"],
+        )
     )
     plain_http: Annotated[bool, updates(Resource.LISTENER)] = Field(
         default=False,
@@ -148,10 +146,8 @@ class LoadBalancerSpec(SpecModel):
         description="Who may connect: IPv4 ranges and ids of security groups. Default: none.",
         examples=[["10.0.0.0/16", "sg-0123456789abcdef0"]],
     )
-    idle_timeout_seconds: Annotated[int | None, updates(Resource.LOAD_BALANCER, Resource.EC2_TEMPLATE)] = (
-        Field(
-            default=None, description="How long a request or a stream may be silent, 1 to 4000. Default: 300."
-        )
+    idle_timeout_seconds: Annotated[int | None, updates(Resource.LOAD_BALANCER, Resource.EC2_TEMPLATE)] = Field(
+        default=None, description="How long a request or a stream may be silent, 1 to 4000. Default: 300."
     )
     drain_timeout_seconds: Annotated[
         int | None, updates(Resource.TARGET_GROUP, Resource.EC2_TEMPLATE, Resource.AUTO_SCALING_GROUP)
@@ -160,12 +156,12 @@ class LoadBalancerSpec(SpecModel):
         description="How long running requests of a leaving node get, 1 to 3600. Default: 300. Spot instances have "
         "90 seconds at most.",
     )
-    access_log_bucket: Annotated[
-        BucketName | None, updates(Resource.LOAD_BALANCER), makes(Resource.ACCESS_LOGS)
-    ] = Field(
-        default=None,
-        description="Existing bucket of the access logs, which lets the service write. Default: a new bucket, which "
-        "keeps them for 90 days and outlives the fleet.",
+    access_log_bucket: Annotated[BucketName | None, updates(Resource.LOAD_BALANCER), makes(Resource.ACCESS_LOGS)] = (
+        Field(
+            default=None,
+            description="Existing bucket of the access logs, which lets the service write. Default: a new bucket, "
+            "which keeps them for 90 days and outlives the fleet.",
+        )
     )
 
 
@@ -196,16 +192,12 @@ class InferenceFleetSpec(NodesSpec):
         description="Placement group of the nodes. Default: spread where EC2 can hold so many nodes apart, up to 7 "
         "in a zone; none for reserved capacity.",
     )
-    update: Annotated[
-        Literal["never", "rolling"], updates(Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)
-    ] = Field(
+    update: Annotated[Literal["never", "rolling"], updates(Resource.AUTO_SCALING_GROUP, Resource.NODE_GROUP)] = Field(
         default="rolling",
         description="What a changed launch template does to running nodes. `rolling`: they are replaced one at a "
         "time. `never`: they stay as they are.",
     )
-    ready_timeout_seconds: Annotated[
-        int | None, updates(Resource.EC2_TEMPLATE, Resource.AUTO_SCALING_GROUP)
-    ] = Field(
+    ready_timeout_seconds: Annotated[int | None, updates(Resource.EC2_TEMPLATE, Resource.AUTO_SCALING_GROUP)] = Field(
         default=None,
         description="How long boot, image pull and model load may take, 30 to 7200. Default: 1800.",
     )

@@ -78,9 +78,7 @@ def read_cluster(path: str | Path, *, deployed: ClusterSpec | None = None) -> Re
         if fault.key not in document.unread  # its fault is among the document's already
     ]
     placed.sort(key=lambda item: (item[0].line, item[0].column))
-    findings = tuple(
-        replace(finding, path=f"{file}:{place.line}:{place.column}") for place, finding in placed
-    )
+    findings = tuple(replace(finding, path=f"{file}:{place.line}:{place.column}") for place, finding in placed)
     return Reading(None if errors_in(findings) else spec, _unique(findings))
 
 

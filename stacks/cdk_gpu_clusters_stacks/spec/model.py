@@ -52,16 +52,12 @@ class ClusterSpec(SpecModel):
     name: Annotated[Name, updates(Resource.STACKS)] = Field(
         description="Name of the cluster; stacks are named after it.", examples=["llama-train"]
     )
-    region: Annotated[Text, updates(Resource.STACKS)] = Field(
-        description="AWS Region.", examples=["us-east-1"]
-    )
+    region: Annotated[Text, updates(Resource.STACKS)] = Field(description="AWS Region.", examples=["us-east-1"])
     account: Annotated[AccountId | None, updates(Resource.STACKS)] = Field(
         default=None,
         description="AWS account id, 12 digits. Default: the account of the credentials at deploy time.",
     )
-    orchestrator: Annotated[
-        Literal["ec2", "eks"], updates(Resource.FLEET), makes(Resource.MORE_ENDPOINTS)
-    ] = Field(
+    orchestrator: Annotated[Literal["ec2", "eks"], updates(Resource.FLEET), makes(Resource.MORE_ENDPOINTS)] = Field(
         default="ec2",
         description="What runs jobs on the nodes. `ec2`: plain EC2 Auto Scaling groups, jobs by hand or SSM. "
         "`eks`: managed node groups of Amazon EKS, jobs by Kubernetes.",
@@ -82,9 +78,7 @@ class ClusterSpec(SpecModel):
     ] = Field(default={}, description="Tags of every resource of the cluster, 50 at most.")
     network: Annotated[
         NetworkSpec,
-        updates(
-            Resource.AUTO_SCALING_GROUP, Resource.LOAD_BALANCER, Resource.CONTROL_PLANE, Resource.SOFTWARE
-        ),
+        updates(Resource.AUTO_SCALING_GROUP, Resource.LOAD_BALANCER, Resource.CONTROL_PLANE, Resource.SOFTWARE),
         replaces(Resource.NODE_GROUP, Resource.SYSTEM_NODES, Resource.FILE_SYSTEM),
     ] = Field(description="A new network (`availability_zone`) or an existing one (`vpc_id`, `subnet_ids`).")
     data: Annotated[dict[Name, StoreSpec], NO_CHANGE] = Field(

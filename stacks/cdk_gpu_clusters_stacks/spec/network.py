@@ -82,14 +82,14 @@ class NewNetwork(SpecModel):
     cidr: Annotated[Cidr, replaces(Resource.VPC, Resource.FLEET_SUBNET)] = Field(
         default="10.0.0.0/16", description="IPv4 range of the VPC, in CIDR form."
     )
-    control_availability_zones: Annotated[
-        Annotated[tuple[Text, ...], AsTuple] | None, makes(Resource.ZONE_SUBNETS)
-    ] = Field(
-        default=None,
-        description="Two to seven zones of the Region, all by name or all by id, for load balancers, for inference "
-        "nodes whose capacity is not reserved, and for VPC endpoints. Say it before the first deployment; zones can be "
-        "added later. Default: the first two that CloudFormation lists for the account.",
-        examples=[["us-east-1a", "us-east-1b"]],
+    control_availability_zones: Annotated[Annotated[tuple[Text, ...], AsTuple] | None, makes(Resource.ZONE_SUBNETS)] = (
+        Field(
+            default=None,
+            description="Two to seven zones of the Region, all by name or all by id, for load balancers, for inference "
+            "nodes whose capacity is not reserved, and for VPC endpoints. Set it before the first deployment; zones "
+            "can be added later. Default: the first two that CloudFormation lists for the account.",
+            examples=[["us-east-1a", "us-east-1b"]],
+        )
     )
     egress: Annotated[Literal["nat", "closed"], makes(Resource.NAT_GATEWAY, Resource.ENDPOINTS)] = Field(
         default="nat",

@@ -125,8 +125,7 @@ def _on(orchestrator: str, text: str) -> str:
 
 #: The same clusters as node groups of EKS.
 ON_EKS = {
-    name: _on(_EXISTING_EKS, text)
-    for name, text in {"block": BLOCK, "training": TRAINING, "small": SMALL}.items()
+    name: _on(_EXISTING_EKS, text) for name, text in {"block": BLOCK, "training": TRAINING, "small": SMALL}.items()
 }
 
 
@@ -151,10 +150,7 @@ EXAMPLES_ON_EC2 = {
 
 #: Name -> text of the file, text before, text after: another orchestrator, and edits of node groups.
 _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
-    **{
-        f"{name} from EC2 to EKS": (text, _EC2, "orchestrator: eks\n")
-        for name, text in EXAMPLES_ON_EC2.items()
-    },
+    **{f"{name} from EC2 to EKS": (text, _EC2, "orchestrator: eks\n") for name, text in EXAMPLES_ON_EC2.items()},
     "a block from EC2 to EKS": (_on(_EC2, BLOCK), _EC2, _EXISTING_EKS),
     "a block from EKS to EC2": (ON_EKS["block"], _EXISTING_EKS, _EC2),
     "EFA and Lustre from EC2 to EKS": (_on(_EC2, TRAINING), _EC2, _EXISTING_EKS),
@@ -326,10 +322,7 @@ _EDITS_OF_EKS: dict[str, tuple[str, str, str]] = {
 #: Name -> text of the file, text before, text after.
 EDITS: dict[str, tuple[str, str, str]] = {
     **{name: (STORES, *edit) for name, edit in HARMLESS.items()},
-    **{
-        name: (STORES, *HARMFUL[name][:2])
-        for name in ("EFA switched on", "smaller", "throughput", "bucket name")
-    },
+    **{name: (STORES, *HARMFUL[name][:2]) for name in ("EFA switched on", "smaller", "throughput", "bucket name")},
     "another range": (STORES, *HARMFUL["another range"][:2]),
     "another bucket for a directory": (STORES, *HARMFUL["another bucket for a directory"][:2]),
     "EFA of a fleet switched off": (

@@ -25,9 +25,7 @@ def define_node_groups(app: cdk.App, env: cdk.Environment | None, zone: str) -> 
         storage_capacity_gib=38_400,
         throughput_mb_per_s_per_tib=250,
     )
-    block = Capacity.capacity_block(
-        "cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z"
-    )
+    block = Capacity.capacity_block("cr-0123456789abcdef0", starts_at="2026-12-01T11:30Z", ends_at="2026-12-15T11:30Z")
     node_group(
         site,
         "Block",

@@ -103,9 +103,7 @@ def _on_files(stack: cdk.Stack, vpc: ec2.IVpc) -> None:
         max_node_count=3,
         capacity=Capacity.spot(),
         slots=ServerSlots.tensor_parallel(4),
-        server=ModelServer(
-            image="vllm/vllm-openai:v0.11.0", weights=ModelWeights.from_path("/fsx/models/llama")
-        ),
+        server=ModelServer(image="vllm/vllm-openai:v0.11.0", weights=ModelWeights.from_path("/fsx/models/llama")),
         mounts={"/fsx": store},
         scratch=True,
         plain_http=True,

@@ -61,18 +61,14 @@ def define_variants(app: cdk.App, env: cdk.Environment | None, zone: str) -> cdk
         vpc=existing_vpc(stack, zone),
         instance_type="inf2.48xlarge",
         min_node_count=1,
-        server=ModelServer(
-            image="vllm/vllm-openai:v0.11.0", secrets={"HF_TOKEN": ServerSecret.from_arn(arn)}
-        ),
+        server=ModelServer(image="vllm/vllm-openai:v0.11.0", secrets={"HF_TOKEN": ServerSecret.from_arn(arn)}),
         plain_http=True,
         clients=[ec2.Peer.ipv4("10.0.0.0/16")],
     )
     return stack
 
 
-def _for_orchestrator(
-    stack: cdk.Stack, orchestrator: Orchestrator, fabric: ec2.ISecurityGroup, role: NodeRole
-) -> None:
+def _for_orchestrator(stack: cdk.Stack, orchestrator: Orchestrator, fabric: ec2.ISecurityGroup, role: NodeRole) -> None:
     name, kind = orchestrator.name.title().replace("_", ""), "p5en.48xlarge"
     is_self_managed = orchestrator is Orchestrator.EKS_SELF_MANAGED
     cluster = EksCluster(

@@ -68,9 +68,7 @@ def install(tools: Path, state: dict[str, Any]) -> None:
     file = tools / "nvidia-smi.json"
     file.write_text(json.dumps(state))
     program = tools / "nvidia-smi"
-    program.write_text(
-        PROGRAM.format(python=sys.executable, folder=str(Path(__file__).parent), state=str(file))
-    )
+    program.write_text(PROGRAM.format(python=sys.executable, folder=str(Path(__file__).parent), state=str(file)))
     program.chmod(0o755)
 
 

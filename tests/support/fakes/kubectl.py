@@ -43,9 +43,7 @@ def _get(nodes: list[Any], arguments: list[str]) -> None:
     if arguments[0] == "node":
         json.dump(_named(nodes, arguments[1]), sys.stdout)
         return
-    wanted = dict(
-        pair.split("=", 1) for word in arguments if word.startswith("--selector=") for pair in [word[11:]]
-    )
+    wanted = dict(pair.split("=", 1) for word in arguments if word.startswith("--selector=") for pair in [word[11:]])
     found = [node for node in nodes if wanted.items() <= node["metadata"].get("labels", {}).items()]
     json.dump({"apiVersion": "v1", "kind": "List", "items": found}, sys.stdout)
 
@@ -73,9 +71,7 @@ def _taint(nodes: list[Any], arguments: list[str]) -> None:
     key, _, rest = arguments[2].partition("=")
     value, _, effect = rest.partition(":")
     taints = _named(nodes, arguments[1])["spec"].setdefault("taints", [])
-    taints[:] = [old for old in taints if old["key"] != key] + [
-        {"key": key, "value": value, "effect": effect}
-    ]
+    taints[:] = [old for old in taints if old["key"] != key] + [{"key": key, "value": value, "effect": effect}]
 
 
 def _cordon(nodes: list[Any], arguments: list[str]) -> None:
@@ -84,9 +80,7 @@ def _cordon(nodes: list[Any], arguments: list[str]) -> None:
 
 def _who_am_i(nodes: list[Any], arguments: list[str]) -> None:
     assert arguments[0] == "whoami"
-    json.dump(
-        {"status": {"userInfo": {"username": f"system:node:{nodes[0]['metadata']['name']}"}}}, sys.stdout
-    )
+    json.dump({"status": {"userInfo": {"username": f"system:node:{nodes[0]['metadata']['name']}"}}}, sys.stdout)
 
 
 def _named(nodes: list[Any], name: str) -> Any:

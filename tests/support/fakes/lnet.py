@@ -56,9 +56,7 @@ def install(tools: Path, **state: Any) -> Lnet:
     file.write_text(json.dumps({**empty, "servers": [True, True, False], **state}))
     for name in ("lnetctl", "modprobe", "modinfo", "dd"):
         folder = str(Path(__file__).parent)
-        (tools / name).write_text(
-            PROGRAM.format(python=sys.executable, folder=folder, state=str(file), name=name)
-        )
+        (tools / name).write_text(PROGRAM.format(python=sys.executable, folder=folder, state=str(file), name=name))
         (tools / name).chmod(0o755)
     return Lnet(file)
 

@@ -83,9 +83,7 @@ class Driver:
         if self.state["mode_change"] in ("reboot", "never"):
             raise Failure(3, f"GPU Reset couldn't run because GPU {index} is not supported for reset.\n")
         if str(index) in self.state["busy"] or fabric is not (self.state["reset_needs"] == "up"):
-            raise Failure(
-                19, f"The following GPUs could not be reset:\n  GPU {index}: In use by another client\n"
-            )
+            raise Failure(19, f"The following GPUs could not be reset:\n  GPU {index}: In use by another client\n")
         gpu["mode"], gpu["instances"] = gpu["pending"], []
         return f"GPU {index} was successfully reset.\n"
 
@@ -93,9 +91,7 @@ class Driver:
         """`mig -cgi NAMES -C`: as far as it goes, then an error."""
         text = ""
         for name in names.split(","):
-            profile = next(
-                (row for row in self.profiles.values() if name in (row["name"], str(row["id"]))), None
-            )
+            profile = next((row for row in self.profiles.values() if name in (row["name"], str(row["id"]))), None)
             if profile is None:
                 raise Failure(
                     2,
@@ -135,9 +131,7 @@ class Driver:
             for row in self.profiles.values()
         ]
         return (
-            head
-            + "|                              Free/Total   GiB              CE    JPEG  OFA  |\n"
-            + "".join(rows)
+            head + "|                              Free/Total   GiB              CE    JPEG  OFA  |\n" + "".join(rows)
         )
 
     def list_instances(self, index: int) -> str:
@@ -209,9 +203,7 @@ class Driver:
             for each in self.gpus[index]["instances"]
             for slice_ in range(each["start"], each["start"] + self.profiles[each["profile"]]["size"])
         }
-        free = [
-            start for start in profile["starts"] if taken.isdisjoint(range(start, start + profile["size"]))
-        ]
+        free = [start for start in profile["starts"] if taken.isdisjoint(range(start, start + profile["size"]))]
         return {"highest": max, "lowest": min}[self.state["policy"]](free, default=None)
 
     def _fabric_manager_runs(self) -> bool:

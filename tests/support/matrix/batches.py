@@ -156,9 +156,7 @@ def _places(batch: Batch, cloud: Cloud) -> Iterator[tuple[Place, Combination]]:
             yield by_name[Place(f"Stack{number}", name_of(index))], combination
 
 
-def _result(
-    cloud: Cloud, place: Place, combination: Combination, makes: Makes, verdicts: Sequence[Verdict]
-) -> Result:
+def _result(cloud: Cloud, place: Place, combination: Combination, makes: Makes, verdicts: Sequence[Verdict]) -> Result:
     nodes = Nodes(cloud, place, combination.asked)
     told = {finding.id for finding in outcome_of(combination).findings}
     return Result(
@@ -235,9 +233,7 @@ class Bench:
             capacity=self._capacity(combination, name),
             efa=combination.efa,
             interface_policy=combination.policy,
-            fabric=shared.fabric_of(combination.instance_type)
-            if plan is not None and plan.efa_count
-            else None,
+            fabric=shared.fabric_of(combination.instance_type) if plan is not None and plan.efa_count else None,
             role=shared.role,
             alarms=None,
         )

@@ -119,8 +119,7 @@ def _types(zone: str) -> list[Hardware]:
     return [
         hardware
         for hardware in hardware_types().values()
-        if (hardware.family == "p6e-gb200") is is_local
-        and (hardware.accelerator or hardware.name in _PLAIN_TYPES)
+        if (hardware.family == "p6e-gb200") is is_local and (hardware.accelerator or hardware.name in _PLAIN_TYPES)
     ]
 
 
@@ -139,13 +138,9 @@ def _layouts(hardware: Hardware) -> st.SearchStrategy[Any] | None:
     if gpu is None or not gpu.profiles:
         return None
     drawn = st.lists(st.sampled_from(list(gpu.profiles.values())), min_size=1, max_size=4)
-    fitting = drawn.map(
-        lambda layout: next(layout[:n] for n in range(len(layout), 0, -1) if fits(gpu, layout[:n]))
-    )
+    fitting = drawn.map(lambda layout: next(layout[:n] for n in range(len(layout), 0, -1) if fits(gpu, layout[:n])))
     one = st.one_of(fitting, fitting, drawn).map(lambda layout: ",".join(profile.name for profile in layout))
-    each = st.lists(
-        one | st.just("off"), min_size=hardware.accelerator_count, max_size=hardware.accelerator_count
-    )
+    each = st.lists(one | st.just("off"), min_size=hardware.accelerator_count, max_size=hardware.accelerator_count)
     return one | each
 
 

@@ -104,7 +104,5 @@ def _hardware(name: str, row: Mapping[str, Any]) -> Hardware:
         most_interfaces=network["max_interfaces"],
         most_efa=network.get("efa_interfaces", 0),
         usage_classes=frozenset(row["usage_classes"]),
-        placement_strategies=frozenset(row["placement_strategies"])
-        if "placement_strategies" in row
-        else None,
+        placement_strategies=frozenset(row["placement_strategies"]) if "placement_strategies" in row else None,
     )

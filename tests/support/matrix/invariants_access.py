@@ -20,9 +20,7 @@ _WITHOUT_RESOURCE = re.compile(r"\w+:(Describe|List)\w+|ecr:GetAuthorizationToke
 PEERS = (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId"))
 
 
-@invariant(
-    "efa-self-rules", f"{EFA_PAGE}; gardener-extension-provider-aws 1832 (0.0.0.0/0 does not cover EFA)"
-)
+@invariant("efa-self-rules", f"{EFA_PAGE}; gardener-extension-provider-aws 1832 (0.0.0.0/0 does not cover EFA)")
 def efa_self_rules(nodes: Nodes) -> Iterator[str]:
     """A group on the EFA interfaces lets all traffic in from itself and out to itself."""
     if not nodes.has_efa() or not nodes.security_groups:
@@ -50,9 +48,7 @@ def _admits_itself(nodes: Nodes, group: Place) -> bool:
     )
 
 
-@invariant(
-    "self-rules-apart", "CloudFormation, AWS::EC2::SecurityGroup: an inline self reference is circular"
-)
+@invariant("self-rules-apart", "CloudFormation, AWS::EC2::SecurityGroup: an inline self reference is circular")
 def self_rules_apart(nodes: Nodes) -> Iterator[str]:
     """No security group refers to itself inside its own properties."""
     for group in nodes.security_groups:
@@ -75,9 +71,7 @@ def no_rule_twice(nodes: Nodes) -> Iterator[str]:
             yield from (f"{rule} of {group}" for rule, count in rules.items() if count > 1)
 
 
-@invariant(
-    "nobody-from-anywhere", "AWS Well-Architected, SEC05-BP02: nodes are reached through Systems Manager"
-)
+@invariant("nobody-from-anywhere", "AWS Well-Architected, SEC05-BP02: nodes are reached through Systems Manager")
 def nobody_from_anywhere(nodes: Nodes) -> Iterator[str]:
     """No group of the nodes lets anybody in from everywhere."""
     for group in nodes.security_groups:
@@ -123,9 +117,7 @@ def sessions_not_keys(nodes: Nodes) -> Iterator[str]:
         yield "no AmazonSSMManagedInstanceCore"
 
 
-@invariant(
-    "least-privilege", "AWS IAM user guide, least privilege; a node completes hooks of its own group only"
-)
+@invariant("least-privilege", "AWS IAM user guide, least privilege; a node completes hooks of its own group only")
 def least_privilege(nodes: Nodes) -> Iterator[str]:
     """No policy of the nodes has a wildcard action on everything; they complete the hooks of their own group only."""
     if nodes.role is None or nodes.launcher is None:

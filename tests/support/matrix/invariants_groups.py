@@ -45,9 +45,7 @@ def _zone_of(nodes: Nodes, stack: str, subnet: Json) -> str | None:
     return str(made.get("AvailabilityZone") or made.get("AvailabilityZoneId"))
 
 
-@invariant(
-    "no-desired-capacity", f"{_BLOCKS}; AWS CDK: a desired capacity resets the group at every deployment"
-)
+@invariant("no-desired-capacity", f"{_BLOCKS}; AWS CDK: a desired capacity resets the group at every deployment")
 def no_desired_capacity(nodes: Nodes) -> Iterator[str]:
     """A deployment never resizes a live group."""
     if nodes.group is not None and "DesiredCapacity" in nodes.group:
@@ -78,9 +76,7 @@ def terminate_before_launch(nodes: Nodes) -> Iterator[str]:
         yield f"maintenance policy {policy or 'missing'}"
 
 
-@invariant(
-    "one-template", f"{_BLOCKS}: no mixed instances policy, no warm pool; EFA: one layout for one type"
-)
+@invariant("one-template", f"{_BLOCKS}: no mixed instances policy, no warm pool; EFA: one layout for one type")
 def one_template(nodes: Nodes) -> Iterator[str]:
     """The group launches from one template alone, and keeps no warm pool."""
     if nodes.group is None:
@@ -105,9 +101,7 @@ def newest_template_version(nodes: Nodes) -> Iterator[str]:
         yield f"version {version}"
 
 
-@invariant(
-    "hooks-in-group", f'{SCALING_GUIDE}, "Lifecycle hooks": 30 to 7,200 seconds; a hook of its own comes late'
-)
+@invariant("hooks-in-group", f'{SCALING_GUIDE}, "Lifecycle hooks": 30 to 7,200 seconds; a hook of its own comes late')
 def hooks_in_group(nodes: Nodes) -> Iterator[str]:
     """Both hooks stand in the group, so that its first instances have them; a node that is not ready is given up."""
     if nodes.group is None:
@@ -132,9 +126,7 @@ def hooks_in_group(nodes: Nodes) -> Iterator[str]:
 def hook_of(nodes: Nodes, transition: str) -> Mapping[str, Json] | None:
     """The group's own hook for `LAUNCHING` or `TERMINATING`."""
     hooks: Sequence[Mapping[str, Json]] = (nodes.group or {}).get("LifecycleHookSpecificationList", ())
-    found = [
-        hook for hook in hooks if hook["LifecycleTransition"] == f"autoscaling:EC2_INSTANCE_{transition}"
-    ]
+    found = [hook for hook in hooks if hook["LifecycleTransition"] == f"autoscaling:EC2_INSTANCE_{transition}"]
     return found[0] if len(found) == 1 else None
 
 

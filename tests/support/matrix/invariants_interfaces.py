@@ -9,9 +9,7 @@ from matrix.hardware import CARDS_FOR_IP_BANDWIDTH
 from matrix.invariant import invariant
 from matrix.nodes import Nodes
 
-CARDS_PAGE = (
-    'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
-)
+CARDS_PAGE = 'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
 NETWORK_INFO = "EC2 DescribeInstanceTypes, NetworkInfo"
 
 #: What gives an interface an address; an interface that is EFA only has no IP device (the cards page;
@@ -141,9 +139,7 @@ def addresses_as_asked(nodes: Nodes) -> Iterator[str]:
         yield f"addresses on cards {sorted(cards)}, layout {asked.layout}"
 
 
-@invariant(
-    "groups-on-every-interface", "AWS PCS and EC2 guides: with NetworkInterfaces the groups stand there"
-)
+@invariant("groups-on-every-interface", "AWS PCS and EC2 guides: with NetworkInterfaces the groups stand there")
 def groups_on_every_interface(nodes: Nodes) -> Iterator[str]:
     """Every interface names its security groups; otherwise it gets the VPC's default group."""
     yield from (f"no group on {each}" for each in nodes.interfaces if not each.entry.get("Groups"))

@@ -78,9 +78,7 @@ def image_for_hardware(nodes: Nodes) -> Iterator[str]:
         yield f"{name} for {asked.system}"
 
 
-@invariant(
-    "root-device-name", 'AWS EC2 user guide, "Device names for volumes"; a wrong one gives an empty volume'
-)
+@invariant("root-device-name", 'AWS EC2 user guide, "Device names for volumes"; a wrong one gives an empty volume')
 def root_device_name(nodes: Nodes) -> Iterator[str]:
     """The root volume has the device name of the image's root device."""
     system = _system(nodes)
@@ -169,9 +167,7 @@ def user_data_parts(nodes: Nodes) -> Iterator[str]:
     yield from (f"a part of type {kind}" for kind in kinds if not _CONTENT_TYPES.fullmatch(kind))
 
 
-@invariant(
-    "node-counts-its-hardware", "EC2 DescribeInstanceTypes; awsome-distributed-ai, instance-profiles.conf"
-)
+@invariant("node-counts-its-hardware", "EC2 DescribeInstanceTypes; awsome-distributed-ai, instance-profiles.conf")
 def node_counts_its_hardware(nodes: Nodes) -> Iterator[str]:
     """A node is ready when it has as many accelerators, EFA devices and disks as its type and its template give."""
     if nodes.launcher is None:
@@ -188,9 +184,7 @@ def node_counts_its_hardware(nodes: Nodes) -> Iterator[str]:
             yield f"{name} is {nodes.settings.get(name)}, not {value}"
 
 
-@invariant(
-    "node-answers-its-hooks", "EC2 Auto Scaling, lifecycle hooks; EC2, Spot interruption notices: two minutes"
-)
+@invariant("node-answers-its-hooks", "EC2 Auto Scaling, lifecycle hooks; EC2, Spot interruption notices: two minutes")
 def node_answers_its_hooks(nodes: Nodes) -> Iterator[str]:
     """A node knows the hooks of its group, and gives up before they do."""
     if nodes.group is None:
@@ -223,9 +217,7 @@ def node_is_told(nodes: Nodes) -> Iterator[str]:
             yield f"{name} is {nodes.settings.get(name)!r}, not {value!r}"
 
 
-@invariant(
-    "mig-without-efa", "NVIDIA Fabric Manager user guide, interoperability with MIG: no NVLink between slices"
-)
+@invariant("mig-without-efa", "NVIDIA Fabric Manager user guide, interoperability with MIG: no NVLink between slices")
 def mig_without_efa(nodes: Nodes) -> Iterator[str]:
     """Split GPUs have no NVLink and no GPUDirect: such nodes have no EFA."""
     if _partition(nodes) is not None and nodes.has_efa():
@@ -239,9 +231,7 @@ def mig_fits(nodes: Nodes) -> Iterator[str]:
     if nodes.launcher is None or (partition is None and asked is None):
         return
     count = nodes.hardware.accelerator_count
-    for number, (got, wanted) in enumerate(
-        zip(_layouts(partition, count), _layouts(asked, count), strict=True)
-    ):
+    for number, (got, wanted) in enumerate(zip(_layouts(partition, count), _layouts(asked, count), strict=True)):
         # On GPUs whose profile names are disputed the node is told ids.
         if len(got) != len(wanted) or (not got[0].isdigit() and got != wanted):
             yield f"GPU {number}: {got}, asked for {wanted}"

@@ -29,9 +29,7 @@ class Kubernetes:
         )
         cluster = EksGpuCluster(self._stack, "Cluster", vpc=vpc, kubernetes_version=_VERSION)
         publish(self._stack, "Name", cluster.cluster_name, description="Cluster")
-        publish(
-            self._stack, "Group", cluster.cluster_security_group.security_group_id, description="Its group"
-        )
+        publish(self._stack, "Group", cluster.cluster_security_group.security_group_id, description="Its group")
 
     def attributes(self, reader: cdk.Stack) -> tuple[str, str]:
         """Name and security group, as another stack reads them."""
@@ -58,7 +56,5 @@ class Shared:
     def fabric_of(self, instance_type: str) -> EfaSecurityGroup:
         """The fabric of the nodes of a type: not all types can talk to each other."""
         if instance_type not in self._fabrics:
-            self._fabrics[instance_type] = EfaSecurityGroup(
-                self._stack, f"Fabric{len(self._fabrics)}", vpc=self._vpc
-            )
+            self._fabrics[instance_type] = EfaSecurityGroup(self._stack, f"Fabric{len(self._fabrics)}", vpc=self._vpc)
         return self._fabrics[instance_type]

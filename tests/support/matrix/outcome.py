@@ -55,17 +55,13 @@ def outcome_of(combination: Combination) -> Outcome:
     Each rule sees only its own arguments, so that its answer is kept for the next combination with the same ones.
     """
     efa, about_efa = _efa(combination.instance_type, combination.efa)
-    plan, about_plan = _plan(
-        combination.instance_type, combination.policy, combination.profile.orchestrator, efa
-    )
+    plan, about_plan = _plan(combination.instance_type, combination.policy, combination.profile.orchestrator, efa)
     image, about_image = _image(
         combination.instance_type,
         combination.image.system,
         is_chosen_here=combination.image.image_id is None and combination.profile.makes is Makes.FLEET,
     )
-    decision, about_purchase = _purchase(
-        combination.instance_type, combination.purchase, combination.nodes, efa
-    )
+    decision, about_purchase = _purchase(combination.instance_type, combination.purchase, combination.nodes, efa)
     findings = about_efa + about_plan + about_image + about_purchase
     if combination.profile.makes is Makes.NODE_GROUP:
         findings += _node_group(combination.instance_type, combination.purchase)
@@ -89,9 +85,7 @@ def _plan(
 
 
 @cache
-def _image(
-    name: str, system: str | None, *, is_chosen_here: bool
-) -> tuple[ImageParameter | None, tuple[Finding, ...]]:
+def _image(name: str, system: str | None, *, is_chosen_here: bool) -> tuple[ImageParameter | None, tuple[Finding, ...]]:
     if not is_chosen_here:
         return None, ()
     try:
@@ -102,9 +96,7 @@ def _image(
 
 
 @cache
-def _purchase(
-    name: str, purchase: str, nodes: int, efa: bool
-) -> tuple[CapacityDecision, tuple[Finding, ...]]:
+def _purchase(name: str, purchase: str, nodes: int, efa: bool) -> tuple[CapacityDecision, tuple[Finding, ...]]:
     terms, record = terms_of(purchase), instance_type(name)
     decision = decide_capacity(terms, efa=efa)
     findings = check_capacity(terms, record, node_count=nodes)

@@ -104,9 +104,7 @@ def on_eks(invariant: str, change: Callable[[eks.CfnNodegroup], object], fleet: 
         change(group)
         return group
 
-    return Fault(
-        invariant, fleet, lambda patch: patch.setattr(node_group, "managed_nodes", faulty), orchestrator="eks"
-    )
+    return Fault(invariant, fleet, lambda patch: patch.setattr(node_group, "managed_nodes", faulty), orchestrator="eks")
 
 
 def in_user_data(old: str, new: str) -> Plant:
@@ -210,16 +208,12 @@ def _inline_self_reference(group: ec2.SecurityGroup) -> None:
 
 def _same_rules_again(group: ec2.SecurityGroup) -> None:
     group_id = group.security_group_id
-    ec2.CfnSecurityGroupIngress(
-        group, "Again", group_id=group_id, source_security_group_id=group_id, ip_protocol="-1"
-    )
+    ec2.CfnSecurityGroupIngress(group, "Again", group_id=group_id, source_security_group_id=group_id, ip_protocol="-1")
 
 
 def _one_node_less(patch: pytest.MonkeyPatch) -> None:
     original = block_lifecycle._definition
-    patch.setattr(
-        block_lifecycle, "_definition", lambda window, count, calls: original(window, count - 1, calls)
-    )
+    patch.setattr(block_lifecycle, "_definition", lambda window, count, calls: original(window, count - 1, calls))
 
 
 def _rolling(group: autoscaling.CfnAutoScalingGroup) -> None:
@@ -268,9 +262,7 @@ FAULTS = (
     Fault(
         "reservation-target",
         RESERVED,
-        in_template(
-            lambda data: data["capacityReservationSpecification"].update(capacityReservationPreference="open")
-        ),
+        in_template(lambda data: data["capacityReservationSpecification"].update(capacityReservationPreference="open")),
     ),
     Fault(
         "no-placement-group-with-block",
@@ -300,9 +292,7 @@ FAULTS = (
     Fault(
         "one-zone",
         SPOT,
-        in_group(
-            lambda group: group.add_property_override("VPCZoneIdentifier.1", "subnet-0123456789abcdef1")
-        ),
+        in_group(lambda group: group.add_property_override("VPCZoneIdentifier.1", "subnet-0123456789abcdef1")),
     ),
     Fault(
         "no-desired-capacity",
@@ -329,9 +319,7 @@ FAULTS = (
         "hooks-in-group",
         SPOT,
         in_group(
-            lambda group: group.add_property_override(
-                "LifecycleHookSpecificationList.0.DefaultResult", "CONTINUE"
-            )
+            lambda group: group.add_property_override("LifecycleHookSpecificationList.0.DefaultResult", "CONTINUE")
         ),
     ),
     Fault("replaced-only-when-asked", SPOT, in_group(_rolling)),
@@ -346,9 +334,7 @@ FAULTS = (
         in_fabric(lambda group: group.add_ingress_rule(ec2.Peer.any_ipv4(), ec2.Port.tcp(22))),
     ),
     Fault("way-out", SPOT, with_options(fabric_stacks, "EfaSecurityGroup", allow_all_outbound=False)),
-    Fault(
-        "imdsv2-only", SPOT, in_template(lambda data: data["metadataOptions"].update(httpTokens="optional"))
-    ),
+    Fault("imdsv2-only", SPOT, in_template(lambda data: data["metadataOptions"].update(httpTokens="optional"))),
     Fault("sessions-not-keys", SPOT, in_template(lambda data: data.update(keyName="laptop"))),
     Fault("least-privilege", SPOT, _wildcard),
     Fault("lustre-ports", MOUNTING, with_value(lustre_traffic, "lustre_ports", lambda: ((988, 988),))),
@@ -391,9 +377,7 @@ FAULTS = (
         {**SPLIT, "mig": "4g.20gb,4g.20gb"},
         both(with_value(mig, "place", lambda *_: (0, 4)), with_value(mig, "place", lambda *_: (0, 4))),
     ),
-    on_eks(
-        "types-in-one-place", lambda group: group.add_property_override("InstanceTypes", ["p4d.24xlarge"])
-    ),
+    on_eks("types-in-one-place", lambda group: group.add_property_override("InstanceTypes", ["p4d.24xlarge"])),
     on_eks("template-says-it", lambda group: group.add_property_override("DiskSize", 200)),
     on_eks("capacity-type", lambda group: group.add_property_override("CapacityType", "ON_DEMAND")),
     on_eks("image-of-eks", lambda group: group.add_property_override("AmiType", "AL2023_ARM_64_NVIDIA")),
@@ -403,9 +387,7 @@ FAULTS = (
         in_template(lambda data: data["networkInterfaces"][0]["groups"].pop()),
         orchestrator="eks",
     ),
-    on_eks(
-        "labels-of-hardware", lambda group: group.add_property_override("Labels.gpu-cluster/gpu-count", "7")
-    ),
+    on_eks("labels-of-hardware", lambda group: group.add_property_override("Labels.gpu-cluster/gpu-count", "7")),
     on_eks("taint-of-devices", lambda group: group.add_property_deletion_override("Taints")),
     Fault(
         "pods-have-addresses",

@@ -150,8 +150,7 @@ class Fleet:
         return [
             event["detail"]["state"]["value"]
             for event in self._account.history()["events"]
-            if event["detail-type"] == "CloudWatch Alarm State Change"
-            and event["detail"]["alarmName"] == alarm
+            if event["detail-type"] == "CloudWatch Alarm State Change" and event["detail"]["alarmName"] == alarm
         ]
 
     def resume_launches(self) -> None:
@@ -195,9 +194,7 @@ class Fleet:
         """End all instances, and let the group launch one."""
         group = self._group()["AutoScalingGroupName"]
         for nodes in (0, 1):
-            self._scaling.update_auto_scaling_group(
-                AutoScalingGroupName=group, MinSize=0, DesiredCapacity=nodes
-            )
+            self._scaling.update_auto_scaling_group(AutoScalingGroupName=group, MinSize=0, DesiredCapacity=nodes)
 
     def overwrite_assets(self, content: bytes | None) -> None:
         """Put other bytes in the place of its files in S3; None deletes them."""
@@ -217,9 +214,7 @@ class Fleet:
     def _group(self) -> dict[str, Any]:
         behind = self.node_group().get("resources", {}).get("autoScalingGroups")
         name = behind[0]["name"] if behind else self._id(_AUTO_SCALING_GROUP)
-        (group,) = self._scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])[
-            "AutoScalingGroups"
-        ]
+        (group,) = self._scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
         return dict(group)
 
     def _id(self, resource_type: str) -> str:
@@ -230,9 +225,7 @@ class Fleet:
     def _ids(self, resource_type: str) -> list[str]:
         found = self._account.client("cloudformation").describe_stack_resources(StackName=self.stack_name)
         return [
-            str(row["PhysicalResourceId"])
-            for row in found["StackResources"]
-            if row["ResourceType"] == resource_type
+            str(row["PhysicalResourceId"]) for row in found["StackResources"] if row["ResourceType"] == resource_type
         ]
 
 

@@ -56,9 +56,7 @@ def eks_cluster(cluster: Kubernetes) -> EksCluster:
 
 
 @contextmanager
-def eks_node(
-    lab: Lab, cluster: Kubernetes, build: Build, *, eks_first: bool = True, **options: Any
-) -> Iterator[Node]:
+def eks_node(lab: Lab, cluster: Kubernetes, build: Build, *, eks_first: bool = True, **options: Any) -> Iterator[Node]:
     """Deploy a group of a cluster: its first node, off.
 
     Args:
@@ -107,9 +105,7 @@ def joined(node: Node, cluster: Kubernetes) -> dict[str, Any]:
 def stays_out(node: Node, cluster: Kubernetes) -> None:
     """See that a node whose boot is through has not joined, and never will."""
     node.run("systemctl is-system-running --wait", check=False)
-    assert (
-        node.run("systemctl is-active nodeadm-run containerd kubelet", check=False).stdout == "inactive\n" * 3
-    )
+    assert node.run("systemctl is-active nodeadm-run containerd kubelet", check=False).stdout == "inactive\n" * 3
     assert node.run("systemctl list-jobs --no-legend").stdout == ""
     assert cluster.nodes == {}
 

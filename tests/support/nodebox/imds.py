@@ -44,9 +44,7 @@ class Metadata:
     tokens: set[str] = field(default_factory=set)
 
     @classmethod
-    def of_instance(
-        cls, instance_id: str, *, user_data: str, instance_type: str, zone: str, account: str
-    ) -> Metadata:
+    def of_instance(cls, instance_id: str, *, user_data: str, instance_type: str, zone: str, account: str) -> Metadata:
         """The metadata of an instance with the role `nodes`; the emulator takes the account for the access key."""
         credentials = {
             "Code": "Success", "Type": "AWS-HMAC", "LastUpdated": "2026-01-01T00:00:00Z", "AccessKeyId": account,

@@ -124,9 +124,7 @@ class Node(Machine):
         """What `look` gives, as soon as that is not nothing."""
         end = time.monotonic() + self.patience_seconds
         while not (found := look()):
-            assert time.monotonic() < end, (
-                f"nothing after {self.patience_seconds} s; said last:\n{self.last_words()}"
-            )
+            assert time.monotonic() < end, f"nothing after {self.patience_seconds} s; said last:\n{self.last_words()}"
             time.sleep(self.pause_seconds)
         return found
 

@@ -115,9 +115,7 @@ class VirtualNode(Node):
 
     def _make_disks(self) -> None:
         root = self._disk("root", _ROOT_BYTES)
-        subprocess.run(
-            [program("sfdisk", "fdisk"), "-q", str(root)], input=_PARTITIONS, check=True, text=True
-        )
+        subprocess.run([program("sfdisk", "fdisk"), "-q", str(root)], input=_PARTITIONS, check=True, text=True)
         lower = ":".join(map(str, [self.disk, *self._layers]))
         size_kib = (_ROOT_BYTES - _ROOT_START) // 1024
         script = _MAKE_ROOT.format(

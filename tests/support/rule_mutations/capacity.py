@@ -49,9 +49,7 @@ def reserved_over_zones(template: Json) -> None:
 
 def another_group_than_the_reservation(template: Json) -> None:
     launches = (
-        one["Properties"]["LaunchTemplateData"]
-        for one in template["Resources"].values()
-        if one["Type"] == TEMPLATE
+        one["Properties"]["LaunchTemplateData"] for one in template["Resources"].values() if one["Type"] == TEMPLATE
     )
     launch = next(launch for launch in launches if launch["InstanceType"] == "p4d.24xlarge")
     template["Resources"]["Another"] = {"Type": PLACEMENT, "Properties": {"Strategy": "cluster"}}

@@ -17,9 +17,7 @@ def without_tags(template: Json) -> None:
             del resource["Properties"]["Tags"]
 
 
-drop_endpoint = without(
-    "AWS::EC2::VPCEndpoint", lambda properties: properties.get("VpcEndpointType") == "Gateway"
-)
+drop_endpoint = without("AWS::EC2::VPCEndpoint", lambda properties: properties.get("VpcEndpointType") == "Gateway")
 
 
 def with_nodes_and_no_endpoint(template: Json) -> None:
@@ -36,7 +34,5 @@ def with_nodes_and_no_endpoint(template: Json) -> None:
 
 MUTATIONS = (
     RuleMutation(rule="GPU-COST-001", template=NODE, change_template=without_tags),
-    RuleMutation(
-        rule="GPU-COST-003", template="cluster_network/minimal", change_template=with_nodes_and_no_endpoint
-    ),
+    RuleMutation(rule="GPU-COST-003", template="cluster_network/minimal", change_template=with_nodes_and_no_endpoint),
 )

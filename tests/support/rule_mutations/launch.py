@@ -38,9 +38,7 @@ def in_user_data(line: str) -> Mutation:
 
 def opened(template: Json) -> None:
     """The group of a node admits everybody."""
-    group = first(
-        template, "AWS::EC2::SecurityGroup", lambda properties: "no way in" in properties["GroupDescription"]
-    )
+    group = first(template, "AWS::EC2::SecurityGroup", lambda properties: "no way in" in properties["GroupDescription"])
     group["Properties"]["SecurityGroupIngress"] = [
         {"CidrIp": "0.0.0.0/0", "IpProtocol": "tcp", "FromPort": 22, "ToPort": 22}
     ]
@@ -49,9 +47,7 @@ def opened(template: Json) -> None:
 MUTATIONS = (
     with_image("GPU-AMI-003", "g7.4xlarge", X86),
     with_image("GPU-AMI-005", "g6.xlarge", ARM.format("amazon-linux-2023")),
-    with_image(
-        "GPU-AMI-006", "g6.xlarge", "/aws/service/neuron/dlami/base/amazon-linux-2023/latest/image_id"
-    ),
+    with_image("GPU-AMI-006", "g6.xlarge", "/aws/service/neuron/dlami/base/amazon-linux-2023/latest/image_id"),
     with_image("GPU-AMI-007", "p6e-gb200.36xlarge", ARM.format("ubuntu-22.04"), also=("GPU-CAP-005",)),
     RuleMutation(rule="GPU-LT-014", template=EVERYTHING, change_template=opened),
     RuleMutation(rule="GPU-UD-001", template=SPOT, at=TEMPLATE, change=in_user_data("x" * 17_000)),

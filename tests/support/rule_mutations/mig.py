@@ -50,9 +50,7 @@ MUTATIONS = (
     RuleMutation(
         rule="GPU-MIG-003", template=MIXED, change_template=in_user_data("4g.40gb,3g.40gb", "4g.40gb,4g.40gb")
     ),
-    RuleMutation(
-        rule="GPU-MIG-004", template=MIXED, change_template=in_user_data(";7g.80gb;7g.80gb", ";7g.80gb")
-    ),
+    RuleMutation(rule="GPU-MIG-004", template=MIXED, change_template=in_user_data(";7g.80gb;7g.80gb", ";7g.80gb")),
     RuleMutation(
         rule="GPU-MIG-005",
         template=MIXED,

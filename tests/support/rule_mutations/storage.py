@@ -60,27 +60,21 @@ def linked_too_often(template: Json) -> None:
 
 def linked_inside(template: Json) -> None:
     one, other = (
-        resource["Properties"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == ASSOCIATION
+        resource["Properties"] for resource in template["Resources"].values() if resource["Type"] == ASSOCIATION
     )
     other["FileSystemPath"] = f"{one['FileSystemPath']}/inside"
 
 
 def prefix_inside(template: Json) -> None:
     one, other = (
-        resource["Properties"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == ASSOCIATION
+        resource["Properties"] for resource in template["Resources"].values() if resource["Type"] == ASSOCIATION
     )
     one["DataRepositoryPath"], other["DataRepositoryPath"] = "s3://corpus/a/", "s3://corpus/a/inside/"
 
 
 def described(kind: str, words: str) -> Callable[[Json], None]:
     """Leave out the rules of security groups with some words in their descriptions."""
-    return without(
-        f"AWS::EC2::SecurityGroup{kind}", lambda properties: words in properties.get("Description", "")
-    )
+    return without(f"AWS::EC2::SecurityGroup{kind}", lambda properties: words in properties.get("Description", ""))
 
 
 def in_another_zone(template: Json) -> None:
@@ -90,9 +84,7 @@ def in_another_zone(template: Json) -> None:
             "Properties": {"VpcId": "vpc-0", "CidrBlock": "10.0.0.0/16", "AvailabilityZone": zone},
         }
     first(template, FILE_SYSTEM)["Properties"]["SubnetIds"] = [{"Ref": "Near"}]
-    group = first(
-        template, "AWS::AutoScaling::AutoScalingGroup", lambda properties: properties["MaxSize"] == "3"
-    )
+    group = first(template, "AWS::AutoScaling::AutoScalingGroup", lambda properties: properties["MaxSize"] == "3")
     group["Properties"]["VPCZoneIdentifier"] = [{"Ref": "Far"}]
 
 
@@ -120,9 +112,7 @@ def mounted_inside(template: Json) -> None:
     }
 
 
-def on_file_system(
-    rule: str, change: Callable[[Json], None], *also: str, template: str = OF_BASE_POD
-) -> RuleMutation:
+def on_file_system(rule: str, change: Callable[[Json], None], *also: str, template: str = OF_BASE_POD) -> RuleMutation:
     """A fault in the properties of a file system."""
     return RuleMutation(rule=rule, template=template, at=FILE_SYSTEM, change=change, also=also)
 

@@ -62,17 +62,13 @@ class Group:
         self._logs, self.log_group = emulator.client("logs"), stack_name
         resources = emulator.client("cloudformation").describe_stack_resources(StackName=stack_name)
         (self.name,) = [
-            row["PhysicalResourceId"]
-            for row in resources["StackResources"]
-            if row["LogicalResourceId"] == "Group"
+            row["PhysicalResourceId"] for row in resources["StackResources"] if row["LogicalResourceId"] == "Group"
         ]
         self.instances = list(self.health())
 
     def health(self) -> dict[str, str]:
         """What the API says of each node that it lists."""
-        (group,) = self._scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[self.name])[
-            "AutoScalingGroups"
-        ]
+        (group,) = self._scaling.describe_auto_scaling_groups(AutoScalingGroupNames=[self.name])["AutoScalingGroups"]
         return {one["InstanceId"]: one["HealthStatus"] for one in group["Instances"]}
 
     def keep_unhealthy(self) -> None:
@@ -86,9 +82,7 @@ class Group:
 
     def logged(self, instance_id: str) -> list[dict[str, Any]]:
         """The events of a node in its log group; none before the first one."""
-        streams = self._logs.describe_log_streams(
-            logGroupName=self.log_group, logStreamNamePrefix=instance_id
-        )
+        streams = self._logs.describe_log_streams(logGroupName=self.log_group, logStreamNamePrefix=instance_id)
         if not streams["logStreams"]:
             return []
         found = self._logs.get_log_events(logGroupName=self.log_group, logStreamName=instance_id)["events"]

@@ -147,9 +147,7 @@ class Kubernetes:
         }
         [subject] = binding["subjects"]
         in_group = (subject["name"] == "system:nodes") == user.startswith(_KUBELET)
-        reads = any(
-            "nodes" in rule["resources"] and {"get", "list"} <= set(rule["verbs"]) for rule in role["rules"]
-        )
+        reads = any("nodes" in rule["resources"] and {"get", "list"} <= set(rule["verbs"]) for rule in role["rules"])
         if in_group and reads:
             self.readers.add(user)
 
@@ -224,19 +222,13 @@ class Kubernetes:
 
     def _of_pods(self, request: Request) -> Json:
         mine = request.user.removeprefix(_KUBELET)
-        pods = [
-            _pod(*name, node) for name, node in self.pods.items() if node == mine or request.user == ADMIN
-        ]
+        pods = [_pod(*name, node) for name, node in self.pods.items() if node == mine or request.user == ADMIN]
         if match := _POD.fullmatch(request.path):
             pods = [
-                pod
-                for pod in pods
-                if pod["metadata"]["namespace"] == match[1] and pod["metadata"]["name"] == match[2]
+                pod for pod in pods if pod["metadata"]["namespace"] == match[1] and pod["metadata"]["name"] == match[2]
             ]
             if not pods:
-                raise Refusal(
-                    403, "Forbidden", f'node "{mine}" can only delete pods with spec.nodeName set to itself'
-                )
+                raise Refusal(403, "Forbidden", f'node "{mine}" can only delete pods with spec.nodeName set to itself')
             if request.verb == "DELETE":
                 del self.pods[match[1], match[2]]
             return pods[0]

@@ -125,9 +125,7 @@ class Slurm:
         number = len(self._jobs)
         end, output = self._folder / f"end-{number}", self._folder / f"job-{number}"
         script = f"until [ -e {end} ]; do sleep 0.1; done; echo done"
-        job = self._ask(
-            "sbatch", "--parsable", f"--nodelist={node}", f"--output={output}", f"--wrap={script}"
-        ).strip()
+        job = self._ask("sbatch", "--parsable", f"--nodelist={node}", f"--output={output}", f"--wrap={script}").strip()
         self._jobs.append(Job(job, end, output))
         self.eventually(lambda: self.job_state(job) == "RUNNING")
         return self._jobs[-1]
@@ -163,9 +161,7 @@ class Slurm:
         return {"SLURM_CONF": str(self.configuration)}
 
     def _start(self, command: list[str]) -> None:
-        output = self._daemons.enter_context(
-            (self._folder / f"{Path(command[0]).name}.output.log").open("ab")
-        )
+        output = self._daemons.enter_context((self._folder / f"{Path(command[0]).name}.output.log").open("ab"))
         daemon = subprocess.Popen(
             command, env={**os.environ, **self._environment}, stdout=output, stderr=output, cwd=self._folder
         )

@@ -134,9 +134,7 @@ class WatchedNode:
         """What `look` gives, as soon as that is not nothing."""
         end = time.monotonic() + seconds
         while not (found := look()):
-            assert time.monotonic() < end, (
-                f"nothing after {seconds:.1f} s; it said:\n{self._output.read_text()}"
-            )
+            assert time.monotonic() < end, f"nothing after {seconds:.1f} s; it said:\n{self._output.read_text()}"
             time.sleep(0.1)
         return found
 
@@ -154,9 +152,7 @@ class WatchedNode:
 
     def sees(self, text: str) -> None:
         """Wait until it tells of a symptom."""
-        self.eventually(
-            lambda: any(text in one["reason"] for one in self._events() if one["stage"] == "watch")
-        )
+        self.eventually(lambda: any(text in one["reason"] for one in self._events() if one["stage"] == "watch"))
 
     def asked(self, words: str) -> list[str]:
         """Command lines of its programs that hold these words."""
@@ -180,18 +176,14 @@ class WatchedNodes:
     """
 
     def __init__(self, account: Account, aws_cli: Path, folder: Path) -> None:
-        self._settings = {
-            name: value for name, value in account.emulator.settings.items() if name in _AWS_SETTINGS
-        }
+        self._settings = {name: value for name, value in account.emulator.settings.items() if name in _AWS_SETTINGS}
         # What every image has, and a bundle of evidence asks for.
         self._programs = [aws_cli, Path(program("dmesg", "util-linux"))]
         self._packages = install_gpunode(folder / "lib")
         self._folder = folder
         self._made: list[WatchedNode] = []
 
-    def begin(
-        self, instance_id: str, settings: Mapping[str, str], *, programs: Iterable[Path] = ()
-    ) -> WatchedNode:
+    def begin(self, instance_id: str, settings: Mapping[str, str], *, programs: Iterable[Path] = ()) -> WatchedNode:
         """A node that is watched from now on.
 
         Args:

@@ -75,9 +75,7 @@ def test_every_row_is_sourced_and_unique() -> None:
         assert row.sources, row.parameter
         assert row.verification in {"documentation", "recorded", "usage", "public knowledge"}
         assert (
-            row.architecture.value in row.parameter
-            or "amd64" in row.parameter
-            or row.purpose is not ImagePurpose.EKS
+            row.architecture.value in row.parameter or "amd64" in row.parameter or row.purpose is not ImagePurpose.EKS
         )
 
 

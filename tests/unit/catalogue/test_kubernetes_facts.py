@@ -35,9 +35,7 @@ def test_accelerated_types_have_an_ami_type_wherever_eks_has_an_image(kind: Acce
         for record in instance_types().values()
         if (record.accelerator.kind if record.accelerator else None) is kind
     }
-    without = {
-        one for one in architectures if kubernetes.ami_type(accelerator=kind, architecture=one) is None
-    }
+    without = {one for one in architectures if kubernetes.ami_type(accelerator=kind, architecture=one) is None}
     assert without == set()
 
 

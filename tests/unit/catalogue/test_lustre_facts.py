@@ -42,9 +42,7 @@ def test_no_other_tiers() -> None:
 
 
 def test_one_efa_step_is_always_one_server_of_4800_mb_per_s() -> None:
-    steps = {
-        tier.efa_step_gib * tier.baseline_mb_per_s_per_tib for tier in lustre_tiers() if tier.efa_step_gib
-    }
+    steps = {tier.efa_step_gib * tier.baseline_mb_per_s_per_tib for tier in lustre_tiers() if tier.efa_step_gib}
     assert steps == {4_800_000}
 
 

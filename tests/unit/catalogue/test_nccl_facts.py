@@ -47,8 +47,6 @@ def test_variables_of_a_node(family: str | None, efa: int, expected: dict[str, s
 
 
 def test_nodes_get_the_measurements() -> None:
-    rows = {
-        (row["instance_type"], row["nodes"], row["size_gib"]): row for row in json.loads(node_all_reduce())
-    }
+    rows = {(row["instance_type"], row["nodes"], row["size_gib"]): row for row in json.loads(node_all_reduce())}
     assert rows["p6-b200.48xlarge", 4, 16]["gbytes_per_s"] == 377
     assert rows["p6-b300.48xlarge", 2, 64]["gbytes_per_s"] == 751

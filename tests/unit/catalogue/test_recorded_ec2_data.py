@@ -42,9 +42,9 @@ def test_limits_are_the_recorded_ones(name: str) -> None:
     assert record.network.max_interfaces == network["MaximumNetworkInterfaces"]
     assert record.network.ipv4_per_interface == network["Ipv4AddressesPerInterface"]
     assert record.network.ena_express is network["EnaSrdSupported"]
-    assert sum(disk.count * disk.size_gb for disk in record.local_disks) == api.get(
-        "InstanceStorageInfo", {}
-    ).get("TotalSizeInGB", 0)
+    assert sum(disk.count * disk.size_gb for disk in record.local_disks) == api.get("InstanceStorageInfo", {}).get(
+        "TotalSizeInGB", 0
+    )
 
 
 @pytest.mark.parametrize("name", API_TYPES)

@@ -16,9 +16,7 @@ from cdk_gpu_clusters.catalogue._files import DATA
 
 TOOLS = Path(__file__).parents[3] / "tools"
 RECORDED = json.loads(
-    gzip.decompress(
-        (Path(moto.__file__).parent / "ec2" / "resources" / "instance_types.json.gz").read_bytes()
-    )
+    gzip.decompress((Path(moto.__file__).parent / "ec2" / "resources" / "instance_types.json.gz").read_bytes())
 )
 
 

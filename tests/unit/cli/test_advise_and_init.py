@@ -80,9 +80,7 @@ def test_what_nothing_holds_exits_1(capsys: pytest.CaptureFixture[str]) -> None:
         (["--model-parameters", "7B", "--mode", "inference", "--lora-rank", "4"], "--mode finetune"),
     ],
 )
-def test_wrong_wishes_are_refused(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_wishes_are_refused(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["advise", *arguments]) == 2
     error = capsys.readouterr().err
     assert text in error
@@ -166,9 +164,7 @@ def test_what_is_no_number_of_parameters_is_refused(size: str, capsys: pytest.Ca
 
 
 @pytest.mark.parametrize("size", ["1e12", "1T", "1000B", "1E+12"])
-def test_one_number_of_parameters_is_written_in_many_ways(
-    size: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_number_of_parameters_is_written_in_many_ways(size: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["advise", "--model-parameters", size, "--json"])
     assert json.loads(capsys.readouterr().out)["parameters"] == 10**12
 
@@ -181,9 +177,7 @@ def test_one_number_of_parameters_is_written_in_many_ways(
         (["--mode", "finetune", "--lora-rank", "100000"], "GPU-MODEL-002"),
     ],
 )
-def test_what_makes_no_sense_is_refused(
-    options: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_makes_no_sense_is_refused(options: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["advise", "--model-parameters", "8B", *options]) == 2
     assert said in capsys.readouterr().err
 
@@ -224,9 +218,7 @@ def test_init_asks_again_until_an_answer_can_be_used(
     assert "spot: {}" in file.read_text()
 
 
-def test_ctrl_c_at_a_question_is_130_and_writes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_at_a_question_is_130_and_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object, **__: object) -> str:
         try:
             raise KeyboardInterrupt

@@ -89,9 +89,7 @@ class Account:
             if not answers:
                 stubber.add_response(method, EMPTY[method])
             client.meta.events.unregister("before-call.*.*", unique_id="boto_stubber")
-            client.meta.events.unregister(
-                "before-parameter-build.*.*", unique_id="boto_stubber_expected_params"
-            )
+            client.meta.events.unregister("before-parameter-build.*.*", unique_id="boto_stubber_expected_params")
             stubber.activate()
             return client
 
@@ -197,9 +195,7 @@ def test_json_has_everything(account: Account, capsys: pytest.CaptureFixture[str
 def test_every_page_is_read(account: Account) -> None:
     for offering, token in (("cb-1", "more"), ("cb-2", None)):
         page: dict[str, Any] = {"CapacityBlockOfferings": [block(offering, "1.00")]}
-        account.answer(
-            "us-east-1", "describe_capacity_block_offerings", page | ({"NextToken": token} if token else {})
-        )
+        account.answer("us-east-1", "describe_capacity_block_offerings", page | ({"NextToken": token} if token else {}))
     assert [one.id for one in market(account, "us-east-1").blocks] == ["cb-1", "cb-2"]
 
 
@@ -268,9 +264,7 @@ def test_one_refusal_is_named_and_the_rest_is_shown(
 
 
 @pytest.mark.parametrize("code", ["ExpiredToken", "RequestExpired", "InvalidClientTokenId"])
-def test_bad_credentials_are_one_line(
-    account: Account, code: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_credentials_are_one_line(account: Account, code: str, capsys: pytest.CaptureFixture[str]) -> None:
     account.answer("us-east-1", "describe_spot_price_history", code)
     assert main(["capacity", "search", *ASKED, "--regions", "us-east-1"]) == 2
     error = capsys.readouterr().err
@@ -374,9 +368,7 @@ def test_the_watch_command_prints_the_block(
 
 
 def offer(account: Account, price: str = "223254.53") -> None:
-    account.answer(
-        "us-east-1", "describe_capacity_block_offerings", {"CapacityBlockOfferings": [block("cb-1", price)]}
-    )
+    account.answer("us-east-1", "describe_capacity_block_offerings", {"CapacityBlockOfferings": [block("cb-1", price)]})
     account.answer(
         "us-east-1",
         "purchase_capacity_block",
@@ -411,9 +403,7 @@ def test_a_block_is_bought_after_its_price_was_typed(
     assert account.bought == {
         "CapacityBlockOfferingId": "cb-1",
         "InstancePlatform": "Linux/UNIX",
-        "TagSpecifications": [
-            {"ResourceType": "capacity-reservation", "Tags": [{"Key": "Name", "Value": "llama"}]}
-        ],
+        "TagSpecifications": [{"ResourceType": "capacity-reservation", "Tags": [{"Key": "Name", "Value": "llama"}]}],
     }
     printed = capsys.readouterr().out
     file = tmp_path / "cluster.yaml"
@@ -506,9 +496,7 @@ def test_a_purchase_is_sent_once_only(monkeypatch: pytest.MonkeyPatch) -> None:
     assert client.meta.config.retries["total_max_attempts"] == 1
 
 
-def test_a_limit_in_usd_buys_nothing_in_another_currency(
-    account: Account, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_limit_in_usd_buys_nothing_in_another_currency(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     found = {**block("cb-1", "5.00"), "CurrencyCode": "CNY"}
     account.answer("us-east-1", "describe_capacity_block_offerings", {"CapacityBlockOfferings": [found]})
     assert buy("--yes", "--max-price", "9") == 1
@@ -517,9 +505,7 @@ def test_a_limit_in_usd_buys_nothing_in_another_currency(
 
 
 @pytest.mark.parametrize("price", ["nan", "inf", "-1", "0", "abc", ""])
-def test_what_is_no_price_buys_nothing(
-    price: str, account: Account, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_no_price_buys_nothing(price: str, account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     offer(account)
     assert buy("--yes", f"--max-price={price}") == 2
     assert account.bought is None

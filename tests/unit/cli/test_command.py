@@ -22,9 +22,7 @@ def loaded_after(arguments: list[str]) -> set[str]:
         "import sys; from cdk_gpu_clusters_stacks.cli.main import main; main(sys.argv[1:]); "
         f"print('loaded:', *({HEAVY!r} & sys.modules.keys()), file=sys.stderr)"
     ).replace(repr(HEAVY), repr(set(HEAVY)))
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     return set(done.stderr.splitlines()[-1].split()[1:])
 
 

@@ -40,9 +40,7 @@ def test_slurm_and_kubernetes_see_the_same_slices(capsys: pytest.CaptureFixture[
 def test_json_has_the_same_packing(capsys: pytest.CaptureFixture[str]) -> None:
     packing = json.loads(printed(capsys, "pack", "2x>=20GB", "--type", "p4d.24xlarge", "--json"))
     assert packing["gpus"] == 1
-    assert packing["chosen"] == [
-        {"request": "2x>=20GB", "profile": "3g.20gb", "more_compute_than_needed": False}
-    ]
+    assert packing["chosen"] == [{"request": "2x>=20GB", "profile": "3g.20gb", "more_compute_than_needed": False}]
     node = packing["nodes"][0]
     assert node["slurm_gres"] == "gpu:3g.20gb:2,gpu:nvidia_a100-sxm4-40gb:7"
     assert node["gpus"][0] == [

@@ -66,9 +66,7 @@ def test_a_deployed_file_that_is_not_there_is_refused(capsys: pytest.CaptureFixt
     assert "GPU-SPEC-001" in capsys.readouterr().err
 
 
-def test_headings_are_bold_on_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_headings_are_bold_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "100")

@@ -25,9 +25,7 @@ def use(monkeypatch: pytest.MonkeyPatch, aws: FakeAws) -> None:
     monkeypatch.setattr(preflight, "boto3_clients", lambda _profile: aws.clients)
 
 
-def test_all_well_is_status_0(
-    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_all_well_is_status_0(file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     use(monkeypatch, healthy())
     assert main(["preflight", file]) == 0
     said = capsys.readouterr()
@@ -47,9 +45,7 @@ def test_a_failed_check_is_status_1_and_says_the_fix(
     said = capsys.readouterr().out
     at = said.index("fail         GPU-PRE-031")
     cause, fix = said[at:].splitlines()[1:3]
-    assert cause.strip().startswith(
-        "training.fleets.trainers: Running On-Demand P instances: 100 vCPU, 384 needed"
-    )
+    assert cause.strip().startswith("training.fleets.trainers: Running On-Demand P instances: 100 vCPU, 384 needed")
     assert fix.strip().startswith("fix: ask for 384 more than is used: aws service-quotas request-service")
 
 
@@ -63,9 +59,7 @@ def test_what_cannot_be_told_names_the_permission_and_is_no_failure(
     assert "fix: allow kms:DescribeKey, see --print-policy" in said
 
 
-def test_json_has_every_check(
-    file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_has_every_check(file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     use(monkeypatch, healthy().but(kms__describe_key=Refusal("AccessDeniedException", "no")))
     assert main(["preflight", file, "--json"]) == 0
     said: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -134,9 +128,7 @@ def test_the_region_of_the_file_may_be_repeated(file: str, monkeypatch: pytest.M
     assert main(["preflight", file, "--region", "us-east-1"]) == 0
 
 
-def test_a_faulty_file_is_status_2_and_asks_nothing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_faulty_file_is_status_2_and_asks_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = tmp_path / "cluster.yaml"
     made.write_text(NEW.replace("p5.48xlarge", "p5.47xlarge"), encoding="utf-8")
     assert main(["preflight", str(made)]) == 2

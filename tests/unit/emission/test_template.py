@@ -36,9 +36,7 @@ def written(value: Any) -> Any:
         "Group": {"Type": "A", "Properties": {"Value": value}},
         "Role/Resource": {"Type": "B"},
     }
-    return with_ids(resources, logical_ids(resources, "Fleet"))[logical_id("Fleet/Group")]["Properties"][
-        "Value"
-    ]
+    return with_ids(resources, logical_ids(resources, "Fleet"))[logical_id("Fleet/Group")]["Properties"]["Value"]
 
 
 ROLE = logical_id("Fleet/Role/Resource")
@@ -75,7 +73,4 @@ def test_a_reference_to_nothing_is_an_error() -> None:
 
 def test_references_are_named_as_cdk_nag_names_them() -> None:
     ids = {"Role/Resource": "RoleX"}
-    assert (
-        with_names(f"arn:{ref('Role/Resource')}/{att('Role/Resource', 'Arn')}", ids)
-        == "arn:<RoleX>/<RoleX.Arn>"
-    )
+    assert with_names(f"arn:{ref('Role/Resource')}/{att('Role/Resource', 'Arn')}", ids) == "arn:<RoleX>/<RoleX.Arn>"

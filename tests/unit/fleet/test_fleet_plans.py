@@ -69,9 +69,7 @@ def test_a_layout_that_is_missing_hides_no_other_fault() -> None:
         ({"subnets": ()}, Field.NETWORK, "GPU-FLT-002"),
     ],
 )
-def test_a_rule_that_reads_an_unknown_part_is_left_out(
-    changes: dict[str, Any], unknown: Field, finding: str
-) -> None:
+def test_a_rule_that_reads_an_unknown_part_is_left_out(changes: dict[str, Any], unknown: Field, finding: str) -> None:
     request = replace(TRAINERS, **changes)
     assert finding in ids(request)
     assert finding not in ids(replace(request, unknown=frozenset({unknown})))

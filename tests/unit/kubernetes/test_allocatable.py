@@ -61,8 +61,5 @@ def test_huge_pages_are_asked_for_with_efa_alone_and_never_more_than_small_nodes
 
 
 def test_huge_pages_are_kept_back_on_types_with_efa_even_where_it_is_not_used() -> None:
-    assert (
-        allocatable(pool_of("p4d.24xlarge", efa=False)).memory_mib
-        == allocatable(pool_of("p4d.24xlarge")).memory_mib
-    )
+    assert allocatable(pool_of("p4d.24xlarge", efa=False)).memory_mib == allocatable(pool_of("p4d.24xlarge")).memory_mib
     assert not instance_type("g5.xlarge").supports_efa

@@ -32,9 +32,7 @@ def write_chart(folder: Path, name: str, *, parts: str = "") -> Path:
 @pytest.fixture
 def chart(tmp_path: Path) -> Path:
     """A chart with a chart in it, once as a folder, once as an archive."""
-    parts = (
-        "dependencies:\n- { name: inner, alias: nfd, version: 1.0.0 }\n- { name: packed, version: 1.0.0 }\n"
-    )
+    parts = "dependencies:\n- { name: inner, alias: nfd, version: 1.0.0 }\n- { name: packed, version: 1.0.0 }\n"
     outer = write_chart(tmp_path / "outer", "outer", parts=parts)
     write_chart(outer / "charts" / "inner", "inner")
     packed = write_chart(tmp_path / "packed", "packed")

@@ -45,9 +45,7 @@ def test_devices_come_first_and_kueue_last() -> None:
 
 
 def test_a_cluster_without_gpus_has_no_software_of_nvidia() -> None:
-    names = [
-        one.name for one in cluster_software([node_pool("cpu", instance_type="m8g.4xlarge", node_count=1)])
-    ]
+    names = [one.name for one in cluster_software([node_pool("cpu", instance_type="m8g.4xlarge", node_count=1)])]
     assert names == ["jobset", "lws", "kueue"]
 
 
@@ -70,9 +68,7 @@ def test_versions_and_commits_are_those_of_the_catalogue() -> None:
 
 def test_every_release_names_each_of_its_images_with_tag_and_known_digest() -> None:
     for one in cluster_software(pools(), trainer=True, argo_workflows=True):
-        assert one.images == tuple(
-            kubernetes.image(name).reference for name in kubernetes.chart(one.chart).images
-        )
+        assert one.images == tuple(kubernetes.image(name).reference for name in kubernetes.chart(one.chart).images)
 
 
 def test_the_efa_plugin_and_the_dra_driver_exclude_each_other() -> None:
@@ -103,9 +99,7 @@ def test_a_mirror_of_images_is_a_host_and_a_path(images: str) -> None:
     assert ids(error) == ["GPU-K8S-021"]
 
 
-@pytest.mark.parametrize(
-    "charts", ["https://charts.example", "registry.example/charts", "oci://", "oci://a/"]
-)
+@pytest.mark.parametrize("charts", ["https://charts.example", "registry.example/charts", "oci://", "oci://a/"])
 def test_mirrored_charts_come_as_oci_artifacts(charts: str) -> None:
     with pytest.raises(ConfigError) as error:
         cluster_software(pools(), mirror=ImageMirror(images="registry.example", charts=charts))

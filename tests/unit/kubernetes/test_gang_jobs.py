@@ -277,9 +277,7 @@ def test_the_nccl_test_brings_its_program_and_an_image() -> None:
     settings, job_set = nccl_test(trainers())
     (pod,) = pod_specs(job_set)
     assert settings["data"]["all_reduce.py"].startswith('"""Measure')
-    assert {"name": "nccl-test-program", "configMap": {"name": settings["metadata"]["name"]}} in pod[
-        "volumes"
-    ]
+    assert {"name": "nccl-test-program", "configMap": {"name": settings["metadata"]["name"]}} in pod["volumes"]
     assert only([job_set])["args"] == ["torchrun", "/opt/gpu-cluster/all_reduce.py"]
     assert only([job_set])["image"].startswith("public.ecr.aws/deep-learning-containers/pytorch:")
     assert all(mount["mountPath"] != "/fsx" for mount in only([job_set])["volumeMounts"])

@@ -29,12 +29,8 @@ TREACHEROUS = [
     "=",
     "",
 ]
-TEXTS = st.one_of(
-    st.sampled_from(TREACHEROUS), st.text(st.characters(codec="ascii", min_codepoint=32), max_size=20)
-)
-LINES = st.lists(st.from_regex(r"[a-z#:\-]{1,9}( [a-z]+)?", fullmatch=True), min_size=2, max_size=4).map(
-    "\n".join
-)
+TEXTS = st.one_of(st.sampled_from(TREACHEROUS), st.text(st.characters(codec="ascii", min_codepoint=32), max_size=20))
+LINES = st.lists(st.from_regex(r"[a-z#:\-]{1,9}( [a-z]+)?", fullmatch=True), min_size=2, max_size=4).map("\n".join)
 VALUES: st.SearchStrategy[Any] = st.recursive(
     st.one_of(TEXTS, LINES, st.booleans(), st.integers(-9, 10**12), st.none()),
     lambda inner: st.one_of(

@@ -168,19 +168,13 @@ def split_pools(draw: st.DrawFn) -> NodePool:
     names = st.lists(st.sampled_from(list(gpu.profiles)), min_size=1, max_size=7)
 
     def fits(profiles: list[str]) -> bool:
-        return not any(
-            finding.severity.value == "error" for finding in check_mig(record, MigLayout(profiles))
-        )
+        return not any(finding.severity.value == "error" for finding in check_mig(record, MigLayout(profiles)))
 
     layouts = [MigLayout(draw(names.filter(fits)))]
     if accelerator.count > 1 and draw(st.booleans()):
-        layouts += [
-            draw(st.sampled_from([layouts[0], MigLayout.whole_gpu()])) for _ in range(accelerator.count - 1)
-        ]
+        layouts += [draw(st.sampled_from([layouts[0], MigLayout.whole_gpu()])) for _ in range(accelerator.count - 1)]
     alike = len({tuple(one.profiles) for one in layouts}) == 1 and len(set(layouts[0].profiles)) == 1
-    strategy = draw(
-        st.sampled_from([MigStrategy.MIXED, MigStrategy.SINGLE] if alike else [MigStrategy.MIXED])
-    )
+    strategy = draw(st.sampled_from([MigStrategy.MIXED, MigStrategy.SINGLE] if alike else [MigStrategy.MIXED]))
     return node_pool(
         "slices",
         instance_type=record,

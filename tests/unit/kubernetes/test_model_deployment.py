@@ -88,9 +88,7 @@ def test_every_type_runs_one_server_on_each_device() -> None:
     for name, record in instance_types().items():
         if record.accelerator is not None:
             count = record.accelerator.count or record.accelerator.logical_count
-            assert (
-                deploy(pool_of(name), ServerPod(image="s:v1"))["Deployment"]["spec"]["replicas"] == 2 * count
-            ), name
+            assert deploy(pool_of(name), ServerPod(image="s:v1"))["Deployment"]["spec"]["replicas"] == 2 * count, name
 
 
 def test_a_new_version_needs_no_gpu_beside_those_in_use() -> None:
@@ -159,18 +157,12 @@ def test_weights_come_from_s3_by_a_volume_of_their_own() -> None:
     assert kinds(objects)[:3] == ["PersistentVolume", "PersistentVolumeClaim", "Deployment"]
     (pod,) = pod_specs(objects)
     claim = objects[1]["metadata"]["name"]
-    assert pod["volumes"] == [
-        {"name": "weights", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}
-    ]
-    assert pod["containers"][0]["volumeMounts"] == [
-        {"name": "weights", "mountPath": "/weights", "readOnly": True}
-    ]
+    assert pod["volumes"] == [{"name": "weights", "persistentVolumeClaim": {"claimName": claim, "readOnly": True}}]
+    assert pod["containers"][0]["volumeMounts"] == [{"name": "weights", "mountPath": "/weights", "readOnly": True}]
 
 
 def test_secrets_are_named_and_never_told() -> None:
-    server = replace(
-        VLLM, secrets={"HF_TOKEN": SecretKey(name="hub", key="token")}, image_pull_secret="registry"
-    )
+    server = replace(VLLM, secrets={"HF_TOKEN": SecretKey(name="hub", key="token")}, image_pull_secret="registry")
     (pod,) = pod_specs(deploy(pool_of("g6e.48xlarge"), server))
     told = {one["name"]: one for one in pod["containers"][0]["env"]}
     assert told["HF_TOKEN"] == {

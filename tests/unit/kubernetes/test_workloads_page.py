@@ -25,9 +25,7 @@ def written(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 def is_part(part: Any, whole: Any) -> bool:
     if isinstance(part, dict):
-        return isinstance(whole, dict) and all(
-            key in whole and is_part(part[key], whole[key]) for key in part
-        )
+        return isinstance(whole, dict) and all(key in whole and is_part(part[key], whole[key]) for key in part)
     if isinstance(part, list):
         return isinstance(whole, list) and all(any(is_part(one, other) for other in whole) for one in part)
     return bool(part == whole)

@@ -62,9 +62,7 @@ def test_a_trainer_adds_its_job_and_its_chart(tmp_path: Path) -> None:
     files = files_of("two-fleets", tmp_path, "\neks: { software: { trainer: true } }\n")
 
     assert any(path.endswith("kubeflow-trainer.values.yaml") for path in files)
-    kinds = [
-        one["kind"] for one in objects_of({p: t for p, t in files.items() if p.endswith("train-job.yaml")})
-    ]
+    kinds = [one["kind"] for one in objects_of({p: t for p, t in files.items() if p.endswith("train-job.yaml")})]
     assert set(kinds) == {"TrainingRuntime", "TrainJob"}
     assert check_objects(objects_of(files), kubernetes_versions()[-1].version) > 0
 
@@ -77,9 +75,7 @@ def test_in_a_closed_network_charts_and_their_images_come_from_the_mirror(tmp_pa
     spec = read_cluster(file).spec
     assert spec is not None
     mirrored = cluster_manifests(spec)
-    public = re.compile(
-        r"nvcr\.io|registry\.k8s\.io|ghcr\.io|602401143452|https://|public\.ecr\.aws|quay\.io"
-    )
+    public = re.compile(r"nvcr\.io|registry\.k8s\.io|ghcr\.io|602401143452|https://|public\.ecr\.aws|quay\.io")
 
     assert public.search(files["install.sh"])
     assert not public.search(mirrored["install.sh"])
@@ -115,9 +111,7 @@ def test_the_script_installs_charts_then_objects_with_what_the_stacks_tell(name:
     )
     assert done.returncode == 0, done.stderr
     steps = record.read_text().splitlines()
-    charts = [
-        path.split("/")[1].split("-", 1)[1].removesuffix(".values.yaml") for path in files if "values" in path
-    ]
+    charts = [path.split("/")[1].split("-", 1)[1].removesuffix(".values.yaml") for path in files if "values" in path]
     assert [step for step in steps if step.startswith("helm")] == [f"helm {chart}" for chart in charts]
     first_object = next(index for index, step in enumerate(steps) if step.startswith("kubectl"))
     assert first_object == len(charts)

@@ -87,9 +87,7 @@ def test_the_job_of_trainer_is_not_the_job_set_beside_it(tmp_path: Path) -> None
         ("min_nodes: 0, max_nodes: 2", "vllm/vllm-openai:v0.21.0", True),
     ],
 )
-def test_servers_scale_where_there_is_room_and_a_metric(
-    bounds: str, image: str, scales: bool, tmp_path: Path
-) -> None:
+def test_servers_scale_where_there_is_room_and_a_metric(bounds: str, image: str, scales: bool, tmp_path: Path) -> None:
     fleet = f"{{ instance_type: g6e.xlarge, {bounds}, server: {{ image: '{image}' }} }}"
     objects = objects_of(files_of(f"inference: {{ fleets: {{ a: {fleet} }} }}", tmp_path), "services/")
     deployment = next(one for one in objects if one["kind"] == "Deployment")

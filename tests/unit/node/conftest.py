@@ -91,8 +91,7 @@ class Account:
         # The last of the fleet is a neighbour of the first.
         nodes = {self.members[0][0]: ["nn-1", "nn-2"], self.members[-1][0]: ["nn-1", "nn-2"]}
         rows = [
-            {"InstanceId": id_, "NetworkNodes": nodes.get(id_, ["nn-1", "nn-9"])}
-            for id_ in options["--instance-ids"]
+            {"InstanceId": id_, "NetworkNodes": nodes.get(id_, ["nn-1", "nn-9"])} for id_ in options["--instance-ids"]
         ]
         return {"Instances": rows}
 
@@ -160,11 +159,7 @@ class Metadata(BaseHTTPRequestHandler):
 def parts_of(document: str) -> list[tuple[str, str]]:
     """The parts of a MIME document: content type and body."""
     message = email.message_from_string(document)
-    return [
-        (part.get_content_type(), str(part.get_payload()))
-        for part in message.walk()
-        if not part.is_multipart()
-    ]
+    return [(part.get_content_type(), str(part.get_payload())) for part in message.walk() if not part.is_multipart()]
 
 
 def cloud_config_of(document: str) -> dict[str, Any]:
@@ -192,9 +187,7 @@ def install(document: str, root: Path) -> None:
 
 def _impatient(text: str) -> str:
     """A file of a node; the launcher of its software lets that sleep for moments only."""
-    return text.replace(
-        "import sys\nif ", "import sys, time\nnap = time.sleep\ntime.sleep = lambda _: nap(0.02)\nif "
-    )
+    return text.replace("import sys\nif ", "import sys, time\nnap = time.sleep\ntime.sleep = lambda _: nap(0.02)\nif ")
 
 
 class Node:
@@ -275,9 +268,7 @@ class Node:
         done = self.gpunode("boot")
         assert not done.stderr, done.stderr
         result: dict[str, Any] = json.loads((self.root / "var/lib/gpu-cluster/boot.json").read_text())
-        assert [json.loads(line) for line in done.stdout.splitlines()][: len(result["events"])] == result[
-            "events"
-        ]
+        assert [json.loads(line) for line in done.stdout.splitlines()][: len(result["events"])] == result["events"]
         return done.returncode, result
 
     def gpunode(self, *arguments: str) -> subprocess.CompletedProcess[str]:

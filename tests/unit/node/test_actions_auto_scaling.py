@@ -64,17 +64,13 @@ def test_node_that_an_operator_or_the_group_took_out_is_left_alone(
 
 
 @pytest.mark.parametrize("state", ["Pending", "Pending:Wait", "Pending:Proceed", "Warmed:Running"])
-def test_node_on_its_way_into_service_is_looked_at_again(
-    account: Account, group: AutoScaling, state: str
-) -> None:
+def test_node_on_its_way_into_service_is_looked_at_again(account: Account, group: AutoScaling, state: str) -> None:
     account.members[INSTANCE][0] = state
     with pytest.raises(ActionError, match="not in service yet"):
         group.why_out()
 
 
-def test_node_in_no_group_says_so_more_than_once_before_it_is_believed(
-    account: Account, group: AutoScaling
-) -> None:
+def test_node_in_no_group_says_so_more_than_once_before_it_is_believed(account: Account, group: AutoScaling) -> None:
     del account.members[INSTANCE]
     for _ in range(2):
         with pytest.raises(ActionError, match="so far"):
@@ -96,9 +92,7 @@ def test_members_that_were_replaced_for_a_health_check_within_the_hour_count(
 ) -> None:
     account.activities = [
         terminated("i-0001", minutes_ago=5, cause="a user health-check"),
-        terminated(
-            "i-0002", minutes_ago=59, cause="an EC2 health check indicating it has been terminated or stopped"
-        ),
+        terminated("i-0002", minutes_ago=59, cause="an EC2 health check indicating it has been terminated or stopped"),
         terminated("i-0003", minutes_ago=61, cause="a user health-check"),
         terminated("i-0004", minutes_ago=5, cause="a difference between desired and actual capacity"),
         {**terminated("i-0005", minutes_ago=5, cause="a user health-check"), "StartTime": "some time ago"},

@@ -81,9 +81,7 @@ def test_node_gets_a_condition_a_taint_and_last_a_cordon(cluster: Cluster) -> No
     kubernetes.take_out(Severity.REBOOT, "Xid 95 on 0000:10:1c")
     mine = cluster.node("mine")
     assert mine["spec"]["unschedulable"] is True
-    assert mine["spec"]["taints"] == [
-        {"key": "gpu-cluster/unhealthy", "value": "reboot", "effect": "NoSchedule"}
-    ]
+    assert mine["spec"]["taints"] == [{"key": "gpu-cluster/unhealthy", "value": "reboot", "effect": "NoSchedule"}]
     condition = mine["status"]["conditions"][-1]
     assert {name: condition[name] for name in ("type", "status", "reason", "message")} == {
         "type": "GpuHealthy",
@@ -210,9 +208,7 @@ def test_interruption_taints_and_cordons(cluster: Cluster) -> None:
     cluster.kubernetes().keep_new_work_away("spot-interruption 2026-12-01T11:00:00Z")
     spec = cluster.node("mine")["spec"]
     assert spec["unschedulable"] is True
-    assert spec["taints"] == [
-        {"key": "gpu-cluster/ending", "value": "spot-interruption", "effect": "NoSchedule"}
-    ]
+    assert spec["taints"] == [{"key": "gpu-cluster/ending", "value": "spot-interruption", "effect": "NoSchedule"}]
 
 
 def test_pods_of_a_node_that_ends_are_evicted_by_a_taint(cluster: Cluster) -> None:

@@ -119,9 +119,7 @@ def test_every_program_of_the_node_can_read_that_it_ends(node: Node) -> None:
 
 
 def test_job_gets_sigterm_only_after_the_users_command(node: Node, job: subprocess.Popen[bytes]) -> None:
-    node.on_drain(
-        f"[ -d /proc/{job.pid} ] && read -r _ _ state _ </proc/{job.pid}/stat; echo $state >>{node.log}"
-    )
+    node.on_drain(f"[ -d /proc/{job.pid} ] && read -r _ _ state _ </proc/{job.pid}/stat; echo $state >>{node.log}")
     node.drain()
     assert node.said[1] in ("S", "R")
     assert job.wait(60) == -15
@@ -155,9 +153,7 @@ def test_command_has_the_time_that_the_end_and_the_jobs_leave(
 ) -> None:
     node.on_drain(f"echo $GPU_DRAIN_SECONDS >>{node.log}")
     node.fleet.jobs = ""
-    node.drain(
-        Ending("spot-interruption", seconds_left=left), drain_deadline=deadline, job_seconds=job_seconds
-    )
+    node.drain(Ending("spot-interruption", seconds_left=left), drain_deadline=deadline, job_seconds=job_seconds)
     assert f"{seconds}" in node.said
 
 
@@ -299,9 +295,7 @@ def test_hint_drains_where_the_settings_want_it(node: Node, ends: Callable[..., 
     assert node.said.count("work ended") == 1
 
 
-def test_node_that_remembers_nothing_is_drained_once_all_the_same(
-    node: Node, ends: Callable[..., int]
-) -> None:
+def test_node_that_remembers_nothing_is_drained_once_all_the_same(node: Node, ends: Callable[..., int]) -> None:
     node.write("run/gpu-cluster", "")
     with pytest.raises(Enough):
         ends(NOTICE, NOTICE, NOTICE)

@@ -75,9 +75,7 @@ class Fetching:
     @property
     def document(self) -> str:
         digest = hashlib.sha256(self.archive).hexdigest()
-        return render_user_data(
-            self.settings, SoftwareObject(bucket_name=BUCKET, object_key=KEY, sha256=digest)
-        )
+        return render_user_data(self.settings, SoftwareObject(bucket_name=BUCKET, object_key=KEY, sha256=digest))
 
     def boot(self) -> subprocess.CompletedProcess[str]:
         """The first boot: what cloud-init does before the network, and then the fleet's own script."""
@@ -278,9 +276,7 @@ def test_software_that_does_not_run_fails_the_boot_with_its_own_words(fetching: 
     python.chmod(0o755)
     fetching.node.environment["GPU_CLUSTER_PYTHON"] = str(python)
     done = fetching.boot()
-    [reason] = [
-        event["reason"] for event in map(json.loads, done.stdout.splitlines()) if event["state"] == "failed"
-    ]
+    [reason] = [event["reason"] for event in map(json.loads, done.stdout.splitlines()) if event["state"] == "failed"]
     assert reason == "gpunode needs Python 3.9 or later, and this is 3.7"
     assert not fetching.started()
     assert fetching.logged() == [reason]
@@ -309,9 +305,7 @@ def test_a_reboot_while_it_fetches_is_no_failure(fetching: Fetching) -> None:
     """The reboot for MIG may come then; systemd tells all processes of the unit to end."""
     fetching.node.unpack(fetching.document)
     # `timeout` makes a group of its own; the other is that of the session.
-    fetching.node.tool(
-        "aws", '#!/bin/bash\nread -ra stat </proc/$$/stat\nkill -TERM -- "-${stat[5]}"\nkill -TERM 0\n'
-    )
+    fetching.node.tool("aws", '#!/bin/bash\nread -ra stat </proc/$$/stat\nkill -TERM -- "-${stat[5]}"\nkill -TERM 0\n')
     done = subprocess.run(
         ["setsid", "--wait", "bash", str(fetching.node.root / FETCH)],
         env=fetching.node.environment, check=False, capture_output=True, text=True, timeout=20,

@@ -133,12 +133,8 @@ def test_more_gpus_than_expected_are_another_type(health: Health) -> None:
         ("", 0),
     ],
 )
-@pytest.mark.parametrize(
-    "check", [check_gpus, check_ecc, check_pcie, check_clocks, check_driver, check_nvlink]
-)
-def test_a_driver_that_gives_no_answer_tells_nothing(
-    health: Health, check: Check, text: str, status: int
-) -> None:
+@pytest.mark.parametrize("check", [check_gpus, check_ecc, check_pcie, check_clocks, check_driver, check_nvlink])
+def test_a_driver_that_gives_no_answer_tells_nothing(health: Health, check: Check, text: str, status: int) -> None:
     with pytest.raises(Undetermined, match="nvidia-smi"):
         check(health(text=text, status=status))
 
@@ -150,9 +146,7 @@ def test_an_answer_cut_short_replaces_nothing(health: Health) -> None:
         check_gpus(health(text=rows, status=139))
 
 
-def test_a_missing_program_tells_nothing(
-    health: Health, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_program_tells_nothing(health: Health, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     node = health()
     (tmp_path / "tools" / "nvidia-smi").unlink()
     monkeypatch.setenv("PATH", str(tmp_path / "tools"))
@@ -162,17 +156,15 @@ def test_a_missing_program_tells_nothing(
 
 def test_idle_links_may_be_slow(health: Health) -> None:
     idle = {"pcie.link.gen.current": "1", "clocks_event_reasons.gpu_idle": "Active"}
-    assert told(check_pcie(health({0: idle}))) == [
-        ("OK", "4 GPUs: generation 1 of 5, x16; generation 5 of 5, x16")
-    ]
+    assert told(check_pcie(health({0: idle}))) == [("OK", "4 GPUs: generation 1 of 5, x16; generation 5 of 5, x16")]
 
 
 def test_an_older_driver_does_not_know_every_section(health: Health) -> None:
     """Before 535 clock events were throttle reasons; the whole query fails for a field that the driver lacks."""
     hot = {1: {"clocks_throttle_reasons.hw_slowdown": "Active"}}
-    assert [
-        result.severity.name for result in check_clocks(health(hot, unknown=["clocks_event_reasons"]))
-    ] == ["MONITOR"]
+    assert [result.severity.name for result in check_clocks(health(hot, unknown=["clocks_event_reasons"]))] == [
+        "MONITOR"
+    ]
     assert check_pcie(health(unknown=["clocks_event_reasons"]))[0].severity is Severity.OK
 
 
@@ -208,9 +200,7 @@ def test_volatile_errors_are_not_told_of_split_gpus(health: Health) -> None:
 
 
 def test_ecc_switched_off_tells_nothing(health: Health) -> None:
-    off = {
-        index: {"ecc.mode.current": "Disabled", VOLATILE: "[N/A]", AGGREGATE: "[N/A]"} for index in range(4)
-    }
+    off = {index: {"ecc.mode.current": "Disabled", VOLATILE: "[N/A]", AGGREGATE: "[N/A]"} for index in range(4)}
     with pytest.raises(Undetermined, match="ECC is Disabled"):
         check_ecc(health(off))
 

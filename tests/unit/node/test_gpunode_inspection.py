@@ -105,9 +105,7 @@ def test_a_node_is_kept_with_the_way_to_it_told_to_aws(make: Any) -> None:
     node.boot()
     assert node.inspections() == ["started", "ok"]
     [started] = [
-        event
-        for event in node.events.written
-        if event["state"] == "started" and event["stage"] == "inspection"
+        event for event in node.events.written if event["state"] == "started" and event["stage"] == "inspection"
     ]
     assert f"aws ssm start-session --region us-east-2 --target {INSTANCE}" in started["reason"]
     assert "120 minutes" in started["reason"]

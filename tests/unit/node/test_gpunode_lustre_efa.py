@@ -79,9 +79,7 @@ def test_what_is_there_already_stays(node: EfaNode, capsys: pytest.CaptureFixtur
     assert {**node.lnet.state, "loaded": []} == {**before, "loaded": []}
 
 
-def test_devices_that_the_image_has_chosen_stay_and_count(
-    node: EfaNode, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_devices_that_the_image_has_chosen_stay_and_count(node: EfaNode, capsys: pytest.CaptureFixture[str]) -> None:
     chosen = [{"network": "efa", "device": f"rdmap{number}s0", "sent": 0, "up": True} for number in (16, 32)]
     node.lnet.change(nets=[{"network": "tcp", "device": "ens33", "sent": 0, "up": True}, *chosen])
     assert run(capsys, "set-up") == (0, "2 EFA interfaces")
@@ -194,18 +192,14 @@ def test_an_interface_that_goes_down_is_named(node: EfaNode, capsys: pytest.Capt
     assert nets[-1]["device"] in run(capsys, "probe", "/fsx")[1]
 
 
-def test_what_another_boot_has_measured_tells_nothing(
-    node: EfaNode, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_another_boot_has_measured_tells_nothing(node: EfaNode, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "set-up")
     run(capsys, "probe", "/fsx")
     node.write("proc/sys/kernel/random/boot_id", "boot-2\n")
     assert node.checked()[1] == ("lustre-efa", "UNKNOWN", "not measured during this boot")
 
 
-def test_a_file_that_cannot_be_written_tells_nothing(
-    node: EfaNode, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_that_cannot_be_written_tells_nothing(node: EfaNode, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "set-up")
     (node.root / "tools/dd").write_text("#!/bin/sh\necho 'No space left on device' >&2; exit 1\n")
     status, words = run(capsys, "probe", "/fsx")

@@ -44,7 +44,9 @@ MIG = """<?xml version="1.0" ?>
 <processes>{processes}</processes></gpu>
 <gpu id="00000000:56:00.0"><mig_devices>None</mig_devices></gpu></nvidia_smi_log>
 """
-PROCESS = "<process_info><gpu_instance_id>{}</gpu_instance_id><compute_instance_id>0</compute_instance_id></process_info>"
+PROCESS = (
+    "<process_info><gpu_instance_id>{}</gpu_instance_id><compute_instance_id>0</compute_instance_id></process_info>"
+)
 
 
 class MeasuredNode:
@@ -234,9 +236,7 @@ def test_another_boot_forgets_the_counters(node: MeasuredNode) -> None:
     assert made["IdleSeconds"] == 60
 
 
-def test_a_broken_reader_takes_only_its_own_metrics_away(
-    node: MeasuredNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_reader_takes_only_its_own_metrics_away(node: MeasuredNode, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise RuntimeError("odd")
 

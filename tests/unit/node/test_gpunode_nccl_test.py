@@ -169,9 +169,7 @@ def test_json(node: TestNode, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_wrong_results_are_worse_than_slow_ones(node: TestNode, capsys: pytest.CaptureFixture[str]) -> None:
-    node.program(
-        "usr/local/cuda-12.9/efa/test-cuda-12.9", PROGRAM.replace("      0    62498", "      7    62498")
-    )
+    node.program("usr/local/cuda-12.9/efa/test-cuda-12.9", PROGRAM.replace("      0    62498", "      7    62498"))
     status, table, _ = run(capsys)
     assert (status, "7 values are wrong" in table) == (3, True)
     assert not (node.root / "var/lib/gpu-cluster/nccl-baseline.json").exists()
@@ -210,9 +208,7 @@ def test_the_program_of_the_newest_cuda_runs_with_the_nodes_settings(
     assert libraries.split(":")[2] == f"{node.root}/opt/amazon/efa/lib"
 
 
-@pytest.mark.parametrize(
-    ("memory", "size"), [("81559", "16G"), ("23034", "4G"), ("15360", "2G"), ("2048", "256M")]
-)
+@pytest.mark.parametrize(("memory", "size"), [("81559", "16G"), ("23034", "4G"), ("15360", "2G"), ("2048", "256M")])
 def test_messages_leave_gpus_some_of_their_memory(
     node: TestNode, capsys: pytest.CaptureFixture[str], memory: str, size: str
 ) -> None:

@@ -102,9 +102,7 @@ def test_a_provider_that_libfabric_does_not_have(root: Path, tool: Tool) -> None
     assert "fi_getinfo: -61" in provider.found
 
 
-def test_without_libfabrics_tools_the_provider_is_not_known(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_libfabrics_tools_the_provider_is_not_known(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     efa_devices(root, "rdmap16s0")
     monkeypatch.setenv("PATH", str(root))
     [_, provider] = check_efa(node(efa_count="1"))

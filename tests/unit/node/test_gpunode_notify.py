@@ -12,9 +12,7 @@ from cdk_gpu_clusters.node.gpunode.watch.watch import notify
 
 
 @pytest.fixture(params=["path", "abstract"])
-def systemd(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[socket.socket]:
+def systemd(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as server:
         name = str(tmp_path / "notify")
         server.bind(name if request.param == "path" else f"\0{name}")

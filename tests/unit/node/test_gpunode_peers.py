@@ -116,9 +116,7 @@ def test_formats_list_the_nodes_in_service_with_neighbours_beside_each_other(
     assert run(capsys, *arguments) == (0, lines, "")
 
 
-def test_json_marks_the_own_node_and_names_its_network(
-    account: Account, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_marks_the_own_node_and_names_its_network(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     status, [line], _ = run(capsys, "--format", "json")
     rows = json.loads(line)
     assert (status, [row["own"] for row in rows]) == (0, [False, False, True])
@@ -139,9 +137,7 @@ def test_order_does_not_depend_on_the_order_of_the_answers(
     assert run(capsys) == first
 
 
-def test_large_fleets_are_asked_about_in_batches(
-    account: Account, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_large_fleets_are_asked_about_in_batches(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     """EC2 takes 100 ids at a time."""
     account.members = {f"i-{n:017x}": (f"10.0.{n // 250}.{n % 250}", "InService") for n in range(250)}
     account.above = {name: ["nn-1", f"nn-{n % 2}"] for n, name in enumerate(account.members)}
@@ -190,9 +186,7 @@ def test_a_failure_that_passes_gives_no_list_rather_than_another_order(
     assert (status, lines) == (0, ["10.0.9.200", "10.0.10.30", "10.0.10.7"])
 
 
-def test_an_instance_that_ec2_tells_of_late_is_waited_for(
-    account: Account, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_instance_that_ec2_tells_of_late_is_waited_for(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     account.late[FAR] = 1
     assert run(capsys)[1] == ["10.0.9.200", "10.0.10.30", "10.0.10.7"]
     account.late[FAR] = 99
@@ -201,9 +195,7 @@ def test_an_instance_that_ec2_tells_of_late_is_waited_for(
     assert FAR in warning
 
 
-def test_files_are_replaced_in_one_step(
-    account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_files_are_replaced_in_one_step(account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     hosts = tmp_path / "etc/gpu-cluster/hosts"
     hosts.parent.mkdir(parents=True)
     hosts.write_text("old\n")
@@ -264,9 +256,7 @@ def test_node_outside_any_group_has_no_peers(account: Account, capsys: pytest.Ca
     assert (status, lines, "not in an Auto Scaling group" in words) == (69, [], True)
 
 
-def test_denied_call_is_an_error_not_an_empty_fleet(
-    account: Account, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_denied_call_is_an_error_not_an_empty_fleet(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
     account.faults = {"describe-auto-scaling-groups": ["An error occurred (AccessDenied)"]}
     status, lines, words = run(capsys)
     assert (status, lines, "AccessDenied" in words) == (75, [], True)

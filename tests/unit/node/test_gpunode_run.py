@@ -237,9 +237,7 @@ def test_the_gpu_of_a_rank(
         gpu_of(0, {"CUDA_VISIBLE_DEVICES": "GPU-9"})
 
 
-def test_a_gpu_whose_processors_are_not_given_to_the_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_whose_processors_are_not_given_to_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
     gpu = Gpu("3", "00000000:1D:00.0")
     assert run_command.pin_to(gpu).words == "GPU3: not pinned: the kernel lists no processors near it"

@@ -61,9 +61,7 @@ class Logs(Aws):
         assert times[-1] < now + 2 * HOUR
 
     def messages(self, stream: str = INSTANCE) -> list[dict[str, Any]]:
-        return [
-            json.loads(event["message"]) for name, batch in self.batches for event in batch if name == stream
-        ]
+        return [json.loads(event["message"]) for name, batch in self.batches for event in batch if name == stream]
 
     def numbers(self) -> list[int]:
         return [message["n"] for message in self.messages() if "n" in message]
@@ -108,9 +106,7 @@ def test_nothing_is_lost_or_sent_twice_in_an_outage(logs: Logs, node: Node) -> N
     assert logs.numbers() == list(range(15))
 
 
-def test_batches_that_arrived_are_not_sent_again(
-    logs: Logs, node: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_that_arrived_are_not_sent_again(logs: Logs, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shipping, "_BATCH_EVENTS", 4)
     fill(10)
     shipping.ship(node)

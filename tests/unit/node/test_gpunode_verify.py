@@ -113,9 +113,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tools.mkdir()
     monkeypatch.setenv("GPU_CLUSTER_ROOT", str(tmp_path))
     monkeypatch.setenv("PATH", str(tools), prepend=":")
-    monkeypatch.setattr(
-        cli, "this_node", lambda: Node(read_settings(), Metadata(), "i-0ab", Aws("us-east-1"))
-    )
+    monkeypatch.setattr(cli, "this_node", lambda: Node(read_settings(), Metadata(), "i-0ab", Aws("us-east-1")))
     settings = tmp_path / "etc/gpu-cluster/node.env"
     settings.parent.mkdir(parents=True)
     settings.write_text("GPU_ACCELERATOR=gpu\nGPU_ACCELERATOR_COUNT=2\nGPU_MODEL='RTX PRO Server 6000'\n")
@@ -127,9 +125,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_healthy_node(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["verify"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in lines] == [
-        ["ok", name] for name in checks_of(node(accelerator="gpu"))
-    ]
+    assert [line.split()[:2] for line in lines] == [["ok", name] for name in checks_of(node(accelerator="gpu"))]
 
 
 def test_the_exit_status_is_the_worst_finding(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -157,9 +153,7 @@ def test_as_json(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert told["results"][0]["severity"] == "replace"
 
 
-def test_a_node_without_settings_is_not_called_well(
-    machine: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_node_without_settings_is_not_called_well(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (machine / "etc/gpu-cluster/node.env").unlink()
     assert cli.main(["verify"]) == int(Severity.UNKNOWN)
     assert "nothing to check" in capsys.readouterr().err

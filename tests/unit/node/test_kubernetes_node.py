@@ -77,9 +77,7 @@ def test_kubelets_may_read_all_nodes_and_change_none() -> None:
 
 def test_another_group_may_do_all_that_the_watchdog_does() -> None:
     role, binding = node_health_rights("gpu-node-doctors")
-    granted = {
-        (resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]
-    }
+    granted = {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
     assert granted == {("nodes", "get"), ("nodes", "list"), ("nodes", "patch"), ("nodes/status", "patch")}
     assert binding["subjects"][0]["name"] == "gpu-node-doctors"
     assert role["metadata"]["name"] != node_health_rights()[0]["metadata"]["name"]

@@ -171,9 +171,7 @@ def test_every_gpu_has_its_own_layout_and_one_stays_whole(node: Any, driver: str
     settings = MigSettings(partition="7g.40gb", gpu_count=3, device_count=10)
     node.install(accelerator_kind="gpu", accelerator_count=3, mig=settings)
     mig_node = MigNode(node, driver, gpus=3)
-    mig_node.requested(
-        "1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb; off; 3g.20gb,1g.10gb,1g.5gb+me", count=3
-    )
+    mig_node.requested("1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb,1g.5gb; off; 3g.20gb,1g.10gb,1g.5gb+me", count=3)
     assert mig_node.apply() == ("ok", "10 MIG devices")
     assert mig_node.layouts() == [["1g.5gb"] * 7, [], ["1g.10gb", "1g.5gb+me", "3g.20gb"]]
     assert [gpu["mode"] for gpu in mig_node.state["gpus"]] == [True, False, True]
@@ -242,9 +240,7 @@ def test_reboot_waits_for_cloud_init_which_would_not_repeat_a_script_cut_short(m
     waiting = mig_node.node.root / "run/cloud-init/result.json"
     waiting.unlink()
     mig_node.node.environment["MIG_PATIENCE"] = "20"
-    mig_node.node.tool(
-        "sleep", f"#!/bin/sh\n[ ! -e {mig_node.rebooting} ] || kill -TERM $PPID\n: >{waiting}\n"
-    )
+    mig_node.node.tool("sleep", f"#!/bin/sh\n[ ! -e {mig_node.rebooting} ] || kill -TERM $PPID\n: >{waiting}\n")
     mig_node.write(mode_change="reboot")
     mig_node.requested("1g.10gb")
     assert mig_node.apply()[0] == "rebooting"
@@ -274,9 +270,7 @@ def test_gpu_that_creates_nothing_fails_with_what_the_driver_said(mig_node: MigN
 @pytest.mark.parametrize(
     "layout", ["3g.20gb,2g.10gb,1g.5gb,1g.5gb", "3g.20gb,2g.10gb,2g.10gb", "4g.20gb,1g.10gb,1g.5gb,1g.5gb"]
 )
-def test_layout_comes_out_whichever_place_the_driver_chooses(
-    mig_node: MigNode, policy: str, layout: str
-) -> None:
+def test_layout_comes_out_whichever_place_the_driver_chooses(mig_node: MigNode, policy: str, layout: str) -> None:
     mig_node.write(policy=policy)
     mig_node.requested(layout)
     assert mig_node.apply()[0] == "ok"
@@ -357,9 +351,7 @@ def test_late_driver_is_waited_for(mig_node: MigNode) -> None:
     assert mig_node.apply() == ("ok", "2 MIG devices")
 
 
-@pytest.mark.parametrize(
-    ("changes", "count"), [({"late": -1}, 2), ({}, 8)], ids=["no driver", "GPUs missing"]
-)
+@pytest.mark.parametrize(("changes", "count"), [({"late": -1}, 2), ({}, 8)], ids=["no driver", "GPUs missing"])
 def test_driver_that_never_comes_or_gpus_that_are_missing_end_at_the_deadline(
     mig_node: MigNode, changes: dict[str, Any], count: int
 ) -> None:
@@ -405,9 +397,7 @@ def test_plan_reaches_the_gpus_through_the_user_data(node: Any, driver: str) -> 
     assert mig_node.layouts() == [sorted(p.name for p in gpu.profiles) for gpu in plan.gpus]
     status, result = node.boot()
     assert (status, result["state"]) == (0, "ready")
-    assert [event["reason"] for event in result["events"] if event["stage"] == "mig"][
-        -1
-    ] == "31 of 31 MIG devices"
+    assert [event["reason"] for event in result["events"] if event["stage"] == "mig"][-1] == "31 of 31 MIG devices"
 
 
 def test_node_is_not_ready_while_its_gpus_are_not_split(mig_node: MigNode) -> None:

@@ -24,9 +24,7 @@ from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from rendered import rendered
 
 # Eight layouts of seven instances each, the longest text there is.
-LONGEST = plan_mig(
-    "p4d.24xlarge", [MigLayout(["1g.5gb+me", *["1g.5gb"] * 6])] * 7 + [MigLayout(["1g.5gb"] * 7)]
-)
+LONGEST = plan_mig("p4d.24xlarge", [MigLayout(["1g.5gb+me", *["1g.5gb"] * 6])] * 7 + [MigLayout(["1g.5gb"] * 7)])
 
 LARGEST: dict[str, Any] = {
     "fleet_name": "f" * 60,
@@ -46,9 +44,7 @@ PRINTED = "printf %s "
 
 def settings(**changes: Any) -> NodeSettings:
     mig = mig_settings(plan_mig("p4d.24xlarge", MigLayout("19,19,9")))
-    return NodeSettings(
-        **{"fleet_name": "f", "accelerator_kind": "gpu", "accelerator_count": 8, "mig": mig, **changes}
-    )
+    return NodeSettings(**{"fleet_name": "f", "accelerator_kind": "gpu", "accelerator_count": 8, "mig": mig, **changes})
 
 
 def config(document: str) -> dict[str, Any]:

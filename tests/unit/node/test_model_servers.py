@@ -73,9 +73,7 @@ class Servers:
         self.node.install(
             files=model_server_files(settings), user_parts=(model_server_part(settings),), scratch=scratch
         )
-        script = model_server_part(settings).body.replace(
-            "/etc/gpu-cluster", f"{self.node.root}/etc/gpu-cluster"
-        )
+        script = model_server_part(settings).body.replace("/etc/gpu-cluster", f"{self.node.root}/etc/gpu-cluster")
         subprocess.run(["sh", "-c", script], check=True, env=self.node.environment)
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -321,9 +319,7 @@ def test_the_boot_waits_for_the_servers_and_abandons_a_node_without_them(servers
     check.write_text("#!/bin/sh\necho '2 of 2 model servers answer'\n")
     status, result = servers.node.boot()
     assert (status, result["state"]) == (0, "ready")
-    (stage,) = [
-        event for event in result["events"] if event["stage"] == "model-servers" and event["state"] == "ok"
-    ]
+    (stage,) = [event for event in result["events"] if event["stage"] == "model-servers" and event["state"] == "ok"]
     assert stage["reason"] == "2 of 2 model servers answer"
     check.write_text("#!/bin/sh\necho '1 of 2 model servers answer'\nexit 2\n")
     status, result = servers.node.boot()
@@ -374,9 +370,7 @@ def node_settings(**changes: Any) -> NodeSettings:
 
 
 def test_56_servers_leave_room_in_the_user_data() -> None:
-    with_servers = rendered(
-        node_settings(files=model_server_files(LARGEST), user_parts=(model_server_part(LARGEST),))
-    )
+    with_servers = rendered(node_settings(files=model_server_files(LARGEST), user_parts=(model_server_part(LARGEST),)))
     without = rendered(node_settings())
     assert len(with_servers) - len(without) < 5_500
     assert len(with_servers) < 16_384 - 4_096, "MIG and a file system come on top"
@@ -385,9 +379,7 @@ def test_56_servers_leave_room_in_the_user_data() -> None:
 
 def test_56_servers_and_the_slices_that_they_need_fit_together() -> None:
     mig = mig_settings(plan_mig("p4d.24xlarge", MigLayout(["1g.5gb"] * 7)))
-    settings = node_settings(
-        mig=mig, files=model_server_files(LARGEST), user_parts=(model_server_part(LARGEST),)
-    )
+    settings = node_settings(mig=mig, files=model_server_files(LARGEST), user_parts=(model_server_part(LARGEST),))
     assert USER_DATA_LIMIT_BYTES - user_data_size_bytes(rendered(settings)) > 1_000
 
 

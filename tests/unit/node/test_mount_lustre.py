@@ -39,9 +39,7 @@ class Lustre:
         self.node.tool("mount.lustre", "#!/bin/sh\n")
         self.node.write("lustre.ko", "")
 
-    def mounts_after(
-        self, failures: int, words: str = "mount.lustre: mount failed: Input/output error"
-    ) -> None:
+    def mounts_after(self, failures: int, words: str = "mount.lustre: mount failed: Input/output error") -> None:
         """`mount` fails so many times with these words, then does what the kernel does: the server by its address."""
         calls = self.root / "mount-calls"
         self.node.tool(
@@ -97,9 +95,7 @@ def test_mounts_stand_in_a_readable_file_and_are_mounted_in_its_order(ready_lust
     ]
     assert ready_lustre.calls("dnf") == []
     assert list((root / "fsx").iterdir()) == []  # the probe has gone
-    assert (
-        ready_lustre.calls("chattr")[0] == f"+i {root}/fsx"
-    )  # not the root volume, while nothing is mounted
+    assert ready_lustre.calls("chattr")[0] == f"+i {root}/fsx"  # not the root volume, while nothing is mounted
 
 
 def test_client_is_installed_on_amazon_linux(lustre: Lustre) -> None:
@@ -240,15 +236,11 @@ def test_probe_that_fails_fails_the_unit_and_leaves_no_file(ready_lustre: Lustre
 
 def test_read_only_mount_is_listed_and_not_written(ready_lustre: Lustre) -> None:
     ready_lustre.node.tool("mktemp", "#!/bin/sh\nexit 1\n")
-    read_only = LustreMount(
-        mount_point="/fsx", dns_name="fs-0a", mount_name="abcd", options="ro,relatime,flock"
-    )
+    read_only = LustreMount(mount_point="/fsx", dns_name="fs-0a", mount_name="abcd", options="ro,relatime,flock")
     assert ready_lustre.runs(read_only)[0] == 0
 
 
-def test_node_is_ready_only_with_its_mounts_and_abandons_with_their_reason(
-    gpu_node: Any, gpu_settings: Any
-) -> None:
+def test_node_is_ready_only_with_its_mounts_and_abandons_with_their_reason(gpu_node: Any, gpu_settings: Any) -> None:
     lustre = Lustre(gpu_node)
     lustre.has_client()
     (gpu_node.tools / "curl").unlink()  # the boot check asks the instance metadata
@@ -266,9 +258,7 @@ def test_node_is_ready_only_with_its_mounts_and_abandons_with_their_reason(
     lustre.runs(**gpu_settings, boot_deadline_seconds=100)
     status, result = gpu_node.boot()
     assert (status, result["state"]) == (1, "failed")
-    assert result["reason"].startswith(
-        "lustre: fs-0a.fsx.us-east-2.amazonaws.com@tcp:/abcdbev at /fsx, tried "
-    )
+    assert result["reason"].startswith("lustre: fs-0a.fsx.us-east-2.amazonaws.com@tcp:/abcdbev at /fsx, tried ")
     assert gpu_node.account.made("complete-lifecycle-action")[-1]["--lifecycle-action-result"] == ["ABANDON"]
 
 
@@ -280,9 +270,7 @@ def test_unit_that_never_ran_or_hangs_fails_the_node_by_its_deadline(node: Any) 
         '{"state":"mounting","boot_id":"boot-1","reason":"fs-0a at /fsx"}\n',
     )
     assert node.boot()[1]["reason"] == "lustre: gpu-lustre has not finished: mounting fs-0a at /fsx"
-    node.write(
-        "var/lib/gpu-cluster/lustre.json", '{"state":"ok","boot_id":"boot-0","reason":"mounted: /fsx"}\n'
-    )
+    node.write("var/lib/gpu-cluster/lustre.json", '{"state":"ok","boot_id":"boot-0","reason":"mounted: /fsx"}\n')
     assert node.boot()[1]["reason"] == "lustre: gpu-lustre has not finished: not started"
 
 

@@ -22,9 +22,7 @@ def states(result: dict[str, Any], stage: str) -> list[str]:
     return [event["state"] for event in result["events"] if event["stage"] == stage]
 
 
-def test_ready_node_checks_everything_in_order_and_continues_its_launch(
-    gpu_node: Any, gpu_settings: Any
-) -> None:
+def test_ready_node_checks_everything_in_order_and_continues_its_launch(gpu_node: Any, gpu_settings: Any) -> None:
     gpu_node.install(**gpu_settings)
     status, result = gpu_node.boot()
     assert (status, result["state"], result["first_boot"], result["boot_id"]) == (
@@ -51,9 +49,7 @@ def test_ready_node_checks_everything_in_order_and_continues_its_launch(
         "--lifecycle-action-result": ["CONTINUE"],
         "--output": ["json"],
     }
-    assert [event["stage"] for event in gpu_node.account.logged] == [
-        event["stage"] for event in result["events"]
-    ]
+    assert [event["stage"] for event in gpu_node.account.logged] == [event["stage"] for event in result["events"]]
     assert gpu_node.account.streams == [("/gpu-cluster/trainers", "i-0123456789abcdef0")]
 
 
@@ -222,9 +218,7 @@ def test_node_that_does_not_find_out_who_it_is_fails_with_that_reason(
     assert "does not return the id of this instance" in gpu_node.boot()[1]["reason"]
 
 
-def test_evidence_of_a_failed_node_is_in_s3_before_its_launch_is_abandoned(
-    gpu_node: Any, gpu_settings: Any
-) -> None:
+def test_evidence_of_a_failed_node_is_in_s3_before_its_launch_is_abandoned(gpu_node: Any, gpu_settings: Any) -> None:
     gpu_node.gpus("GPU-aaaa, 1 MiB")
     gpu_node.install(**gpu_settings, boot_deadline_seconds=100, evidence_uri="s3://logs/evidence/trainers")
     gpu_node.account.denied = {"cp": 1}  # the policy may come later than the node
@@ -283,9 +277,7 @@ def test_where_the_watchdog_does_not_act_a_fault_is_only_told(
     gpu_node.install(**gpu_settings, watch=NodeWatch(mode=mode))
     _, result = gpu_node.boot()
     assert result["state"] == "ready"
-    [told] = [
-        event for event in result["events"] if (event["stage"], event["state"]) == ("verification", "ok")
-    ]
+    [told] = [event for event in result["events"] if (event["stage"], event["state"]) == ("verification", "ok")]
     assert "row-remapping" in told["reason"]
 
 

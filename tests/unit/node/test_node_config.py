@@ -105,9 +105,7 @@ def test_a_managed_group_takes_the_kubelet_configuration_only() -> None:
         ({}, ("gpu=a=b:NoSchedule",)),
     ],
 )
-def test_labels_with_which_kubelet_would_not_start_are_refused(
-    labels: dict[str, str], taints: tuple[str, ...]
-) -> None:
+def test_labels_with_which_kubelet_would_not_start_are_refused(labels: dict[str, str], taints: tuple[str, ...]) -> None:
     config = NodeConfig(cluster=CLUSTER, labels=labels, taints=taints)
     [finding] = check_node_config(config, bootstrapped=False)
     assert finding.id == "GPU-EKS-003"

@@ -33,16 +33,12 @@ FOLDER = Path(cdk_gpu_clusters.node.__file__).parent
 ORDER = "/etc/systemd/system/gpu-node-boot.service.d/order.conf"
 GATE = "/etc/systemd/system/gpu-node-boot.service"
 NODE_CONFIG = '{"apiVersion": "node.eks.aws/v1alpha1"}\n'
-LONGEST = plan_mig(
-    "p4d.24xlarge", [MigLayout(["1g.5gb+me", *["1g.5gb"] * 6])] * 7 + [MigLayout(["1g.5gb"] * 7)]
-)
+LONGEST = plan_mig("p4d.24xlarge", [MigLayout(["1g.5gb+me", *["1g.5gb"] * 6])] * 7 + [MigLayout(["1g.5gb"] * 7)])
 
 
 def settings(orchestrator: str | None, **changes: Any) -> NodeSettings:
     config = NODE_CONFIG if orchestrator == "eks" else ""
-    return NodeSettings(
-        **{"fleet_name": "trainers", "orchestrator": orchestrator, "node_config": config, **changes}
-    )
+    return NodeSettings(**{"fleet_name": "trainers", "orchestrator": orchestrator, "node_config": config, **changes})
 
 
 def full(orchestrator: str) -> NodeSettings:
@@ -96,9 +92,7 @@ def order(orchestrator: str | None) -> dict[str, dict[str, str]]:
         ("pcs", ["text/cloud-boothook", "text/x-shellscript"]),
     ],
 )
-def test_each_orchestrator_gets_the_parts_that_it_reads(
-    orchestrator: str | None, expected: list[str]
-) -> None:
+def test_each_orchestrator_gets_the_parts_that_it_reads(orchestrator: str | None, expected: list[str]) -> None:
     assert types(orchestrator) == expected
     part = UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\nexit 0\n")
     assert types(orchestrator, user_parts=(part,)) == [*expected, "text/x-shellscript"]
@@ -251,12 +245,7 @@ def test_a_script_that_asks_a_package_manager_knows_both(script: Path) -> None:
 @pytest.mark.parametrize("unit", sorted((FOLDER / "files").glob("*.service")), ids=lambda path: path.name)
 def test_units_know_both_names_of_the_stage_that_writes_settings(unit: Path) -> None:
     """cloud-init 24.3 and later, as on Ubuntu 24.04, calls it cloud-init-network; 22.2, as on AL2023, cloud-init."""
-    names = {
-        name
-        for line in unit.read_text().splitlines()
-        if line.startswith("After=")
-        for name in line[6:].split()
-    }
+    names = {name for line in unit.read_text().splitlines() if line.startswith("After=") for name in line[6:].split()}
     assert ("cloud-init.service" in names) is ("cloud-init-network.service" in names)
 
 

@@ -59,9 +59,7 @@ def test_it_runs_from_its_files_alone(tmp_path: Path, imds_server: str, imds: di
     (tmp_path / "etc/gpu-cluster/mounts").write_text("/fsx fs-0.fsx.us-east-1.amazonaws.com abcd flock\n")
     (tmp_path / "etc/gpu-cluster/node.env").write_text("GPU_MOUNTS=1\n")
     (tmp_path / "json.py").write_text("1 / 0\n")
-    done = launch(
-        tmp_path, imds_server, "verify", "--json", PYTHONPATH=str(tmp_path), PYTHONSTARTUP="/nowhere"
-    )
+    done = launch(tmp_path, imds_server, "verify", "--json", PYTHONPATH=str(tmp_path), PYTHONSTARTUP="/nowhere")
     assert done.returncode == int(Severity.MONITOR), done.stderr
     told = json.loads(done.stdout)
     assert told["instance_id"] == imds["instance-id"]
@@ -72,19 +70,17 @@ def test_a_python_that_is_missing_or_too_old_is_named(tmp_path: Path, imds_serve
     done = launch(tmp_path, imds_server, "verify", GPU_CLUSTER_PYTHON="/nowhere/python3")
     assert (done.returncode, done.stdout) == (69, "")
     assert (
-        done.stderr
-        == "gpunode needs Python 3.9 or later, and there is no /nowhere/python3: bake it into the image\n"
+        done.stderr == "gpunode needs Python 3.9 or later, and there is no /nowhere/python3: bake it into the image\n"
     )
     old = tmp_path / "python3.7"
-    program = 'import sys; sys.version_info = (3, 7); sys.version = "3.7.16 (default)"; sys.executable = "/usr/bin/python3"\n'
+    program = (
+        'import sys; sys.version_info = (3, 7); sys.version = "3.7.16 (default)"; sys.executable = "/usr/bin/python3"\n'
+    )
     # The same program as the launcher gives it, on a Python that says it is an old one.
     old.write_text(f'#!/bin/sh\nexec {sys.executable} -I -c \'{program}\'"$3" "$4"\n')
     old.chmod(0o755)
     done = launch(tmp_path, imds_server, "verify", GPU_CLUSTER_PYTHON=str(old))
-    assert (
-        done.stderr
-        == "gpunode needs Python 3.9 or later, and /usr/bin/python3 is 3.7.16: use a newer image\n"
-    )
+    assert done.stderr == "gpunode needs Python 3.9 or later, and /usr/bin/python3 is 3.7.16: use a newer image\n"
     assert done.returncode == 1
 
 
@@ -125,7 +121,5 @@ def test_the_user_data_says_what_the_gpus_are() -> None:
     kind = {"accelerator_kind": "gpu", "accelerator_count": 8}
     facts = GpuFacts(model="RTX PRO Server 6000", nvlink_gbytes_per_s=900, minimum_driver="525.85.12")
     document = rendered(NodeSettings(fleet_name="f", gpu_facts=facts, **kind))  # type: ignore[arg-type]
-    assert (
-        "    GPU_MODEL='RTX PRO Server 6000'\n    GPU_NVLINK=900\n    GPU_MIN_DRIVER=525.85.12\n" in document
-    )
+    assert "    GPU_MODEL='RTX PRO Server 6000'\n    GPU_NVLINK=900\n    GPU_MIN_DRIVER=525.85.12\n" in document
     assert "GPU_MODEL" not in rendered(NodeSettings(fleet_name="f", **kind))  # type: ignore[arg-type]

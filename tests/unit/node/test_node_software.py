@@ -67,9 +67,7 @@ def members(content: bytes) -> dict[str, tarfile.TarInfo]:
 
 def test_what_counts_is_the_size_at_deployment_not_that_of_tokens() -> None:
     document = rendered(settings(log_group_name="/gpu/trainers"))
-    part = UserDataPart(
-        content_type="text/x-shellscript", body="#!/bin/sh\n#" + "x" * (16_100 - len(document))
-    )
+    part = UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\n#" + "x" * (16_100 - len(document)))
     close = settings(log_group_name="/gpu/trainers", user_parts=(part,))
     assert check_user_data(rendered(close)) == []
     for token in ("${Token[TOKEN.7]}", "${Token[TOKEN.12345]}", "${Token[Servers.Logs.Name.7]}"):
@@ -147,10 +145,7 @@ def test_archives_have_the_same_bytes_on_every_machine() -> None:
 
 
 def test_another_process_makes_the_same_archive() -> None:
-    code = (
-        "import hashlib; from cdk_gpu_clusters.node import *\n"
-        "print(hashlib.sha256(software_archive()).hexdigest())"
-    )
+    code = "import hashlib; from cdk_gpu_clusters.node import *\nprint(hashlib.sha256(software_archive()).hexdigest())"
     environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo"}
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)  # fmt: skip
     assert done.stdout.strip() == hashlib.sha256(software_archive()).hexdigest()

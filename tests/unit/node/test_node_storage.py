@@ -55,13 +55,9 @@ def test_node_without_mounts_gets_nothing_of_them() -> None:
 
 def started(tmp_path: Path, **settings: Any) -> list[str]:
     """What the script of the user data runs, on a node where everything but a start that waits succeeds."""
-    script = (
-        text_of(**settings).split("Content-Type: text/x-shellscript\n\n")[1].split("--gpu-cluster-node")[0]
-    )
+    script = text_of(**settings).split("Content-Type: text/x-shellscript\n\n")[1].split("--gpu-cluster-node")[0]
     for tool in ("systemctl", "timeout"):
-        (tmp_path / tool).write_text(
-            f'#!/bin/sh\necho {tool} "$@"\n[ {tool} != timeout ] && [ "$1" != is-failed ]\n'
-        )
+        (tmp_path / tool).write_text(f'#!/bin/sh\necho {tool} "$@"\n[ {tool} != timeout ] && [ "$1" != is-failed ]\n')
         (tmp_path / tool).chmod(0o755)
     done = subprocess.run(
         ["/bin/sh", "-c", script], env={"PATH": str(tmp_path)}, check=True, capture_output=True, text=True
@@ -84,17 +80,13 @@ START = f"systemctl start --no-block {BOOT}"
     ],
     ids=["none", "lustre", "scratch"],
 )
-def test_only_what_is_used_is_enabled_and_started(
-    tmp_path: Path, settings: dict[str, Any], units: str
-) -> None:
+def test_only_what_is_used_is_enabled_and_started(tmp_path: Path, settings: dict[str, Any], units: str) -> None:
     storage = [f"timeout 900 systemctl start {units.strip()}"] if units else []
     assert started(tmp_path, **settings) == [f"systemctl enable {units}{BOOT}", *storage, START]
 
 
 def test_users_scripts_find_the_mounts_and_a_failed_mount_does_not_stop_them(tmp_path: Path) -> None:
-    assert started(
-        tmp_path, mounts=(mount(),), scratch=ScratchSettings(disk_count=8), boot_deadline_seconds=600
-    ) == [
+    assert started(tmp_path, mounts=(mount(),), scratch=ScratchSettings(disk_count=8), boot_deadline_seconds=600) == [
         f"systemctl enable gpu-scratch gpu-lustre {BOOT}",
         "timeout 600 systemctl start gpu-scratch gpu-lustre",
         START,
@@ -110,12 +102,8 @@ def test_units_come_back_after_a_reboot_and_before_jobs() -> None:
 
 
 def test_directories_reach_login_sessions() -> None:
-    places = checkpoint_environment(
-        "/fsx/checkpoints", local_directory="/scratch/c", s3_uri="s3://${Token[B.1]}"
-    )
-    document = text_of(
-        mounts=(mount(),), scratch=ScratchSettings(disk_count=8), checkpoint_environment=places
-    )
+    places = checkpoint_environment("/fsx/checkpoints", local_directory="/scratch/c", s3_uri="s3://${Token[B.1]}")
+    document = text_of(mounts=(mount(),), scratch=ScratchSettings(disk_count=8), checkpoint_environment=places)
     for line in (
         "export SCRATCH_DIR=/scratch",
         "export CHECKPOINT_DIR=/fsx/checkpoints",
@@ -144,9 +132,7 @@ def test_everything_at_once_fits_with_room_for_a_users_script() -> None:
     assert USER_DATA_LIMIT_BYTES - user_data_size_bytes(document) > 1536, user_data_size_bytes(document)
 
 
-@pytest.mark.parametrize(
-    "point", ["/fsx", "/scratch", "/mnt/data", "/home/shared", "/opt/models", "/data.v2/a_b-c"]
-)
+@pytest.mark.parametrize("point", ["/fsx", "/scratch", "/mnt/data", "/home/shared", "/opt/models", "/data.v2/a_b-c"])
 def test_places_for_mounts(point: str) -> None:
     assert check_storage([mount(point)]) == []
 

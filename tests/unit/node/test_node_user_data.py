@@ -65,9 +65,7 @@ def written(document: str, path: str) -> str:
 def install_archive(document: str, root: Path) -> None:
     config = YAML(typ="safe").load(parts(document)[0].get_payload())
     [[*_, command]] = config["bootcmd"]
-    subprocess.run(
-        ["sh", "-c", command.replace("-xzC / ", f"-xzC {root} ").replace("systemctl", "true")], check=True
-    )
+    subprocess.run(["sh", "-c", command.replace("-xzC / ", f"-xzC {root} ").replace("systemctl", "true")], check=True)
 
 
 def test_document_is_plain_cloud_config_then_script_then_the_users_parts_in_order() -> None:
@@ -79,9 +77,7 @@ def test_document_is_plain_cloud_config_then_script_then_the_users_parts_in_orde
     kinds = [part.get_content_type() for part in parts(document)]
     assert kinds == ["text/cloud-config", "text/x-shellscript", "text/x-shellscript", "text/cloud-config"]
     said = [str(part.get_payload()) for part in parts(document)[2:]]
-    assert [text[-len(part.body) :] for text, part in zip(said, user, strict=True)] == [
-        part.body for part in user
-    ]
+    assert [text[-len(part.body) :] for text, part in zip(said, user, strict=True)] == [part.body for part in user]
     assert "base64" not in [part.get("Content-Transfer-Encoding") for part in parts(document)]
     assert document.isascii()
 
@@ -171,9 +167,7 @@ def test_start_script_waits_for_the_software_and_then_starts_without_waiting_for
     script = parts(rendered(settings()))[1].get_payload()
     fetch, _, start = script.partition("then exit 1; fi\n")
     assert fetch.endswith("! systemctl start gpu-software; ")
-    assert (
-        "systemctl start --no-block gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer" in start
-    )
+    assert "systemctl start --no-block gpu-node-boot gpu-node-drain gpu-node-watch gpu-node-ship.timer" in start
     assert "gpu-node-drain" not in parts(rendered(settings(watch_drain=False)))[1].get_payload()
 
 
@@ -183,9 +177,7 @@ def test_document_is_the_same_every_time_and_in_every_process() -> None:
         "import sys; from rendered import *\n"
         f"sys.stdout.write(rendered(NodeSettings(**{LARGEST!r}))); assert 'aws_cdk' not in sys.modules"
     )
-    again = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment()
-    )
+    again = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=_environment())
     assert again.stdout == document
 
 
@@ -203,10 +195,7 @@ def test_gpu_nodes_with_efa_guard_against_tcp_and_nothing_harmful_is_set() -> No
     assert efa == {"FI_PROVIDER": "efa", "NCCL_SOCKET_IFNAME": "^docker,lo,veth"}
     without = nccl_environment(settings(accelerator_kind="gpu", accelerator_count=1))
     assert "FI_PROVIDER" not in without
-    assert (
-        nccl_environment(settings(accelerator_kind="neuron", accelerator_count=16, efa_interface_count=8))
-        == {}
-    )
+    assert nccl_environment(settings(accelerator_kind="neuron", accelerator_count=16, efa_interface_count=8)) == {}
 
 
 def test_user_overrides_and_removes_nccl_defaults() -> None:
@@ -331,9 +320,7 @@ def test_own_document_is_clean() -> None:
         ),
     ],
 )  # fmt: skip
-def test_faults_in_what_the_user_adds(
-    changes: dict[str, Any], finding_id: str, severity: str, path: str
-) -> None:
+def test_faults_in_what_the_user_adds(changes: dict[str, Any], finding_id: str, severity: str, path: str) -> None:
     [finding] = check_settings(settings(**changes))
     assert (finding.id, finding.severity.value, finding.path) == (finding_id, severity, path)
     assert finding.fix or finding.allowed

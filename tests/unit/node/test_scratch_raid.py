@@ -66,9 +66,7 @@ class Scratch:
                 (self.root / f"dev/disk/by-id/{LABEL}{number}{suffix}").symlink_to(device)
             devices.append(device)
         self.node.write("dev/nvme0n1", "gpt\n")
-        (self.root / "dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol1").symlink_to(
-            self.root / "dev/nvme0n1"
-        )
+        (self.root / "dev/disk/by-id/nvme-Amazon_Elastic_Block_Store_vol1").symlink_to(self.root / "dev/nvme0n1")
         return devices
 
     def runs(self, count: int = 2, **settings: Any) -> tuple[int, dict[str, Any]]:
@@ -226,10 +224,7 @@ def test_missing_tool_is_installed_or_named(scratch: Scratch) -> None:
     scratch.disks("")
     (scratch.node.tools / "mkfs.xfs").unlink()
     without(scratch.node, "mkfs.xfs")
-    assert (
-        "no mkfs.xfs, and xfsprogs could not be installed: dnf ran: bake xfsprogs"
-        in scratch.runs(1)[1]["reason"]
-    )
+    assert "no mkfs.xfs, and xfsprogs could not be installed: dnf ran: bake xfsprogs" in scratch.runs(1)[1]["reason"]
     made = MKFS.replace("ROOT", str(scratch.root))
     tool = scratch.node.tools / "mkfs.xfs"
     scratch.node.tool("dnf", f"#!/bin/bash\ncat >{tool} <<'END'\n{made}END\nchmod +x {tool}\n")

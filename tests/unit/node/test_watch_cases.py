@@ -94,9 +94,7 @@ def test_event_is_believed_at_once_and_stays() -> None:
         (Severity.REPLACE, Severity.REPLACE, True),
     ],
 )
-def test_only_what_is_bad_enough_calls_for_an_action(
-    acts_from: Severity, severity: Severity, acts: bool
-) -> None:
+def test_only_what_is_bad_enough_calls_for_an_action(acts_from: Severity, severity: Severity, acts: bool) -> None:
     told = Told(acts_from)
     assert bool(told.look(Symptom("fault", severity, "why", lasting=False))) is acts
     assert told.words == [("seen", "fault")]
@@ -124,9 +122,7 @@ def test_condition_that_got_worse_after_an_action_calls_again() -> None:
     for _ in range(3):
         told.look(LOST)
     told.cases.act_done(["gpus-replace"])
-    assert told.look(Symptom("gpus-replace", Severity.REPLACE, "6 GPUs answer", confirmations=3)) == [
-        "gpus-replace"
-    ]
+    assert told.look(Symptom("gpus-replace", Severity.REPLACE, "6 GPUs answer", confirmations=3)) == ["gpus-replace"]
 
 
 def test_same_event_after_an_action_is_a_new_one() -> None:

@@ -49,9 +49,7 @@ def test_slow_creep_is_the_daily_business(node: WatchedNode, counters: EfaCounte
         assert counters.probe() == []
 
 
-def test_creep_above_the_refill_is_seen_once_the_tokens_are_used_up(
-    node: WatchedNode, counters: EfaCounters
-) -> None:
+def test_creep_above_the_refill_is_seen_once_the_tokens_are_used_up(node: WatchedNode, counters: EfaCounters) -> None:
     seen = []
     for step in range(1, 11):
         node.clock.now += 10

@@ -26,9 +26,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WatchedNode:
     return WatchedNode(tmp_path)
 
 
-def booted(
-    node: WatchedNode, state: str, *, file: str = ON_DISK, boot: str = "boot-1", first: bool = False
-) -> None:
+def booted(node: WatchedNode, state: str, *, file: str = ON_DISK, boot: str = "boot-1", first: bool = False) -> None:
     result = {"state": state, "reason": REASON, "boot_id": boot, "first_boot": first}
     node.write(file, json.dumps(result))
 
@@ -133,9 +131,7 @@ def test_dry_run_only_says_it(node: WatchedNode) -> None:
 def test_watchdog_of_a_launch_that_was_given_up_says_so_and_ends(node: WatchedNode) -> None:
     booted(node, "failed", first=True)
     assert watch(node.node(), node.told, {}, Mode.ON) == 0
-    assert node.told.of("watch") == [
-        ("skipped", "the boot of the launch failed, and the launch was abandoned")
-    ]
+    assert node.told.of("watch") == [("skipped", "the boot of the launch failed, and the launch was abandoned")]
 
 
 def test_slurm_node_is_drained(node: WatchedNode) -> None:
@@ -147,6 +143,4 @@ def test_slurm_node_is_drained(node: WatchedNode) -> None:
     booted(node, "failed")
     node.begin({}, orchestrator="pcs", node_name="gpu-1")
     node.poll(20)
-    assert said.read_text().splitlines() == [
-        f"update NodeName=gpu-1 State=DRAIN Reason=gpunode: replace: {SEEN}"
-    ]
+    assert said.read_text().splitlines() == [f"update NodeName=gpu-1 State=DRAIN Reason=gpunode: replace: {SEEN}"]

@@ -246,9 +246,7 @@ def test_efa_device_that_is_gone(node: Watched) -> None:
     assert node.actions == 1
 
 
-def test_file_system_that_hangs_or_is_gone_is_only_told(
-    node: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_system_that_hangs_or_is_gone_is_only_told(node: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(network, "_LUSTRE_SECONDS", 0.05)
     node.write("etc/gpu-cluster/mounts", "/fsx fs-0.fsx.us-east-2.amazonaws.com abcd flock\n")
     node.write("proc/mounts", f"10.0.0.9@tcp:/abcd {node.root}/fsx lustre rw 0 0\n")
@@ -280,9 +278,7 @@ def test_xid_drains_a_slurm_node_once(node: Watched) -> None:
 def test_xid_cordons_a_kubernetes_node_once(node: Watched) -> None:
     state = node.root / "cluster.json"
     spec = {"providerID": f"aws:///us-east-2a/{INSTANCE}"}
-    kubectl.install(
-        node.tools, state, [{"metadata": {"name": "n"}, "spec": spec, "status": {"conditions": []}}]
-    )
+    kubectl.install(node.tools, state, [{"metadata": {"name": "n"}, "spec": spec, "status": {"conditions": []}}])
     node.start(orchestrator="eks")
     node.kernel_says(OFF_THE_BUS)
     node.poll(12)

@@ -13,9 +13,7 @@ from cdk_gpu_clusters.node.gpunode.watch.kernel import KernelLog, Record
 
 
 def lines(*numbers: int) -> str:
-    return "".join(
-        f"6,{number},{number}00,-;message {number}\n SUBSYSTEM=pci\n DEVICE=+pci:1\n" for number in numbers
-    )
+    return "".join(f"6,{number},{number}00,-;message {number}\n SUBSYSTEM=pci\n DEVICE=+pci:1\n" for number in numbers)
 
 
 @pytest.fixture
@@ -65,9 +63,7 @@ def test_reader_that_knows_where_it_was_does_not_skip_to_the_end(log_file: Path)
     assert numbers(KernelLog(path=log_file, after=7, from_end=True).read()) == [8]
 
 
-def test_overwritten_messages_are_counted_and_reading_goes_on(
-    log_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_overwritten_messages_are_counted_and_reading_goes_on(log_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     faults = [OSError(errno.EPIPE, "Broken pipe"), OSError(errno.EPIPE, "Broken pipe")]
     read = os.read
 

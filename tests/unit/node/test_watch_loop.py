@@ -62,9 +62,7 @@ def test_a_thousand_polls_act_once_for_one_fault_and_never_without(
         if number == 501:
             assert (watched.actions, watched.told.all) == (0, [])
             plant(watched)
-        watched.kernel_says(
-            f"eth0: link is up, for the {number}. time", "NVRM: loading NVIDIA UNIX Open Kernel Module"
-        )
+        watched.kernel_says(f"eth0: link is up, for the {number}. time", "NVRM: loading NVIDIA UNIX Open Kernel Module")
         watched.efa_counter("rdmap0s1", "rx_drops", number)
         watched.poll()
     assert watched.actions == actions
@@ -279,9 +277,7 @@ def test_events_are_carried_to_aws_after_an_action(watched: Watched, monkeypatch
     assert carried.wait(30)
 
 
-def test_watchdog_of_systemd_is_fed_with_every_poll(
-    watched: Watched, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_watchdog_of_systemd_is_fed_with_every_poll(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind("\0gpunode-watch-test")
         systemd.settimeout(10)

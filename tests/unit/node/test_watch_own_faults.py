@@ -80,13 +80,7 @@ def test_clock_that_jumps_replaces_no_node_and_hides_no_fault(
 def test_kernel_log_that_cannot_be_read_leaves_the_other_looks(node: WatchedNode) -> None:
     log = node.root / "dev/kmsg"
     log.rename(node.root / "dev/other")
-    node.begin(
-        {
-            "row-remapping": lambda _: [
-                Result("row-remapping", Severity.REPLACE, "a row could not be remapped")
-            ]
-        }
-    )
+    node.begin({"row-remapping": lambda _: [Result("row-remapping", Severity.REPLACE, "a row could not be remapped")]})
     node.poll(3)
     assert node.told.symptoms() == ["log", "row-remapping-replace"]
     assert node.actions == 1
@@ -191,9 +185,7 @@ def test_store_that_refuses_the_evidence_does_not_keep_a_broken_node_in_service(
     assert (node.actions, node.account.bundles) == (1, [])
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", '{"boot_id": "boot-1", "open": 7}', '{"boot_id": "boot-1", "open": [{}]}']
-)
+@pytest.mark.parametrize("text", ["", "{", '{"boot_id": "boot-1", "open": 7}', '{"boot_id": "boot-1", "open": [{}]}'])
 def test_memory_that_is_garbage_is_forgotten(node: WatchedNode, text: str) -> None:
     node.write("run/gpu-cluster/watch.json", text)
     node.begin({})

@@ -41,9 +41,7 @@ def test_nvidia_smi_that_answers_is_well(watched: WatchedNode) -> None:
     [
         (Outcome(STUCK, "nvidia-smi is still stuck in the kernel"), "nvidia-smi-stuck", Severity.REBOOT),
         (
-            Outcome(
-                9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure"
-            ),
+            Outcome(9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure"),
             "driver-gone",
             Severity.REBOOT,
         ),
@@ -59,9 +57,7 @@ def test_tool_that_does_not_come_back(
     assert symptom.confirmations == (6 if severity is Severity.REBOOT else 2)
 
 
-@pytest.mark.parametrize(
-    "script", ["#!/bin/sh\necho '\\377 garbage'\n", "#!/bin/sh\nexit 3\n", "#!/bin/sh\n"]
-)
+@pytest.mark.parametrize("script", ["#!/bin/sh\necho '\\377 garbage'\n", "#!/bin/sh\nexit 3\n", "#!/bin/sh\n"])
 def test_garbage_of_the_tool_says_nothing_of_the_driver(watched: WatchedNode, script: str) -> None:
     watched.tool("nvidia-smi", script)
     assert probe_nvidia_smi() == []
@@ -147,9 +143,7 @@ def test_no_condition_is_believed_after_one_look(watched: WatchedNode) -> None:
         "neuron-memory",
         "efa",
     ]
-    looks = check_probes(
-        watched.node(), dict.fromkeys([*names, "clocks", "lustre", "pcie", "driver"], broken)
-    )
+    looks = check_probes(watched.node(), dict.fromkeys([*names, "clocks", "lustre", "pcie", "driver"], broken))
     assert [look.name for look in looks] == [*names, "clocks", "lustre"]
     assert min(symptom.confirmations for look in looks for symptom in look.take()) == 2
 

@@ -73,9 +73,7 @@ def test_worst_symptom_is_the_reason(fleet: Fleet) -> None:
 def test_node_that_is_out_already_is_left_alone(fleet: Fleet) -> None:
     fleet.out = "trainers-asg has this node Standby"
     answer = fleet.response().respond([XID])
-    assert answer == ResponseResult(
-        ResponseOutcome.NOT_NEEDED, "trainers-asg has this node Standby; seen: Xid 79"
-    )
+    assert answer == ResponseResult(ResponseOutcome.NOT_NEEDED, "trainers-asg has this node Standby; seen: Xid 79")
     assert fleet.asked == ["why_out"]
 
 
@@ -108,9 +106,7 @@ def test_node_that_finds_no_place_is_held_and_asks_again(fleet: Fleet) -> None:
         asked.append(list(numbers))
         return free.pop(0)
 
-    response = Response(
-        fleet, keep_evidence=fleet.evidence, limit_per_hour=3, dry_run=False, take_slot=take_slot
-    )
+    response = Response(fleet, keep_evidence=fleet.evidence, limit_per_hour=3, dry_run=False, take_slot=take_slot)
     held = response.respond([XID])
     assert held.outcome is ResponseOutcome.HELD
     assert held.words == "the fleet may lose 3 nodes an hour, as many are being taken out; because of Xid 79"

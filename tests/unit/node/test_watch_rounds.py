@@ -44,9 +44,7 @@ def test_look_that_breaks_says_so_and_the_others_go_on() -> None:
 
     found = Rounds([Probe("broken", broken), Probe("hot", lambda: [HOT]), WELL], patience_seconds=30).poll(0)
     assert seen(found) == {"broken": ["broken-broken"], "hot": ["hot"], "well": [], "late": []}
-    assert (
-        found[0].symptoms[0].reason == "the probe broken itself failed: ZeroDivisionError: division by zero"
-    )
+    assert found[0].symptoms[0].reason == "the probe broken itself failed: ZeroDivisionError: division by zero"
     assert found[0].symptoms[0].severity is Severity.UNKNOWN
 
 

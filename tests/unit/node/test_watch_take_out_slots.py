@@ -28,9 +28,7 @@ class Logs:
         if self.refusal:
             raise AwsError(self.refusal)
         if arguments[3] in self.streams:
-            raise AwsError(
-                "An error occurred (ResourceAlreadyExistsException) when calling the CreateLogStream"
-            )
+            raise AwsError("An error occurred (ResourceAlreadyExistsException) when calling the CreateLogStream")
         self.streams.append(arguments[3])
 
 
@@ -58,9 +56,7 @@ def test_places_of_nodes_that_are_known_to_be_gone_are_left_out(fleet: WatchedNo
     assert logs.streams == ["taken-out/2026-11-21T09/2"]
 
 
-def test_next_hour_has_places_of_its_own(
-    fleet: WatchedNode, logs: Logs, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_next_hour_has_places_of_its_own(fleet: WatchedNode, logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
     node = TakeOutSlots(fleet.node(**GROUP))
     assert node.take([1])
     assert not node.take([1])

@@ -81,9 +81,7 @@ def test_more_nodes_change_the_group_and_no_template(compare: Compare) -> None:
 
 
 def test_a_block_keeps_its_size_from_deployments(compare: Compare) -> None:
-    assert only(compare("fewer nodes on a block"), GROUP).nodes.startswith(
-        "the size of a group on a block is set"
-    )
+    assert only(compare("fewer nodes on a block"), GROUP).nodes.startswith("the size of a group on a block is set")
 
 
 def test_a_fleet_that_leaves_the_file_goes_on_running(compare: Compare) -> None:

@@ -41,9 +41,7 @@ def every_unknown(value: Any, path: str = "") -> list[tuple[str, str]]:
     if is_dataclass(value) and not isinstance(value, type):
         found = [(f"{path}.{name}", why) for name, why in getattr(value, "unknown", {}).items()]
         return found + [
-            one
-            for field in fields(value)
-            for one in every_unknown(getattr(value, field.name), f"{path}.{field.name}")
+            one for field in fields(value) for one in every_unknown(getattr(value, field.name), f"{path}.{field.name}")
         ]
     if isinstance(value, tuple):
         return [one for index, item in enumerate(value) for one in every_unknown(item, f"{path}[{index}]")]
@@ -128,9 +126,7 @@ def test_efa_that_is_switched_off_is_told(plan: Plan) -> None:
 
 
 def test_maximum_ena_bandwidth_takes_an_address_for_each_interface(plan: Plan) -> None:
-    made = plan(
-        "instance_type: p5.48xlarge, nodes: 4, capacity: spot, interface_policy: maximum-ena-bandwidth"
-    )
+    made = plan("instance_type: p5.48xlarge, nodes: 4, capacity: spot, interface_policy: maximum-ena-bandwidth")
     network = made.fleets[0].node.network
     assert (network.ip_addresses, network.ena_gbps) == (8, 800)
     assert made.network.subnets[0].uses[0].words == "4 nodes x 8"
@@ -156,7 +152,9 @@ def test_an_existing_network_of_unknown_size_counts_no_free_addresses(plan: Plan
 
 
 def test_an_ultraserver_is_named_and_its_group_is_drained_early(plan: Plan) -> None:
-    block = "{ ultraserver_block: 'arn:aws:resource-groups:us-east-1:111122223333:group/g', ends_at: 2026-12-15T11:30Z }"
+    block = (
+        "{ ultraserver_block: 'arn:aws:resource-groups:us-east-1:111122223333:group/g', ends_at: 2026-12-15T11:30Z }"
+    )
     made = plan(
         f"instance_type: p6e-gb200.36xlarge, nodes: 18, capacity: {block}",
         network="{ availability_zone: us-east-1-dfw-2a }",

@@ -32,9 +32,7 @@ def assert_in_order(shown: list[str], lines: list[str]) -> None:
         assert line in rest, line
 
 
-def test_the_comparison_on_the_page_of_the_command(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_comparison_on_the_page_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "cluster.yaml"
     text = Path(RESERVED).read_text(encoding="utf-8")
     file.write_text(re.sub(r"instance_type: \S+", "instance_type: p4de.24xlarge", text), encoding="utf-8")

@@ -113,9 +113,7 @@ def test_pods_hide_no_other_fault_of_the_section(load: Load) -> None:
 
 
 def test_software_that_is_installed_has_a_stack_after_all_others(plan: Callable[..., ClusterPlan]) -> None:
-    made = plan(
-        "instance_type: g6.xlarge, nodes: 1", eks="eks: { software: { apply: true, trainer: true } }\n"
-    )
+    made = plan("instance_type: g6.xlarge, nodes: 1", eks="eks: { software: { apply: true, trainer: true } }\n")
     last = made.stacks[-1]
     assert (last.name, last.kind) == ("lab-software", "software")
     assert made.kubernetes is not None
@@ -158,9 +156,7 @@ def test_a_node_shows_its_devices_to_kubernetes(
         (f"nodes: 3, capacity: {BLOCK}", None, "eks:UpdateNodegroupConfig"),
     ],
 )
-def test_somebody_grows_each_group(
-    plan: Callable[..., ClusterPlan], more: str, desired: int | None, says: str
-) -> None:
+def test_somebody_grows_each_group(plan: Callable[..., ClusterPlan], more: str, desired: int | None, says: str) -> None:
     group = group_of(plan(f"instance_type: p5.48xlarge, {more}"))
     assert group.desired_nodes == desired
     assert says in group.grown_by

@@ -264,9 +264,7 @@ def test_who_asks_is_asked_where_every_account_is_enabled(region: str, first: st
 
 
 def test_a_whole_region_that_is_off_fails_one_check_and_leaves_the_others_open() -> None:
-    refused = {
-        name.replace(".", "__"): Refusal("AuthFailure") for name in healthy().answers if "sts" not in name
-    }
+    refused = {name.replace(".", "__"): Refusal("AuthFailure") for name in healthy().answers if "sts" not in name}
     aws = healthy().but(**{name.replace("-", "_"): answer for name, answer in refused.items()})
     with Account(aws.clients, region="us-east-1") as account:
         found = run_preflight(spec_of(NEW), account, now=NOW)

@@ -65,12 +65,8 @@ class Emulated:
         vpc = self.ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
         self.ec2.modify_vpc_attribute(VpcId=vpc, EnableDnsHostnames={"Value": True})
         self.names["vpc"] = vpc
-        for index, (name, zone) in enumerate(
-            {"fleet": "a", "private_a": "a", "private_b": "b", "public": "a"}.items()
-        ):
-            made = self.ec2.create_subnet(
-                VpcId=vpc, CidrBlock=f"10.0.{index}.0/24", AvailabilityZone=f"{REGION}{zone}"
-            )
+        for index, (name, zone) in enumerate({"fleet": "a", "private_a": "a", "private_b": "b", "public": "a"}.items()):
+            made = self.ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.0.{index}.0/24", AvailabilityZone=f"{REGION}{zone}")
             self.names[name] = made["Subnet"]["SubnetId"]
         address = self.ec2.allocate_address(Domain="vpc")["AllocationId"]
         nat = self.ec2.create_nat_gateway(SubnetId=self.names["public"], AllocationId=address)
@@ -145,9 +141,7 @@ def test_what_is_there_passes(found: Preflight) -> None:
 
 
 def test_what_is_not_emulated_cannot_be_told(found: Preflight) -> None:
-    open_ones = {
-        result.id: result.verdicts for result in found.results if result.outcome.value == "cannot tell"
-    }
+    open_ones = {result.id: result.verdicts for result in found.results if result.outcome.value == "cannot tell"}
     assert set(open_ones) == NOT_EMULATED | {"GPU-PRE-106"}  # and what an image of our own carries
     assert all("not been implemented" in open_ones[one][0].cause for one in NOT_EMULATED)
 

@@ -74,9 +74,7 @@ def misplaced_texts(box: PlacedBox) -> Iterator[str]:
 
 def test_the_checks_above_see_faults() -> None:
     inner = place(Box(style="a", texts=[Text(text="a long text of a narrow box")]), 400)
-    squeezed = PlacedBox(
-        box=inner.box, x=0, y=0, width=40, height=5, texts=inner.texts, children=(inner, inner)
-    )
+    squeezed = PlacedBox(box=inner.box, x=0, y=0, width=40, height=5, texts=inner.texts, children=(inner, inner))
     told = " ".join(faults(squeezed))
     assert "overlap" in told
     assert "leaves it" in told

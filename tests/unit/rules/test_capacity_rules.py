@@ -209,9 +209,7 @@ def test_a_reservation_to_be_made(
     placement: PlacementStrategy | None,
     expected: set[str],
 ) -> None:
-    findings = check_new_reservation(
-        instance_count=count, ends_at=ends_at, unlimited=unlimited, placement=placement
-    )
+    findings = check_new_reservation(instance_count=count, ends_at=ends_at, unlimited=unlimited, placement=placement)
     assert found(findings) == expected
 
 
@@ -257,9 +255,7 @@ def test_only_what_a_cluster_group_takes_is_reserved_in_one(name: str, expected:
         ({"node_count": 1}, set()),
     ],
 )
-def test_nodes_with_efa_that_nothing_keeps_together_are_told_of(
-    change: dict[str, Any], expected: set[str]
-) -> None:
+def test_nodes_with_efa_that_nothing_keeps_together_are_told_of(change: dict[str, Any], expected: set[str]) -> None:
     given: dict[str, Any] = {"efa": True, "is_placed": False, "is_reserved": False, "node_count": 2}
     findings = check_efa_together(**(given | change))
     assert found(findings) == expected
@@ -292,8 +288,6 @@ def test_a_strategy_that_the_type_lacks_is_refused() -> None:
     assert found(check_placement(record, PlacementStrategy.CLUSTER)) == {"GPU-PLC-001"}
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"), [(1, set()), (7, set()), (0, {"GPU-PLC-002"}), (8, {"GPU-PLC-002"})]
-)
+@pytest.mark.parametrize(("count", "expected"), [(1, set()), (7, set()), (0, {"GPU-PLC-002"}), (8, {"GPU-PLC-002"})])
 def test_partition_counts(count: int, expected: set[str]) -> None:
     assert found(check_partition_count(count)) == expected

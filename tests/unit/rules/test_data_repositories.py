@@ -64,15 +64,11 @@ def test_overlaps_are_those_that_a_walk_of_the_tree_finds(
 ) -> None:
     """Brute force: every directory and prefix with all that is in it, as strings that end in a slash."""
     links = [
-        DataRepository(
-            path="/" + "/".join(path), bucket=bucket, prefix="".join(f"{name}/" for name in prefix)
-        )
+        DataRepository(path="/" + "/".join(path), bucket=bucket, prefix="".join(f"{name}/" for name in prefix))
         for path, bucket, prefix in rows
     ]
     paths = sorted("".join(f"/{name}" for name in path) + "/" for path, _, _ in rows)
-    prefixes = sorted(
-        f"s3://{bucket}/" + "".join(f"{name}/" for name in prefix) for _, bucket, prefix in rows
-    )
+    prefixes = sorted(f"s3://{bucket}/" + "".join(f"{name}/" for name in prefix) for _, bucket, prefix in rows)
     expected = [sum(b.startswith(a) for a, b in combinations(ordered, 2)) for ordered in (paths, prefixes)]
     found = ids(*links)
     assert [found.count("GPU-DRA-003"), found.count("GPU-DRA-005")] == expected
@@ -193,8 +189,6 @@ def test_file_systems_that_can_be_linked(sizing: LustreSizing, days: int | None,
     assert ids(sizing=sizing, backup_retention_days=days) == []
 
 
-@pytest.mark.parametrize(
-    ("mib", "valid"), [(0, False), (1, True), (1024, True), (512_000, True), (512_001, False)]
-)
+@pytest.mark.parametrize(("mib", "valid"), [(0, False), (1, True), (1024, True), (512_000, True), (512_001, False)])
 def test_chunk_size(mib: int, valid: bool) -> None:
     assert [finding.id for finding in check_chunk_size(mib)] == ([] if valid else ["GPU-DRA-009"])

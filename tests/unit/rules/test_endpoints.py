@@ -29,9 +29,7 @@ FEATURES = st.sets(st.sampled_from(NetworkFeature))
         ([NetworkFeature.PCS, NetworkFeature.FSX], ("fsx", "pcs")),
     ],
 )
-def test_endpoints_follow_from_what_the_nodes_do(
-    features: list[NetworkFeature], expected: tuple[str, ...]
-) -> None:
+def test_endpoints_follow_from_what_the_nodes_do(features: list[NetworkFeature], expected: tuple[str, ...]) -> None:
     assert endpoints_for(features) == expected
 
 
@@ -50,18 +48,12 @@ def test_names_are_short_so_that_they_hold_in_every_partition(features: set[Netw
 
 
 @given(features=FEATURES, more=FEATURES)
-def test_more_features_never_need_fewer_endpoints(
-    features: set[NetworkFeature], more: set[NetworkFeature]
-) -> None:
+def test_more_features_never_need_fewer_endpoints(features: set[NetworkFeature], more: set[NetworkFeature]) -> None:
     assert set(endpoints_for(features)) <= set(endpoints_for(features | more))
 
 
-@given(
-    features=FEATURES, present=st.sets(st.sampled_from([*endpoints_for(NetworkFeature), *GATEWAY_ENDPOINTS]))
-)
-def test_what_is_missing_is_what_is_needed_and_not_there(
-    features: set[NetworkFeature], present: set[str]
-) -> None:
+@given(features=FEATURES, present=st.sets(st.sampled_from([*endpoints_for(NetworkFeature), *GATEWAY_ENDPOINTS])))
+def test_what_is_missing_is_what_is_needed_and_not_there(features: set[NetworkFeature], present: set[str]) -> None:
     findings = check_endpoints(features, present)
     missing = {*endpoints_for(features), "s3"} - present
     assert {finding.id for finding in findings} <= {"GPU-NET-121"}

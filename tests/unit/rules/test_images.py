@@ -90,9 +90,7 @@ def test_an_image_of_the_wrong_kind_is_refused() -> None:
 
 
 def test_a_plain_image_lacks_the_drivers() -> None:
-    (plain,) = images_for(
-        accelerator=None, architecture=Architecture.X86_64, operating_system=OperatingSystem.AL2023
-    )
+    (plain,) = images_for(accelerator=None, architecture=Architecture.X86_64, operating_system=OperatingSystem.AL2023)
     assert [f.id for f in check_image("p5.48xlarge", plain)] == ["GPU-AMI-006"]
 
 
@@ -122,9 +120,7 @@ def test_a_pinned_image_is_an_id(image_id: str) -> None:
     assert check_image_id(image_id) == []
 
 
-@pytest.mark.parametrize(
-    "image_id", ["", "ami-", "ami-0123456789ABCDEF0", "ami-123", "al2023", f"{NEURON}/x"]
-)
+@pytest.mark.parametrize("image_id", ["", "ami-", "ami-0123456789ABCDEF0", "ami-123", "al2023", f"{NEURON}/x"])
 def test_what_is_no_image_id_is_refused(image_id: str) -> None:
     assert [finding.id for finding in check_image_id(image_id)] == ["GPU-AMI-008"]
 

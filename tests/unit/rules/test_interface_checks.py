@@ -80,9 +80,7 @@ def test_a_finding_says_what_was_got_and_what_would_do() -> None:
         ([N(0, 0), N(0, 1, "efa-only")], True, ["GPU-EFA-011"]),
     ],
 )
-def test_public_addresses_need_a_single_interface(
-    interfaces: Interfaces, public_ip: bool, expected: list[str]
-) -> None:
+def test_public_addresses_need_a_single_interface(interfaces: Interfaces, public_ip: bool, expected: list[str]) -> None:
     assert [f.id for f in check_public_ip(interfaces, public_ip=public_ip)] == expected
 
 

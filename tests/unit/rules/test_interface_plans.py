@@ -135,9 +135,7 @@ def test_p5_on_pcs_takes_an_address_per_card_and_reaches_the_ip_ceiling() -> Non
         ("g5.xlarge", None, set()),
     ],
 )
-def test_what_pcs_does_not_document_is_a_warning(
-    name: str, policy: InterfacePolicy | None, expected: set[str]
-) -> None:
+def test_what_pcs_does_not_document_is_a_warning(name: str, policy: InterfacePolicy | None, expected: set[str]) -> None:
     findings = plan_interfaces(name, policy=policy, orchestrator=Orchestrator.PCS).findings
     assert {finding.id for finding in findings} == expected
     assert {finding.severity for finding in findings} <= {Severity.WARNING}

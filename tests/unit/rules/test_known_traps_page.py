@@ -12,9 +12,7 @@ from cdk_gpu_clusters.template_rules.registry import every_rule
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "known-traps.md"
 LINES = PAGE.read_text(encoding="utf-8").splitlines()
-ROWS = [
-    line for line in LINES if line.startswith("| ") and not line.startswith(("| ---", "| Trap", "| Vali"))
-]
+ROWS = [line for line in LINES if line.startswith("| ") and not line.startswith(("| ---", "| Trap", "| Vali"))]
 OVER_TEMPLATES = {rule.id for rule in every_rule()}
 #: Rules of the constructs alone, named as what looks at a trap that no template shows.
 OF_CONSTRUCTS = {"GPU-AMI-101", "GPU-DRA-006", "GPU-MIG-009"}

@@ -79,9 +79,7 @@ def test_clients(facts: dict[str, Any], found: list[tuple[str, Severity]]) -> No
 )
 def test_types_that_mount_over_efa(name: str, severity: Severity | None) -> None:
     findings = check_lustre_client(instance_type=instance_type(name), efa=True)
-    assert [(finding.id, finding.severity) for finding in findings] == (
-        [("GPU-LUS-022", severity)] if severity else []
-    )
+    assert [(finding.id, finding.severity) for finding in findings] == ([("GPU-LUS-022", severity)] if severity else [])
     assert check_lustre_client(instance_type=instance_type(name), efa=False) == []
 
 

@@ -37,9 +37,7 @@ CAPACITIES = (*range(0, 100_801, 600), 1, 1199, 1201, 38_399, 38_401, -2400, Non
 
 def expected(deployment: str, rate: int | None, efa: bool, capacity: int | None) -> bool:
     step, others = SSD.get((deployment, rate, efa), (0, ()))
-    return bool(
-        capacity is not None and step and capacity > 0 and (capacity % step == 0 or capacity in others)
-    )
+    return bool(capacity is not None and step and capacity > 0 and (capacity % step == 0 or capacity in others))
 
 
 @pytest.mark.parametrize("efa", [False, True])
@@ -79,9 +77,7 @@ def test_the_capacities_named_in_a_fix_are_valid_and_the_nearest(
         )
         (error,) = errors_in(check_lustre(sizing))
         assert error.id == ("GPU-LUS-005" if efa else "GPU-LUS-003")
-        near = [value for value in valid if value < capacity][-1:] + [
-            value for value in valid if value > capacity
-        ][:1]
+        near = [value for value in valid if value < capacity][-1:] + [value for value in valid if value > capacity][:1]
         assert [int(number) for number in re.findall(r"\d+", error.fix)] == near
 
 
@@ -149,9 +145,7 @@ def test_efa_is_advised_where_it_would_be_possible(capacity: int, advised: bool)
 
 
 def test_above_the_default_quota_is_a_warning() -> None:
-    findings = check_lustre(
-        LustreSizing(storage_capacity_gib=115_200, throughput_mb_per_s_per_tib=250, efa=True)
-    )
+    findings = check_lustre(LustreSizing(storage_capacity_gib=115_200, throughput_mb_per_s_per_tib=250, efa=True))
     assert [(f.id, f.severity) for f in findings] == [("GPU-LUS-010", Severity.WARNING)]
 
 

@@ -44,9 +44,7 @@ def test_without_efa_it_is_what_nodeadm_counts(name: str) -> None:
         ("trn2.48xlarge", 1 * 49 + 2),
     ],
 )
-def test_an_efa_only_interface_on_card_0_takes_the_place_of_one_with_addresses(
-    name: str, expected: int
-) -> None:
+def test_an_efa_only_interface_on_card_0_takes_the_place_of_one_with_addresses(name: str, expected: int) -> None:
     assert pods(name) == expected
 
 

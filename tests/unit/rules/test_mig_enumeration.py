@@ -22,9 +22,7 @@ from cdk_gpu_clusters.catalogue.mig import MigGpu, MigProfile, mig_gpus
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.mig import MigLayout, check_layout, creation_order, fits, place, plan_mig
 
-DATA = json.loads(
-    (Path(cdk_gpu_clusters.catalogue.__file__).parent / "data" / "mig_profiles.json").read_text()
-)
+DATA = json.loads((Path(cdk_gpu_clusters.catalogue.__file__).parent / "data" / "mig_profiles.json").read_text())
 GPUS: dict[str, Any] = {key: gpu for key, gpu in DATA["gpus"].items() if gpu["profiles"]}
 EIGHT = [key for key, gpu in GPUS.items() if gpu["memory_slices"] == 8]
 Multiset = tuple[str, ...]
@@ -153,14 +151,9 @@ def orders(names: list[str]) -> list[list[str]]:
 
 @pytest.mark.parametrize("key", ["A100-40GB", "RTX-PRO-6000-BSE"])
 @pytest.mark.parametrize("policy", [min, max], ids=["lowest", "highest"])
-def test_one_of_the_orders_that_a_node_tries_works_whichever_free_start_the_driver_takes(
-    key: str, policy: Any
-) -> None:
+def test_one_of_the_orders_that_a_node_tries_works_whichever_free_start_the_driver_takes(key: str, policy: Any) -> None:
     gpu = mig_gpus()[key]
-    layouts = [
-        ",".join(profile.name for profile in creation_order(profiles_of(gpu, names)))
-        for names in possible(key)
-    ]
+    layouts = [",".join(profile.name for profile in creation_order(profiles_of(gpu, names))) for names in possible(key)]
     for tried in orders(layouts):
         assert any(created(GPUS[key], order.split(","), policy) for order in tried), tried
 

@@ -18,9 +18,7 @@ from cdk_gpu_clusters.rules.mig_packing import MOST_INSTANCES, MigRequest, pack_
 
 #: One type for each GPU that can be split.
 TYPES = {
-    gpu.key: one.name
-    for one in instance_types().values()
-    if (gpu := mig_gpu_of(one)) is not None and gpu.profiles
+    gpu.key: one.name for one in instance_types().values() if (gpu := mig_gpu_of(one)) is not None and gpu.profiles
 }
 #: Wishes with at most so many instances are packed by brute force, too.
 FEW = 7
@@ -31,9 +29,7 @@ def fewest_by_brute_force(gpu: MigGpu, requests: tuple[MigRequest, ...]) -> int:
 
     @cache
     def fit(counts: tuple[int, ...]) -> bool:
-        wanted = [
-            request.candidates for request, count in zip(requests, counts, strict=True) for _ in range(count)
-        ]
+        wanted = [request.candidates for request, count in zip(requests, counts, strict=True) for _ in range(count)]
         return any(fits(gpu, list(profiles)) for profiles in product(*wanted))
 
     @cache
@@ -57,9 +53,7 @@ def requests(draw: st.DrawFn) -> tuple[str, str]:
     gpu = mig_gpus()[key]
     memories = sorted({profile.memory_gb for profile in gpu.profiles.values()})
     form = st.one_of(
-        st.sampled_from(
-            [f">={memory}GB" for memory in memories] + [f">={memory - 1}GB" for memory in memories]
-        ),
+        st.sampled_from([f">={memory}GB" for memory in memories] + [f">={memory - 1}GB" for memory in memories]),
         st.sampled_from(sorted(gpu.profiles)),
     )
     requests, room = [], FEW
@@ -101,9 +95,7 @@ def test_the_smallest_profile_of_a_wish_lies_wherever_a_larger_one_would(key: st
             assert smallest.max_instances >= larger.max_instances
             for start in larger.starts:
                 inside = range(start, start + larger.memory_slices)
-                assert any(
-                    own in inside and own + smallest.memory_slices - 1 in inside for own in smallest.starts
-                )
+                assert any(own in inside and own + smallest.memory_slices - 1 in inside for own in smallest.starts)
 
 
 def names(type_name: str, requests: str) -> list[str]:

@@ -145,9 +145,7 @@ def test_names_and_ids_mean_the_same(spelling: list[str | int]) -> None:
 
 def test_a_mixed_node() -> None:
     halves = MigLayout(["1g.10gb", "2g.20gb", "1g.10gb", "3g.40gb"])
-    plan = plan_mig(
-        "p5.48xlarge", [MigLayout("19,19,19,19,19,19,19"), *[halves] * 5, *[MigLayout.whole_gpu()] * 2]
-    )
+    plan = plan_mig("p5.48xlarge", [MigLayout("19,19,19,19,19,19,19"), *[halves] * 5, *[MigLayout.whole_gpu()] * 2])
     [first, second, *_] = plan.partition.split(";")
     assert first == ",".join(["1g.10gb"] * 7)
     assert second == "3g.40gb,2g.20gb,1g.10gb,1g.10gb"

@@ -29,9 +29,7 @@ GB = 10**9
 SHAPES = {shape.name: shape for shape in model_shapes()}
 
 
-def serve(
-    model: str, type_name: str, precision: Precision = Precision.FP16, **requests: int
-) -> list[ServingPlan]:
+def serve(model: str, type_name: str, precision: Precision = Precision.FP16, **requests: int) -> list[ServingPlan]:
     shape = SHAPES[model]
     values = {"context_tokens": 4096, "concurrent_requests": 1, "replicas": 1, **requests}
     job = ServingJob(shape=shape, parameters=shape.parameters, precision=precision, reserve=0.1, **values)
@@ -153,9 +151,7 @@ def test_the_fewest_nodes_fit_and_one_less_does_not(model: str, type_name: str, 
     st.sampled_from(list(Precision)),
     st.integers(1, 40),
 )
-def test_replicas_fit_their_devices_and_nodes(
-    model: str, type_name: str, precision: Precision, replicas: int
-) -> None:
+def test_replicas_fit_their_devices_and_nodes(model: str, type_name: str, precision: Precision, replicas: int) -> None:
     for plan in serve(model, type_name, precision, replicas=replicas):
         assert plan.bytes_per_device <= plan.usable_bytes_per_device
         assert plan.nodes * plan.replicas_per_node >= replicas > (plan.nodes - 1) * plan.replicas_per_node

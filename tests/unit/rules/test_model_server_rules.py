@@ -39,9 +39,7 @@ def ids(findings: list[Finding] | tuple[Finding, ...]) -> list[str]:
         ("trn1.32xlarge", ServerSlots.tensor_parallel(8), DeviceKind.NEURON, 2, 8),
     ],
 )
-def test_the_servers_of_a_node(
-    name: str, slots: ServerSlots | None, kind: DeviceKind, count: int, each: int
-) -> None:
+def test_the_servers_of_a_node(name: str, slots: ServerSlots | None, kind: DeviceKind, count: int, each: int) -> None:
     plan = plan_servers(name, slots)
     assert (plan.kind, plan.server_count) == (kind, count)
     assert {len(devices) for devices in plan.devices} == {each}

@@ -150,7 +150,5 @@ def test_limits_of_repair() -> None:
         ("1.34.1-20260709", None, False),
     ],
 )
-def test_a_release_is_one_of_the_clusters_version(
-    release: str | None, version: str | None, wrong: bool
-) -> None:
+def test_a_release_is_one_of_the_clusters_version(release: str | None, version: str | None, wrong: bool) -> None:
     assert ids(check_release(release, version)) == (["GPU-EKS-047"] if wrong else [])

@@ -49,9 +49,7 @@ def test_the_page_has_every_rule_with_its_title_and_source() -> None:
     import_layers_without_cdk()
     page = unescape(PAGE.read_text(encoding="utf-8"))
     missing = [
-        rule.id
-        for rule in defined_rules().values()
-        if f"| `{rule.id}` | {rule.title} | {rule.source} |" not in page
+        rule.id for rule in defined_rules().values() if f"| `{rule.id}` | {rule.title} | {rule.source} |" not in page
     ]
     assert len(defined_rules()) > 40
     assert len(IDS) == len(set(IDS)) > 150
@@ -98,7 +96,4 @@ def test_an_outdated_page_is_noticed(tmp_path: Path) -> None:
     (tmp_path / "constructs" / "more.py").write_text('X = define_rule("GPU-IP-900", "a|b", source="c")\n')
     assert run("--check") == 1
     assert run() == 0
-    assert (
-        r"| `GPU-IP-900` | a\|b | c | `constructs/more.py` |  |"
-        in (tmp_path / "docs" / "rules.md").read_text()
-    )
+    assert r"| `GPU-IP-900` | a\|b | c | `constructs/more.py` |  |" in (tmp_path / "docs" / "rules.md").read_text()

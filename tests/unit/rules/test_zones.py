@@ -58,9 +58,7 @@ def test_a_zone_belongs_to_its_region(region: str | None, zone: str, expected: l
     assert [finding.id for finding in check_zone(region, zone)] == expected
 
 
-@pytest.mark.parametrize(
-    ("region", "severity"), [("eu-north-9", Severity.WARNING), ("nowhere", Severity.ERROR)]
-)
+@pytest.mark.parametrize(("region", "severity"), [("eu-north-9", Severity.WARNING), ("nowhere", Severity.ERROR)])
 def test_a_region_may_be_newer_than_the_library(region: str, severity: Severity) -> None:
     assert check_zone(region, f"{region}a")[0].severity is severity
 

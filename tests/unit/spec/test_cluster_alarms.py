@@ -14,8 +14,7 @@ HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone:
 TRAINING = HEAD + "training:\n  fleets:\n    a: { instance_type: g6.xlarge, nodes: 1, alarms: { %s } }\n"
 SERVER = "server: { image: vllm/vllm-openai:v0.11.0 }, load_balancer: { plain_http: true }"
 INFERENCE = (
-    HEAD
-    + f"inference:\n  fleets:\n    a: {{ instance_type: g6.xlarge, nodes: 2, {SERVER}, alarms: {{ %s }} }}\n"
+    HEAD + f"inference:\n  fleets:\n    a: {{ instance_type: g6.xlarge, nodes: 2, {SERVER}, alarms: {{ %s }} }}\n"
 )
 TOPIC = "arn:aws:sns:us-east-1:111122223333:ops"
 

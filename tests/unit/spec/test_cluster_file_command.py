@@ -40,10 +40,7 @@ def test_wrong_file_through_the_command(tmp_path: Path) -> None:
     assert lines[0].startswith(f"{file}:1:1: error GPU-SPEC-006: the file lacks the key network")
     assert lines[1] == "    fix: add network"
     assert any(line.startswith(f"{file}:2:7: error GPU-SPEC-011: name:") for line in lines)
-    assert any(
-        line.startswith(f"{file}:4:43: error GPU-INST-001: training.fleets.a.instance_type:")
-        for line in lines
-    )
+    assert any(line.startswith(f"{file}:4:43: error GPU-INST-001: training.fleets.a.instance_type:") for line in lines)
     assert lines[-1] == "4 errors"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cluster.yaml"], "nothing is written"
 

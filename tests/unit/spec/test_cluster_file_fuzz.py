@@ -18,9 +18,7 @@ from cluster_files.inference import EVERYTHING, MINIMAL, PUBLIC
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
 TEXTS = [path.read_text(encoding="utf-8") for path in EXAMPLES] + [MINIMAL, EVERYTHING, PUBLIC]
 DATA = [parse(text).data for text in TEXTS]
-SETTINGS = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SETTINGS = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 PIECES = ("{", "}", "[", "]", ":", "- ", "&a", "*a", "<<: ", "!!str ", "'", '"', "\t", "\n", "  ", "#", "|", ">", "? ", "%", "<spot>: ", "[key]: ",
           "\ufeff", "\x00", "\x85", "é", "😀", "null", "~", "1e999", "0x1F", "-1", ".nan", "true", "---\n", "...")  # fmt: skip

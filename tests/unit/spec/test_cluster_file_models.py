@@ -162,8 +162,7 @@ def test_account_digits_need_no_quotes_but_keep_leading_zeros(tmp_path: Path) ->
         ('"000000000001"', "000000000001"),
     ):
         file.write_text(
-            HEAD
-            + f"account: {written}\ntraining: {{ fleets: {{ a: {{ instance_type: g6.xlarge, nodes: 1 }} }} }}\n"
+            HEAD + f"account: {written}\ntraining: {{ fleets: {{ a: {{ instance_type: g6.xlarge, nodes: 1 }} }} }}\n"
         )
         assert load_cluster(file).account == meant
 
@@ -340,9 +339,7 @@ def test_a_warning_does_not_stop(tmp_path: Path) -> None:
     file.write_text(HEAD + "training: { fleets: { a: { instance_type: p5.48xlarge, nodes: 1 } } }\n")
     reading = read_cluster(file)
     assert reading.spec is not None
-    assert [(finding.id, finding.severity.value) for finding in reading.findings] == [
-        ("GPU-CAP-009", "warning")
-    ]
+    assert [(finding.id, finding.severity.value) for finding in reading.findings] == [("GPU-CAP-009", "warning")]
 
 
 @pytest.mark.parametrize(
@@ -360,9 +357,7 @@ def test_a_warning_does_not_stop(tmp_path: Path) -> None:
 )
 def test_a_placement_at_odds_with_efa_is_a_warning(tmp_path: Path, said: str, expected: list[str]) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(
-        HEAD + f"training: {{ fleets: {{ a: {{ instance_type: p4d.24xlarge, nodes: 2, {said} }} }} }}\n"
-    )
+    file.write_text(HEAD + f"training: {{ fleets: {{ a: {{ instance_type: p4d.24xlarge, nodes: 2, {said} }} }} }}\n")
     reading = read_cluster(file)
     assert reading.spec is not None
     assert [finding.id for finding in reading.findings] == expected

@@ -11,15 +11,13 @@ from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster, read_cluster
 HEAD = "version: 1\nname: demo\nregion: us-east-1\norchestrator: eks\n"
 NEW = "network: { availability_zone: us-east-1a }\n"
 OLD = "network: { vpc_id: vpc-0123456789abcdef0, subnet_ids: [subnet-0123456789abcdef0], availability_zone: us-east-1a"
-TWO_ZONES = (
-    ", service_subnets: { us-east-1a: subnet-0123456789abcdef1, us-east-1b: subnet-0123456789abcdef2 }"
-)
+TWO_ZONES = ", service_subnets: { us-east-1a: subnet-0123456789abcdef1, us-east-1b: subnet-0123456789abcdef2 }"
 OF_P5 = ["6 GPU-CAP-009 warning"]
 ONE = "training: { fleets: { a: { instance_type: p5.48xlarge, nodes: 2 } } }\n"
-EXISTING = (
-    "existing: { cluster_name: c, cluster_security_group_id: sg-0123456789abcdef0, kubernetes_version: '1.34'"
+EXISTING = "existing: { cluster_name: c, cluster_security_group_id: sg-0123456789abcdef0, kubernetes_version: '1.34'"
+SERVING = (
+    "inference: { fleets: { a: { instance_type: g6e.12xlarge, nodes: 2, server: { image: vllm/vllm-openai:v0.11.0 }"
 )
-SERVING = "inference: { fleets: { a: { instance_type: g6e.12xlarge, nodes: 2, server: { image: vllm/vllm-openai:v0.11.0 }"
 
 
 def found(tmp_path: Path, text: str) -> list[str]:
@@ -120,9 +118,7 @@ def test_neuron_devices_need_a_plugin_that_is_not_installed(tmp_path: Path) -> N
         ("system_nodes: { instance_type: m99.large }", "6 GPU-INST-001 error"),
     ],
 )
-def test_what_the_cluster_itself_would_refuse_is_said_with_its_line(
-    said: str, expected: str, tmp_path: Path
-) -> None:
+def test_what_the_cluster_itself_would_refuse_is_said_with_its_line(said: str, expected: str, tmp_path: Path) -> None:
     assert expected in found(tmp_path, HEAD + NEW + f"eks: {{ {said} }}\n" + ONE)
 
 
@@ -160,9 +156,7 @@ def test_weights_lie_where_pods_see_them(weights: str, fleet: str, is_fault: boo
         ),
     ],
 )
-def test_no_service_finds_the_pods_of_another_fleet(
-    other: str, name: str, is_fault: bool, tmp_path: Path
-) -> None:
+def test_no_service_finds_the_pods_of_another_fleet(other: str, name: str, is_fault: bool, tmp_path: Path) -> None:
     serving = SERVING.replace(" a: ", f" {name}: ") + " } } }\n"
     assert ("7 GPU-SPEC-040 error" in found(tmp_path, HEAD + NEW + other + "\n" + serving)) is is_fault
 

@@ -94,9 +94,7 @@ WRONG_SHAPES = (
         "8:5 GPU-SPEC-006, 9:1 GPU-SPEC-005",
     ),
     Wrong("name with capitals", HEAD.replace("demo", "Demo_1") + NET + ONE, "2:7 GPU-SPEC-011"),
-    Wrong(
-        "fleet name", FLEETS + "    data_prep: { instance_type: g6.xlarge, nodes: 1 }\n", "7:5 GPU-SPEC-011"
-    ),
+    Wrong("fleet name", FLEETS + "    data_prep: { instance_type: g6.xlarge, nodes: 1 }\n", "7:5 GPU-SPEC-011"),
     Wrong("no fleets", HEAD + NET + "training: { fleets: {} }\n", "5:13 GPU-SPEC-026"),
     Wrong(
         "fleets as a list",
@@ -143,8 +141,7 @@ WRONG_SHAPES = (
     ),
     Wrong(
         "ids",
-        HEAD
-        + "network: { availability_zone: us-east-1a, vpc_id: vpc-1, subnet_ids: [subnet-0123456789abcdef0, "
+        HEAD + "network: { availability_zone: us-east-1a, vpc_id: vpc-1, subnet_ids: [subnet-0123456789abcdef0, "
         "sn-1] }\n" + ONE,
         "4:51 GPU-SPEC-008, 4:97 GPU-SPEC-008",
     ),
@@ -176,9 +173,7 @@ WRONG_SHAPES = (
     ),
     Wrong(
         "capacity: two forms",
-        fleet(
-            "instance_type: g6.xlarge, nodes: 1, capacity: { spot: {}, reservation: cr-0123456789abcdef0 }"
-        ),
+        fleet("instance_type: g6.xlarge, nodes: 1, capacity: { spot: {}, reservation: cr-0123456789abcdef0 }"),
         "7:46 GPU-SPEC-009",
     ),
     Wrong(
@@ -196,9 +191,7 @@ WRONG_SHAPES = (
         fleet("instance_type: g6.xlarge, nodes: 1, image: ami-0123456789abcdef0"),
         "7:53 GPU-SPEC-009",
     ),
-    Wrong(
-        "image id", fleet("instance_type: g6.xlarge, nodes: 1, image: { id: ami-123 }"), "7:59 GPU-SPEC-008"
-    ),
+    Wrong("image id", fleet("instance_type: g6.xlarge, nodes: 1, image: { id: ami-123 }"), "7:59 GPU-SPEC-008"),
     Wrong(
         "operating system",
         fleet("instance_type: g6.xlarge, nodes: 1, image: { os: windows }"),
@@ -236,16 +229,12 @@ WRONG_SHAPES = (
     ),
     Wrong(
         "image: two forms and a system",
-        fleet(
-            "instance_type: g6.xlarge, nodes: 1, image: { id: ami-0123456789abcdef0, os: al2023, parameter: /a }"
-        ),
+        fleet("instance_type: g6.xlarge, nodes: 1, image: { id: ami-0123456789abcdef0, os: al2023, parameter: /a }"),
         "7:46 GPU-SPEC-009",
     ),
     Wrong(
         "own image that is pinned",
-        fleet(
-            "instance_type: g6.xlarge, nodes: 1, image: { id: ami-0123456789abcdef0, os: al2023, pinned: true }"
-        ),
+        fleet("instance_type: g6.xlarge, nodes: 1, image: { id: ami-0123456789abcdef0, os: al2023, pinned: true }"),
         "7:94 GPU-SPEC-005",
     ),
     Wrong(
@@ -307,9 +296,7 @@ WRONG_CLUSTERS = (
     Wrong("no zone", HEAD + "network: { availability_zone: us-east }\n" + ONE, "4:31 GPU-NET-103"),
     Wrong(
         "GB200 outside its Local Zone",
-        fleet(
-            f"instance_type: p6e-gb200.36xlarge, nodes: 9, capacity: {{ {RACK}, ends_at: 2026-12-15T11:30Z }}"
-        ),
+        fleet(f"instance_type: p6e-gb200.36xlarge, nodes: 9, capacity: {{ {RACK}, ends_at: 2026-12-15T11:30Z }}"),
         "7:25 GPU-NET-106",
     ),
     Wrong(
@@ -326,9 +313,7 @@ WRONG_CLUSTERS = (
         fleet("instance_type: g6.xlarge, min_nodes: 3, max_nodes: 2"),
         "7:47 GPU-SPEC-012",
     ),
-    Wrong(
-        "EFA where there is none", fleet("instance_type: g6.xlarge, nodes: 1, efa: true"), "7:51 GPU-EFA-025"
-    ),
+    Wrong("EFA where there is none", fleet("instance_type: g6.xlarge, nodes: 1, efa: true"), "7:51 GPU-EFA-025"),
     Wrong(
         "block with a placement group",
         fleet(f"instance_type: p5.48xlarge, nodes: 1, placement: cluster, capacity: {{ {BLOCK} }}"),
@@ -364,10 +349,7 @@ WRONG_CLUSTERS = (
     ),
     Wrong(
         "half an UltraServer",
-        fleet(
-            f"instance_type: p6e-gb200.36xlarge, nodes: 10, capacity: {{ {RACK}, ends_at: "
-            "2026-12-15T11:30Z }"
-        ),
+        fleet(f"instance_type: p6e-gb200.36xlarge, nodes: 10, capacity: {{ {RACK}, ends_at: 2026-12-15T11:30Z }}"),
         "7:25 GPU-NET-106, 7:52 GPU-CAP-008",
     ),
     Wrong(
@@ -391,27 +373,21 @@ WRONG_CLUSTERS = (
     Wrong(
         "reservation in a foreign group",
         fleet(
-            "instance_type: p4d.24xlarge, nodes: 1, placement: cluster, capacity: { "
-            "reservation: cr-0123456789abcdef0 }"
+            "instance_type: p4d.24xlarge, nodes: 1, placement: cluster, capacity: { reservation: cr-0123456789abcdef0 }"
         ),
         "7:60 GPU-CAP-016",
     ),
     Wrong(
         "reservation of t3 in a cluster group",
         fleet(
-            "instance_type: t3.large, nodes: 1, capacity: { reservation: cr-0123456789abcdef0, "
-            "placement_group: own }"
+            "instance_type: t3.large, nodes: 1, capacity: { reservation: cr-0123456789abcdef0, placement_group: own }"
         ),
         "7:109 GPU-PLC-001",
     ),
-    Wrong(
-        "spread of eight", fleet("instance_type: g6.xlarge, nodes: 8, placement: spread"), "7:57 GPU-PLC-003"
-    ),
+    Wrong("spread of eight", fleet("instance_type: g6.xlarge, nodes: 8, placement: spread"), "7:57 GPU-PLC-003"),
     Wrong(
         "policy without a source",
-        fleet(
-            "instance_type: p4d.24xlarge, nodes: 1, capacity: spot, interface_policy: maximum-ena-bandwidth"
-        ),
+        fleet("instance_type: p4d.24xlarge, nodes: 1, capacity: spot, interface_policy: maximum-ena-bandwidth"),
         "7:83 GPU-EFA-020",
     ),
     Wrong(
@@ -504,8 +480,7 @@ WRONG_CLUSTERS = (
 TWO_AT_ONCE = (
     Wrong(
         "type error and rule in two fleets",
-        FLEETS + '    a: { instance_type: g6.xlarge, nodes: "1" }\n'
-        "    b: { instance_type: g7.huge, nodes: 1 }\n",
+        FLEETS + '    a: { instance_type: g6.xlarge, nodes: "1" }\n    b: { instance_type: g7.huge, nodes: 1 }\n',
         "7:43 GPU-SPEC-007, 8:25 GPU-INST-001",
     ),
     Wrong(

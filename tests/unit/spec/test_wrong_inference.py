@@ -193,9 +193,7 @@ WRONG_FLEETS = [
     ),
     (
         "drain longer than a block gives",
-        chat(
-            BLOCK, type_="p5.48xlarge", balancer="{ plain_http: true, drain_timeout_seconds: 511 }", net=NAMED
-        ),
+        chat(BLOCK, type_="p5.48xlarge", balancer="{ plain_http: true, drain_timeout_seconds: 511 }", net=NAMED),
         "11:65 GPU-FLT-007",
     ),
     ("scaling without room", chat("requests_per_minute_per_node: 60"), "12:37 GPU-INF-016"),
@@ -420,9 +418,7 @@ WRONG_NETWORKS = [
 ALL = [*WRONG_SHAPES, *WRONG_FLEETS, *WRONG_LAYOUTS, *WRONG_NETWORKS]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"), [pytest.param(text, found, id=name) for name, text, found in ALL]
-)
+@pytest.mark.parametrize(("text", "expected"), [pytest.param(text, found, id=name) for name, text, found in ALL])
 def test_a_wrong_file_gives_its_findings(text: str, expected: str, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(text, encoding="utf-8")

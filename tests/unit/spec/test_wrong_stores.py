@@ -68,9 +68,7 @@ WRONG_STORES = [
     ),
     (
         "links that overlap",
-        data(
-            SMALL + ", repositories: [ { path: /d, bucket: one }, { path: /d/e, bucket: one, prefix: x/ } ]"
-        ),
+        data(SMALL + ", repositories: [ { path: /d, bucket: one }, { path: /d/e, bucket: one, prefix: x/ } ]"),
         "4:139 GPU-DRA-003, 4:166 GPU-DRA-005",
     ),
     (
@@ -85,10 +83,7 @@ WRONG_STORES = [
     ),
     (
         "import from another Region",
-        data(
-            SMALL
-            + ", repositories: [ { path: /d, bucket: one, bucket_region: us-west-2, auto_import: [new] } ]"
-        ),
+        data(SMALL + ", repositories: [ { path: /d, bucket: one, bucket_region: us-west-2, auto_import: [new] } ]"),
         "4:155 GPU-DRA-006",
     ),
     (
@@ -137,9 +132,7 @@ WRONG_STORES = [
     ),
     (
         "existing buckets in each other's place",
-        data(
-            "existing_checkpoints: { bucket_name: llama--use1-az4--x-s3, express_bucket_name: my-checkpoints }"
-        ),
+        data("existing_checkpoints: { bucket_name: llama--use1-az4--x-s3, express_bucket_name: my-checkpoints }"),
         "4:95 GPU-SPEC-008",
     ),
     (

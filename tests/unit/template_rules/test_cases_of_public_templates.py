@@ -241,8 +241,6 @@ def test_only_a_line_of_lustre_in_fstab_mounts_lustre_again(line: str, outcome: 
         ("ECS_AL2_NVIDIA", "{}", FAULT),
     ],
 )
-def test_an_image_of_amazon_linux_2023_asks_for_tokens_by_itself(
-    system: str, options: str, outcome: Outcome
-) -> None:
+def test_an_image_of_amazon_linux_2023_asks_for_tokens_by_itself(system: str, options: str, outcome: Outcome) -> None:
     text = batch(more=f"Ec2Configuration: [{{ImageType: {system}}}]")
     assert outcomes(text.replace("{HttpTokens: required}", options), "GPU-LT-010") == {outcome}

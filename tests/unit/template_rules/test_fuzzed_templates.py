@@ -22,16 +22,12 @@ from cdk_gpu_clusters.template_rules.yaml_text import read_yaml_text
 from rule_fixtures import rule_fixtures
 
 BAD = {rule_id: fixture.bad for rule_id, fixture in rule_fixtures().items()}
-TYPES = sorted(
-    {kind for rule in every_rule() for kind in rule.on} | {"AWS::EC2::SecurityGroupIngress", "A::B::C"}
-)
+TYPES = sorted({kind for rule in every_rule() for kind in rule.on} | {"AWS::EC2::SecurityGroupIngress", "A::B::C"})
 NAMES = st.sampled_from(["A", "B", "P", "Q", "Is", "AWS::Region", "AWS::NoValue", "None", "A.Arn"])
 STACKS = st.sampled_from(["first", "second", "third"])
 READ = st.one_of(
     st.builds(lambda name: {"Fn::ImportValue": name}, NAMES),
-    st.builds(
-        lambda stack, name: {"Fn::GetStackOutput": {"StackName": stack, "OutputName": name}}, STACKS, NAMES
-    ),
+    st.builds(lambda stack, name: {"Fn::GetStackOutput": {"StackName": stack, "OutputName": name}}, STACKS, NAMES),
 )
 SCALARS = st.one_of(
     st.none(),
@@ -47,9 +43,7 @@ SCALARS = st.one_of(
 
 def _words(value: Any) -> set[str]:
     if isinstance(value, dict):
-        return {key for key in value if not key.startswith("Fn::")} | {
-            w for v in value.values() for w in _words(v)
-        }
+        return {key for key in value if not key.startswith("Fn::")} | {w for v in value.values() for w in _words(v)}
     return {word for item in value for word in _words(item)} if isinstance(value, list) else set()
 
 
@@ -70,9 +64,7 @@ def functions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(lambda first, second: {"Fn::FindInMap": ["M", first, second]}, inner, inner),
         st.builds(
             lambda name, argument: {name: argument},
-            st.sampled_from(
-                ["Ref", "Fn::If", "Fn::Sub", "Fn::Base64", "Fn::ImportValue", "Fn::Nothing", "Fn::Length"]
-            ),
+            st.sampled_from(["Ref", "Fn::If", "Fn::Sub", "Fn::Base64", "Fn::ImportValue", "Fn::Nothing", "Fn::Length"]),
             inner,
         ),
         READ,
@@ -82,9 +74,7 @@ def functions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 VALUES: st.SearchStrategy[Any] = st.recursive(
     SCALARS,
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=4), functions(inner)
-    ),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(KEYS, inner, max_size=4), functions(inner)),
     max_leaves=12,
 )
 CONDITIONS: st.SearchStrategy[Any] = st.recursive(
@@ -104,9 +94,7 @@ TEMPLATES = st.fixed_dictionaries(
     {
         "Parameters": st.dictionaries(
             NAMES,
-            st.one_of(
-                st.dictionaries(st.sampled_from(["Type", "Default", "AllowedValues"]), VALUES), SCALARS
-            ),
+            st.one_of(st.dictionaries(st.sampled_from(["Type", "Default", "AllowedValues"]), VALUES), SCALARS),
         ),
         "Mappings": st.dictionaries(st.just("M"), VALUES),
         "Conditions": st.dictionaries(NAMES, CONDITIONS, max_size=3),
@@ -155,9 +143,7 @@ READERS = st.fixed_dictionaries(
     {"Type": st.sampled_from(TYPES), "Properties": st.dictionaries(KEYS, READ, min_size=1, max_size=5)}
 )
 # Each template with its outputs, a resource that reads those of others, and maybe a nested stack.
-LINKED = st.lists(
-    st.tuples(TEMPLATES, OUTPUTS, READERS, st.one_of(st.none(), NESTED)), min_size=2, max_size=3
-)
+LINKED = st.lists(st.tuples(TEMPLATES, OUTPUTS, READERS, st.one_of(st.none(), NESTED)), min_size=2, max_size=3)
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -236,9 +222,7 @@ def test_cut_and_spliced_texts_are_read_or_refused(rule_id: str, data: st.DataOb
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
     text = (
-        text[:start]
-        + data.draw(st.one_of(st.text(max_size=6), st.sampled_from(list("[{]}:*&!,\n\t'\""))))
-        + text[end:]
+        text[:start] + data.draw(st.one_of(st.text(max_size=6), st.sampled_from(list("[{]}:*&!,\n\t'\"")))) + text[end:]
     )
     try:
         template = Template(read_text(text))
@@ -249,9 +233,7 @@ def test_cut_and_spliced_texts_are_read_or_refused(rule_id: str, data: st.DataOb
 
 @FUZZ
 @given(st.binary(max_size=200))
-def test_any_bytes_are_reported_in_every_format(
-    tmp_path_factory: pytest.TempPathFactory, content: bytes
-) -> None:
+def test_any_bytes_are_reported_in_every_format(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     file = Path(tmp_path_factory.getbasetemp()) / "fuzzed"
     file.write_bytes(content)
     report = lint([file], every_rule())

@@ -148,9 +148,7 @@ SCHEDULE = """
 def test_a_schedule_that_is_told_the_group_drains_it() -> None:
     assert outcomes(BLOCK, "GPU-CAP-033") == [Outcome.NOT_COMPLIANT]
     assert outcomes(f"{BLOCK}{SCHEDULE}", "GPU-CAP-033") == [Outcome.COMPLIANT]
-    assert outcomes(BLOCK + SCHEDULE.replace("${Group}", "${GroupOfOthers}"), "GPU-CAP-033") == [
-        Outcome.NOT_COMPLIANT
-    ]
+    assert outcomes(BLOCK + SCHEDULE.replace("${Group}", "${GroupOfOthers}"), "GPU-CAP-033") == [Outcome.NOT_COMPLIANT]
 
 
 IMAGE = """
@@ -250,7 +248,5 @@ def test_a_reservation_that_somebody_has_yet_to_fill_in_is_left_open() -> None:
 Parameters:
   Block: {Type: String, Default: ""}
 """
-    text = parameter + BLOCK.replace(
-        "CapacityReservationId: cr-0123456789abcdef0", "CapacityReservationId: !Ref Block"
-    )
+    text = parameter + BLOCK.replace("CapacityReservationId: cr-0123456789abcdef0", "CapacityReservationId: !Ref Block")
     assert outcomes(text, "GPU-CAP-006") == [Outcome.UNDECIDABLE]

@@ -35,9 +35,7 @@ Outputs:
 """
 
 
-def template(
-    text: str, stack: str, *, environment: str = "aws://111122223333/us-east-1", name: str = ""
-) -> Template:
+def template(text: str, stack: str, *, environment: str = "aws://111122223333/us-east-1", name: str = "") -> Template:
     region = environment.rpartition("/")[2]
     return Template(
         read_text(text),
@@ -173,10 +171,7 @@ def written(folder: Path, **templates: Mapping[str, Any]) -> list[Path]:
 
 def efa(report: Report) -> dict[str, list[Outcome]]:
     wanted = ("GPU-EFA-030", "GPU-EFA-031")
-    return {
-        rule: [one.verdict.outcome for one in report.verdicts if one.verdict.rule.id == rule]
-        for rule in wanted
-    }
+    return {rule: [one.verdict.outcome for one in report.verdicts if one.verdict.rule.id == rule] for rule in wanted}
 
 
 EXPORTED = {"Id": {"Value": {"Fn::GetAtt": ["Fabric", "GroupId"]}, "Export": {"Name": "fabric"}}}

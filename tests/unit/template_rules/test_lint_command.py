@@ -77,9 +77,7 @@ def test_findings_exit_1_with_path_line_and_fix(faulty: Path, capsys: pytest.Cap
 def test_json_lists_findings(faulty: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(faulty, "--format", "json", "--select", "GPU-LT-010") == 1
     first, second = findings(capsys)
-    assert {
-        key: first[key] for key in ("id", "severity", "verdict", "resource", "path", "fix", "line", "column")
-    } == {
+    assert {key: first[key] for key in ("id", "severity", "verdict", "resource", "path", "fix", "line", "column")} == {
         "id": "GPU-LT-010",
         "severity": "warning",
         "verdict": "not compliant",
@@ -157,9 +155,7 @@ def test_one_unusable_file_does_not_hide_the_others(
 def test_a_loop_that_is_not_expanded_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its nodes are not looked at: with --strict, the template does not pass."""
     loop = tmp_path / "loop.yaml"
-    loop.write_text(
-        CLEAN + "  Fn::ForEach::Fleets: [Name, [a, b], {'${Name}': {Type: 'AWS::EC2::LaunchTemplate'}}]\n"
-    )
+    loop.write_text(CLEAN + "  Fn::ForEach::Fleets: [Name, [a, b], {'${Name}': {Type: 'AWS::EC2::LaunchTemplate'}}]\n")
     assert run(loop) == 0
     told = f"{loop}:3:3: not looked at: Fn::ForEach::Fleets, which only CloudFormation expands\n"
     assert told in capsys.readouterr().out
@@ -184,12 +180,8 @@ def test_metadata_accepts_a_fault_with_a_reason(faulty: Path, capsys: pytest.Cap
     assert (accepted["resource"], accepted["reason"]) == ("Nodes", "an old agent")
 
 
-@pytest.mark.parametrize(
-    "text", ["{id: GPU-LT-010}", "{id: GPU-LT-010, reason: ''}", "GPU-LT-010", "{reason: x}"]
-)
-def test_nothing_is_accepted_without_a_reason(
-    faulty: Path, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("text", ["{id: GPU-LT-010}", "{id: GPU-LT-010, reason: ''}", "GPU-LT-010", "{reason: x}"])
+def test_nothing_is_accepted_without_a_reason(faulty: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     faulty.write_text(acknowledged(text))
     assert run(faulty) == 2
     assert f"{faulty}:6:" in (error := capsys.readouterr().err)

@@ -121,9 +121,7 @@ def test_roles_of_pcs_have_their_name(role: dict[str, Any], outcome: Outcome) ->
         "GPU-PCS-014",
         Role=resource("AWS::IAM::Role", **role),
         Profile=resource("AWS::IAM::InstanceProfile", Roles=[{"Ref": "Role"}]),
-        Group=resource(
-            "AWS::PCS::ComputeNodeGroup", IamInstanceProfileArn={"Fn::GetAtt": ["Profile", "Arn"]}
-        ),
+        Group=resource("AWS::PCS::ComputeNodeGroup", IamInstanceProfileArn={"Fn::GetAtt": ["Profile", "Arn"]}),
     )
     assert found == {outcome}
 
@@ -147,9 +145,7 @@ def test_lifecycle_scripts_lie_where_the_managed_policy_reads(uri: Any, outcome:
 
 
 def test_a_group_of_hyperpod_may_have_a_network_of_its_own() -> None:
-    cluster = hyperpod(
-        InstanceType=f"ml.{P5}", OverrideVpcConfig={"SecurityGroupIds": ["sg-0123456789abcdef0"]}
-    )
+    cluster = hyperpod(InstanceType=f"ml.{P5}", OverrideVpcConfig={"SecurityGroupIds": ["sg-0123456789abcdef0"]})
     assert outcomes("GPU-HYP-005", Cluster=cluster) == {Outcome.UNDECIDABLE}
 
 

@@ -24,9 +24,7 @@ def fired_by(template: Json, region: str = "us-east-1") -> set[str]:
 @pytest.mark.parametrize("name", recorded())
 def test_every_rule_is_silent(name: str) -> None:
     template = Template.of(recorded()[name], region="us-east-1")
-    assert [
-        f"{v.rule.id} at {v.path}: {v.message}" for v in not_compliant(judge(template, every_rule()))
-    ] == []
+    assert [f"{v.rule.id} at {v.path}: {v.message}" for v in not_compliant(judge(template, every_rule()))] == []
 
 
 # What the constructs tell their user themselves, with the same id, when such a cluster is synthesized.

@@ -96,9 +96,7 @@ def test_a_resource_group_holds_more_than_one_block() -> None:
         (
             resource(
                 "AWS::EC2::EC2Fleet",
-                LaunchTemplateConfigs=[
-                    {"LaunchTemplateSpecification": BY_ID, "Overrides": [{"InstanceType": P5}]}
-                ],
+                LaunchTemplateConfigs=[{"LaunchTemplateSpecification": BY_ID, "Overrides": [{"InstanceType": P5}]}],
             ),
             Outcome.NOT_APPLICABLE,
         ),
@@ -196,9 +194,7 @@ def test_pcs_looks_for_its_folder_anywhere_in_the_path(role: Any, outcome: Outco
         "GPU-PCS-014",
         Role=resource("AWS::IAM::Role", Path="/research/aws-pcs/"),
         Profile=resource("AWS::IAM::InstanceProfile", Roles=[role]),
-        Group=resource(
-            "AWS::PCS::ComputeNodeGroup", IamInstanceProfileArn={"Fn::GetAtt": ["Profile", "Arn"]}
-        ),
+        Group=resource("AWS::PCS::ComputeNodeGroup", IamInstanceProfileArn={"Fn::GetAtt": ["Profile", "Arn"]}),
     )
     assert found == {outcome}
 
@@ -280,9 +276,7 @@ def test_the_version_of_a_file_system_has_a_default_of_its_class(
     version: str | None, lustre: dict[str, Any], outcome: Outcome
 ) -> None:
     named = {"FileSystemTypeVersion": version} if version else {}
-    file_system = resource(
-        "AWS::FSx::FileSystem", FileSystemType="LUSTRE", LustreConfiguration=lustre, **named
-    )
+    file_system = resource("AWS::FSx::FileSystem", FileSystemType="LUSTRE", LustreConfiguration=lustre, **named)
     assert outcomes("GPU-LUS-047", Corpus=file_system) == {outcome}
 
 
@@ -343,9 +337,7 @@ def test_nccl_is_not_bound_to_an_interface_that_nodes_do_not_have(value: str, ou
     assert outcomes("GPU-UD-004", Nodes=launch) == {outcome}
 
 
-@pytest.mark.parametrize(
-    ("price", "outcome"), [("0.001", Outcome.NOT_COMPLIANT), ("0.002", Outcome.COMPLIANT)]
-)
+@pytest.mark.parametrize(("price", "outcome"), [("0.001", Outcome.NOT_COMPLIANT), ("0.002", Outcome.COMPLIANT)])
 def test_a_spot_price_limit_is_not_too_low(price: str, outcome: Outcome) -> None:
     market = {"MarketType": "spot", "SpotOptions": {"MaxPrice": price}}
     assert outcomes("GPU-CAP-020", Nodes=nodes(InstanceType=P5, InstanceMarketOptions=market)) == {outcome}

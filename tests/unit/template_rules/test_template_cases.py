@@ -170,9 +170,7 @@ def test_too_many_conditions_are_said_to_be_too_many() -> None:
     for i in range(9):
         nested = f"!Join ['', [!If [C{i}, '', ''], {nested}]]"
     verdicts = said(TOKENS, CONDITIONS=conditions, TOKENS=nested)
-    assert [verdict.reason for verdict in verdicts] == [
-        "too many conditions have nothing to do with each other"
-    ]
+    assert [verdict.reason for verdict in verdicts] == ["too many conditions have nothing to do with each other"]
 
 
 def test_a_fault_of_every_case_is_told_once_and_of_no_case() -> None:
@@ -257,9 +255,7 @@ Resources:
         ("!If [Open, required, required]", Outcome.COMPLIANT),
     ],
 )
-def test_a_type_that_is_not_known_matters_only_where_the_answer_depends_on_it(
-    tokens: str, outcome: Outcome
-) -> None:
+def test_a_type_that_is_not_known_matters_only_where_the_answer_depends_on_it(tokens: str, outcome: Outcome) -> None:
     """A rule about accelerated nodes, asked about nodes that may be such."""
     verdicts = verdicts_of(UNKNOWN_TYPE.replace("TOKENS", tokens), TOKENS)
     assert {verdict.outcome for verdict in verdicts} == {outcome}

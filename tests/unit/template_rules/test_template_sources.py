@@ -57,14 +57,10 @@ def test_stacks_of_the_manifest_and_of_assemblies_in_it_are_read(tmp_path: Path)
     ],
 )
 @pytest.mark.parametrize("in_file", [True, False])
-def test_what_a_cdk_app_acknowledges_is_accepted(
-    tmp_path: Path, path: str, accepted: bool, in_file: bool
-) -> None:
+def test_what_a_cdk_app_acknowledges_is_accepted(tmp_path: Path, path: str, accepted: bool, in_file: bool) -> None:
     metadata = {
         "/App/Stack/Nodes/Resource": [{"type": "aws:cdk:logicalId", "data": "Nodes"}],
-        path: [
-            {"type": "aws:cdk:acknowledged-rules", "data": {"GpuClusterRules::GPU-LT-010": "an old agent"}}
-        ],
+        path: [{"type": "aws:cdk:acknowledged-rules", "data": {"GpuClusterRules::GPU-LT-010": "an old agent"}}],
     }
     more: dict[str, Any] = {"metadata": metadata}
     if in_file:
@@ -77,9 +73,7 @@ def test_what_a_cdk_app_acknowledges_is_accepted(
     assert len(report.faults()) == (not accepted)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"artifacts": {"A": 1}}', '{"artifacts": {"A": {"properties": 7}}}']
-)
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"artifacts": {"A": 1}}', '{"artifacts": {"A": {"properties": 7}}}'])
 def test_a_broken_manifest_is_no_crash(tmp_path: Path, text: str) -> None:
     (tmp_path / "manifest.json").write_text(text)
     report = found(tmp_path)

@@ -143,9 +143,7 @@ def test_values_that_may_be_the_same_are_undecidable() -> None:
 def test_numbers_and_flags_are_read_from_text_too() -> None:
     numbers = value_of("[7, '7', 7.0, !Ref Count]").items()
     assert [value.integer() for value in numbers] == [7, 7, 7, 4]
-    assert [value.flag() for value in value_of("[true, 'TRUE', 'false', no]").items()] == [
-        *(True, True, False, False)
-    ]
+    assert [value.flag() for value in value_of("[true, 'TRUE', 'false', no]").items()] == [*(True, True, False, False)]
 
 
 @pytest.mark.parametrize("text", ["a", "1.5", "1e999", "nan", "[1]", "''"])

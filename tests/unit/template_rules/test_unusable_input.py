@@ -16,8 +16,7 @@ from cdk_gpu_clusters_stacks.cli.main import main
 from rule_fixtures import rule_fixture
 
 BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
-    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
-    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 DEEP_YAML = "Resources:\n" + "".join(f"{' ' * depth}a:\n" for depth in range(300))
 
@@ -91,9 +90,7 @@ TEXTS: dict[str, tuple[str | bytes, str]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_it_gives_one_line_and_exit_status_2(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_gives_one_line_and_exit_status_2(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content, said = TEXTS[name]
     file = tmp_path / "template"
     file.write_bytes(content.encode() if isinstance(content, str) else content)
@@ -135,9 +132,7 @@ def with_each_value_replaced(value: Any, wrong: Any) -> list[Any]:
     copies = [wrong]
     if isinstance(value, dict):
         copies += [
-            {**value, key: copy}
-            for key, child in value.items()
-            for copy in with_each_value_replaced(child, wrong)
+            {**value, key: copy} for key, child in value.items() for copy in with_each_value_replaced(child, wrong)
         ]
     if isinstance(value, list):
         copies += [

@@ -43,9 +43,7 @@ def survey(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def git(folder: Path, *arguments: str) -> str:
     identity = ("-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
-        ["git", *identity, "-C", str(folder), *arguments], check=True, capture_output=True, text=True
-    )
+    done = subprocess.run(["git", *identity, "-C", str(folder), *arguments], check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 
@@ -89,9 +87,7 @@ def run(survey: ModuleType, clone: Path, tmp_path: Path) -> Run:
     return run_it
 
 
-def test_the_page_tells_what_was_found_and_where_and_nothing_of_the_text(
-    run: Run, clone: Path, tmp_path: Path
-) -> None:
+def test_the_page_tells_what_was_found_and_where_and_nothing_of_the_text(run: Run, clone: Path, tmp_path: Path) -> None:
     commit = commit_of(clone, deep__nodes_yaml=NODES, deployment_yaml=SECRET)
     assert run(commit, judged()) == 0
     page = (tmp_path / "survey.md").read_text(encoding="utf-8")
@@ -120,10 +116,7 @@ def test_a_judgement_of_what_is_not_found_is_an_error(
 ) -> None:
     commit = commit_of(clone, deep__nodes_yaml=NODES)
     assert run(commit, judged(), judged("Resources/Gone")) == 1
-    assert (
-        capsys.readouterr().err
-        == f"judged, but not found: {NAME} deep/nodes.yaml GPU-LT-010 Resources/Gone\n"
-    )
+    assert capsys.readouterr().err == f"judged, but not found: {NAME} deep/nodes.yaml GPU-LT-010 Resources/Gone\n"
 
 
 def test_the_commit_is_read_whatever_is_checked_out(run: Run, clone: Path, tmp_path: Path) -> None:

@@ -82,9 +82,7 @@ def device_plugin(pools: Sequence[NodePool], source: SoftwareSource | None = Non
         "image": source.repository_and_tag("k8s-device-plugin"),
         # The chart's own terms wait for labels of node feature discovery; a list replaces them.
         "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_gpu_term()]}
-            }
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_gpu_term()]}}
         },
         "tolerations": tolerations(gpus),
         "gfd": {"enabled": True},
@@ -103,11 +101,7 @@ def _config(strategy: MigStrategy) -> str:
 
 
 def _gpu_term() -> dict[str, Any]:
-    return {
-        "matchExpressions": [
-            {"key": key, "operator": "In", "values": [value]} for key, value in GPU_NODES.items()
-        ]
-    }
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": [value]} for key, value in GPU_NODES.items()]}
 
 
 # EFA in pods: AWS's device plugin, or its driver for dynamic resource allocation (DRA).
@@ -194,9 +188,7 @@ SWITCHES = (
     OperatorSwitch("driver.enabled", False, "the image of the node"),
     OperatorSwitch("toolkit.enabled", False, "the image of the node"),
     # NVIDIA/gpu-operator issue 2415: its manager restarts kubelet.
-    OperatorSwitch(
-        "migManager.enabled", False, "`gpu-mig`, before kubelet starts; the operator's restarts it"
-    ),
+    OperatorSwitch("migManager.enabled", False, "`gpu-mig`, before kubelet starts; the operator's restarts it"),
     OperatorSwitch("devicePlugin.enabled", False, "the release `nvidia-device-plugin`"),
     OperatorSwitch("gfd.enabled", False, "the release `nvidia-device-plugin`"),
     OperatorSwitch("nfd.enabled", False, "the release `nvidia-device-plugin`"),

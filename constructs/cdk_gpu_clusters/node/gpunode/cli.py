@@ -83,9 +83,7 @@ def _boot(_: argparse.Namespace) -> int:
     while not node.instance_id and paths.uptime_seconds() < node.settings.number("boot_deadline", 900):
         node = this_node()
     events = Events(node.instance_id)
-    return boot(
-        node, events, stages_of, report=event_reporter(node, events), collect=evidence_reporter(node, events)
-    )
+    return boot(node, events, stages_of, report=event_reporter(node, events), collect=evidence_reporter(node, events))
 
 
 def _verify(given: argparse.Namespace) -> int:
@@ -95,9 +93,7 @@ def _verify(given: argparse.Namespace) -> int:
         sys.stderr.write("nothing to check: /etc/gpu-cluster/node.env names no accelerators, EFA or mounts\n")
     results = verify(node, checks)
     severity = worst(results)
-    sys.stdout.write(
-        (as_json(results, severity, node.instance_id) if given.json else as_table(results)) + "\n"
-    )
+    sys.stdout.write((as_json(results, severity, node.instance_id) if given.json else as_table(results)) + "\n")
     return int(severity)
 
 
@@ -114,9 +110,7 @@ def _drain(_: argparse.Namespace) -> int:
     if not node.instance_id:
         return _without_identity()
     events = Events(node.instance_id)
-    return watch_for_end(
-        node, events, orchestrator=orchestrator_of(node), report=event_reporter(node, events)
-    )
+    return watch_for_end(node, events, orchestrator=orchestrator_of(node), report=event_reporter(node, events))
 
 
 def _metrics(given: argparse.Namespace) -> int:

@@ -54,9 +54,7 @@ class Outcome:
         return " ".join(self.output.split())[:400]
 
 
-def run(
-    *arguments: str, timeout_seconds: float = 20, environment: Mapping[str, str] | None = None
-) -> Outcome:
+def run(*arguments: str, timeout_seconds: float = 20, environment: Mapping[str, str] | None = None) -> Outcome:
     """Run a program to its end, or to the deadline.
 
     A child in uninterruptible sleep survives SIGKILL, and `subprocess.run(timeout=...)` would wait for it without end.

@@ -29,9 +29,7 @@ _WORK_SECONDS = 15
 _LEAST_SECONDS = 5.0
 
 
-def watch_for_end(
-    node: Node, events: Events, *, orchestrator: Orchestrator | None, report: Callable[[], None]
-) -> int:
+def watch_for_end(node: Node, events: Events, *, orchestrator: Orchestrator | None, report: Callable[[], None]) -> int:
     """Wait for the end, drain the node once, and complete the terminating hook.
 
     Args:

@@ -24,9 +24,7 @@ class Events:
         self.instance_id = instance_id
         self.written: list[dict[str, Any]] = []
 
-    def write(
-        self, stage: str, state: str, reason: str = "", *, seconds: float = 0, **more: Any
-    ) -> dict[str, Any]:
+    def write(self, stage: str, state: str, reason: str = "", *, seconds: float = 0, **more: Any) -> dict[str, Any]:
         """Write one event.
 
         Args:

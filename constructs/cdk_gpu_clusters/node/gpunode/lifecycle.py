@@ -28,9 +28,7 @@ def membership(node: Node) -> Membership:
     Raises:
         AwsError: If AWS does not answer.
     """
-    answer = node.aws.call(
-        "autoscaling", "describe-auto-scaling-instances", "--instance-ids", node.instance_id
-    )
+    answer = node.aws.call("autoscaling", "describe-auto-scaling-instances", "--instance-ids", node.instance_id)
     for row in (answer or {}).get("AutoScalingInstances", []):
         return Membership(str(row["AutoScalingGroupName"]), str(row["LifecycleState"]))
     return Membership("", "")
@@ -70,9 +68,7 @@ def complete_hook(
             found = known if known.state in states else membership(node)
             known = Membership("", "")
             if found.group and found.state not in states:
-                events.write(
-                    "hook", "skipped", f"nothing to complete: {found.group} has this node {found.state}"
-                )
+                events.write("hook", "skipped", f"nothing to complete: {found.group} has this node {found.state}")
                 return True
             if found.group:
                 _complete(node, hook, found.group, result)

@@ -96,9 +96,7 @@ def set_up_efa(settings: Settings) -> list[str]:
     """
     _check_version("lustre", _LUSTRE_VERSION, "install a Lustre client 2.15")
     _check_version("efa", settings.text("lustre_efa_driver"), "install EFA's software again")
-    _check_version(
-        "kefalnd", settings.text("lustre_efa_lnd"), "install a Lustre client with EFA, or a newer one"
-    )
+    _check_version("kefalnd", settings.text("lustre_efa_lnd"), "install a Lustre client with EFA, or a newer one")
     device = _tcp_device()
     chosen = choose_devices([one.name for one in efa_devices()], settings.number("lustre_efa"))
     if not chosen:
@@ -117,9 +115,7 @@ def set_up_efa(settings: Settings) -> list[str]:
         _must(lnetctl("udsp", "add", "--src", "efa", "--priority", "0"), "the policy that prefers EFA")
     up = [one.device for one in interfaces() if one.network == "efa" and one.is_up]
     if len(up) < len(chosen):
-        raise EfaSetupError(
-            f"{len(up)} of {len(chosen)} EFA interfaces are up in LNet: {' '.join(up) or 'none'}"
-        )
+        raise EfaSetupError(f"{len(up)} of {len(chosen)} EFA interfaces are up in LNet: {' '.join(up) or 'none'}")
     return up
 
 

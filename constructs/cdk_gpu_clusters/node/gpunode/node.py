@@ -167,9 +167,7 @@ class Aws:
             **_ENVIRONMENT,
             "AWS_DEFAULT_REGION": self.region or os.environ.get("AWS_DEFAULT_REGION", ""),
         }
-        return run(
-            "aws", *arguments, "--output", "json", timeout_seconds=timeout_seconds, environment=environment
-        )
+        return run("aws", *arguments, "--output", "json", timeout_seconds=timeout_seconds, environment=environment)
 
 
 @dataclass(frozen=True)

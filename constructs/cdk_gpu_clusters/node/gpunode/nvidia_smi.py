@@ -33,9 +33,7 @@ class QueryResult:
     outcome: Outcome
 
 
-def query(
-    fields: Sequence[str], *, what: str = "gpu", timeout_seconds: float = _TIMEOUT_SECONDS
-) -> QueryResult:
+def query(fields: Sequence[str], *, what: str = "gpu", timeout_seconds: float = _TIMEOUT_SECONDS) -> QueryResult:
     """Query every GPU.
 
     A driver that does not know a field refuses the entire query. Such a field is left out with its section (the part

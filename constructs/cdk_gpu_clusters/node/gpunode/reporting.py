@@ -126,9 +126,7 @@ def collect_evidence(node: Node, reason: str, *, folder: Path | None = None) -> 
     Raises:
         OSError: If it cannot be written.
     """
-    parts = {
-        "reason.json": json.dumps({"instance_id": node.instance_id, "reason": reason, "time": time.time()})
-    }
+    parts = {"reason.json": json.dumps({"instance_id": node.instance_id, "reason": reason, "time": time.time()})}
     with ThreadPoolExecutor(_PROGRAMS_AT_ONCE) as pool:
         outcomes = {name: pool.submit(_run, program) for name, program in _PROGRAMS.items()}
         checks = pool.submit(_checks, node, outcomes["nvidia-smi.txt"])

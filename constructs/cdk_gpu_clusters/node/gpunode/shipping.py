@@ -112,9 +112,7 @@ def _event(line: str) -> dict[str, Any]:
     message = str(record["message"])
     length = len(message.encode())
     if length > _LONGEST_BYTES:
-        message = json.dumps(
-            {**spool.lost(1, f"a record of {length} bytes is too long"), "begin": message[:500]}
-        )
+        message = json.dumps({**spool.lost(1, f"a record of {length} bytes is too long"), "begin": message[:500]})
     return {"timestamp": _timestamp(int(record["timestamp"])), "message": message}
 
 

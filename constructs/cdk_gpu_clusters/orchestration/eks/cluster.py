@@ -109,7 +109,7 @@ class EksGpuCluster(IEksGpuCluster):
             vpc_subnets: Where the control plane has its interfaces and the system nodes stand: two zones at least; the
                 private subnets if left out. GPU nodes may stand elsewhere in the VPC.
             kubernetes_version: Such as `1.35`; the library's default if left out. A later one updates the control plane
-                and the system nodes. Say it before you update the library.
+                and the system nodes. Set it before you update the library.
             cluster_name: Name; it follows from the construct's path if left out. A change replaces the cluster.
             service_ipv4_cidr: Addresses of Kubernetes services; 172.20.0.0/16 if left out. A change would replace the
                 cluster, which its name prevents.
@@ -404,9 +404,7 @@ class ClusterAddOns:
         roles: Roles of their pods by name, where they have one.
     """
 
-    def __init__(
-        self, cluster: IEksGpuCluster, *, versions: Mapping[str, str], left_out: Collection[str]
-    ) -> None:
+    def __init__(self, cluster: IEksGpuCluster, *, versions: Mapping[str, str], left_out: Collection[str]) -> None:
         """Remember what is asked of them.
 
         Args:
@@ -466,9 +464,7 @@ def _role(cluster: IEksGpuCluster, row: EksAddOn) -> iam.Role:
         cluster._add_on_scope,
         f"{row.name}-role",
         assumed_by=iam.SessionTagsPrincipal(pods),
-        managed_policies=[
-            iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in row.managed_policies
-        ],
+        managed_policies=[iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in row.managed_policies],
     )
     if row.managed_policies:
         _POD_POLICIES.at(

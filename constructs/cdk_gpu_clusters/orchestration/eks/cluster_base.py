@@ -323,9 +323,7 @@ class ImportedEksGpuCluster(IEksGpuCluster):
         )
         self._identity = EksIdentity(
             cluster_name=cluster_name,
-            cluster_security_group=ec2.SecurityGroup.from_security_group_id(
-                self, "Group", cluster_security_group_id
-            ),
+            cluster_security_group=ec2.SecurityGroup.from_security_group_id(self, "Group", cluster_security_group_id),
             kubernetes_version=kubernetes_version,
             service_ipv4_cidr=service_ipv4_cidr,
             vpc=vpc,
@@ -340,9 +338,7 @@ def _arn_of(principal: Principal) -> str:
     return principal.user_arn if hasattr(principal, "user_arn") else principal.role_arn
 
 
-def _access_policy(
-    scope: Construct, name: str, namespaces: Sequence[str]
-) -> eks.CfnAccessEntry.AccessPolicyProperty:
+def _access_policy(scope: Construct, name: str, namespaces: Sequence[str]) -> eks.CfnAccessEntry.AccessPolicyProperty:
     partition = partition_of(stack_of(scope))
     return eks.CfnAccessEntry.AccessPolicyProperty(
         policy_arn=f"arn:{partition}:eks::aws:cluster-access-policy/{name}",

@@ -130,9 +130,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
         """
         super().__init__(scope, construct_id)
         check_keywords(self, options, EksGpuNodeGroupProps)
-        fleet = resolve_fleet(
-            self, profile=EKS_MANAGED, vpc=cluster.vpc, instance_type=instance_type, options=options
-        )
+        fleet = resolve_fleet(self, profile=EKS_MANAGED, vpc=cluster.vpc, instance_type=instance_type, options=options)
         plan, mounts, root_volume = fleet.plan, options.get("mounts") or {}, options.get("root_volume")
         update_policy = options.get("update_policy", UpdatePolicy.NEVER_REPLACE)
         if plan.interfaces_or_none is None:  # nothing else can be decided
@@ -159,9 +157,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
         self.node_pool: NodePool = group.pool
         self.labels: Mapping[str, str] = group.pool.labels
         self.taints: tuple[NodeTaint, ...] = group.pool.taints
-        self.fabric: ec2.ISecurityGroup | None = join_fabric(
-            self, plan, vpc=cluster.vpc, fabric=options.get("fabric")
-        )
+        self.fabric: ec2.ISecurityGroup | None = join_fabric(self, plan, vpc=cluster.vpc, fabric=options.get("fabric"))
         self.placement_group: ec2.IPlacementGroup | None = fleet.placement_group
         if plan.new_placement:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)

@@ -42,9 +42,7 @@ class EksNodeRole(NodeRole):
         """
         policies = [iam.ManagedPolicy.from_aws_managed_policy_name(name) for name in _POLICIES]
         super().__init__(scope, construct_id, policies=policies)
-        _EKS_POLICIES.at(
-            self, *(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{name}" for name in _POLICIES)
-        )
+        _EKS_POLICIES.at(self, *(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{name}" for name in _POLICIES))
 
 
 def allow_nodes(

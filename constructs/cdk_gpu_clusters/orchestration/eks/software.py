@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 # A function of Lambda runs for 15 minutes; Helm has to end before it.
 _HELM_TIMEOUT_MINUTES = 10
 # Their pods run on nodes that may be down, or not there yet: a deployment does not wait for them.
-_ON_NODES_WITH_DEVICES = frozenset(
-    {"nvidia-device-plugin", "aws-efa-k8s-device-plugin", "aws-dranet", "dcgm-exporter"}
-)
+_ON_NODES_WITH_DEVICES = frozenset({"nvidia-device-plugin", "aws-efa-k8s-device-plugin", "aws-dranet", "dcgm-exporter"})
 
 
 class KubernetesSoftware(ClusterConstruct):
@@ -90,9 +88,7 @@ class KubernetesSoftware(ClusterConstruct):
             self,
             "Kubectl",
             cluster=cluster,
-            subnets=cluster.subnets
-            if vpc_subnets is None
-            else select_subnets(cluster.vpc, vpc_subnets).subnets,
+            subnets=cluster.subnets if vpc_subnets is None else select_subnets(cluster.vpc, vpc_subnets).subnets,
             kubectl_layer=kubectl_layer,
         )
         access = [] if self.kubectl.access is None else [self.kubectl.access]
@@ -304,9 +300,7 @@ def _accept(provider: eks.KubectlProvider) -> None:
             _FUNCTION_LOGS.at(logs)
     role = framework.node.find_child("ServiceRole")
     _accept_policies(role, *_FOR_FUNCTIONS)
-    _FRAMEWORK.at(
-        role.node.find_child("DefaultPolicy"), named_resource(provider, f"{handler.function_arn}:*")
-    )
+    _FRAMEWORK.at(role.node.find_child("DefaultPolicy"), named_resource(provider, f"{handler.function_arn}:*"))
 
 
 def _accept_policies(role: IConstruct, *names: str) -> None:

@@ -217,9 +217,7 @@ def has_plain_user_data(launch: Launch) -> Value | None:
         Undecidable: If the template holds nothing of it.
     """
     user_data = user_data_of(launch)
-    if user_data is None or user_data.text.lstrip().lower().startswith(
-        ("mime-version:", "content-type: multipart")
-    ):
+    if user_data is None or user_data.text.lstrip().lower().startswith(("mime-version:", "content-type: multipart")):
         return None
     if user_data.text.startswith("${"):
         raise user_data.value.undecidable("the beginning of this user data is known at deployment only")

@@ -256,11 +256,7 @@ def values_at(value: Value, path: str) -> list[Value]:
 def _uses(template: Resource) -> list[Use]:
     own_name = template.get("LaunchTemplateName")
     # by its name it may be meant without a reference
-    users = (
-        template.case.resources(*_USERS)
-        if own_name.exists
-        else template.case.resources_naming(template, *_USERS)
-    )
+    users = template.case.resources(*_USERS) if own_name.exists else template.case.resources_naming(template, *_USERS)
     found = []
     for user in users:
         specifications, types = _USERS[user.type]
@@ -332,9 +328,7 @@ def image_parameter_of(launch: Launch) -> str | None:
     if not isinstance(part, Unknown) or part.template is None:
         return None
     parameter = part.template.parameters.get(part.parameter)
-    if not isinstance(parameter, dict) or not str(parameter.get("Type")).startswith(
-        "AWS::SSM::Parameter::Value"
-    ):
+    if not isinstance(parameter, dict) or not str(parameter.get("Type")).startswith("AWS::SSM::Parameter::Value"):
         return None
     default = parameter.get("Default")
     return default if isinstance(default, str) else None

@@ -28,9 +28,7 @@ _SUBNETS: dict[str, tuple[str, ...]] = {
 
 def subnets_of(resource: Resource) -> list[Value]:
     """The subnets that a resource names: a group, a fleet, an instance."""
-    return [
-        value for path in _SUBNETS.get(resource.type, ()) for value in values_at(resource.properties, path)
-    ]
+    return [value for path in _SUBNETS.get(resource.type, ()) for value in values_at(resource.properties, path)]
 
 
 def subnets_of_launch(launch: Launch) -> list[Value]:
@@ -261,8 +259,7 @@ def exchange_all(groups: Groups, peers: Groups, *, at: Value) -> bool:
         Undecidable: If no rule surely does, and one might.
     """
     return all(
-        _lets(groups, peers, rules_of, _is_all, at=at, by_address=False)
-        for rules_of in (ingress_rules, egress_rules)
+        _lets(groups, peers, rules_of, _is_all, at=at, by_address=False) for rules_of in (ingress_rules, egress_rules)
     )
 
 

@@ -111,9 +111,7 @@ def gpu_image(resource: Resource) -> Iterator[Fault]:
     kinds = [one.get("ImageType").text() or "" for one in choices]
     if gpus and not any("NVIDIA" in kind for kind in kinds):
         at = choices[0].get("ImageType")
-        yield Fault(
-            at=at, got=f"{', '.join(kinds)} with {gpus[0]}", allowed="ECS_AL2023_NVIDIA, EKS_AL2023_NVIDIA"
-        )
+        yield Fault(at=at, got=f"{', '.join(kinds)} with {gpus[0]}", allowed="ECS_AL2023_NVIDIA, EKS_AL2023_NVIDIA")
 
 
 def _launch_names_image(environment: Resource) -> bool:
@@ -257,6 +255,4 @@ def one_type_per_job(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     for value in named[1:]:
         if not value.is_same_as(named[0]):
-            yield Fault(
-                at=value, got=f"{named[0].text()} and {value.text()}", allowed="one type for all ranges"
-            )
+            yield Fault(at=value, got=f"{named[0].text()} and {value.text()}", allowed="one type for all ranges")

@@ -369,9 +369,7 @@ def drained_block(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     if automation_of(resource) or any(_empties(action) for action in scheduled_actions_of(resource)):
         return
-    yield Fault(
-        at=resource, got="nothing that sets its size to 0", allowed="a scheduled action, or a state machine"
-    )
+    yield Fault(at=resource, got="nothing that sets its size to 0", allowed="a scheduled action, or a state machine")
 
 
 def _empties(action: Resource) -> bool:
@@ -488,9 +486,7 @@ def desired_size(resource: Resource) -> Iterator[Fault]:
     sizers = scaling_policies_of(resource) + scheduled_actions_of(resource) + automation_of(resource)
     if not sizers:
         raise NotApplicable
-    kept = resource.attribute("UpdatePolicy").get(
-        "AutoScalingScheduledAction", "IgnoreUnmodifiedGroupSizeProperties"
-    )
+    kept = resource.attribute("UpdatePolicy").get("AutoScalingScheduledAction", "IgnoreUnmodifiedGroupSizeProperties")
     desired = resource.get("DesiredCapacity")
     if desired.exists and not kept.flag():
         yield Fault(

@@ -76,9 +76,7 @@ def tagged_nodes(resource: Resource) -> Iterator[Fault]:
     """GPU nodes carry tags."""
     launch = accelerated_launch(resource)
     if not (_tags_instances(launch) or any(_propagates(use.resource) for use in launch.uses())):
-        yield Fault(
-            at=launch.data.get("TagSpecifications"), got="no tags of instances", allowed="one tag or more"
-        )
+        yield Fault(at=launch.data.get("TagSpecifications"), got="no tags of instances", allowed="one tag or more")
 
 
 def _tags_instances(launch: Launch) -> bool:
@@ -142,11 +140,7 @@ def left_volumes(resource: Resource) -> Iterator[Fault]:
 )
 def s3_endpoint(resource: Resource) -> Iterator[Fault]:
     """A network with a NAT gateway has a gateway endpoint for S3."""
-    gateways = [
-        gateway
-        for gateway in resource.case.resources("AWS::EC2::NatGateway")
-        if _stands_in(gateway, resource)
-    ]
+    gateways = [gateway for gateway in resource.case.resources("AWS::EC2::NatGateway") if _stands_in(gateway, resource)]
     if not gateways:
         raise NotApplicable
     if any(resource.is_target_of(one.get("VpcId")) and _is_s3_gateway(one) for one in _endpoints(resource)):
@@ -156,9 +150,7 @@ def s3_endpoint(resource: Resource) -> Iterator[Fault]:
         raise resource.properties.undecidable("the template does not show whether GPU nodes use the network")
     if not accelerated:
         raise NotApplicable
-    yield Fault(
-        at=gateways[0], got="no gateway endpoint for S3 in the VPC", allowed="one, in every route table"
-    )
+    yield Fault(at=gateways[0], got="no gateway endpoint for S3 in the VPC", allowed="one, in every route table")
 
 
 def _endpoints(network: Resource) -> list[Resource]:

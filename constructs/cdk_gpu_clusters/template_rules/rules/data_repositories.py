@@ -201,9 +201,7 @@ def linked_class(resource: Resource) -> Iterator[Fault]:
     sizing = lustre_sizing(resource)
     for finding in check_data_repositories([associations[0].placeholder(0)], sizing=sizing):
         if finding.id == CLASS.id:
-            yield Fault(
-                at=resource.get("StorageType"), got=finding.got, allowed=finding.allowed, cause=finding.cause
-            )
+            yield Fault(at=resource.get("StorageType"), got=finding.got, allowed=finding.allowed, cause=finding.cause)
 
 
 @template_rule(

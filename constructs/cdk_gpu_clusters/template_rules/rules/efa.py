@@ -66,9 +66,7 @@ _GROUPS = ("LaunchTemplateData/NetworkInterfaces/*/Groups",)
 _GROUPS_URL = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.html"
 
 
-def _group_faults(
-    resource: Resource, rules_of: Callable[[Resource], list[GroupRule]], got: str
-) -> Iterator[Fault]:
+def _group_faults(resource: Resource, rules_of: Callable[[Resource], list[GroupRule]], got: str) -> Iterator[Fault]:
     """A fault for each EFA interface without a group that allows all traffic with itself.
 
     Args:
@@ -393,9 +391,7 @@ def groups_of_interfaces(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     for name in ("SecurityGroupIds", "SecurityGroups"):
         if (groups := launch.data.get(name)).exists:
-            yield Fault(
-                at=groups, got=f"{name} beside NetworkInterfaces", allowed="NetworkInterfaces/*/Groups"
-            )
+            yield Fault(at=groups, got=f"{name} beside NetworkInterfaces", allowed="NetworkInterfaces/*/Groups")
 
 
 @template_rule(
@@ -421,9 +417,7 @@ def used_in_cluster(resource: Resource) -> Iterator[Fault]:
     for value, record in launch.records():
         if record.network.efa and record.accelerator:
             at = launch.data.get("NetworkInterfaces")
-            yield Fault(
-                at=at, got=f"no EFA on {value.text()}", allowed=f"{record.network.efa.max_interfaces}"
-            )
+            yield Fault(at=at, got=f"no EFA on {value.text()}", allowed=f"{record.network.efa.max_interfaces}")
 
 
 _RULES = (("SecurityGroupIngress", "Source"), ("SecurityGroupEgress", "Destination"))
@@ -570,9 +564,7 @@ def private_subnet(resource: Resource) -> Iterator[Fault]:
         if subnet is None:
             raise value.undecidable("this subnet is not in the template")
         public = bool(subnet.get("MapPublicIpOnLaunch").flag())
-        yield from faults_of(
-            EFA_PUBLIC_SUBNET, check_public_subnet(interface_count=count, public=public), value
-        )
+        yield from faults_of(EFA_PUBLIC_SUBNET, check_public_subnet(interface_count=count, public=public), value)
 
 
 @template_rule(
@@ -630,6 +622,4 @@ def named_groups(resource: Resource) -> Iterator[Fault]:
     for interface in launch.interfaces():
         made_before = interface.value.get("NetworkInterfaceId").exists
         if interface.is_efa and not made_before and not interface.groups:
-            yield Fault(
-                at=interface.value, got="no Groups", allowed="a group that allows all traffic with itself"
-            )
+            yield Fault(at=interface.value, got="no Groups", allowed="a group that allows all traffic with itself")

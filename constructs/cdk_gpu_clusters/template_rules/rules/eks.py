@@ -79,9 +79,7 @@ def left_to_eks(resource: Resource) -> Iterator[Fault]:
 def capacity_type(resource: Resource) -> Iterator[Fault]:
     """The capacity type of a node group is that of its launch template."""
     purchase = resource.get("CapacityType")
-    for at, got, allowed in market_faults(
-        resource, purchase, block="CAPACITY_BLOCK", spot="CapacityType SPOT"
-    ):
+    for at, got, allowed in market_faults(resource, purchase, block="CAPACITY_BLOCK", spot="CapacityType SPOT"):
         yield Fault(at=at, got=got, allowed=allowed)
 
 
@@ -245,9 +243,7 @@ def cluster_group(resource: Resource) -> Iterator[Fault]:
 
 def _is_allowed_in(case: Case, groups: Groups) -> bool:
     """Whether a security group of the control plane, its own or one that the cluster names, lets the nodes in."""
-    named = [
-        item for one in case.resources("AWS::EKS::Cluster") for item in values_at(one.properties, _NAMED)
-    ]
+    named = [item for one in case.resources("AWS::EKS::Cluster") for item in values_at(one.properties, _NAMED)]
     rules = [rule for value in named if (group := group_of(value)) for rule in ingress_rules(group)]
     beside = [one for one in case.resources(INGRESS) if _is_of_cluster(one.get("GroupId"))]
     peers = [*(rule.peer for rule in rules), *(one.get("SourceSecurityGroupId") for one in beside)]

@@ -231,9 +231,7 @@ def efa_of_type(resource: Resource) -> Iterator[Fault]:
         interface = group.get("NetworkInterface", "InterfaceType")
         record = hyperpod_record_of(group.get("InstanceType"))
         if interface.exists and record is not None and record.network.efa is None:
-            yield Fault(
-                at=interface, got=f"{interface.text()} on ml.{record.name}", allowed="a type with EFA"
-            )
+            yield Fault(at=interface, got=f"{interface.text()} on ml.{record.name}", allowed="a type with EFA")
 
 
 @template_rule(

@@ -107,9 +107,7 @@ def tls(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable  # of a Network Load Balancer
     if redirects(resource) or not is_internet_facing(resource):
         return
-    for finding in check_tls(
-        has_certificate=certificate, plain_http=protocol == "HTTP", internet_facing=True
-    ):
+    for finding in check_tls(has_certificate=certificate, plain_http=protocol == "HTTP", internet_facing=True):
         yield Fault(
             at=resource.get("Protocol"),
             got=f"{protocol} from the internet",
@@ -206,9 +204,7 @@ def time_to_boot(resource: Resource) -> Iterator[Fault]:
     grace = resource.get("HealthCheckGracePeriod")
     hooks = values_at(resource.properties, "LifecycleHookSpecificationList/*/LifecycleTransition")
     if not grace.integer() and not any(hook.text() == _LAUNCHING for hook in hooks):
-        yield Fault(
-            at=grace, got="no HealthCheckGracePeriod", allowed="more than a boot takes, or a launch hook"
-        )
+        yield Fault(at=grace, got="no HealthCheckGracePeriod", allowed="more than a boot takes, or a launch hook")
 
 
 @template_rule(

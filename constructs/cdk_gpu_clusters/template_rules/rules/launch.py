@@ -379,9 +379,7 @@ def latest_version(resource: Resource) -> Iterator[Fault]:
             continue
         text = version.text()
         if text is None or text == "$Default" or text.isdigit():
-            yield Fault(
-                at=version, got=text or "no version", allowed="!GetAtt <template>.LatestVersionNumber"
-            )
+            yield Fault(at=version, got=text or "no version", allowed="!GetAtt <template>.LatestVersionNumber")
 
 
 _EVERYWHERE = ("0.0.0.0/0", "::/0")

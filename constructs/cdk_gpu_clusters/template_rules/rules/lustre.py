@@ -47,9 +47,7 @@ def _closed_among_servers(resource: Resource, ranges: Sequence[tuple[int, int]])
     if not value.exists:
         raise NotApplicable
     groups = groups_at(value)
-    allowed = ", ".join(
-        f"TCP {first}" if first == last else f"TCP {first}-{last}" for first, last in lustre_ports()
-    )
+    allowed = ", ".join(f"TCP {first}" if first == last else f"TCP {first}-{last}" for first, last in lustre_ports())
     for missing in missing_ports(groups, groups, at=value, ranges=ranges):
         yield Fault(at=value, got=f"nothing that lets {missing} among the servers", allowed=allowed)
 
@@ -340,9 +338,7 @@ def keep_file_system(resource: Resource) -> Iterator[Fault]:
     for name in ("DeletionPolicy", "UpdateReplacePolicy"):
         policy = resource.attribute(name).text()
         if policy not in _KEEPING:
-            yield Fault(
-                at=resource.attribute(name), got=f"{name} {policy or 'Delete, by default'}", allowed="Retain"
-            )
+            yield Fault(at=resource.attribute(name), got=f"{name} {policy or 'Delete, by default'}", allowed="Retain")
 
 
 @template_rule(
@@ -413,9 +409,7 @@ def server_efa_traffic(resource: Resource) -> Iterator[Fault]:
     value = resource.get("SecurityGroupIds")
     groups = groups_at(value)
     if not exchange_all(groups, groups, at=value):
-        yield Fault(
-            at=value, got="no rules for all traffic within the same group", allowed="IpProtocol -1, both ways"
-        )
+        yield Fault(at=value, got="no rules for all traffic within the same group", allowed="IpProtocol -1, both ways")
 
 
 @template_rule(

@@ -62,9 +62,7 @@ def client_zone(resource: Resource) -> Iterator[Fault]:
     if not pairs:
         raise NotApplicable
     for node, subnet in pairs:
-        if node.identity() != subnet.identity() and not is_same_zone(
-            known_zone_of(subnet), known_zone_of(node)
-        ):
+        if node.identity() != subnet.identity() and not is_same_zone(known_zone_of(subnet), known_zone_of(node)):
             zone, other = known_zone_of(node).text() or "", known_zone_of(subnet).text()
             for finding in check_lustre_client(zones=[zone], file_system_zone=other):
                 yield Fault(at=node, got=finding.got, allowed=finding.allowed)
@@ -191,9 +189,7 @@ def client_efa_traffic(resource: Resource) -> Iterator[Fault]:
         ):
             if not exchange_all(owners, peers, at=value):
                 got = f"the group of {whose} has no rules for all traffic with the other"
-                yield Fault(
-                    at=resource, got=got, allowed="IpProtocol -1, both ways, by the ids of the groups"
-                )
+                yield Fault(at=resource, got=got, allowed="IpProtocol -1, both ways, by the ids of the groups")
 
 
 @template_rule(
@@ -267,9 +263,7 @@ def _mounts(text: str) -> Iterator[tuple[str, str]]:
 _MOUNT = re.compile(r"\bmount\b[^\n]*\blustre\b")
 
 # What mounts at later boots: Lustre in fstab, a unit, or a part of user data that runs at every boot.
-_LATER = re.compile(
-    r"lustre.*/etc/fstab|\.mount\b|/etc/systemd/|bootcmd:|boothook|scripts-user, *always|mounts:"
-)
+_LATER = re.compile(r"lustre.*/etc/fstab|\.mount\b|/etc/systemd/|bootcmd:|boothook|scripts-user, *always|mounts:")
 
 _NETWORK = ("_netdev", "x-systemd.requires", "x-systemd.after")
 
@@ -298,9 +292,7 @@ def mount_at_boot(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     lines = lustre_lines_of_fstab(user_data)
     if once and not (lines or _LATER.search(user_data.text)):
-        yield Fault(
-            at=user_data.value, got=once[0].strip(), allowed="a line of /etc/fstab, or a systemd unit"
-        )
+        yield Fault(at=user_data.value, got=once[0].strip(), allowed="a line of /etc/fstab, or a systemd unit")
     for options in lines:
         if not any(option in options for option in _NETWORK):
             yield Fault(

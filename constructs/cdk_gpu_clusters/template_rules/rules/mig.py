@@ -35,9 +35,7 @@ _QUOTE = r"\\*[\"']?"
 _PARTITION = re.compile(rf"MIG_PARTITION={_QUOTE}([0-9A-Za-z.+,;-]+|\$\{{)")
 _CREATE = re.compile(r"nvidia-smi mig\b[^\n;|&]*?\s-cgi\s+[\"']?([0-9A-Za-z.+,-]+|\$)")
 # The block of NVIDIA/mig-parted's configuration file, one profile and its number a line.
-_PARTED = re.compile(
-    r"mig-devices:[ \t]*\n((?:[ \t]+[\"']?[0-9][0-9A-Za-z.+-]*[\"']?:[ \t]*[0-9]+[ \t]*(?:\n|$))+)"
-)
+_PARTED = re.compile(r"mig-devices:[ \t]*\n((?:[ \t]+[\"']?[0-9][0-9A-Za-z.+-]*[\"']?:[ \t]*[0-9]+[ \t]*(?:\n|$))+)")
 _DEVICES = re.compile(r"([0-9][0-9A-Za-z.+-]*)[\"']?:[ \t]*([0-9]+)")
 _SWITCH = re.compile(r"nvidia-smi\b[^\n;|&]*?\s(-mig|--multi-instance-gpu=?)\s*1\b")
 

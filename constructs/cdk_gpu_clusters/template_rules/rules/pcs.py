@@ -111,9 +111,7 @@ def own_subnet(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     for value in named:
         if not any(value.is_same_as(subnet) for subnet in own):
-            yield Fault(
-                at=value, got=value.text() or "another subnet", allowed="the subnet of the node group"
-            )
+            yield Fault(at=value, got=value.text() or "another subnet", allowed="the subnet of the node group")
 
 
 @template_rule(
@@ -135,9 +133,7 @@ def own_subnet(resource: Resource) -> Iterator[Fault]:
 def purchase_option(resource: Resource) -> Iterator[Fault]:
     """The purchase option of a PCS node group is that of its launch template."""
     purchase = resource.get("PurchaseOption")
-    for at, got, allowed in market_faults(
-        resource, purchase, block="CAPACITY_BLOCK", spot="PurchaseOption SPOT"
-    ):
+    for at, got, allowed in market_faults(resource, purchase, block="CAPACITY_BLOCK", spot="PurchaseOption SPOT"):
         yield Fault(at=at, got=got, allowed=allowed)
 
 
@@ -258,9 +254,7 @@ def cluster_size(resource: Resource) -> Iterator[Fault]:
     most = _NODES.get(size.text() or "")
     if most is None:
         raise size.undecidable("there is no such size")
-    groups = [
-        one for one in resource.case.resources(PCS_NODE_GROUP) if resource.is_target_of(one.get("ClusterId"))
-    ]
+    groups = [one for one in resource.case.resources(PCS_NODE_GROUP) if resource.is_target_of(one.get("ClusterId"))]
     if not groups:
         raise NotApplicable
     nodes = sum(most_nodes_of(group) for group in groups)

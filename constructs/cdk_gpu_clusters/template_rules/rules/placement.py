@@ -165,6 +165,4 @@ def efa_together(resource: Resource) -> Iterator[Fault]:
     if not users:
         raise launch.data.undecidable("what launches from it, maybe into a group, is not in the template")
     if any(most_nodes_of(user) > 1 for user in users):
-        yield Fault(
-            at=launch.data.get("Placement"), got="no placement group", allowed="a group of strategy cluster"
-        )
+        yield Fault(at=launch.data.get("Placement"), got="no placement group", allowed="a group of strategy cluster")

@@ -53,9 +53,7 @@ from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of
     fix="give cr- and the hexadecimal digits that DescribeCapacityReservations shows",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
     on=LAUNCHES,
-    looks_at=(
-        "LaunchTemplateData/CapacityReservationSpecification/CapacityReservationTarget/CapacityReservationId",
-    ),
+    looks_at=("LaunchTemplateData/CapacityReservationSpecification/CapacityReservationTarget/CapacityReservationId",),
 )
 def reservation_id(resource: Resource) -> Iterator[Fault]:
     """A reservation is named by its id."""
@@ -244,10 +242,7 @@ def reserved_type(resource: Resource) -> Iterator[Fault]:
 def reserved_size(resource: Resource) -> Iterator[Fault]:
     """A reservation holds as many instances as its groups have nodes."""
     users = [
-        user
-        for launch in launches(resource.case)
-        if reservation_of(launch) == resource
-        for user in users_of(launch)
+        user for launch in launches(resource.case) if reservation_of(launch) == resource for user in users_of(launch)
     ]
     if not users:
         raise NotApplicable

@@ -180,9 +180,7 @@ def _as_said(existing: ExistingEksSpec, inquiry: Inquiry) -> Iterator[Verdict]:
     ]
     differing = [(key, said, real) for key, said, real in compared if real is not None and said != real]
     for key, said, real in differing:
-        yield failed(
-            f"{existing.cluster_name} has {real}, the file has {said or 'a new VPC'}", fix=f"{key}: {real}"
-        )
+        yield failed(f"{existing.cluster_name} has {real}, the file has {said or 'a new VPC'}", fix=f"{key}: {real}")
     mode = found.get("accessConfig", {}).get("authenticationMode")
     if mode == "CONFIG_MAP":
         yield warned(
@@ -194,10 +192,7 @@ def _as_said(existing: ExistingEksSpec, inquiry: Inquiry) -> Iterator[Verdict]:
 def _admins(cluster: Cluster) -> Mapping[str, str]:
     if not _made(cluster):
         return {}
-    return {
-        f"eks.admin_principal_arns.{index}": arn
-        for index, arn in enumerate(cluster.spec.eks.admin_principal_arns)
-    }
+    return {f"eks.admin_principal_arns.{index}": arn for index, arn in enumerate(cluster.spec.eks.admin_principal_arns)}
 
 
 def _admin(arn: str, inquiry: Inquiry) -> Iterator[Verdict]:
@@ -244,9 +239,7 @@ KUBERNETES_CHECKS = (
     ),
     Check(rule=NODE_COUNT, calls=QUOTA_CALLS, subjects=_on_eks, judge=_node_count, unless=_NO_EKS),
     Check(rule=CLUSTER_THERE, calls=(EKS_CLUSTER,), subjects=_existing, judge=_there, unless=_NONE_EXISTS),
-    Check(
-        rule=CLUSTER_AS_SAID, calls=(EKS_CLUSTER,), subjects=_existing, judge=_as_said, unless=_NONE_EXISTS
-    ),
+    Check(rule=CLUSTER_AS_SAID, calls=(EKS_CLUSTER,), subjects=_existing, judge=_as_said, unless=_NONE_EXISTS),
     Check(
         rule=ADMINS_THERE,
         calls=(CALLER, ROLE, USER),

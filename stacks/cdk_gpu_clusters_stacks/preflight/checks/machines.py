@@ -60,13 +60,9 @@ def _offered(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     elif kind_of(fleet).is_block:
         yield warned(f"{name} is not offered in {zones}", fix=f"check the block's zone: {_BLOCKS}")
     elif not offers:
-        yield failed(
-            f"{name} is offered nowhere in {inquiry.cluster.region}", fix="choose another type or Region"
-        )
+        yield failed(f"{name} is offered nowhere in {inquiry.cluster.region}", fix="choose another type or Region")
     else:
-        yield failed(
-            f"{name} is not offered in {words(missing)}", fix=f"choose a zone of {words(sorted(offers))}"
-        )
+        yield failed(f"{name} is not offered in {words(missing)}", fix=f"choose a zone of {words(sorted(offers))}")
 
 
 def _by_type(cluster: Cluster) -> Mapping[str, InstanceType]:
@@ -130,9 +126,7 @@ def _sold(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     if needed in classes:
         yield passed(f"{fleet.type.name}: {words(classes)}")
     else:
-        yield failed(
-            f"{fleet.type.name} is not sold as {needed}, only as {words(classes)}", fix="change capacity"
-        )
+        yield failed(f"{fleet.type.name} is not sold as {needed}, only as {words(classes)}", fix="change capacity")
 
 
 _DESCRIBE: tuple[Call, ...] = (TYPES,)
@@ -320,9 +314,7 @@ def _accelerated(fleet: PlannedFleet) -> bool:
 
 
 def _check(rule: Rule, judge: Judge[PlannedFleet], *calls: Call) -> Check[PlannedFleet]:
-    return Check(
-        rule=rule, calls=(*IMAGE_CALLS, *calls), subjects=_on_ec2, judge=judge, unless=_CHOSEN_BY_EKS
-    )
+    return Check(rule=rule, calls=(*IMAGE_CALLS, *calls), subjects=_on_ec2, judge=judge, unless=_CHOSEN_BY_EKS)
 
 
 IMAGES_CHECKS = (

@@ -30,9 +30,7 @@ from ..quota import QUOTA_CALLS, weigh
 
 _SUBNETS = 'Amazon VPC user guide, "Subnet CIDR blocks"'
 
-VPC_THERE = define_rule(
-    "GPU-PRE-071", "the VPC is there and available", source="EC2 API reference, DescribeVpcs"
-)
+VPC_THERE = define_rule("GPU-PRE-071", "the VPC is there and available", source="EC2 API reference, DescribeVpcs")
 VPC_NAMES = define_rule(
     "GPU-PRE-072",
     "the VPC resolves names and gives host names",
@@ -118,13 +116,9 @@ def _subnets(cluster: Cluster) -> Mapping[str, tuple[str, str]]:
 def _subnet_there(named: tuple[str, str], inquiry: Inquiry) -> Iterator[Verdict]:
     network, found = inquiry.cluster.existing_network, found_subnets(inquiry).get(named[0])
     if found is None:
-        yield failed(
-            f"there is no {named[0]} in {inquiry.cluster.region}", fix="correct id, Region or profile"
-        )
+        yield failed(f"there is no {named[0]} in {inquiry.cluster.region}", fix="correct id, Region or profile")
     elif network is not None and found["VpcId"] != network.vpc_id:
-        yield failed(
-            f"{named[0]} is in {found['VpcId']}, not in {network.vpc_id}", fix="name subnets of one VPC"
-        )
+        yield failed(f"{named[0]} is in {found['VpcId']}, not in {network.vpc_id}", fix="name subnets of one VPC")
     elif found.get("State") != "available":
         yield failed(f"{named[0]} is {found.get('State')}", fix="choose an available subnet")
 
@@ -269,8 +263,7 @@ def _private(cluster: Cluster) -> Mapping[str, str]:
     return {
         where: subnet
         for where, (subnet, _) in cluster.subnets.items()
-        if not where.startswith("network.public_subnets")
-        and not (public and where.startswith("network.subnet_ids"))
+        if not where.startswith("network.public_subnets") and not (public and where.startswith("network.subnet_ids"))
     }
 
 
@@ -399,17 +392,13 @@ def _sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
     for name, offered in zones.items():
         lacking = sorted(zone for zone in wanted - offered if zone.startswith(cluster.region))
         if lacking:
-            yield failed(
-                f"{name} is not in {words(lacking)}", fix=f"choose control zones of {words(sorted(offered))}"
-            )
+            yield failed(f"{name} is not in {words(lacking)}", fix=f"choose control zones of {words(sorted(offered))}")
 
 
 ROUTES_CHECKS = (
     Check(rule=WAY_OUT, calls=(ROUTE_TABLES, ENDPOINTS), subjects=_private, judge=_way_out, unless=_EXISTS),
     Check(rule=PUBLIC_AS_SAID, calls=(ROUTE_TABLES,), subjects=_judged_public, judge=_public, unless=_EXISTS),
-    Check(
-        rule=S3_GATEWAY, calls=(ROUTE_TABLES, ENDPOINTS), subjects=_private, judge=_gateway, unless=_EXISTS
-    ),
+    Check(rule=S3_GATEWAY, calls=(ROUTE_TABLES, ENDPOINTS), subjects=_private, judge=_gateway, unless=_EXISTS),
     Check(
         rule=ENDPOINTS_SOLD,
         calls=(ENDPOINT_SERVICES,),
@@ -452,9 +441,7 @@ def _there(group_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
     found = next((one for one in groups if one["GroupId"] == group_id), None)
     network = inquiry.cluster.existing_network
     if found is None:
-        yield failed(
-            f"there is no {group_id} in {inquiry.cluster.region}", fix="correct id, Region or profile"
-        )
+        yield failed(f"there is no {group_id} in {inquiry.cluster.region}", fix="correct id, Region or profile")
     elif network is not None and found["VpcId"] != network.vpc_id:
         yield failed(
             f"{group_id} is in {found['VpcId']}, not in {network.vpc_id}",
@@ -466,8 +453,7 @@ def _there(group_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
 
 def _file_systems(cluster: Cluster) -> Mapping[str, ExistingLustreOptions]:
     return {
-        f"{where}.existing_lustre": store.existing_lustre
-        for where, store in cluster.stores(ExistingLustreSpec).items()
+        f"{where}.existing_lustre": store.existing_lustre for where, store in cluster.stores(ExistingLustreSpec).items()
     }
 
 

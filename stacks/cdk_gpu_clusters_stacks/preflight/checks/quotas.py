@@ -182,9 +182,7 @@ def _volumes(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
         found = inquiry.ask(VOLUMES, Filters=[{"Name": "volume-type", "Values": ["gp3"]}])["Volumes"]
         return float(sum(volume["Size"] for volume in found if not cluster.owns(volume))) / 1024
 
-    sizes = [
-        (fleet.spec, fleet.spec.root_volume.size_gib or DEFAULT_SIZE_GIB) for fleet in cluster.fleets.values()
-    ]
+    sizes = [(fleet.spec, fleet.spec.root_volume.size_gib or DEFAULT_SIZE_GIB) for fleet in cluster.fleets.values()]
     yield from weigh(
         quota("gp3-storage"),
         inquiry,

@@ -38,14 +38,10 @@ RIGHT_KIND = define_rule(
     "a Capacity Block is used as a block, an On-Demand Capacity Reservation as a reservation",
     source=f"{_BLOCKS}: launches into one name the market type capacity-block",
 )
-RIGHT_STATE = define_rule(
-    "GPU-PRE-053", "the reservation is active, or a block that is still to start", source=_ODCR
-)
+RIGHT_STATE = define_rule("GPU-PRE-053", "the reservation is active, or a block that is still to start", source=_ODCR)
 RIGHT_TYPE = define_rule("GPU-PRE-054", "the reservation holds the fleet's instance type", source=_ODCR)
 RIGHT_ZONE = define_rule("GPU-PRE-055", "the reservation lies in the fleet's zone", source=_ODCR)
-RIGHT_PLATFORM = define_rule(
-    "GPU-PRE-056", "the reservation is for Linux/UNIX with default tenancy", source=_ODCR
-)
+RIGHT_PLATFORM = define_rule("GPU-PRE-056", "the reservation is for Linux/UNIX with default tenancy", source=_ODCR)
 ROOM = define_rule("GPU-PRE-057", "the reservation has a free instance for every node", source=_ODCR)
 RIGHT_GROUP = define_rule(
     "GPU-PRE-058", "the file names the placement group that the reservation was made in", source=_ODCR
@@ -160,9 +156,7 @@ def _free(one: Found) -> int:
 
 def _own_nodes(found: list[Found], inquiry: Inquiry) -> int:
     ids = [one["CapacityReservationId"] for one in found]
-    answer = inquiry.ask(
-        INSTANCES, Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}]
-    )
+    answer = inquiry.ask(INSTANCES, Filters=[{"Name": "instance-state-name", "Values": ["pending", "running"]}])
     return sum(
         instance.get("CapacityReservationId") in ids and inquiry.cluster.owns(instance)
         for reservation in answer["Reservations"]
@@ -281,9 +275,7 @@ def _not_over(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
         elif end <= inquiry.now:
             yield failed(f"{name} ended at {utc(end)}", fix="name a reservation that runs")
         elif end - inquiry.now < _SOON:
-            yield warned(
-                f"{name} ends at {utc(end)}, within a day", fix="extend it, or name one that runs longer"
-            )
+            yield warned(f"{name} ends at {utc(end)}, within a day", fix="extend it, or name one that runs longer")
         else:
             yield passed(f"{name} ends at {utc(end)}")
 
@@ -306,9 +298,7 @@ def _start(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
                 fix=f"starts_at: {utc(start)}",
             )
         else:
-            yield warned(
-                f"{name} starts at {utc(start)}, the file has {utc(said)}", fix=f"starts_at: {utc(start)}"
-            )
+            yield warned(f"{name} starts at {utc(start)}, the file has {utc(said)}", fix=f"starts_at: {utc(start)}")
 
 
 def _end(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:

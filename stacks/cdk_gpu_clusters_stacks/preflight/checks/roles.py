@@ -155,9 +155,7 @@ def _encrypts(arn: str, inquiry: Inquiry) -> Iterator[Verdict]:
     if (spec, usage) != ("SYMMETRIC_DEFAULT", "ENCRYPT_DECRYPT"):
         yield failed(f"{arn} is {spec} for {usage}", fix="name a symmetric key that encrypts")
     elif found.get("KeyManager") == "AWS":
-        yield failed(
-            f"{arn} is managed by AWS: its policy cannot let the nodes in", fix="name a key of your own"
-        )
+        yield failed(f"{arn} is managed by AWS: its policy cannot let the nodes in", fix="name a key of your own")
 
 
 _NO_KEY = "the file names no key"

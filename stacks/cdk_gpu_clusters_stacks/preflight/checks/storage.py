@@ -93,8 +93,7 @@ def _count(scratch: bool, inquiry: Inquiry) -> Iterator[Verdict]:
 
 def _existing_file_systems(cluster: Cluster) -> Mapping[str, ExistingLustreOptions]:
     return {
-        f"{where}.existing_lustre": store.existing_lustre
-        for where, store in cluster.stores(ExistingLustreSpec).items()
+        f"{where}.existing_lustre": store.existing_lustre for where, store in cluster.stores(ExistingLustreSpec).items()
     }
 
 
@@ -106,9 +105,7 @@ def _file_system_exists(store: ExistingLustreOptions, inquiry: Inquiry) -> Itera
             fix="correct id, Region or profile",
         )
     elif found.get("FileSystemType") != "LUSTRE":
-        yield failed(
-            f"{store.file_system_id} is {found.get('FileSystemType')}", fix="name a Lustre file system"
-        )
+        yield failed(f"{store.file_system_id} is {found.get('FileSystemType')}", fix="name a Lustre file system")
     elif found.get("Lifecycle") == "UPDATING":
         yield warned(f"{store.file_system_id} is being updated", fix="wait, or expect slow mounts")
     elif found.get("Lifecycle") != "AVAILABLE":
@@ -140,9 +137,7 @@ def _as_described(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Ve
     for name, said, real in pairs:
         if said is not None and real is not None and said != real:
             right = str(real).lower() if isinstance(real, bool) else real
-            yield failed(
-                f"{store.file_system_id} has {name} {right}, the file has {said}", fix=f"{name}: {right}"
-            )
+            yield failed(f"{store.file_system_id} has {name} {right}, the file has {said}", fix=f"{name}: {right}")
 
 
 def _same_network(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
@@ -173,9 +168,7 @@ _NONE_NEW = "no Lustre file system is made"
 _NONE = "the file names no existing file system"
 
 FILE_SYSTEMS_CHECKS = (
-    Check(
-        rule=STORAGE, calls=(*QUOTA_CALLS, FILE_SYSTEMS), subjects=_classes, judge=_storage, unless=_NONE_NEW
-    ),
+    Check(rule=STORAGE, calls=(*QUOTA_CALLS, FILE_SYSTEMS), subjects=_classes, judge=_storage, unless=_NONE_NEW),
     Check(rule=COUNT, calls=(*QUOTA_CALLS, FILE_SYSTEMS), subjects=_classes, judge=_count, unless=_NONE_NEW),
     Check(
         rule=FILE_SYSTEM_EXISTS,
@@ -205,9 +198,7 @@ FILE_SYSTEMS_CHECKS = (
 
 _HEAD = "Amazon S3 API reference, HeadBucket"
 
-BUCKET_EXISTS = define_rule(
-    "GPU-PRE-121", "the buckets are there, and let the caller list them", source=_HEAD
-)
+BUCKET_EXISTS = define_rule("GPU-PRE-121", "the buckets are there, and let the caller list them", source=_HEAD)
 SAME_REGION = define_rule(
     "GPU-PRE-122",
     "the buckets are in the Region that the file gives, or in the cluster's",
@@ -273,9 +264,7 @@ def _same_region(named: tuple[str, str, bool], inquiry: Inquiry) -> Iterator[Ver
             fix=f"for a repository say bucket_region: {found}; access logs need a bucket of {wanted}",
         )
     else:
-        yield warned(
-            f"{name} lies in {found}: each GB to {wanted} is charged", fix=f"use a bucket in {wanted}"
-        )
+        yield warned(f"{name} lies in {found}: each GB to {wanted} is charged", fix=f"use a bucket in {wanted}")
 
 
 def _new(cluster: Cluster) -> Mapping[str, tuple[str, str]]:

@@ -93,9 +93,7 @@ class Kubernetes:
             return f"tainted {name}: its pods are evicted"
         working = self._working_pods(name)
         for namespace, pods in working.items():
-            self._kubectl(
-                "delete", "pod", *pods, f"--namespace={namespace}", "--wait=false", "--ignore-not-found"
-            )
+            self._kubectl("delete", "pod", *pods, f"--namespace={namespace}", "--wait=false", "--ignore-not-found")
         count = sum(map(len, working.values()))
         return f"deleted {count} pods of {name}" if count else ""
 

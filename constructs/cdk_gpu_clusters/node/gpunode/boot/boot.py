@@ -116,9 +116,7 @@ def _write_console(node: Node, words: str) -> None:
         sys.stderr.write(f"no console: {fault}\n")
 
 
-def _write_result(
-    node: Node, events: Events, state: str, reason: str, *, first_boot: bool, fix: str = ""
-) -> None:
+def _write_result(node: Node, events: Events, state: str, reason: str, *, first_boot: bool, fix: str = "") -> None:
     """Write the result, for people and for later checks."""
     result = {
         "state": state,

@@ -147,8 +147,6 @@ def _running(name: str, shown: dict[str, str]) -> Verdict:
 
 
 def _show(unit: str) -> dict[str, str]:
-    outcome = run(
-        "systemctl", "show", f"{unit}.service", "-p", "LoadState,UnitFileState,ActiveState,ConditionResult"
-    )
+    outcome = run("systemctl", "show", f"{unit}.service", "-p", "LoadState,UnitFileState,ActiveState,ConditionResult")
     pairs = (line.partition("=") for line in outcome.output.splitlines())
     return {name: value for name, _, value in pairs}

@@ -53,9 +53,7 @@ def probe_gpus(node: Node) -> Verdict:
     wanted = node.settings.number("accelerator_count")
     answer = nvidia_smi.query(["uuid", "memory.total"])
     if not answer.outcome.ok and not answer.rows:
-        return Verdict.waiting(
-            f"nvidia-smi: {answer.outcome.words}", "is the image one with NVIDIA's driver?"
-        )
+        return Verdict.waiting(f"nvidia-smi: {answer.outcome.words}", "is the image one with NVIDIA's driver?")
     words = f"{len(answer.rows)} of {wanted} GPUs answer"
     if len(answer.rows) >= wanted:
         return Verdict.ok(words)
@@ -91,9 +89,7 @@ def probe_efa(node: Node) -> Verdict:
         return Verdict.waiting(words, "are the EFA driver and the interfaces there?")
     outcome = efa_provider()
     if not outcome.ok and outcome.status != NOT_FOUND:
-        return Verdict.waiting(
-            "fi_info -p efa finds no provider", "install the EFA software of the image again"
-        )
+        return Verdict.waiting("fi_info -p efa finds no provider", "install the EFA software of the image again")
     return Verdict.ok(words)
 
 

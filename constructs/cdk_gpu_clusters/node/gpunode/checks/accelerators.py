@@ -27,22 +27,16 @@ def check_gpus(node: Node) -> list[Result]:
     words = f"{len(answer.rows)} GPUs: {'; '.join(kinds) or 'none'}"
     findings = [*_count(len(answer.rows), answer.lost, wanted), *_models(answer.rows, model)]
     if len({row["memory.total"] for row in answer.rows}) > 1:
-        findings.append(
-            Result("gpus", Severity.MONITOR, words, "GPUs of the same memory", "ask AWS about the host")
-        )
+        findings.append(Result("gpus", Severity.MONITOR, words, "GPUs of the same memory", "ask AWS about the host"))
     return or_well("gpus", findings, words)
 
 
 def _count(seen: int, lost: Sequence[str], wanted: int) -> Iterator[Result]:
     if seen < wanted or lost:
         words = f"{seen} GPUs answer" + (f"; lost: {'; '.join(lost)}" if lost else "")
-        yield Result(
-            "gpus", Severity.REPLACE, words, f"{wanted} GPUs", "replace the node: its host has lost a GPU"
-        )
+        yield Result("gpus", Severity.REPLACE, words, f"{wanted} GPUs", "replace the node: its host has lost a GPU")
     elif wanted and seen > wanted:
-        yield Result(
-            "gpus", Severity.MONITOR, f"{seen} GPUs answer", f"{wanted} GPUs", "is it the fleet's type?"
-        )
+        yield Result("gpus", Severity.MONITOR, f"{seen} GPUs answer", f"{wanted} GPUs", "is it the fleet's type?")
 
 
 def _models(rows: Sequence[Mapping[str, str]], model: str) -> Iterator[Result]:
@@ -232,9 +226,7 @@ def check_neuron_memory(_: Node) -> list[Result]:
     if not any(counted.values()):
         raise Undetermined("the driver counts no memory errors below /sys/devices/virtual/neuron_device")
     devices = max(len(values) for values in counted.values())
-    return or_well(
-        "neuron-memory", _memory_errors(counted), f"{devices} Neuron devices without memory errors"
-    )
+    return or_well("neuron-memory", _memory_errors(counted), f"{devices} Neuron devices without memory errors")
 
 
 def _memory_errors(counted: dict[str, dict[str, int]]) -> Iterator[Result]:

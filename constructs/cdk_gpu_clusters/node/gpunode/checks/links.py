@@ -99,9 +99,7 @@ def _nvlink_of(gpu: str, links: list[float], expected: int) -> Iterator[Result]:
         yield Result("nvlink", Severity.RESET, f"GPU {gpu}: no link is up", want, fix)
     elif len(up) < len(links) or both_ways < expected:
         found = f"GPU {gpu}: {len(up)} of {len(links)} links up, {both_ways:.0f} GB/s"
-        yield Result(
-            "nvlink", Severity.MONITOR, found, want, "check nvidia-smi nvlink -e, and Xid 74 in dmesg"
-        )
+        yield Result("nvlink", Severity.MONITOR, found, want, "check nvidia-smi nvlink -e, and Xid 74 in dmesg")
 
 
 # Without the fabric manager, CUDA fails on systems with NVSwitch, so the node needs a reset of it (severity RESET in
@@ -118,13 +116,9 @@ def check_fabric(node: Node) -> list[Result]:
     rows = gpu_rows(["fabric.state", "fabric.status"])
     known = [row for row in rows if _state_of(row["fabric.state"])]
     if not known and manager.reason.endswith("runs"):
-        return [
-            Result("fabric", Severity.OK, f"{manager.reason}; the GPUs do not report whether they joined")
-        ]
+        return [Result("fabric", Severity.OK, f"{manager.reason}; the GPUs do not report whether they joined")]
     if not known:
-        raise Undetermined(
-            f"fabric manager: {manager.reason}; the GPUs do not report whether they joined a fabric"
-        )
+        raise Undetermined(f"fabric manager: {manager.reason}; the GPUs do not report whether they joined a fabric")
     findings = [finding for row in known for finding in _fabric_of(row)]
     return or_well("fabric", findings, f"{manager.reason}; {len(known)} GPUs have joined the fabric")
 
@@ -159,13 +153,9 @@ def check_numa(node: Node) -> list[Result]:
     lost = [name for name, place in devices.items() if place < 0]
     if lost and online != "0":
         expected = f"a NUMA node of {online} for every device"
-        return [
-            Result("numa", Severity.MONITOR, f"no NUMA node: {' '.join(lost)}", expected, "do not pin by it")
-        ]
+        return [Result("numa", Severity.MONITOR, f"no NUMA node: {' '.join(lost)}", expected, "do not pin by it")]
     return [Result("numa", Severity.OK, words or "no devices")]
 
 
 def _gpu_numa_nodes() -> dict[str, int]:
-    return {
-        f"GPU{row['index']}": numa_node(pci_device(row["pci.bus_id"])) for row in gpu_rows(["pci.bus_id"])
-    }
+    return {f"GPU{row['index']}": numa_node(pci_device(row["pci.bus_id"])) for row in gpu_rows(["pci.bus_id"])}

@@ -72,9 +72,7 @@ def _lustre_transport() -> Result:
     at_boot, now = remembered_transport(), network_transport(interfaces())
     if not now.is_efa or at_boot.is_efa is False:
         seen = at_boot if now.is_efa else now
-        fix = (
-            "see the journal of gpu-lustre; do both security groups allow all traffic to and from each other?"
-        )
+        fix = "see the journal of gpu-lustre; do both security groups allow all traffic to and from each other?"
         return Result("lustre-efa", Severity.MONITOR, f"data take TCP: {seen.words}", "EFA", fix)
     if at_boot.is_efa is None:
         return Result("lustre-efa", Severity.UNKNOWN, at_boot.words, "EFA")
@@ -85,9 +83,7 @@ def _mount_state(point: str) -> Result:
     kind = _mount_types().get(str(paths.below(point)), "")
     if kind != "lustre":
         found = f"{point} is {kind or 'not mounted'}"
-        return Result(
-            "lustre", Severity.MONITOR, found, "lustre", "systemctl restart gpu-lustre, and see its journal"
-        )
+        return Result("lustre", Severity.MONITOR, found, "lustre", "systemctl restart gpu-lustre, and see its journal")
     outcome = run("stat", "--file-system", str(paths.below(point)), timeout_seconds=_LUSTRE_SECONDS)
     if outcome.ok:
         return Result("lustre", Severity.OK, f"{point} answers")

@@ -62,9 +62,7 @@ def checks_of(node: Node) -> dict[str, Check]:
     return checks
 
 
-def verify(
-    node: Node, checks: Mapping[str, Check], *, deadline_seconds: float = _DEADLINE_SECONDS
-) -> list[Result]:
+def verify(node: Node, checks: Mapping[str, Check], *, deadline_seconds: float = _DEADLINE_SECONDS) -> list[Result]:
     """Run checks in parallel.
 
     A check that fails or is not done in time is UNKNOWN and does not delay the others.
@@ -98,9 +96,7 @@ def _run_check(node: Node, name: str, check: Check, answer: queue.Queue[list[Res
     except Undetermined as reason:
         answer.put([Result(name, Severity.UNKNOWN, str(reason))])
     except Exception as fault:  # noqa: BLE001 - a broken check proves nothing about the node
-        answer.put(
-            [Result(name, Severity.UNKNOWN, f"the check itself failed: {type(fault).__name__}: {fault}")]
-        )
+        answer.put([Result(name, Severity.UNKNOWN, f"the check itself failed: {type(fault).__name__}: {fault}")])
 
 
 def worst(results: Sequence[Result]) -> Severity:

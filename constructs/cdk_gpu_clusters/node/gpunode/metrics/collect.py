@@ -213,9 +213,7 @@ def efa_counters() -> Counters:
     """Counters of every EFA device, by metric and device."""
     files = (file for device in efa_devices() for file in sorted(device.glob("ports/*/hw_counters/*")))
     found = {file: _number(paths.read_text(file)) for file in files if file.name in _EFA}
-    return {
-        f"{_EFA[file.name].name} {_device(file)}": value for file, value in found.items() if value is not None
-    }
+    return {f"{_EFA[file.name].name} {_device(file)}": value for file, value in found.items() if value is not None}
 
 
 def lustre_counters() -> Counters:

@@ -78,12 +78,8 @@ IDLE_SECONDS = Metric(
     "since a GPU was last active: utilization above 0, or, under MIG, a process on a MIG device",
     "one measurement a minute",
 )
-EFA_RECEIVED = Metric(
-    "EfaReceivedBytesPerSecond", "Bytes/Second", "EFA device", "received", f"{_EFA}rx_bytes"
-)
-EFA_TRANSMITTED = Metric(
-    "EfaTransmittedBytesPerSecond", "Bytes/Second", "EFA device", "transmitted", f"{_EFA}tx_bytes"
-)
+EFA_RECEIVED = Metric("EfaReceivedBytesPerSecond", "Bytes/Second", "EFA device", "received", f"{_EFA}rx_bytes")
+EFA_TRANSMITTED = Metric("EfaTransmittedBytesPerSecond", "Bytes/Second", "EFA device", "transmitted", f"{_EFA}tx_bytes")
 EFA_RETRANSMITTED = Metric(
     "EfaRetransmittedPacketsPerSecond",
     "Count/Second",
@@ -98,9 +94,7 @@ EFA_RECEIVE_DROPS = Metric(
     "packets received and dropped",
     f"{_EFA}rx_drops",
 )
-LUSTRE_READ = Metric(
-    "LustreReadBytesPerSecond", "Bytes/Second", "mount", "read by this client", f"{_LUSTRE}read_bytes"
-)
+LUSTRE_READ = Metric("LustreReadBytesPerSecond", "Bytes/Second", "mount", "read by this client", f"{_LUSTRE}read_bytes")
 LUSTRE_WRITTEN = Metric(
     "LustreWrittenBytesPerSecond", "Bytes/Second", "mount", "written by this client", f"{_LUSTRE}write_bytes"
 )

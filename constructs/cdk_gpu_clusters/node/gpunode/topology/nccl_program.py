@@ -24,12 +24,7 @@ _PASSED_ON = ("NCCL_", "FI_")
 def find_program() -> str:
     """The program on the PATH, or that of the image for its newest CUDA; empty if there is none."""
     on_path = shutil.which(_NAME)
-    found = [
-        file
-        for place in _PLACES
-        for file in paths.root().glob(f"{place}/{_NAME}")
-        if os.access(file, os.X_OK)
-    ]
+    found = [file for place in _PLACES for file in paths.root().glob(f"{place}/{_NAME}") if os.access(file, os.X_OK)]
     return on_path or str(max(found, key=_cuda, default=""))
 
 

@@ -77,9 +77,7 @@ def add_nccl_test(commands: argparse._SubParsersAction[Any]) -> None:
     )
     add = command.add_argument
     add("--nodes", type=int, default=1, metavar="N", help="on N nodes of the fleet; on this one if left out")
-    add(
-        "--max-size", type=_size, metavar="SIZE", help="such as 64G; up to 16G, as memory allows, if left out"
-    )
+    add("--max-size", type=_size, metavar="SIZE", help="such as 64G; up to 16G, as memory allows, if left out")
     add("--tolerance", type=float, metavar="PERCENT", help="10 if left out")
     add("--timeout", type=float, default=1800, metavar="SECONDS", help="1800 if left out")
     add("--record", action="store_true", help="record what is measured as this node's own")
@@ -137,9 +135,7 @@ def judge(
     """
     wrong = sum(row.wrong for row in rows)
     if wrong:
-        return BandwidthVerdict(
-            _WRONG, f"{wrong} values are wrong: test each node alone, and replace the faulty one"
-        )
+        return BandwidthVerdict(_WRONG, f"{wrong} values are wrong: test each node alone, and replace the faulty one")
     largest = rows[-1]
     expected = published_baseline(instance_type, nodes, rows)
     if expected is None and not fresh:
@@ -158,16 +154,12 @@ def judge(
 def _measure(node: Node, given: argparse.Namespace, *, gpus: int, max_size: str) -> list[Row]:
     program = find_program()
     if not program:
-        raise CannotMeasureError(
-            "there is no all_reduce_perf: use a Deep Learning AMI, or put it on the PATH"
-        )
+        raise CannotMeasureError("there is no all_reduce_perf: use a Deep Learning AMI, or put it on the PATH")
     set_variables()
     # Not into this process: the linker of other programs would use it too.
     environment = {"LD_LIBRARY_PATH": library_path(program, os.environ)}
     if given.nodes == 1:
-        outcome = run(
-            *on_one_node(program, gpus, max_size), timeout_seconds=given.timeout, environment=environment
-        )
+        outcome = run(*on_one_node(program, gpus, max_size), timeout_seconds=given.timeout, environment=environment)
         return _rows(outcome)
     mpi = find_mpi()
     if not mpi:
@@ -244,8 +236,7 @@ def _as_json(rows: Sequence[Row], verdict: BandwidthVerdict) -> str:
             "verdict": verdict.words,
             "expected_gbytes_per_s": None if expected is None else expected.gbytes_per_s,
             "rows": [
-                {"size_bytes": row.size_bytes, "gbytes_per_s": row.gbytes_per_s, "wrong": row.wrong}
-                for row in rows
+                {"size_bytes": row.size_bytes, "gbytes_per_s": row.gbytes_per_s, "wrong": row.wrong} for row in rows
             ],
         }
     )
@@ -286,8 +277,7 @@ def published_baseline(instance_type: str, nodes: int, rows: Sequence[Row]) -> E
         found = [
             Expected(float(row["gbytes_per_s"]), int(row["size_gib"]) * _GIB, str(row["source"]))
             for row in json.loads(paths.read_text(PUBLISHED, "[]"))
-            if (row["instance_type"], row["nodes"]) == (instance_type, nodes)
-            and row["size_gib"] * _GIB in sizes
+            if (row["instance_type"], row["nodes"]) == (instance_type, nodes) and row["size_gib"] * _GIB in sizes
         ]
     except (ValueError, KeyError, TypeError):
         return None

@@ -69,9 +69,7 @@ def peers(given: argparse.Namespace) -> int:
         return _fail(f"--own-first breaks {form}: all nodes must see the same order", _MISUSE)
     node = this_node()
     try:
-        found = wait_for_peers(
-            node, given.wait, timeout_seconds=given.timeout, by_network=given.order == "network"
-        )
+        found = wait_for_peers(node, given.wait, timeout_seconds=given.timeout, by_network=given.order == "network")
         if found.warning:
             _warn(f"ordered by address, not by network: {found.warning}")
         text = as_text(
@@ -173,14 +171,10 @@ def find_peers(node: Node, *, by_network: bool = True) -> Peers:
         if not group:
             raise NoPeersError("this instance is not in an Auto Scaling group, so it has no peers")
         found = _in_service(node, group)
-        known = (
-            network_nodes(node.aws, [peer.instance_id for peer in found]) if by_network else NetworkNodes()
-        )
+        known = network_nodes(node.aws, [peer.instance_id for peer in found]) if by_network else NetworkNodes()
     except AwsError as fault:
         raise NotYetError(str(fault)) from fault
-    placed = [
-        Peer(peer.private_ip, peer.instance_id, known.above.get(peer.instance_id, ())) for peer in found
-    ]
+    placed = [Peer(peer.private_ip, peer.instance_id, known.above.get(peer.instance_id, ())) for peer in found]
     return Peers(sorted(placed, key=_place), known.why_unknown)
 
 
@@ -285,9 +279,7 @@ def network_nodes(aws: Aws, instance_ids: Sequence[str]) -> NetworkNodes:
         return NetworkNodes(why_unknown="EC2 reports no topology of these instances")
     lost = [name for name in instance_ids if name not in above]
     if lost:
-        return NetworkNodes(
-            why_unknown=f"EC2 reports no topology of {' '.join(lost[:3])} ({len(lost)} in all)"
-        )
+        return NetworkNodes(why_unknown=f"EC2 reports no topology of {' '.join(lost[:3])} ({len(lost)} in all)")
     return NetworkNodes(above)
 
 

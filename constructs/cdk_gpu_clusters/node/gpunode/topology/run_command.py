@@ -52,9 +52,7 @@ def add_run(commands: argparse._SubParsersAction[Any]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("--pin", action="store_true", help="pin each rank next to its GPU")
-    command.add_argument(
-        "--verbose", action="store_true", help="print the processors and memory of each rank"
-    )
+    command.add_argument("--verbose", action="store_true", help="print the processors and memory of each rank")
     command.add_argument("--python", action="store_true", help=argparse.SUPPRESS)
     command.add_argument("job", nargs=argparse.REMAINDER, metavar="COMMAND")
     command.set_defaults(run=run_job)
@@ -208,9 +206,7 @@ def gpu_of(rank: int, environment: Mapping[str, str]) -> Gpu:
     answer = nvidia_smi.query(["uuid", "pci.bus_id"], timeout_seconds=_TIMEOUT_SECONDS)
     if not answer.rows:
         raise NoGpuError(f"nvidia-smi: {answer.outcome.words or 'lists no GPU'}")
-    visible = [
-        word.strip() for word in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()
-    ]
+    visible = [word.strip() for word in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
     names = visible or [row["index"] for row in answer.rows]
     # If the scheduler assigns each process a GPU of its own, the first is right for every rank.
     index = 0 if len(visible) == 1 else rank
@@ -264,9 +260,7 @@ def pin_to(gpu: Gpu) -> Pinned:
     here, allowed = local_cpus(device), os.sched_getaffinity(0)
     cpus = here & allowed
     if not cpus:
-        reason = (
-            f"only {as_cpu_list(allowed)} may be used" if here else "the kernel lists no processors near it"
-        )
+        reason = f"only {as_cpu_list(allowed)} may be used" if here else "the kernel lists no processors near it"
         return Pinned(f"GPU{gpu.index}: not pinned: {reason}", is_complete=False)
     os.sched_setaffinity(0, cpus)
     words = f"GPU{gpu.index}: processors {as_cpu_list(cpus)}"

@@ -128,9 +128,7 @@ def probe_nvidia_smi() -> list[Symptom]:
     """
     outcome = run("nvidia-smi", "-L", timeout_seconds=_TIMEOUT_SECONDS)
     if outcome.status == STUCK:
-        return [
-            Symptom("nvidia-smi-stuck", Severity.REBOOT, "nvidia-smi is stuck in the kernel", _CONFIRMATIONS)
-        ]
+        return [Symptom("nvidia-smi-stuck", Severity.REBOOT, "nvidia-smi is stuck in the kernel", _CONFIRMATIONS)]
     if _NO_DRIVER in outcome.output:
         return [Symptom("driver-gone", Severity.REBOOT, f"nvidia-smi cannot {_NO_DRIVER}", _CONFIRMATIONS)]
     if outcome.hung or outcome.status in (NOT_FOUND, NOT_EXECUTABLE):
@@ -281,9 +279,7 @@ def _failed() -> dict[str, Any]:
     return result if result.get("state") == "failed" else {}
 
 
-def probes_of(
-    node: Node, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic
-) -> list[Probe]:
+def probes_of(node: Node, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic) -> list[Probe]:
     """All probes of a node."""
     probes = [
         Probe("boot", probe_boot),

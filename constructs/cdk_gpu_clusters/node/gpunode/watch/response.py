@@ -85,9 +85,7 @@ class Response:
         try:
             return self._respond(worst.severity, worst.reason, len(symptoms) - 1)
         except Exception as fault:  # noqa: BLE001 - whatever it was, the next poll tries again
-            return ResponseResult(
-                ResponseOutcome.FAILED, f"{fault or type(fault).__name__}; because of {worst.reason}"
-            )
+            return ResponseResult(ResponseOutcome.FAILED, f"{fault or type(fault).__name__}; because of {worst.reason}")
 
     def _respond(self, severity: Severity, reason: str, more: int) -> ResponseResult:
         out = self._orchestrator.why_out()

@@ -95,9 +95,7 @@ def _response(node: Node, orchestrator: Orchestrator | None, mode: Mode) -> Resp
 
 
 def _acts_from(name: str) -> Severity:
-    severities = {
-        severity.name.lower(): severity for severity in (Severity.RESET, Severity.REBOOT, Severity.REPLACE)
-    }
+    severities = {severity.name.lower(): severity for severity in (Severity.RESET, Severity.REBOOT, Severity.REPLACE)}
     return severities.get(name.lower(), Severity.REBOOT)
 
 

@@ -177,9 +177,7 @@ class Watch:
             self._writer.complain(f"events not carried: {fault}")
 
     def _report_symptom(self, state: str, symptom: Symptom) -> None:
-        self._writer.write(
-            "watch", state, symptom.reason, symptom=symptom.key, severity=symptom.severity.name.lower()
-        )
+        self._writer.write("watch", state, symptom.reason, symptom=symptom.key, severity=symptom.severity.name.lower())
 
     def _remember(self) -> None:
         try:
