@@ -57,6 +57,8 @@ MIG = {
     "p3dn.24xlarge": None,
     "trn2.48xlarge": None,
 }
+# NVIDIA GPUs of EC2 that the MIG User Guide does not list as supported, by EC2's name of the GPU.
+WITHOUT_MIG = {"A10G", "L4", "L40S", "T4", "T4g", "V100"}
 
 
 @pytest.mark.parametrize(("name", "expected"), EFA.items(), ids=EFA)
@@ -141,6 +143,16 @@ def test_mig_profile_keys(name: str, key: str | None) -> None:
     assert accelerator is not None
     assert accelerator.mig_profile_key == key
     assert accelerator.mig_capable is (key is not None)
+
+
+def test_every_type_with_a_mig_gpu_has_a_profile_key() -> None:
+    gpus = {name: record.accelerator for name, record in instance_types().items()}
+    without = {
+        name: gpu.name
+        for name, gpu in gpus.items()
+        if gpu is not None and gpu.kind is AcceleratorKind.GPU and gpu.mig_profile_key is None
+    }
+    assert set(without.values()) == WITHOUT_MIG, "these types would silently have no MIG"
 
 
 def test_disputed_trainium2_memory_is_sized_with_96_gib() -> None:

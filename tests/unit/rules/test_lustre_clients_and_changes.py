@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.catalogue import instance_type
+from cdk_gpu_clusters.catalogue import instance_type, instance_types
+from cdk_gpu_clusters.catalogue.lustre import lustre_fact
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.lustre import (
     LustreSizing,
@@ -81,6 +82,22 @@ def test_types_that_mount_over_efa(name: str, severity: Severity | None) -> None
     findings = check_lustre_client(instance_type=instance_type(name), efa=True)
     assert [(finding.id, finding.severity) for finding in findings] == ([("GPU-LUS-022", severity)] if severity else [])
     assert check_lustre_client(instance_type=instance_type(name), efa=False) == []
+
+
+# AWS's guide and set-up script give no number of interfaces for these: 2 cards are used, and any EFA module.
+ON_DEFAULT_INTERFACES = {"g6e", "g7e", "trn1", "trn1n"}
+ON_ANY_MODULE = {*ON_DEFAULT_INTERFACES, "p5", "p5e", "p5en"}
+
+
+def test_families_that_rely_on_the_defaults_of_lustre_over_efa_are_named() -> None:
+    families = {
+        record.family
+        for record in instance_types().values()
+        if sum(card.supports_efa for card in record.network.cards) > 1
+        and not check_lustre_client(instance_type=record, efa=True)
+    }
+    assert families - lustre_fact("efa", "client_interfaces").keys() == ON_DEFAULT_INTERFACES
+    assert families - lustre_fact("efa", "lnd_version").keys() == ON_ANY_MODULE
 
 
 BASE = LustreSizing(storage_capacity_gib=4800, throughput_mb_per_s_per_tib=500, metadata_iops=6000)
