@@ -9,9 +9,8 @@ import pytest
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic
 from cdk_gpu_clusters.fleet.request import Field
-from cdk_gpu_clusters_stacks.spec.check import check_cluster
+from cdk_gpu_clusters_stacks.spec.check import check_cluster, check_fleets
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import planned_fleets
 
 PLANTED = "GPU-TEST-901"
 # Not placed from the plan, and why no fault is lost.
@@ -65,7 +64,7 @@ def test_every_topic_is_placed(kind: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("kind", NOT_OF)
 def test_topics_that_are_not_placed_have_no_findings(kind: str) -> None:
-    [fleet] = planned_fleets(cluster(kind))
+    _, [fleet] = check_fleets(cluster(kind))
     request = fleet.plan.request
     assert {Field.TIMEOUTS, Field.NETWORK} <= request.unknown, "checks that read an unknown field are left out"
     assert (request.reservation.instance_type, request.group_strategy) == (None, None)
