@@ -15,7 +15,7 @@ SOURCE_ROOTS = ("constructs", "emulator", "stacks")
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A constant of a module, or an argument of a decorator, that is made by a call, as it stands in the sources.
+    """A constant of a module that is made by a call, or a decorator, as it stands in the sources.
 
     Attributes:
         file: The module, from the root of the repository.
@@ -57,26 +57,25 @@ class Constant:
         return {keyword.arg: keyword.value for keyword in self.call.keywords}
 
 
-def constants_made_by(function: str) -> Iterator[Constant]:
+def constants_made_by(*functions: str) -> Iterator[Constant]:
     """Every constant of the sources that is made by a function, read without importing: that would start Node."""
     files = [file for root in SOURCE_ROOTS for file in sorted((ROOT / root).rglob("*.py"))]
     for file in files:
         known: dict[str, ast.expr] = {}
         for statement in ast.parse(file.read_text(encoding="utf-8")).body:
             for value in _values(statement):
-                if isinstance(value, ast.Call) and ast.unparse(value.func) == function:
+                if isinstance(value, ast.Call) and ast.unparse(value.func) in functions:
                     yield Constant(file.relative_to(ROOT).as_posix(), value, dict(known))
             if isinstance(statement, ast.Assign):
                 known |= {ast.unparse(target): statement.value for target in statement.targets}
 
 
 def _values(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The value of an assignment, or the arguments of a function's decorators."""
+    """The value of an assignment, or a function's decorators."""
     if isinstance(statement, ast.Assign):
         yield statement.value
     elif isinstance(statement, ast.FunctionDef):
-        for decorator in statement.decorator_list:
-            yield from decorator.args if isinstance(decorator, ast.Call) else ()
+        yield from statement.decorator_list
 
 
 def cell(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path as File
 from typing import Any
 
@@ -60,7 +60,7 @@ def _marked(template: Template, verdict: Verdict, accepted: Mapping[Template, Se
         for one in accepted.get(at, ())
         if one.covers(verdict.rule.id, logical_id)
     )
-    return next((verdict.accepted(reason) for reason in reasons), verdict)
+    return next((replace(verdict, acknowledged=True, reason=reason) for reason in reasons), verdict)
 
 
 def acknowledged_in(template: Template) -> list[Acknowledgement]:

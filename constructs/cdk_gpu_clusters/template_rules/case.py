@@ -165,9 +165,22 @@ class Resource:
         return f"{self.type} {self.logical_id}"
 
 
-def target_of(value: Value) -> Resource | None:
-    """The resource that a value refers to, of this template or a linked one; None if it refers to none."""
-    return resource_of(value.case, value.reference)
+def target_of(value: Value, resource_type: str = "") -> Resource | None:
+    """The resource that a value refers to, of this template or a linked one; None if it refers to none of the type."""
+    target = resource_of(value.case, value.reference)
+    return None if target is None or resource_type not in ("", target.type) else target
+
+
+def known_target_of(value: Value, resource_type: str, name: str) -> Resource:
+    """The resource of a type that a value refers to.
+
+    Raises:
+        Undecidable: If the template does not have it; `name` is what users call it.
+    """
+    target = target_of(value, resource_type)
+    if target is None:
+        raise value.undecidable(f"this {name} is not in the template")
+    return target
 
 
 def targets_in(value: Value) -> list[Resource]:

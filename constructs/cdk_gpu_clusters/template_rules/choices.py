@@ -6,10 +6,13 @@ once for each answer. So both branches of `Fn::If` are looked at, and no two bra
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cdk_gpu_clusters.template_rules.template import Template
+
+T = TypeVar("T")
 
 
 class Undecidable(Exception):
@@ -81,6 +84,24 @@ class Fork(Exception):
         self.must_agree = must_agree
         self.unclear = unclear
         super().__init__("fork")
+
+
+def any_surely(values: Iterable[T], holds: Callable[[T], bool]) -> bool:
+    """Whether something holds for one of the values.
+
+    Raises:
+        Undecidable: If it surely holds for none, and may hold for one.
+    """
+    unclear: Undecidable | None = None
+    for value in values:
+        try:
+            if holds(value):
+                return True
+        except Undecidable as found:
+            unclear = found
+    if unclear:
+        raise unclear
+    return False
 
 
 def assume_either(choices: Choices, question: str, unclear: Undecidable) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
-from cdk_gpu_clusters.template_rules.case import Resource, Value, resource_of, target_of
-from cdk_gpu_clusters.template_rules.lookups.launches import Launch, values_at
+from cdk_gpu_clusters.template_rules.case import Resource, Value, known_target_of, resource_of, target_of
+from cdk_gpu_clusters.template_rules.lookups.launches import Launch, launch_of, values_at
 from cdk_gpu_clusters.template_rules.resolve import Reference
-from cdk_gpu_clusters.template_rules.rule import NotApplicable
+from cdk_gpu_clusters.template_rules.rule import NotApplicable, applicable
 
 RESERVATION = "AWS::EC2::CapacityReservation"
 
@@ -25,8 +25,19 @@ def reservation_target(launch: Launch) -> Value:
 
 def reservation_of(launch: Launch) -> Resource | None:
     """The reservation of the template that a launch names; None if it names another one, or none."""
-    target = target_of(reservation_target(launch).get("CapacityReservationId"))
-    return target if target is not None and target.type == RESERVATION else None
+    return target_of(reservation_target(launch).get("CapacityReservationId"), RESERVATION)
+
+
+def block_launch(resource: Resource) -> Launch:
+    """The launch of a resource.
+
+    Raises:
+        NotApplicable: If it is not one into a Capacity Block.
+    """
+    launch = launch_of(resource)
+    if market_type_of(launch) != "capacity-block":
+        raise NotApplicable
+    return launch
 
 
 def capacity_kind_of(launch: Launch, record: InstanceType) -> CapacityKind:
@@ -54,17 +65,10 @@ def placements_of(launch: Launch) -> list[Value]:
     named = [
         value
         for use in launch.uses()
-        for path in [_GROUPS.get(use.resource.type)]
-        if path
-        for value in values_at(use.resource.properties, path)
+        if use.resource.type in _GROUPS
+        for value in values_at(use.resource.properties, _GROUPS[use.resource.type])
     ]
     return [value for value in [*own, *named] if value.exists]
-
-
-def placement_group_of(value: Value) -> Resource | None:
-    """The placement group of the template that a value names; None if it is another one."""
-    target = target_of(value)
-    return target if target is not None and target.type == PLACEMENT_GROUP else None
 
 
 def placement_group_in_arn(arn: Value) -> Resource | None:
@@ -99,13 +103,7 @@ def strategies_of(launch: Launch) -> list[tuple[Value, PlacementStrategy]]:
         NotApplicable: If none is named.
         Undecidable: If one is not in the template, or leaves its strategy open.
     """
-    named = placements_of(launch)
-    if not named:
-        raise NotApplicable
-    found = []
-    for value in named:
-        group = placement_group_of(value)
-        if group is None:
-            raise value.undecidable("this placement group is not in the template")
-        found.append((value, strategy_of(group)))
-    return found
+    return [
+        (value, strategy_of(known_target_of(value, PLACEMENT_GROUP, "placement group")))
+        for value in applicable(placements_of(launch))
+    ]

@@ -12,13 +12,18 @@ FILE_SYSTEM = "AWS::FSx::FileSystem"
 _KNOWN_TYPES = ("PERSISTENT_2", "SCRATCH_2")
 
 
+def is_lustre(file_system: Resource) -> bool:
+    """Whether a file system is one of FSx for Lustre."""
+    return file_system.get("FileSystemType").text() == "LUSTRE"
+
+
 def lustre_only(resource: Resource) -> Resource:
     """The same resource.
 
     Raises:
         NotApplicable: If it is not a Lustre file system.
     """
-    if resource.get("FileSystemType").text() != "LUSTRE":
+    if not is_lustre(resource):
         raise NotApplicable
     return resource
 
@@ -66,13 +71,10 @@ def mounted_by(launch: Launch) -> list[Resource]:
     """The Lustre file systems of the template that the user data of a launch names: those that it mounts.
 
     Raises:
-        Undecidable: If the template holds nothing of the user data.
+        NotApplicable: If there is no user data.
+        Undecidable: If the template holds nothing of it.
     """
     named = [one for one in targets_in(launch.data.get("UserData")) if one.type == FILE_SYSTEM]
-    if not named and any(map(_is_lustre, launch.resource.case.resources(FILE_SYSTEM))):
-        user_data_of(launch)  # raises Undecidable for what is unknown
-    return [one for one in named if _is_lustre(one)]
-
-
-def _is_lustre(file_system: Resource) -> bool:
-    return file_system.get("FileSystemType").text() == "LUSTRE"
+    if not named and any(map(is_lustre, launch.resource.case.resources(FILE_SYSTEM))):
+        user_data_of(launch)
+    return [one for one in named if is_lustre(one)]

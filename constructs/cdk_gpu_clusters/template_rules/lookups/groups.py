@@ -12,13 +12,14 @@ from cdk_gpu_clusters.template_rules.case import Case, Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     INSTANCE,
     Launch,
-    launch_of,
+    launch_named_by,
+    own_types_of,
     record_of,
-    template_used_by,
+    specification_of,
     user_data_of,
     values_at,
 )
-from cdk_gpu_clusters.template_rules.rule import NotApplicable
+from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable
 
 #: Where resources that launch name the most nodes that they run.
 _MOST: dict[str, tuple[str, ...]] = {
@@ -43,10 +44,9 @@ def most_nodes_of(resource: Resource) -> int:
     """
     if resource.type == INSTANCE:
         return 1
-    path = _MOST.get(resource.type)
-    size = resource.get(*path) if path else resource.properties
-    if path is None:
-        raise size.undecidable("it counts something else than nodes")
+    if resource.type not in _MOST:
+        raise resource.properties.undecidable("it counts something else than nodes")
+    size = resource.get(*_MOST[resource.type])
     for weight in values_at(resource.properties, _WEIGHTS):
         raise weight.undecidable("the size of the group counts weights, not nodes")
     most = size.integer()
@@ -56,13 +56,11 @@ def most_nodes_of(resource: Resource) -> int:
 
 
 AUTO_SCALING_GROUP = "AWS::AutoScaling::AutoScalingGroup"
+SCALING_POLICY = "AWS::AutoScaling::ScalingPolicy"
+SCHEDULED_ACTION = "AWS::AutoScaling::ScheduledAction"
+WARM_POOL = "AWS::AutoScaling::WarmPool"
 
 _SPECIFICATIONS = ("LaunchTemplate", "MixedInstancesPolicy/LaunchTemplate/LaunchTemplateSpecification")
-_NAMES_GROUP = {
-    "AWS::AutoScaling::ScalingPolicy": "AutoScalingGroupName",
-    "AWS::AutoScaling::ScheduledAction": "AutoScalingGroupName",
-    "AWS::AutoScaling::WarmPool": "AutoScalingGroupName",
-}
 # What may call EC2 Auto Scaling by a definition, a target or code of its own.
 _AUTOMATION = (
     "AWS::Events::Rule",
@@ -83,40 +81,19 @@ def launch_of_group(group: Resource) -> Launch:
         raise NotApplicable
     for path in _SPECIFICATIONS:
         for specification in values_at(group.properties, path):
-            template = template_used_by(specification)
-            if template is None:
-                raise specification.undecidable("this launch template is not in the template")
-            return launch_of(template)
+            return launch_named_by(specification)
     raise group.properties.undecidable("no launch template is named")
 
 
-def belongs_to(resource: Resource, group: Resource) -> bool:
-    """Whether a scaling policy, a scheduled action or a warm pool is one of a group."""
-    value = resource.get(_NAMES_GROUP[resource.type])
+def related_to(group: Resource, resource_type: str) -> list[Resource]:
+    """The scaling policies, scheduled actions or warm pools of a group."""
     own = group.get("AutoScalingGroupName")
-    return group.is_target_of(value) or (own.exists and own.identity() == value.identity())
-
-
-def scheduled_actions_of(group: Resource) -> list[Resource]:
-    """The scheduled actions of a group."""
-    return [one for one in _beside(group, "AWS::AutoScaling::ScheduledAction") if belongs_to(one, group)]
-
-
-def scaling_policies_of(group: Resource) -> list[Resource]:
-    """The scaling policies of a group."""
-    return [one for one in _beside(group, "AWS::AutoScaling::ScalingPolicy") if belongs_to(one, group)]
-
-
-def warm_pools_of(group: Resource) -> list[Resource]:
-    """The warm pools of a group."""
-    return [one for one in _beside(group, "AWS::AutoScaling::WarmPool") if belongs_to(one, group)]
-
-
-def _beside(group: Resource, resource_type: str) -> list[Resource]:
-    """Resources of a type that may be about a group; by its name they may be without a reference."""
-    if group.get("AutoScalingGroupName").exists:
-        return group.case.resources(resource_type)
-    return group.case.resources_naming(group, resource_type)
+    # by its name it may be meant without a reference
+    found = group.case.resources(resource_type) if own.exists else group.case.resources_naming(group, resource_type)
+    named = [(one, one.get("AutoScalingGroupName")) for one in found]
+    return [
+        one for one, name in named if group.is_target_of(name) or (own.exists and own.identity() == name.identity())
+    ]
 
 
 def automation_of(group: Resource) -> list[Resource]:
@@ -139,18 +116,6 @@ PCS_NODE_GROUP = "AWS::PCS::ComputeNodeGroup"
 PCS_CLUSTER = "AWS::PCS::Cluster"
 COMPUTE_ENVIRONMENT = "AWS::Batch::ComputeEnvironment"
 
-#: Where a node group names its launch template, and its instance types.
-_NAMES = {
-    EKS_NODE_GROUP: ("LaunchTemplate", "InstanceTypes/*"),
-    PCS_NODE_GROUP: ("CustomLaunchTemplate", "InstanceConfigs/*/InstanceType"),
-    COMPUTE_ENVIRONMENT: ("ComputeResources/LaunchTemplate", "ComputeResources/InstanceTypes/*"),
-}
-
-
-def specification_of(group: Resource) -> Value:
-    """Where a node group names its launch template; may be absent."""
-    return group.get(*_NAMES[group.type][0].split("/"))
-
 
 def launch_of_node_group(group: Resource) -> Launch:
     """What a node group launches from.
@@ -162,15 +127,7 @@ def launch_of_node_group(group: Resource) -> Launch:
     specification = specification_of(group)
     if not specification.exists:
         raise NotApplicable
-    template = template_used_by(specification)
-    if template is None:
-        raise specification.undecidable("this launch template is not in the template")
-    return launch_of(template)
-
-
-def own_types_of(group: Resource) -> list[Value]:
-    """The instance types that a node group names itself."""
-    return values_at(group.properties, _NAMES[group.type][1])
+    return launch_named_by(specification)
 
 
 def records_of(group: Resource) -> list[tuple[Value, InstanceType]]:
@@ -187,45 +144,41 @@ def records_of(group: Resource) -> list[tuple[Value, InstanceType]]:
     return [(value, record_of(value)) for value in values]
 
 
-def market_faults(group: Resource, purchase: Value, *, block: str, spot: str) -> list[tuple[Value, str, str]]:
-    """Where the purchase option of a node group and the market type of its launch template differ.
+def market_faults(group: Resource, option: str) -> Iterator[Fault]:
+    """A fault if the purchase option of a node group and the market type of its launch template differ.
 
     Args:
         group: The node group.
-        purchase: Its purchase option.
-        block: What it calls a Capacity Block.
-        spot: What it calls spot.
-
-    Returns:
-        Where, what is there, and what is allowed.
+        option: The name of the property with its purchase option.
     """
     market = launch_of_node_group(group).data.get("InstanceMarketOptions", "MarketType")
-    option, market_type = purchase.text(), market.text()
-    if option == block and market_type != "capacity-block":
-        return [(market, f"{block} with market type {market_type or 'none'}", "capacity-block")]
-    if option != block and market_type == "capacity-block":
-        return [(purchase, f"capacity-block with {option or 'no purchase option'}", block)]
-    if market_type == "spot":
-        return [(market, "market type spot in the launch template", f"{spot} on the node group alone")]
-    return []
+    purchase = group.get(option)
+    chosen, market_type = purchase.text(), market.text()
+    if chosen == "CAPACITY_BLOCK" and market_type != "capacity-block":
+        yield Fault(at=market, got=f"{chosen} with market type {market_type or 'none'}", allowed="capacity-block")
+    elif chosen != "CAPACITY_BLOCK" and market_type == "capacity-block":
+        yield Fault(at=purchase, got=f"capacity-block with {chosen or 'no purchase option'}", allowed="CAPACITY_BLOCK")
+    elif market_type == "spot":
+        got = "market type spot in the launch template"
+        yield Fault(at=market, got=got, allowed=f"{option} SPOT on the node group alone")
 
 
-def has_plain_user_data(launch: Launch) -> Value | None:
-    """The user data of a launch, if it is no MIME archive.
+def user_data_faults(launch: Launch) -> Iterator[Fault]:
+    """A fault if the user data of a launch is no MIME archive, which orchestrators add their part to.
 
     Raises:
+        NotApplicable: If there is none.
         Undecidable: If the template holds nothing of it.
     """
     user_data = user_data_of(launch)
-    if user_data is None or user_data.text.lstrip().lower().startswith(("mime-version:", "content-type: multipart")):
-        return None
+    if user_data.text.lstrip().lower().startswith(("mime-version:", "content-type: multipart")):
+        return
     if user_data.text.startswith("${"):
         raise user_data.value.undecidable("the beginning of this user data is known at deployment only")
-    return user_data.value
+    yield Fault(at=user_data.value, got="a text that does not start with MIME-Version", allowed="a MIME archive")
 
 
 HYPERPOD = "AWS::SageMaker::Cluster"
-_PREFIX = "ml."
 
 
 def instance_groups(cluster: Resource) -> list[Value]:
@@ -235,7 +188,7 @@ def instance_groups(cluster: Resource) -> list[Value]:
 
 def hyperpod_record_of(value: Value) -> InstanceType | None:
     """What the catalogue knows of a type with SageMaker's prefix; None if it knows nothing, or there is no type."""
-    name = (value.text() or "").removeprefix(_PREFIX)
+    name = (value.text() or "").removeprefix("ml.")
     return instance_type(name) if name in instance_type_names() else None
 
 

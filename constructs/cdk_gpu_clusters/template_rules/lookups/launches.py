@@ -5,18 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import get_args
+from typing import cast, get_args
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.images import ImageParameter, image_parameters
 from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
 from cdk_gpu_clusters.rules.interfaces import InterfaceType, NetworkInterface
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
-from cdk_gpu_clusters.template_rules.choices import Undecidable, assume_either
+from cdk_gpu_clusters.template_rules.choices import Undecidable, any_surely, assume_either
 from cdk_gpu_clusters.template_rules.resolve import Unknown
-from cdk_gpu_clusters.template_rules.rule import NotApplicable
+from cdk_gpu_clusters.template_rules.rule import NotApplicable, applicable
 
 LAUNCH_TEMPLATE = "AWS::EC2::LaunchTemplate"
 INSTANCE = "AWS::EC2::Instance"
@@ -81,16 +80,6 @@ class Interface:
     """
 
     value: Value
-
-    @property
-    def network_card_index(self) -> int:
-        """0 by default, as in EC2."""
-        return self.value.get("NetworkCardIndex").integer() or 0
-
-    @property
-    def device_index(self) -> int:
-        """Index on its card; 0 by default."""
-        return self.value.get("DeviceIndex").integer() or 0
 
     @property
     def interface_type(self) -> str:
@@ -158,6 +147,16 @@ def launch_of(resource: Resource) -> Launch:
     return Launch(resource, data)
 
 
+def own_types_of(resource: Resource) -> list[Value]:
+    """The instance types that a resource which launches names itself."""
+    return [value for path in _USERS[resource.type][1] for value in values_at(resource.properties, path)]
+
+
+def specification_of(node_group: Resource) -> Value:
+    """Where a node group of an orchestrator names its launch template; may be absent."""
+    return node_group.get(*_USERS[node_group.type][0][0].split("/"))
+
+
 def launches(case: Case) -> list[Launch]:
     """Every launch of the template."""
     return [launch_of(resource) for resource in case.resources(*LAUNCHES)]
@@ -195,26 +194,15 @@ def accelerated_launch(resource: Resource) -> Launch:
     if resource.type == INSTANCE and not types:
         raise NotApplicable  # it takes everything from its launch template
     try:
-        accelerated = _any_accelerated(launch, types)
+        if not types:
+            raise launch.data.undecidable("no instance type is named in this template")
+        accelerated = any_surely(types, looks_accelerated)
     except Undecidable as unclear:
         question = resource.case.key(f"{resource.logical_id} launches accelerated nodes")
         accelerated = assume_either(resource.case.choices, question, unclear)
     if not accelerated:
         raise NotApplicable
     return launch
-
-
-def _any_accelerated(launch: Launch, types: list[Value]) -> bool:
-    unclear = None if types else launch.data.undecidable("no instance type is named in this template")
-    for value in types:
-        try:
-            if looks_accelerated(value):
-                return True
-        except Undecidable as found:
-            unclear = unclear or found
-    if unclear is not None:
-        raise unclear
-    return False
 
 
 def looks_accelerated(value: Value) -> bool:
@@ -237,9 +225,19 @@ def efa_launch(resource: Resource) -> Launch:
     return launch
 
 
-def template_used_by(specification: Value) -> Resource | None:
-    """The launch template that a specification names, by id or by name; None if it is not in this template."""
-    return next((template for template in _named(specification)), None)
+def launch_named_by(specification: Value) -> Launch:
+    """The launch of the launch template that a specification names, by id or by name.
+
+    Raises:
+        Undecidable: If the launch template is not in the template.
+    """
+    for key in _ID_KEYS:
+        if target := target_of(specification.get(key)):
+            return launch_of(target)
+    for template in specification.case.resources(LAUNCH_TEMPLATE):
+        if _is_named(specification, template):
+            return launch_of(template)
+    raise specification.undecidable("this launch template is not in the template")
 
 
 def values_at(value: Value, path: str) -> list[Value]:
@@ -259,34 +257,18 @@ def _uses(template: Resource) -> list[Use]:
     users = template.case.resources(*_USERS) if own_name.exists else template.case.resources_naming(template, *_USERS)
     found = []
     for user in users:
-        specifications, types = _USERS[user.type]
-        named = tuple(value for path in types for value in values_at(user.properties, path))
-        for specification in (value for path in specifications for value in values_at(user.properties, path)):
-            if _names(specification, template, own_name):
-                found.append(Use(user, specification, named))  # noqa: PERF401
+        for specification in (value for path in _USERS[user.type][0] for value in values_at(user.properties, path)):
+            by_id = any(template.is_target_of(specification.get(key)) for key in _ID_KEYS)
+            if by_id or _is_named(specification, template):
+                found.append(Use(user, specification, tuple(own_types_of(user))))
     return found
 
 
-def _names(specification: Value, template: Resource, own_name: Value) -> bool:
-    """Whether a specification names a launch template, by its id or by its name."""
-    if any(template.is_target_of(specification.get(key)) for key in _ID_KEYS):
-        return True
+def _is_named(specification: Value, template: Resource) -> bool:
+    """Whether a specification has the name of a launch template."""
+    own = template.get("LaunchTemplateName")
     names = (specification.get(key) for key in _NAME_KEYS)
-    return own_name.exists and any(name.identity() == own_name.identity() for name in names if name.exists)
-
-
-def _named(specification: Value) -> Iterator[Resource]:
-    case = specification.case
-    for key in _ID_KEYS:
-        if target := target_of(specification.get(key)):
-            yield target
-            return
-    names = [specification.get(key) for key in _NAME_KEYS if specification.get(key).exists]
-    for template in case.resources(LAUNCH_TEMPLATE):
-        own = template.get("LaunchTemplateName")
-        if own.exists and any(name.identity() == own.identity() for name in names):
-            yield template
-            return
+    return own.exists and any(name.identity() == own.identity() for name in names if name.exists)
 
 
 def layout_of(launch: Launch) -> list[NetworkInterface]:
@@ -296,17 +278,20 @@ def layout_of(launch: Launch) -> list[NetworkInterface]:
 
 def _layout(resource: Resource) -> list[NetworkInterface]:
     return [
-        NetworkInterface(one.network_card_index, one.device_index, _known_type(one.interface_type, one.value))
+        NetworkInterface(
+            one.value.get("NetworkCardIndex").integer() or 0,
+            one.value.get("DeviceIndex").integer() or 0,
+            _known_type(one),
+        )
         for one in launch_of(resource).interfaces()
     ]
 
 
-def _known_type(name: str, value: Value) -> InterfaceType:
-    for known in get_args(InterfaceType):
-        if known == name:
-            found: InterfaceType = known
-            return found
-    raise value.get("InterfaceType").undecidable(f"there is no interface type {name!r}")
+def _known_type(interface: Interface) -> InterfaceType:
+    name = interface.interface_type
+    if name not in get_args(InterfaceType):
+        raise interface.value.get("InterfaceType").undecidable(f"there is no interface type {name!r}")
+    return cast("InterfaceType", name)
 
 
 _READ_AT_LAUNCH = re.compile(r"(?:\{\{)?resolve:ssm:([^:}]+)")
@@ -314,9 +299,12 @@ _VERSION = re.escape("{kubernetes_version}")
 
 
 def volumes_of(launch: Launch) -> list[Value]:
-    """The EBS volumes that a launch describes."""
-    described = [mapping.get("Ebs") for mapping in launch.data.get("BlockDeviceMappings").items()]
-    return [volume for volume in described if volume.exists]
+    """The EBS volumes that a launch describes.
+
+    Raises:
+        NotApplicable: If it describes none.
+    """
+    return applicable(values_at(launch.data, "BlockDeviceMappings/*/Ebs"))
 
 
 def image_parameter_of(launch: Launch) -> str | None:
@@ -334,15 +322,16 @@ def image_parameter_of(launch: Launch) -> str | None:
     return default if isinstance(default, str) else None
 
 
-def image_of(launch: Launch) -> ImageParameter | None:
-    """What the catalogue knows of the image of a launch; None if it names none.
+def image_of(launch: Launch) -> ImageParameter:
+    """What the catalogue knows of the image of a launch.
 
     Raises:
+        NotApplicable: If it names none: the orchestrator chooses one.
         Undecidable: If the image is named by its id, or by a parameter that the catalogue does not know.
     """
     image = launch.data.get("ImageId")
     if not image.exists:
-        return None
+        raise NotApplicable
     name = image_parameter_of(launch)
     if name is None:
         raise image.undecidable("what an image holds is not known by its id")
@@ -372,15 +361,16 @@ class UserData:
     is_complete: bool
 
 
-def user_data_of(launch: Launch) -> UserData | None:
-    """The user data of a launch; None if it has none.
+def user_data_of(launch: Launch) -> UserData:
+    """The user data of a launch.
 
     Raises:
+        NotApplicable: If it has none.
         Undecidable: If the template holds nothing of it, or holds it compressed.
     """
     value = launch.data.get("UserData")
     if not value.exists:
-        return None
+        raise NotApplicable
     text = value.template_text()
     if text is None:
         value.text()  # raises Undecidable with the reason

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.rules.zones import is_zone_id
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
-from cdk_gpu_clusters.template_rules.choices import Undecidable
+from cdk_gpu_clusters.template_rules.choices import any_surely
 from cdk_gpu_clusters.template_rules.lookups.groups import users_of
 from cdk_gpu_clusters.template_rules.lookups.launches import INSTANCE, Launch, values_at
+from cdk_gpu_clusters.template_rules.rule import applicable
 
 SUBNET = "AWS::EC2::Subnet"
 
@@ -39,18 +40,6 @@ def subnets_of_launch(launch: Launch) -> list[Value]:
     return [*own, *(value for use in launch.uses() for value in subnets_of(use.resource))]
 
 
-def subnet_of(value: Value) -> Resource | None:
-    """The subnet of the template that a value names; None if it is another one."""
-    target = target_of(value)
-    return target if target is not None and target.type == SUBNET else None
-
-
-def zone_of(value: Value) -> Value | None:
-    """The zone of the subnet that a value names; None if the subnet is not in the template, or leaves it open."""
-    subnet = subnet_of(value)
-    return None if subnet is None else zone_in(subnet)
-
-
 def zone_in(resource: Resource) -> Value | None:
     """The zone that a subnet or a reservation names; None if it leaves it open."""
     zones = [resource.get("AvailabilityZone"), resource.get("AvailabilityZoneId")]
@@ -64,6 +53,15 @@ def subnets_by_user(launch: Launch) -> list[list[Value]]:
     return [list({value.identity(): value for value in values}.values()) for values in named]
 
 
+def subnets_used(launch: Launch) -> list[Value]:
+    """The subnets of the nodes of all of them.
+
+    Raises:
+        NotApplicable: If none is named.
+    """
+    return applicable([value for values in subnets_by_user(launch) for value in values])
+
+
 def leave_the_subnet(launch: Launch) -> Iterator[Value]:
     """Subnets that are another than the first one of the same resource.
 
@@ -72,7 +70,7 @@ def leave_the_subnet(launch: Launch) -> Iterator[Value]:
     """
     for values in subnets_by_user(launch):
         for value in values[1:]:
-            first, other = subnet_of(values[0]), subnet_of(value)
+            first, other = target_of(values[0], SUBNET), target_of(value, SUBNET)
             same = first == other if first is not None and other is not None else value.is_same_as(values[0])
             if not same:
                 yield value
@@ -97,7 +95,8 @@ def known_zone_of(value: Value) -> Value:
     Raises:
         Undecidable: If the subnet is not in the template, or leaves it open.
     """
-    zone = zone_of(value)
+    subnet = target_of(value, SUBNET)
+    zone = None if subnet is None else zone_in(subnet)
     if zone is None:
         raise value.undecidable("the zone of this subnet is not in the template")
     return zone
@@ -150,63 +149,46 @@ class GroupRule:
 
 
 def ingress_rules(group: Resource) -> list[GroupRule]:
-    """The rules for traffic into a group of the template."""
-    own = group.get("SecurityGroupIngress").items()
-    return [*_rules(own, "Source"), *group.once(_ingress_beside)]
+    """The rules for traffic into a group of the template; ask for them with `group.once`."""
+    return _rules(group, INGRESS, "Source")
 
 
 def egress_rules(group: Resource) -> list[GroupRule]:
-    """The rules for traffic out of a group of the template."""
-    own = group.get("SecurityGroupEgress").items()
-    return [*_rules(own, "Destination"), *group.once(_egress_beside)]
+    """The rules for traffic out of a group of the template; ask for them with `group.once`."""
+    return _rules(group, EGRESS, "Destination")
 
 
-def allows_itself(group: Resource, rules: list[GroupRule]) -> bool:
-    """Whether one of a group's rules allows all traffic with the same group.
+def _rules(group: Resource, resource_type: str, end: str) -> list[GroupRule]:
+    """The rules in the properties of a group, and those that are resources of their own."""
+    own = group.get(resource_type.rpartition("::")[2]).items()
+    beside = group.case.resources_naming(group, resource_type)
+    values = [*own, *(one.properties for one in beside if group.is_target_of(one.get("GroupId")))]
+    return [GroupRule(value, _peer_of(value, end)) for value in values]
+
+
+def _peer_of(value: Value, end: str) -> Value:
+    by_id, by_name = value.get(f"{end}SecurityGroupId"), value.get(f"{end}SecurityGroupName")
+    return by_id if by_id.exists or not by_name.exists else by_name
+
+
+def allows_itself(value: Value, rules_of: Callable[[Resource], list[GroupRule]]) -> bool:
+    """Whether a security group allows all traffic with itself, in the direction of the rules.
 
     Raises:
-        Undecidable: If none surely does, and one might.
+        Undecidable: If no rule surely does, and one might; if the group is not in the template.
     """
-    unclear: Undecidable | None = None
-    for rule in rules:
-        try:
-            if rule.peer.exists and group.is_target_of(rule.peer) and rule.is_all_traffic:
-                return True
-            if not rule.peer.is_known and rule.peer.exists and rule.peer.reference is None:
-                rule.peer.text()
-        except Undecidable as found:
-            unclear = found
-    if unclear:
-        raise unclear
+    group = target_of(value, SECURITY_GROUP)
+    if group is None:
+        raise value.undecidable("the rules of this security group are not in the template")
+    return any_surely(group.once(rules_of), lambda rule: _is_all_within(group, rule))
+
+
+def _is_all_within(group: Resource, rule: GroupRule) -> bool:
+    if rule.peer.exists and group.is_target_of(rule.peer) and rule.is_all_traffic:
+        return True
+    if not rule.peer.is_known and rule.peer.exists and rule.peer.reference is None:
+        rule.peer.text()  # raises Undecidable
     return False
-
-
-def group_of(value: Value) -> Resource | None:
-    """The security group of the template that a value names; None if it is another one."""
-    target = target_of(value)
-    return target if target is not None and target.type == SECURITY_GROUP else None
-
-
-def _rules(values: list[Value], end: str) -> Iterator[GroupRule]:
-    for value in values:
-        peers = (f"{end}SecurityGroupId", f"{end}SecurityGroupName")
-        named = next((key for key in peers if value.get(key).exists), peers[0])
-        yield GroupRule(value, value.get(named))
-
-
-def _ingress_beside(group: Resource) -> list[GroupRule]:
-    return _beside(group, INGRESS, "Source")
-
-
-def _egress_beside(group: Resource) -> list[GroupRule]:
-    return _beside(group, EGRESS, "Destination")
-
-
-def _beside(group: Resource, resource_type: str, end: str) -> list[GroupRule]:
-    """The rules of a group that are resources of their own."""
-    rules = group.case.resources_naming(group, resource_type)
-    own = [rule.properties for rule in rules if group.is_target_of(rule.get("GroupId"))]
-    return list(_rules(own, end))
 
 
 Groups = list[tuple[Value, Resource | None]]
@@ -214,14 +196,21 @@ Groups = list[tuple[Value, Resource | None]]
 
 def groups_at(value: Value) -> Groups:
     """The groups of a list, each with its resource if the template has it."""
-    return [(item, group_of(item)) for item in value.items()]
+    return [(item, target_of(item, SECURITY_GROUP)) for item in value.items()]
 
 
 def groups_of_launch(launch: Launch) -> Groups:
     """The groups of a launch: those of its interfaces, or its own."""
     values = [group for interface in launch.interfaces() for group in interface.groups]
     values = values or values_at(launch.data, "SecurityGroupIds/*")
-    return [(value, group_of(value)) for value in {value.identity(): value for value in values}.values()]
+    return [
+        (value, target_of(value, SECURITY_GROUP)) for value in {value.identity(): value for value in values}.values()
+    ]
+
+
+def tcp_text(first: int, last: int) -> str:
+    """A range of ports for people: `TCP 988`, `TCP 1018-1023`."""
+    return f"TCP {first}" if first == last else f"TCP {first}-{last}"
 
 
 def missing_ports(
@@ -239,17 +228,11 @@ def missing_ports(
         Undecidable: If nothing surely lets it through, and something might.
     """
     for first, last in ranges:
-        ports = f"TCP {first}" if first == last else f"TCP {first}-{last}"
-
-        def fits(rule: GroupRule, first: int = first, last: int = last) -> bool:
-            return rule.allows_tcp(first, last)
-
-        if not _lets(targets, sources, ingress_rules, fits, at=at, by_address=True):
-            yield f"{ports} in"
-        if not any(_sends_all(group) for _, group in sources) and not _lets(
-            sources, targets, egress_rules, fits, at=at, by_address=True
-        ):
-            yield f"{ports} out"
+        if not _lets(targets, sources, ingress_rules, at=at, ports=(first, last)):
+            yield f"{tcp_text(first, last)} in"
+        sends_all = any(_sends_all(group) for _, group in sources)
+        if not sends_all and not _lets(sources, targets, egress_rules, at=at, ports=(first, last)):
+            yield f"{tcp_text(first, last)} out"
 
 
 def exchange_all(groups: Groups, peers: Groups, *, at: Value) -> bool:
@@ -258,13 +241,7 @@ def exchange_all(groups: Groups, peers: Groups, *, at: Value) -> bool:
     Raises:
         Undecidable: If no rule surely does, and one might.
     """
-    return all(
-        _lets(groups, peers, rules_of, _is_all, at=at, by_address=False) for rules_of in (ingress_rules, egress_rules)
-    )
-
-
-def _is_all(rule: GroupRule) -> bool:
-    return rule.is_all_traffic
+    return all(_lets(groups, peers, rules_of, at=at) for rules_of in (ingress_rules, egress_rules))
 
 
 def _sends_all(group: Resource | None) -> bool:
@@ -276,32 +253,28 @@ def _lets(
     owners: Groups,
     peers: Groups,
     rules_of: Callable[[Resource], list[GroupRule]],
-    fits: Callable[[GroupRule], bool],
     *,
     at: Value,
-    by_address: bool,
+    ports: tuple[int, int] | None = None,
 ) -> bool:
+    """Whether a rule of owners allows a range of TCP ports with peers, or all traffic by the peers' names."""
     known = [group for _, group in owners if group is not None]
     names = {value.identity() for value, _ in peers}
     resources = {group for _, group in peers if group is not None}
     unclear = len(known) < len(owners) or not owners or not peers
     for group in known:
-        for rule in rules_of(group):
-            if not fits(rule):
+        for rule in group.once(rules_of):
+            if not (rule.allows_tcp(*ports) if ports else rule.is_all_traffic):
                 continue
             if not rule.peer.exists:
-                if by_address and _is_anywhere(rule):
+                address = rule.value.get("CidrIp")
+                if ports and address.is_known and address.text() == "0.0.0.0/0":
                     return True
-                unclear = unclear or by_address
-            elif rule.peer.identity() in names or group_of(rule.peer) in resources:
+                unclear = unclear or ports is not None
+            elif rule.peer.identity() in names or target_of(rule.peer, SECURITY_GROUP) in resources:
                 return True
-            elif group_of(rule.peer) is None:
+            elif target_of(rule.peer, SECURITY_GROUP) is None:
                 unclear = True
     if unclear:
         raise at.undecidable("it depends on security groups or addresses that are not in the template")
     return False
-
-
-def _is_anywhere(rule: GroupRule) -> bool:
-    address = rule.value.get("CidrIp")
-    return address.is_known and address.text() == "0.0.0.0/0"

@@ -3,75 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.node_ranges import NODE_RANGES, check_node_ranges
 from cdk_gpu_clusters.template_rules.case import Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     COMPUTE_ENVIRONMENT,
     launch_of_node_group,
     records_of,
-    specification_of,
 )
-from cdk_gpu_clusters.template_rules.lookups.launches import record_of, values_at
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
+from cdk_gpu_clusters.template_rules.lookups.launches import record_of, specification_of, values_at
+from cdk_gpu_clusters.template_rules.rule import (
+    Fault,
+    NotApplicable,
+    applicable,
+    define_template_rule,
+    faults_of,
+    template_rule,
+)
 
 JOB_DEFINITION = "AWS::Batch::JobDefinition"
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRange:
-    """Some nodes of a job.
-
-    Attributes:
-        container: What they run.
-        types: The instance types that they run on, if they are named.
-    """
+class NodeRange(NamedTuple):
+    """Some nodes of a job: what they run, and the instance types that they run on, if they are named."""
 
     container: Value
-    types: tuple[Value, ...]
-
-    def records(self) -> list[InstanceType]:
-        """What the catalogue knows of the types.
-
-        Raises:
-            Undecidable: If one is not known.
-        """
-        return [record_of(value) for value in self.types]
+    types: list[Value]
 
 
 def node_ranges_of(job: Resource) -> list[NodeRange]:
-    """The node ranges of a job definition that run one container each; none for other jobs."""
-    return [
-        NodeRange(
-            one.get("Container"),
-            (*one.get("InstanceTypes").items(), *values_at(one, "Container/InstanceType")),
-        )
-        for one in job.get("NodeProperties", "NodeRangeProperties").items()
-        if one.get("Container").exists
-    ]
+    """The node ranges of a job definition that run one container each; NotApplicable for other jobs."""
+    return applicable(
+        [
+            NodeRange(
+                one.get("Container"),
+                [*one.get("InstanceTypes").items(), *values_at(one, "Container/InstanceType")],
+            )
+            for one in job.get("NodeProperties", "NodeRangeProperties").items()
+            if one.get("Container").exists
+        ]
+    )
 
 
-@template_rule(
-    define_rule(
-        "GPU-BAT-001",
-        "a compute environment whose nodes have EFA is not SPOT",
-        source='AWS Batch user guide, "Compute environment considerations for MNP"',
-    ),
+@define_template_rule(
+    "GPU-BAT-001",
+    "a compute environment whose nodes have EFA is not SPOT",
+    source='AWS Batch user guide, "Compute environment considerations for MNP"',
     severity=Severity.WARNING,
     cause="Batch runs no multi-node job on spot instances, so that no job uses the EFA between nodes",
     fix="set Type to EC2, or leave the EFA interfaces out",
     url="https://docs.aws.amazon.com/batch/latest/userguide/mnp-ce.html",
     on=(COMPUTE_ENVIRONMENT,),
-    looks_at=(
-        "ComputeResources/Type",
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces/*/InterfaceType",
-    ),
+    looks_at=("ComputeResources/Type", "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces/*/InterfaceType"),
 )
 def efa_not_spot(resource: Resource) -> Iterator[Fault]:
-    """Batch nodes with EFA are not spot."""
     kind = resource.get("ComputeResources", "Type")
     if not launch_of_node_group(resource).has_efa():
         raise NotApplicable
@@ -79,13 +66,10 @@ def efa_not_spot(resource: Resource) -> Iterator[Fault]:
         yield Fault(at=kind, got="SPOT", allowed="EC2")
 
 
-@template_rule(
-    define_rule(
-        "GPU-BAT-002",
-        "a compute environment with GPUs that chooses an image type chooses one with the NVIDIA driver",
-        source='AWS Batch API reference, Ec2Configuration, imageType; AWS Batch user guide, "AMI selection order"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-BAT-002",
+    "a compute environment with GPUs that chooses an image type chooses one with the NVIDIA driver",
+    source='AWS Batch API reference, Ec2Configuration, imageType; AWS Batch user guide, "AMI selection order"',
     cause="nodes come up without the driver: Batch sees no GPU, and jobs wait indefinitely",
     fix="set ImageType to ECS_AL2023_NVIDIA, or EKS_AL2023_NVIDIA, or leave Ec2Configuration out, for that default",
     url="https://docs.aws.amazon.com/batch/latest/APIReference/API_Ec2Configuration.html",
@@ -97,7 +81,6 @@ def efa_not_spot(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def gpu_image(resource: Resource) -> Iterator[Fault]:
-    """The image of GPU nodes of Batch carries the driver."""
     choices = resource.get("ComputeResources", "Ec2Configuration").items()
     if not choices or any(one.get("ImageIdOverride").exists for one in choices):
         raise NotApplicable
@@ -117,42 +100,30 @@ def gpu_image(resource: Resource) -> Iterator[Fault]:
 def _launch_names_image(environment: Resource) -> bool:
     """Whether the launch template, or an override of it, has an image, which counts more than an image type."""
     specification = specification_of(environment)
-    if not specification.exists:
-        return False
-    return bool(specification.get("Overrides").items()) or (
-        launch_of_node_group(environment).data.get("ImageId").exists
+    return specification.exists and (
+        bool(specification.get("Overrides").items()) or launch_of_node_group(environment).data.get("ImageId").exists
     )
 
 
 @template_rule(
     NODE_RANGES,
-    severity=Severity.ERROR,
     cause="Batch refuses a job whose ranges do not name exactly its nodes",
     fix="use ranges that cover every node, such as 0:3 and 4:",
     url="https://docs.aws.amazon.com/batch/latest/APIReference/API_NodeRangeProperty.html",
     on=(JOB_DEFINITION,),
-    looks_at=(
-        "NodeProperties/NumNodes",
-        "NodeProperties/NodeRangeProperties/*/TargetNodes",
-    ),
+    looks_at=("NodeProperties/NumNodes", "NodeProperties/NodeRangeProperties/*/TargetNodes"),
 )
 def node_ranges(resource: Resource) -> Iterator[Fault]:
-    """The node ranges of a multi-node job name every node."""
-    properties = resource.get("NodeProperties")
-    count = properties.get("NumNodes").integer()
-    if count is None:
-        raise NotApplicable
-    ranges = properties.get("NodeRangeProperties")
+    count = applicable(resource.get("NodeProperties", "NumNodes").integer())
+    ranges = resource.get("NodeProperties", "NodeRangeProperties")
     named = [one.get("TargetNodes").text() or "" for one in ranges.items()]
     yield from faults_of(NODE_RANGES, check_node_ranges(count, named), ranges)
 
 
-@template_rule(
-    define_rule(
-        "GPU-BAT-004",
-        "containers of a multi-node job on nodes with EFA have the EFA device",
-        source='AWS Batch user guide, "Elastic Fabric Adapter"',
-    ),
+@define_template_rule(
+    "GPU-BAT-004",
+    "containers of a multi-node job on nodes with EFA have the EFA device",
+    source='AWS Batch user guide, "Elastic Fabric Adapter"',
     severity=Severity.WARNING,
     cause="the container finds no EFA, and falls back to TCP, which is much slower",
     fix="add /dev/infiniband/uverbs0 to LinuxParameters/Devices, and one for each further EFA",
@@ -164,11 +135,8 @@ def node_ranges(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def efa_device(resource: Resource) -> Iterator[Fault]:
-    """Containers of a multi-node job see the EFA device."""
-    ranges = [one for one in node_ranges_of(resource) if any(one.network.efa for one in one.records())]
-    if not ranges:
-        raise NotApplicable
-    for one in ranges:
+    ranges = [one for one in node_ranges_of(resource) if any(record_of(value).network.efa for value in one.types)]
+    for one in applicable(ranges):
         devices = one.container.get("LinuxParameters", "Devices")
         paths = [device.get("HostPath").text() or "" for device in devices.items()]
         if not any(path.startswith("/dev/infiniband/") for path in paths):
@@ -179,13 +147,10 @@ def efa_device(resource: Resource) -> Iterator[Fault]:
             )
 
 
-@template_rule(
-    define_rule(
-        "GPU-BAT-005",
-        "containers of a multi-node job request no more GPUs than their instance type has",
-        source="EC2 DescribeInstanceTypes, GpuInfo; AWS Batch API reference, ResourceRequirement",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-BAT-005",
+    "containers of a multi-node job request no more GPUs than their instance type has",
+    source="EC2 DescribeInstanceTypes, GpuInfo; AWS Batch API reference, ResourceRequirement",
     cause="no node can run the container, and the job waits indefinitely",
     fix="request at most the GPUs of the type, or choose a larger type",
     url="https://docs.aws.amazon.com/batch/latest/APIReference/API_ResourceRequirement.html",
@@ -196,28 +161,21 @@ def efa_device(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def gpus_of_type(resource: Resource) -> Iterator[Fault]:
-    """Containers of a multi-node job request no more GPUs than a node has."""
-    ranges = [one for one in node_ranges_of(resource) if one.records()]
-    if not ranges:
-        raise NotApplicable
-    for one in ranges:
+    for one in applicable([one for one in node_ranges_of(resource) if one.types]):
         for asked in one.container.get("ResourceRequirements").items():
             if asked.get("Type").text() != "GPU":
                 continue
-            for record in one.records():
+            for record in map(record_of, one.types):
                 held = record.accelerator.logical_count if record.accelerator else 0
                 if (asked.get("Value").integer() or 0) > held:
                     got = f"{asked.get('Value').text()} GPUs of a {record.name}"
                     yield Fault(at=asked.get("Value"), got=got, allowed=f"at most {held}")
 
 
-@template_rule(
-    define_rule(
-        "GPU-BAT-006",
-        "a node range of a multi-node job names at most one instance type",
-        source="botocore 1.44.5, batch service model: NodeRangeProperty, instanceTypes",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-BAT-006",
+    "a node range of a multi-node job names at most one instance type",
+    source="botocore 1.44.5, batch service model: NodeRangeProperty, instanceTypes",
     cause="Batch refuses a node range with several instance types",
     fix="name one instance type in each range",
     url="https://docs.aws.amazon.com/batch/latest/APIReference/API_NodeRangeProperty.html",
@@ -225,23 +183,16 @@ def gpus_of_type(resource: Resource) -> Iterator[Fault]:
     looks_at=("NodeProperties/NodeRangeProperties/*/InstanceTypes",),
 )
 def one_type_per_range(resource: Resource) -> Iterator[Fault]:
-    """A node range of a multi-node job names one type."""
-    ranges = node_ranges_of(resource)
-    if not ranges:
-        raise NotApplicable
-    for one in ranges:
+    for one in node_ranges_of(resource):
         if len(one.types) > 1:
             got = ", ".join(value.text() or "" for value in one.types)
             yield Fault(at=one.types[1], got=got, allowed="one type")
 
 
-@template_rule(
-    define_rule(
-        "GPU-BAT-007",
-        "all node ranges of a multi-node job name the same instance type",
-        source='AWS Batch user guide, "Node groups" of multi-node parallel jobs',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-BAT-007",
+    "all node ranges of a multi-node job name the same instance type",
+    source='AWS Batch user guide, "Node groups" of multi-node parallel jobs',
     cause="Batch runs a multi-node job on one instance type only",
     fix="name the same instance type in each range, or split the job",
     url="https://docs.aws.amazon.com/batch/latest/userguide/mnp-node-groups.html",
@@ -249,7 +200,6 @@ def one_type_per_range(resource: Resource) -> Iterator[Fault]:
     looks_at=("NodeProperties/NodeRangeProperties/*/InstanceTypes",),
 )
 def one_type_per_job(resource: Resource) -> Iterator[Fault]:
-    """All node ranges of a multi-node job name one type."""
     named = [one.types[0] for one in node_ranges_of(resource) if one.types]
     if len(named) < 2:
         raise NotApplicable

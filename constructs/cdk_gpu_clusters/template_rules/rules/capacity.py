@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import product
 
-from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.catalogue import InstanceType
+from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_REGION,
@@ -21,6 +22,7 @@ from cdk_gpu_clusters.rules.zones import TYPE_OFFERED, ZONE_FORM, check_zone, re
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.capacity import (
     RESERVATION,
+    block_launch,
     capacity_kind_of,
     market_type_of,
     placements_of,
@@ -29,28 +31,49 @@ from cdk_gpu_clusters.template_rules.lookups.capacity import (
 )
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     AUTO_SCALING_GROUP,
+    SCALING_POLICY,
+    SCHEDULED_ACTION,
+    WARM_POOL,
     automation_of,
     launch_of_group,
     most_nodes_of,
-    scaling_policies_of,
-    scheduled_actions_of,
+    related_to,
     users_of,
-    warm_pools_of,
 )
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     LAUNCHES,
+    Launch,
     accelerated_launch,
+    launch_named_by,
     launch_of,
-    template_used_by,
     values_at,
 )
-from cdk_gpu_clusters.template_rules.lookups.network import SUBNET, known_zone_of, subnets_by_user, zone_in
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
+from cdk_gpu_clusters.template_rules.lookups.network import (
+    SUBNET,
+    known_zone_of,
+    subnets_used,
+    zone_in,
+)
+from cdk_gpu_clusters.template_rules.rule import (
+    Fault,
+    NotApplicable,
+    applicable,
+    define_template_rule,
+    faults_of,
+    template_rule,
+)
+
+
+def _findings(
+    launch: Launch, record: InstanceType, *, node_count: int | None = None, region: str | None = None
+) -> list[Finding]:
+    """What `check_capacity` finds in the terms of a launch."""
+    terms = CapacityTerms(kind=capacity_kind_of(launch, record))
+    return check_capacity(terms, record, node_count=node_count, region=region)
 
 
 @template_rule(
     BLOCK_WITH_PLACEMENT_GROUP,
-    severity=Severity.ERROR,
     cause="a launch into a Capacity Block may not name a placement group",
     fix="leave the placement group out: the block's instances are already close together",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
@@ -63,58 +86,38 @@ from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of
     ),
 )
 def block_placement(resource: Resource) -> Iterator[Fault]:
-    """A launch into a Capacity Block names no placement group, nor does the group that launches."""
-    launch = launch_of(resource)
-    if market_type_of(launch) != "capacity-block":
-        raise NotApplicable
-    for named in placements_of(launch):
+    for named in placements_of(block_launch(resource)):
         yield Fault(at=named, got=named.shown(), allowed="none")
 
 
 @template_rule(
     TYPE_WITHOUT_BLOCKS,
-    severity=Severity.ERROR,
     cause="there is no Capacity Block of this type to launch into",
     fix="use a type that is sold as blocks, or leave the market type out",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
     on=LAUNCHES,
-    looks_at=(
-        "LaunchTemplateData/InstanceType",
-        "LaunchTemplateData/InstanceMarketOptions/MarketType",
-    ),
+    looks_at=("LaunchTemplateData/InstanceType", "LaunchTemplateData/InstanceMarketOptions/MarketType"),
 )
 def sold_as_blocks(resource: Resource) -> Iterator[Fault]:
-    """A launch into a Capacity Block is of a type that is sold as one."""
-    launch = launch_of(resource)
-    if market_type_of(launch) != "capacity-block":
-        raise NotApplicable
+    launch = block_launch(resource)
     for value, record in launch.records():
-        terms = CapacityTerms(kind=capacity_kind_of(launch, record))
-        yield from faults_of(TYPE_WITHOUT_BLOCKS, check_capacity(terms, record), value)
+        yield from faults_of(TYPE_WITHOUT_BLOCKS, _findings(launch, record), value)
 
 
 @template_rule(
     ONLY_ULTRASERVER,
-    severity=Severity.ERROR,
     cause="the type is sold only as UltraServer Capacity Block: it cannot be launched otherwise",
     fix="set MarketType to capacity-block, and name the resource group of the block",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
     on=LAUNCHES,
-    looks_at=(
-        "LaunchTemplateData/InstanceType",
-        "LaunchTemplateData/InstanceMarketOptions/MarketType",
-    ),
+    looks_at=("LaunchTemplateData/InstanceType", "LaunchTemplateData/InstanceMarketOptions/MarketType"),
 )
 def ultraserver_block(resource: Resource) -> Iterator[Fault]:
-    """An UltraServer type is launched into an UltraServer Capacity Block."""
     launch = accelerated_launch(resource)
     rack_types = [(value, record) for value, record in launch.records() if record.ultraservers]
-    if not rack_types:
-        raise NotApplicable
-    for value, record in rack_types:
-        terms = CapacityTerms(kind=capacity_kind_of(launch, record))
-        for fault in faults_of(ONLY_ULTRASERVER, check_capacity(terms, record), value, own_fix=True):
-            yield replace(fault, allowed="MarketType capacity-block")
+    for value, record in applicable(rack_types):
+        findings, allowed = _findings(launch, record), "MarketType capacity-block"
+        yield from faults_of(ONLY_ULTRASERVER, findings, value, allowed=allowed, own_fix=True)
 
 
 @template_rule(
@@ -131,25 +134,16 @@ def ultraserver_block(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def ultraserver_size(resource: Resource) -> Iterator[Fault]:
-    """A group on an UltraServer block has complete UltraServers."""
-    launch = launch_of(resource)
-    if market_type_of(launch) != "capacity-block":
-        raise NotApplicable
+    launch = block_launch(resource)
     records = [record for _, record in launch.records() if record.ultraservers]
-    users = users_of(launch)
-    if not (records and users):
-        raise NotApplicable
-    for user in users:
-        for record in records:
-            terms = CapacityTerms(kind=capacity_kind_of(launch, record))
-            findings = check_capacity(terms, record, node_count=most_nodes_of(user))
-            for fault in faults_of(ULTRASERVER_NODES, findings, user, own_fix=True):
-                yield replace(fault, cause="")  # launches of a part of the block succeed
+    for user, record in applicable(list(product(users_of(launch), records))):
+        findings = _findings(launch, record, node_count=most_nodes_of(user))
+        # not the cause of the finding: launches of a part of the block succeed
+        yield from faults_of(ULTRASERVER_NODES, findings, user, own_cause=True, own_fix=True)
 
 
 @template_rule(
     BLOCK_SIZE,
-    severity=Severity.ERROR,
     cause="one group takes one Capacity Block, and launches beyond its 64 instances fail",
     fix="make one group for each block",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
@@ -161,21 +155,13 @@ def ultraserver_size(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def block_size(resource: Resource) -> Iterator[Fault]:
-    """A group is not larger than a Capacity Block can be."""
-    launch = launch_of(resource)
-    if market_type_of(launch) != "capacity-block":
-        raise NotApplicable
+    launch = block_launch(resource)
     if reservation_target(launch).get("CapacityReservationResourceGroupArn").exists:
         raise NotApplicable  # a resource group holds several blocks
     records = [record for _, record in launch.records() if not record.ultraservers]
-    users = users_of(launch)
-    if not (records and users):
-        raise NotApplicable
-    for user in users:
-        for record in records:
-            terms = CapacityTerms(kind=capacity_kind_of(launch, record))
-            findings = check_capacity(terms, record, node_count=most_nodes_of(user))
-            yield from faults_of(BLOCK_SIZE, findings, user, own_fix=True)
+    for user, record in applicable(list(product(users_of(launch), records))):
+        findings = _findings(launch, record, node_count=most_nodes_of(user))
+        yield from faults_of(BLOCK_SIZE, findings, user, own_fix=True)
 
 
 @template_rule(
@@ -193,22 +179,16 @@ def block_size(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def block_region(resource: Resource) -> Iterator[Fault]:
-    """Capacity Blocks of the type are listed for the Region."""
-    launch = launch_of(resource)
-    subnets = [value for values in subnets_by_user(launch) for value in values]
-    if market_type_of(launch) != "capacity-block" or not subnets:
-        raise NotApplicable
-    for value in subnets:
+    launch = block_launch(resource)
+    for value in subnets_used(launch):
         zone = read_zone(known_zone_of(value).text() or "")
         for _, record in launch.records():
-            terms = CapacityTerms(kind=capacity_kind_of(launch, record))
-            findings = check_capacity(terms, record, region=zone.region if zone else None)
+            findings = _findings(launch, record, region=zone.region if zone else None)
             yield from faults_of(BLOCK_REGION, findings, value)
 
 
 @template_rule(
     SPOT_PRICE,
-    severity=Severity.ERROR,
     cause="EC2 refuses a spot price limit of 0.001 US dollars or less",
     fix="leave the limit out to pay at most the on-demand price",
     url="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_SpotMarketOptions.html",
@@ -216,23 +196,17 @@ def block_region(resource: Resource) -> Iterator[Fault]:
     looks_at=("LaunchTemplateData/InstanceMarketOptions/SpotOptions/MaxPrice",),
 )
 def spot_price(resource: Resource) -> Iterator[Fault]:
-    """A spot price limit is one that EC2 takes."""
     launch = launch_of(resource)
     limit = launch.data.get("InstanceMarketOptions", "SpotOptions", "MaxPrice")
-    if not limit.exists:
-        raise NotApplicable
-    terms = CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=limit.number())
+    terms = CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=applicable(limit.number()))
     for _, record in launch.records()[:1]:
         yield from faults_of(SPOT_PRICE, check_capacity(terms, record), limit)
 
 
-@template_rule(
-    define_rule(
-        "GPU-CAP-030",
-        "the market type fits the reservation that the launch uses",
-        source='AWS EC2 user guide, "Launch instances using Capacity Blocks"; awslabs/awsome-distributed-ai 1258',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-CAP-030",
+    "the market type fits the reservation that the launch uses",
+    source='AWS EC2 user guide, "Launch instances using Capacity Blocks"; awslabs/awsome-distributed-ai 1258',
     cause="EC2 refuses a launch whose market type is not that of the reservation",
     fix="use capacity-block with the id of a Capacity Block, and no market type with an On-Demand Capacity Reservation",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/capacity-blocks-launch.html",
@@ -243,7 +217,6 @@ def spot_price(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def market_type(resource: Resource) -> Iterator[Fault]:
-    """The market type fits the reservation that is launched into."""
     launch = launch_of(resource)
     market = launch.data.get("InstanceMarketOptions", "MarketType")
     target = reservation_target(launch)
@@ -277,24 +250,17 @@ def market_type(resource: Resource) -> Iterator[Fault]:
         )
 
 
-@template_rule(
-    define_rule(
-        "GPU-CAP-031",
-        "a group on a Capacity Block has no mixed instances policy",
-        source='EC2 Auto Scaling guide, "Use Capacity Blocks for machine learning workloads"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-CAP-031",
+    "a group on a Capacity Block has no mixed instances policy",
+    source='EC2 Auto Scaling guide, "Use Capacity Blocks for machine learning workloads"',
     cause="EC2 Auto Scaling refuses a mixed instances policy with a Capacity Block",
     fix="name the launch template in LaunchTemplate, without a policy",
     url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-template-capacity-blocks.html",
     on=(AUTO_SCALING_GROUP,),
-    looks_at=(
-        "MixedInstancesPolicy",
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions/MarketType",
-    ),
+    looks_at=("MixedInstancesPolicy", "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions/MarketType"),
 )
 def block_without_mix(resource: Resource) -> Iterator[Fault]:
-    """A group on a Capacity Block has no mixed instances policy."""
     if market_type_of(launch_of_group(resource)) != "capacity-block":
         raise NotApplicable
     mix = resource.get("MixedInstancesPolicy")
@@ -306,14 +272,11 @@ def block_without_mix(resource: Resource) -> Iterator[Fault]:
 _DISTRIBUTION = ("MixedInstancesPolicy", "InstancesDistribution")
 
 
-@template_rule(
-    define_rule(
-        "GPU-CAP-032",
-        "a group on a Capacity Block or on spot, with weights or with distribution segments has no warm pool",
-        source='EC2 Auto Scaling guide, warm pools, "Limitations"; "Use Capacity Blocks for machine learning '
-        'workloads"; "Use Distribution Segments"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-CAP-032",
+    "a group on a Capacity Block or on spot, with weights or with distribution segments has no warm pool",
+    source='EC2 Auto Scaling guide, warm pools, "Limitations"; "Use Capacity Blocks for machine learning '
+    'workloads"; "Use Distribution Segments"',
     cause="EC2 Auto Scaling refuses a warm pool for such a group",
     fix="remove the warm pool",
     url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-warm-pools.html",
@@ -325,11 +288,10 @@ _DISTRIBUTION = ("MixedInstancesPolicy", "InstancesDistribution")
     ),
 )
 def no_warm_pool(resource: Resource) -> Iterator[Fault]:
-    """A group that launches spot instances or a Capacity Block, or that counts weights, has no warm pool."""
     reason = _reason(resource)
     if not reason:
         raise NotApplicable
-    for pool in warm_pools_of(resource):
+    for pool in related_to(resource, WARM_POOL):
         yield Fault(at=pool, got=f"a warm pool of a group with {reason}", allowed="none")
 
 
@@ -346,12 +308,10 @@ def _reason(group: Resource) -> str:
     return {"spot": "spot instances", "capacity-block": "a Capacity Block"}.get(market or "", "")
 
 
-@template_rule(
-    define_rule(
-        "GPU-CAP-033",
-        "a group on a Capacity Block goes to zero before the block ends",
-        source='EC2 Auto Scaling guide, "Use Capacity Blocks": scale to zero more than 30 minutes before the end',
-    ),
+@define_template_rule(
+    "GPU-CAP-033",
+    "a group on a Capacity Block goes to zero before the block ends",
+    source='EC2 Auto Scaling guide, "Use Capacity Blocks": scale to zero more than 30 minutes before the end',
     severity=Severity.WARNING,
     cause="EC2 terminates the nodes and their jobs 30 minutes before the end, and the group tries to replace them",
     fix="add an AWS::AutoScaling::ScheduledAction that sets the size to 0, 40 minutes before the end",
@@ -364,10 +324,9 @@ def _reason(group: Resource) -> str:
     ),
 )
 def drained_block(resource: Resource) -> Iterator[Fault]:
-    """A group on a Capacity Block goes to zero before the block ends."""
     if market_type_of(launch_of_group(resource)) != "capacity-block":
         raise NotApplicable
-    if automation_of(resource) or any(_empties(action) for action in scheduled_actions_of(resource)):
+    if automation_of(resource) or any(_empties(action) for action in related_to(resource, SCHEDULED_ACTION)):
         return
     yield Fault(at=resource, got="nothing that sets its size to 0", allowed="a scheduled action, or a state machine")
 
@@ -380,27 +339,18 @@ def _empties(action: Resource) -> bool:
 _NAME_TYPES = ("AWS::Batch::ComputeEnvironment", "AWS::EC2::EC2Fleet", "AWS::EC2::Instance")
 
 
-@template_rule(
-    define_rule(
-        "GPU-CAP-035",
-        "a launch template for a Capacity Block names the instance type",
-        source='AWS EC2 user guide, "Launch instances using Capacity Blocks"; EKS user guide, "Capacity Blocks for ML"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-CAP-035",
+    "a launch template for a Capacity Block names the instance type",
+    source='AWS EC2 user guide, "Launch instances using Capacity Blocks"; EKS user guide, "Capacity Blocks for ML"',
     cause="a launch into a Capacity Block is refused if the launch template leaves the instance type open",
     fix="set InstanceType to the type of the block",
     url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/launch-template-capacity-blocks.html",
     on=LAUNCHES,
-    looks_at=(
-        "LaunchTemplateData/InstanceType",
-        "LaunchTemplateData/InstanceMarketOptions/MarketType",
-    ),
+    looks_at=("LaunchTemplateData/InstanceType", "LaunchTemplateData/InstanceMarketOptions/MarketType"),
 )
 def block_names_type(resource: Resource) -> Iterator[Fault]:
-    """A launch template for a Capacity Block names the instance type."""
-    launch = launch_of(resource)
-    if market_type_of(launch) != "capacity-block":
-        raise NotApplicable
+    launch = block_launch(resource)
     if any(use.resource.type in _NAME_TYPES and use.instance_types for use in launch.uses()):
         raise NotApplicable
     own = launch.data.get("InstanceType")
@@ -408,18 +358,13 @@ def block_names_type(resource: Resource) -> Iterator[Fault]:
         yield Fault(at=own, got="no InstanceType", allowed="the type of the block")
 
 
-_BLOCK = "capacity-block"
-
 _OTHER_TARGETS = ("OnDemandTargetCapacity", "SpotTargetCapacity")
 
 
-@template_rule(
-    define_rule(
-        "GPU-CAP-037",
-        "an EC2 Fleet on a Capacity Block is of type instant, and has no other capacity",
-        source='AWS EC2 user guide, "Tutorial: Configure your EC2 Fleet to launch instances into Capacity Blocks"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-CAP-037",
+    "an EC2 Fleet on a Capacity Block is of type instant, and has no other capacity",
+    source='AWS EC2 user guide, "Tutorial: Configure your EC2 Fleet to launch instances into Capacity Blocks"',
     cause="EC2 refuses a fleet that launches into a Capacity Block in any other way",
     fix="set Type to instant and DefaultTargetCapacityType to capacity-block, with launch templates of one block only",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/"
@@ -432,23 +377,19 @@ _OTHER_TARGETS = ("OnDemandTargetCapacity", "SpotTargetCapacity")
     ),
 )
 def fleet_on_block(resource: Resource) -> Iterator[Fault]:
-    """An EC2 Fleet asks for a Capacity Block as EC2 documents it."""
     target = resource.get("TargetCapacitySpecification")
     kind = target.get("DefaultTargetCapacityType")
     markets = {market or "no market type" for market in _markets_of(resource)}
-    if _BLOCK not in {kind.text(), *markets}:
+    if "capacity-block" not in {kind.text(), *markets}:
         raise NotApplicable
-    if markets - {_BLOCK}:
-        at = resource.get("LaunchTemplateConfigs")
-        yield Fault(at=at, got=f"launch templates with {' and '.join(sorted(markets))}", allowed=_BLOCK)
-    if kind.text() != _BLOCK:
-        yield Fault(at=kind, got=kind.text() or "on-demand, by default", allowed=_BLOCK)
-    if resource.get("Type").text() != "instant":
-        yield Fault(
-            at=resource.get("Type"),
-            got=resource.get("Type").text() or "maintain, by default",
-            allowed="instant",
-        )
+    if markets - {"capacity-block"}:
+        at, got = resource.get("LaunchTemplateConfigs"), f"launch templates with {' and '.join(sorted(markets))}"
+        yield Fault(at=at, got=got, allowed="capacity-block")
+    if kind.text() != "capacity-block":
+        yield Fault(at=kind, got=kind.text() or "on-demand, by default", allowed="capacity-block")
+    fleet_type = resource.get("Type")
+    if fleet_type.text() != "instant":
+        yield Fault(at=fleet_type, got=fleet_type.text() or "maintain, by default", allowed="instant")
     for name in _OTHER_TARGETS:
         if target.get(name).integer():
             yield Fault(at=target.get(name), got=name, allowed="TotalTargetCapacity alone")
@@ -456,19 +397,14 @@ def fleet_on_block(resource: Resource) -> Iterator[Fault]:
 
 def _markets_of(fleet: Resource) -> Iterator[str | None]:
     for specification in values_at(fleet.properties, "LaunchTemplateConfigs/*/LaunchTemplateSpecification"):
-        template = template_used_by(specification)
-        if template is None:
-            raise specification.undecidable("this launch template is not in the template")
-        yield market_type_of(launch_of(template))
+        yield market_type_of(launch_named_by(specification))
 
 
-@template_rule(
-    define_rule(
-        "GPU-FLT-008",
-        "a group whose size is set by a policy, a schedule or a state machine has no desired size in the template",
-        source="AWS::AutoScaling::AutoScalingGroup reference, DesiredCapacity: CloudFormation sets the value of the "
-        "template",
-    ),
+@define_template_rule(
+    "GPU-FLT-008",
+    "a group whose size is set by a policy, a schedule or a state machine has no desired size in the template",
+    source="AWS::AutoScaling::AutoScalingGroup reference, DesiredCapacity: CloudFormation sets the value of the "
+    "template",
     severity=Severity.WARNING,
     cause="the next change of the group in the template sets this size again, and ends jobs or pays for nodes",
     fix="leave DesiredCapacity out, or set IgnoreUnmodifiedGroupSizeProperties in the update policy",
@@ -482,27 +418,18 @@ def _markets_of(fleet: Resource) -> Iterator[str | None]:
     ),
 )
 def desired_size(resource: Resource) -> Iterator[Fault]:
-    """A group that something else sizes has no desired size in the template."""
-    sizers = scaling_policies_of(resource) + scheduled_actions_of(resource) + automation_of(resource)
-    if not sizers:
-        raise NotApplicable
+    related = (*related_to(resource, SCALING_POLICY), *related_to(resource, SCHEDULED_ACTION))
+    sizers = applicable([*related, *automation_of(resource)])
     kept = resource.attribute("UpdatePolicy").get("AutoScalingScheduledAction", "IgnoreUnmodifiedGroupSizeProperties")
     desired = resource.get("DesiredCapacity")
     if desired.exists and not kept.flag():
-        yield Fault(
-            at=desired,
-            got=f"{desired.shown()} beside {sizers[0].logical_id}",
-            allowed="none",
-        )
+        yield Fault(at=desired, got=f"{desired.shown()} beside {sizers[0].logical_id}", allowed="none")
 
 
-@template_rule(
-    define_rule(
-        "GPU-FLT-009",
-        "a group in reserved capacity terminates a node before it launches another in its place",
-        source='EC2 Auto Scaling guide, "Instance maintenance policies"; CloudFormation guide, "UpdatePolicy '
-        'attribute"',
-    ),
+@define_template_rule(
+    "GPU-FLT-009",
+    "a group in reserved capacity terminates a node before it launches another in its place",
+    source='EC2 Auto Scaling guide, "Instance maintenance policies"; CloudFormation guide, "UpdatePolicy attribute"',
     severity=Severity.WARNING,
     cause="a full reservation has no room for a new node beside the one that it replaces: updates wait, then fail",
     fix="set MaxHealthyPercentage to 100, and update by AutoScalingRollingUpdate",
@@ -515,7 +442,6 @@ def desired_size(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def terminate_first(resource: Resource) -> Iterator[Fault]:
-    """A reserved group terminates a node before it launches another in its place."""
     if not reservation_target(launch_of_group(resource)).exists:
         raise NotApplicable
     most = resource.get("InstanceMaintenancePolicy", "MaxHealthyPercentage")
@@ -529,18 +455,13 @@ def terminate_first(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     ZONE_FORM,
-    severity=Severity.ERROR,
     cause="there is no such zone, so the resource cannot be created",
     fix="give the zone by its name or by its id",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-regions-availability-zones.html",
     on=(SUBNET, RESERVATION),
-    looks_at=(
-        "AvailabilityZone",
-        "AvailabilityZoneId",
-    ),
+    looks_at=("AvailabilityZone", "AvailabilityZoneId"),
 )
 def zone_form(resource: Resource) -> Iterator[Fault]:
-    """A zone is written as the name or the id of one."""
     zone = zone_in(resource)
     if zone is None or not zone.is_known:
         raise NotApplicable
@@ -561,12 +482,8 @@ def zone_form(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def type_offered(resource: Resource) -> Iterator[Fault]:
-    """The instance type is offered in the zones of the nodes."""
     launch = accelerated_launch(resource)
-    subnets = [value for values in subnets_by_user(launch) for value in values]
-    if not subnets:
-        raise NotApplicable
-    for value in subnets:
+    for value in subnets_used(launch):
         zone = known_zone_of(value).text() or ""
         for _, record in launch.records():
             yield from faults_of(TYPE_OFFERED, check_zone(None, zone, record), value)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.choices import Undecidable
-from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM
+from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM, is_lustre
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     COMPUTE_ENVIRONMENT,
     EKS_NODE_GROUP,
     HYPERPOD,
     PCS_NODE_GROUP,
-    own_types_of,
 )
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     INSTANCE,
@@ -22,17 +21,16 @@ from cdk_gpu_clusters.template_rules.lookups.launches import (
     accelerated_launch,
     launches,
     looks_accelerated,
+    own_types_of,
     volumes_of,
 )
-from cdk_gpu_clusters.template_rules.lookups.network import subnet_of
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, template_rule
+from cdk_gpu_clusters.template_rules.lookups.network import SUBNET
+from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, applicable, define_template_rule
 
 
 def has_accelerated_nodes(case: Case) -> bool | None:
     """Whether a template launches accelerated nodes, or makes a Lustre file system; None if it leaves that open."""
-    if case.resources(HYPERPOD) or any(
-        one.get("FileSystemType").text() == "LUSTRE" for one in case.resources(FILE_SYSTEM)
-    ):
+    if case.resources(HYPERPOD) or any(map(is_lustre, case.resources(FILE_SYSTEM))):
         return True
     answers = [_is_accelerated(value) for value in _instance_types(case)]
     if any(answers):
@@ -56,24 +54,18 @@ def _instance_types(case: Case) -> Iterator[Value]:
         yield configuration.get("InstanceType")
 
 
-@template_rule(
-    define_rule(
-        "GPU-COST-001",
-        "GPU nodes carry tags for cost allocation",
-        source='AWS Billing user guide, "Using user-defined cost allocation tags"',
-    ),
+@define_template_rule(
+    "GPU-COST-001",
+    "GPU nodes carry tags for cost allocation",
+    source='AWS Billing user guide, "Using user-defined cost allocation tags"',
     severity=Severity.INFO,
     cause="the bill does not show which job a node ran for",
     fix="add TagSpecifications of ResourceType instance, and volume, with a tag that is activated for cost allocation",
     url="https://docs.aws.amazon.com/awsaccountbilling/latest/aboutv2/custom-tags.html",
     on=LAUNCHES,
-    looks_at=(
-        "LaunchTemplateData/TagSpecifications",
-        "AWS::AutoScaling::AutoScalingGroup/Tags/*/PropagateAtLaunch",
-    ),
+    looks_at=("LaunchTemplateData/TagSpecifications", "AWS::AutoScaling::AutoScalingGroup/Tags/*/PropagateAtLaunch"),
 )
 def tagged_nodes(resource: Resource) -> Iterator[Fault]:
-    """GPU nodes carry tags."""
     launch = accelerated_launch(resource)
     if not (_tags_instances(launch) or any(_propagates(use.resource) for use in launch.uses())):
         yield Fault(at=launch.data.get("TagSpecifications"), got="no tags of instances", allowed="one tag or more")
@@ -97,12 +89,10 @@ def _propagates(user: Resource) -> bool:
     )
 
 
-@template_rule(
-    define_rule(
-        "GPU-COST-002",
-        "volumes of a GPU node are deleted with the node",
-        source='AWS EC2 user guide, "Preserve data when an instance is terminated"',
-    ),
+@define_template_rule(
+    "GPU-COST-002",
+    "volumes of a GPU node are deleted with the node",
+    source='AWS EC2 user guide, "Preserve data when an instance is terminated"',
     severity=Severity.INFO,
     cause="each node that a group replaces leaves its volumes behind, which are billed until you delete them",
     fix="set DeleteOnTermination to true, and keep data on shared storage",
@@ -111,22 +101,16 @@ def _propagates(user: Resource) -> bool:
     looks_at=("LaunchTemplateData/BlockDeviceMappings/*/Ebs/DeleteOnTermination",),
 )
 def left_volumes(resource: Resource) -> Iterator[Fault]:
-    """Volumes of nodes are deleted with the nodes."""
-    volumes = volumes_of(accelerated_launch(resource))
-    if not volumes:
-        raise NotApplicable
-    for volume in volumes:
+    for volume in volumes_of(accelerated_launch(resource)):
         kept = volume.get("DeleteOnTermination")
         if kept.flag() is False:
             yield Fault(at=kept, got="false", allowed="true")
 
 
-@template_rule(
-    define_rule(
-        "GPU-COST-003",
-        "a network with a NAT gateway has a gateway endpoint for S3",
-        source='Amazon VPC user guide, "Pricing for NAT gateways": gateway endpoints reduce what they process',
-    ),
+@define_template_rule(
+    "GPU-COST-003",
+    "a network with a NAT gateway has a gateway endpoint for S3",
+    source='Amazon VPC user guide, "Pricing for NAT gateways": gateway endpoints reduce what they process',
     severity=Severity.INFO,
     cause="data that nodes read from S3, such as checkpoints, passes the NAT gateway, which is billed by the gigabyte",
     fix="add an AWS::EC2::VPCEndpoint of type Gateway for S3 with the route tables of the nodes",
@@ -139,10 +123,7 @@ def left_volumes(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def s3_endpoint(resource: Resource) -> Iterator[Fault]:
-    """A network with a NAT gateway has a gateway endpoint for S3."""
-    gateways = [gateway for gateway in resource.case.resources("AWS::EC2::NatGateway") if _stands_in(gateway, resource)]
-    if not gateways:
-        raise NotApplicable
+    gateways = applicable([one for one in resource.case.resources("AWS::EC2::NatGateway") if _stands_in(one, resource)])
     if any(resource.is_target_of(one.get("VpcId")) and _is_s3_gateway(one) for one in _endpoints(resource)):
         return
     accelerated = has_accelerated_nodes(resource.case)
@@ -161,7 +142,7 @@ def _endpoints(network: Resource) -> list[Resource]:
 
 
 def _stands_in(gateway: Resource, network: Resource) -> bool:
-    subnet = subnet_of(gateway.get("SubnetId"))
+    subnet = target_of(gateway.get("SubnetId"), SUBNET)
     return subnet is not None and target_of(subnet.get("VpcId")) == network
 
 
@@ -170,12 +151,10 @@ def _is_s3_gateway(endpoint: Resource) -> bool:
     return kind == "Gateway" and (endpoint.get("ServiceName").template_text() or "").endswith(".s3")
 
 
-@template_rule(
-    define_rule(
-        "GPU-COST-004",
-        "volumes of a GPU node are gp3, not gp2",
-        source='Amazon EBS user guide, "General Purpose SSD volumes": gp3 costs up to 20 percent less for each GB',
-    ),
+@define_template_rule(
+    "GPU-COST-004",
+    "volumes of a GPU node are gp3, not gp2",
+    source='Amazon EBS user guide, "General Purpose SSD volumes": gp3 costs up to 20 percent less for each GB',
     severity=Severity.INFO,
     cause="gp2 costs more for each GB, and its speed grows only with its size",
     fix="set VolumeType to gp3",
@@ -184,10 +163,6 @@ def _is_s3_gateway(endpoint: Resource) -> bool:
     looks_at=("LaunchTemplateData/BlockDeviceMappings/*/Ebs/VolumeType",),
 )
 def volume_type(resource: Resource) -> Iterator[Fault]:
-    """Volumes of GPU nodes are gp3, not gp2."""
-    volumes = volumes_of(accelerated_launch(resource))
-    if not volumes:
-        raise NotApplicable
-    for volume in volumes:
+    for volume in volumes_of(accelerated_launch(resource)):
         if volume.get("VolumeType").text() == "gp2":
             yield Fault(at=volume.get("VolumeType"), got="gp2", allowed="gp3")

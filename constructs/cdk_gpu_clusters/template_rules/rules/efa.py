@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 
-from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.errors import Finding, Rule, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.rules.fabric import ISOLATED_TYPE, ONE_SUBNET, ONE_TYPE, ONE_ZONE, check_fabric
 from cdk_gpu_clusters.rules.fleet import EFA_PUBLIC_SUBNET, NO_SECURITY_GROUP, check_public_subnet
 from cdk_gpu_clusters.rules.interfaces import (
@@ -27,13 +26,12 @@ from cdk_gpu_clusters.rules.interfaces import (
 )
 from cdk_gpu_clusters.rules.ip_budget import ENOUGH_ADDRESSES, IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
-from cdk_gpu_clusters.template_rules.case import Resource, Value
-from cdk_gpu_clusters.template_rules.choices import Undecidable
+from cdk_gpu_clusters.template_rules.case import Resource, Value, known_target_of, target_of
+from cdk_gpu_clusters.template_rules.choices import any_surely
 from cdk_gpu_clusters.template_rules.lookups.capacity import strategies_of
 from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     LAUNCHES,
-    Interface,
     Launch,
     accelerated_launch,
     efa_launch,
@@ -47,10 +45,8 @@ from cdk_gpu_clusters.template_rules.lookups.network import (
     GroupRule,
     allows_itself,
     egress_rules,
-    group_of,
     ingress_rules,
     leave_the_subnet,
-    subnet_of,
     subnets_by_user,
     subnets_of,
     subnets_outside_zone,
@@ -58,6 +54,9 @@ from cdk_gpu_clusters.template_rules.lookups.network import (
 from cdk_gpu_clusters.template_rules.rule import (
     Fault,
     NotApplicable,
+    SharedCheck,
+    applicable,
+    define_template_rule,
     faults_of,
     template_rule,
 )
@@ -67,42 +66,16 @@ _GROUPS_URL = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-start.htm
 
 
 def _group_faults(resource: Resource, rules_of: Callable[[Resource], list[GroupRule]], got: str) -> Iterator[Fault]:
-    """A fault for each EFA interface without a group that allows all traffic with itself.
-
-    Args:
-        resource: The launch.
-        rules_of: The rules of a group in one direction.
-        got: What is missing, in words.
-    """
+    """A fault for each EFA interface without a group that allows all traffic with itself, in one direction."""
     checked: set[tuple[Hashable, ...]] = set()
     for interface in efa_launch(resource).interfaces():
         groups = tuple(value.identity() for value in interface.groups) if interface.is_efa else ()
         if groups and groups not in checked:
             checked.add(groups)  # every interface of a node has the same groups: once is enough
-            if not _has_such_group(interface, rules_of):
+            # of a group of another template it is not known
+            if not any_surely(interface.groups, lambda value: allows_itself(value, rules_of)):
                 at = interface.value.get("Groups")
                 yield Fault(at=at, got=got, allowed="IpProtocol -1, with the group itself")
-
-
-def _has_such_group(interface: Interface, rules_of: Callable[[Resource], list[GroupRule]]) -> bool:
-    """Whether one of the groups allows all traffic with itself.
-
-    Raises:
-        Undecidable: If none is known to, and one might: a group of another template, for example.
-    """
-    unclear: Undecidable | None = None
-    for value in interface.groups:
-        try:
-            group = group_of(value)
-            if group is None:
-                unclear = value.undecidable("the rules of this security group are not in the template")
-            elif allows_itself(group, rules_of(group)):
-                return True
-        except Undecidable as found:
-            unclear = found
-    if unclear:
-        raise unclear
-    return False
 
 
 _LAYOUT = (
@@ -115,14 +88,7 @@ _LAYOUT = (
 _LAYOUT_URL = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
 
 
-def _layout_faults(resource: Resource, rule: Rule) -> Iterator[Fault]:
-    """The faults that a rule of `rules.interfaces` finds in the interfaces of a launch."""
-    for at, findings in resource.once(_layout_findings):
-        yield from faults_of(rule, findings, at)
-
-
 def _layout_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
-    """The findings of all of these rules: the interfaces are checked once for each type."""
     launch = launch_of(resource)
     interfaces = layout_of(launch)
     if len(interfaces) < 2 and not launch.has_efa():
@@ -131,121 +97,52 @@ def _layout_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
     return [(at, check_interfaces(record, interfaces)) for _, record in launch.records()]
 
 
-@template_rule(
+_layout = SharedCheck(find=_layout_findings, url=_LAYOUT_URL, on=LAUNCHES, looks_at=_LAYOUT)
+
+one_primary = _layout.rule(
     ONE_PRIMARY,
-    severity=Severity.ERROR,
     cause="EC2 refuses a launch without a primary interface, or with two",
     fix="put one interface at network card 0, device 0",
-    url=_LAYOUT_URL,
-    on=LAUNCHES,
-    looks_at=_LAYOUT,
 )
-def one_primary(resource: Resource) -> Iterator[Fault]:
-    """A launch has exactly one primary interface."""
-    return _layout_faults(resource, ONE_PRIMARY)
-
-
-@template_rule(
+primary_has_ip = _layout.rule(
     PRIMARY_HAS_IP,
-    severity=Severity.ERROR,
     cause="EC2 refuses a launch whose primary interface takes no IP address",
     fix="make it interface, and put efa-only at device 1 where card 0 supports EFA",
-    url=_LAYOUT_URL,
-    on=LAUNCHES,
-    looks_at=_LAYOUT,
 )
-def primary_has_ip(resource: Resource) -> Iterator[Fault]:
-    """The primary interface has an IP address."""
-    return _layout_faults(resource, PRIMARY_HAS_IP)
-
-
-@template_rule(
+one_efa_per_card = _layout.rule(
     ONE_EFA_PER_CARD,
-    severity=Severity.ERROR,
     cause="EC2 refuses a launch with two EFA interfaces on one network card",
     fix="keep one; a plain interface may share the card",
-    url=_LAYOUT_URL,
-    on=LAUNCHES,
-    looks_at=_LAYOUT,
 )
-def one_efa_per_card(resource: Resource) -> Iterator[Fault]:
-    """A network card carries one EFA interface."""
-    return _layout_faults(resource, ONE_EFA_PER_CARD)
-
-
-@template_rule(
+efa_total = _layout.rule(
     EFA_TOTAL,
-    severity=Severity.ERROR,
     cause="EC2 refuses a launch with more EFA interfaces than the type has",
     fix="remove EFA interfaces, or use a type with more",
-    url=_LAYOUT_URL,
-    on=LAUNCHES,
-    looks_at=_LAYOUT,
 )
-def efa_total(resource: Resource) -> Iterator[Fault]:
-    """No more EFA interfaces than the instance type supports."""
-    return _layout_faults(resource, EFA_TOTAL)
-
-
-@template_rule(
+type_on_card = _layout.rule(
     TYPE_ON_CARD,
-    severity=Severity.ERROR,
     cause="EC2 refuses a launch with an EFA interface on a card that takes none, such as card 0 of p6-b300",
     fix="set InterfaceType to interface, or move the EFA to a card that takes one",
-    url=_LAYOUT_URL,
-    on=LAUNCHES,
-    looks_at=_LAYOUT,
 )
-def type_on_card(resource: Resource) -> Iterator[Fault]:
-    """Each network card takes the type of the interfaces on it."""
-    return _layout_faults(resource, TYPE_ON_CARD)
-
-
-@template_rule(
+card_exists = _layout.rule(
     CARD_EXISTS,
-    severity=Severity.ERROR,
     cause="EC2 refuses a launch with an interface on a network card that the type does not have",
     fix="move the interface to a card that exists, or remove it",
-    url=_LAYOUT_URL,
-    on=LAUNCHES,
-    looks_at=_LAYOUT,
 )
-def card_exists(resource: Resource) -> Iterator[Fault]:
-    """Interfaces are on network cards that the instance type has."""
-    return _layout_faults(resource, CARD_EXISTS)
-
-
-@template_rule(
+unique_device = _layout.rule(
     UNIQUE_DEVICE,
-    severity=Severity.ERROR,
     cause="EC2 refuses a launch with two interfaces at one place",
     fix="give each interface on the card its own device index",
-    url=_LAYOUT_URL,
-    on=LAUNCHES,
-    looks_at=_LAYOUT,
 )
-def unique_device(resource: Resource) -> Iterator[Fault]:
-    """No two interfaces of a card have one device index."""
-    return _layout_faults(resource, UNIQUE_DEVICE)
-
-
-@template_rule(
+device_in_range = _layout.rule(
     DEVICE_IN_RANGE,
-    severity=Severity.ERROR,
     cause="EC2 refuses a device index that the network card does not have",
     fix="use a lower device index",
-    url=_LAYOUT_URL,
-    on=LAUNCHES,
-    looks_at=_LAYOUT,
 )
-def device_in_range(resource: Resource) -> Iterator[Fault]:
-    """A device index is one that the network card has."""
-    return _layout_faults(resource, DEVICE_IN_RANGE)
 
 
 @template_rule(
     ONE_INTERFACE_FOR_PUBLIC_IP,
-    severity=Severity.ERROR,
     cause="EC2 refuses to assign a public address to a launch with several interfaces",
     fix="use a private subnet with NAT or endpoints, or attach an Elastic IP address after launch",
     url=_LAYOUT_URL,
@@ -253,7 +150,6 @@ def device_in_range(resource: Resource) -> Iterator[Fault]:
     looks_at=("LaunchTemplateData/NetworkInterfaces/*/AssociatePublicIpAddress",),
 )
 def public_ip(resource: Resource) -> Iterator[Fault]:
-    """No public address is asked for at a launch with several interfaces."""
     launch = launch_of(resource)
     if len(launch.interfaces()) < 2:
         raise NotApplicable
@@ -275,12 +171,9 @@ _ADDRESSES = (
     "SecondaryPrivateIpAddressCount",
 )
 
-_TRACKING = "ConnectionTrackingSpecification"
-
 
 @template_rule(
     NO_ADDRESS_ON_EFA_ONLY,
-    severity=Severity.ERROR,
     cause="an efa-only interface has no IP device: a launch that gives it an address, or tracks its connections, fails",
     fix="remove the settings of addresses and of connection tracking from this interface",
     url=_LAYOUT_URL,
@@ -292,26 +185,21 @@ _TRACKING = "ConnectionTrackingSpecification"
     ),
 )
 def no_address_on_efa_only(resource: Resource) -> Iterator[Fault]:
-    """An efa-only interface is given no IP address."""
     launch = efa_launch(resource)
     for interface, planned in zip(launch.interfaces(), layout_of(launch), strict=True):
         for name in _ADDRESSES:
             asked = interface.value.get(name)
             if asked.exists:
                 yield from faults_of(NO_ADDRESS_ON_EFA_ONLY, check_addresses([planned]), asked)
-        tracking = interface.value.get(_TRACKING)
+        tracking = interface.value.get("ConnectionTrackingSpecification")
         if tracking.exists and planned.interface_type == "efa-only":
-            yield Fault(at=tracking, got=f"{_TRACKING} on an efa-only interface", allowed="nothing")
+            yield Fault(at=tracking, got="ConnectionTrackingSpecification on an efa-only interface", allowed="nothing")
 
 
-@template_rule(
-    define_rule(
-        "GPU-EFA-030",
-        "EFA interfaces have a security group that allows all traffic from itself",
-        source='AWS EC2 user guide, "Get started with EFA and MPI", step 1; '
-        "gardener/gardener-extension-provider-aws 1832",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EFA-030",
+    "EFA interfaces have a security group that allows all traffic from itself",
+    source='AWS EC2 user guide, "Get started with EFA and MPI", step 1; gardener/gardener-extension-provider-aws 1832',
     cause="the nodes drop the EFA packets of each other, and every collective operation hangs",
     fix="add a SecurityGroupIngress resource: IpProtocol -1, SourceSecurityGroupId the same group",
     url=_GROUPS_URL,
@@ -319,18 +207,13 @@ def no_address_on_efa_only(resource: Resource) -> Iterator[Fault]:
     looks_at=(*_GROUPS, "AWS::EC2::SecurityGroup/SecurityGroupIngress", "AWS::EC2::SecurityGroupIngress"),
 )
 def self_ingress(resource: Resource) -> Iterator[Fault]:
-    """EFA interfaces carry a group that admits all traffic from itself."""
     return _group_faults(resource, ingress_rules, "no rule that allows all traffic from the same group")
 
 
-@template_rule(
-    define_rule(
-        "GPU-EFA-031",
-        "EFA interfaces have a security group that allows all traffic to itself",
-        source='AWS EC2 user guide, "Get started with EFA and MPI", step 1; '
-        "gardener/gardener-extension-provider-aws 1832",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EFA-031",
+    "EFA interfaces have a security group that allows all traffic to itself",
+    source='AWS EC2 user guide, "Get started with EFA and MPI", step 1; gardener/gardener-extension-provider-aws 1832',
     cause="a rule for 0.0.0.0/0 does not cover EFA traffic, which is not IP traffic: every collective operation hangs",
     fix="add a SecurityGroupEgress resource: IpProtocol -1, DestinationSecurityGroupId the same group",
     url=_GROUPS_URL,
@@ -338,25 +221,21 @@ def self_ingress(resource: Resource) -> Iterator[Fault]:
     looks_at=(*_GROUPS, "AWS::EC2::SecurityGroup/SecurityGroupEgress", "AWS::EC2::SecurityGroupEgress"),
 )
 def self_egress(resource: Resource) -> Iterator[Fault]:
-    """EFA interfaces carry a group that sends all traffic to itself; a rule for all addresses is not enough."""
     return _group_faults(resource, egress_rules, "no rule that allows all traffic to the same group")
 
 
-@template_rule(
-    define_rule(
-        "GPU-EFA-032",
-        "a launch with EFA has an EFA interface for every network card that gives bandwidth",
-        source="EC2 DescribeInstanceTypes, EfaInfo.MaximumEfaInterfaces; skypilot-org/skypilot 8391 (1 of 4 was used)",
-    ),
+@define_template_rule(
+    "GPU-EFA-032",
+    "a launch with EFA has an EFA interface for every network card that gives bandwidth",
+    source="EC2 DescribeInstanceTypes, EfaInfo.MaximumEfaInterfaces; skypilot-org/skypilot 8391 (1 of 4 was used)",
     severity=Severity.WARNING,
     cause="the nodes use only some of the network cards that you pay for",
     fix="add an efa-only interface for each network card that supports EFA",
-    url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html",
+    url=_LAYOUT_URL,
     on=LAUNCHES,
     looks_at=_LAYOUT,
 )
 def every_efa(resource: Resource) -> Iterator[Fault]:
-    """A launch with EFA uses all the bandwidth that EFA has on its type."""
     launch = efa_launch(resource)
     count = sum(interface.is_efa for interface in launch.interfaces())
     for value, record in launch.records():
@@ -366,14 +245,10 @@ def every_efa(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=at, got=f"{count} on {value.text()}", allowed=str(planned))
 
 
-@template_rule(
-    define_rule(
-        "GPU-EFA-033",
-        "a launch with network interfaces names its security groups in them, and nowhere else",
-        source='EC2 API, RunInstances, "SecurityGroupIds"; AWS PCS user guide, "Create or update an EC2 launch '
-        'template"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EFA-033",
+    "a launch with network interfaces names its security groups in them, and nowhere else",
+    source='EC2 API, RunInstances, "SecurityGroupIds"; AWS PCS user guide, "Create or update an EC2 launch template"',
     cause="EC2 refuses a launch with security groups beside network interfaces",
     fix="move the groups into each interface",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_networking_efa_create-lt.html",
@@ -385,7 +260,6 @@ def every_efa(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def groups_of_interfaces(resource: Resource) -> Iterator[Fault]:
-    """A launch with network interfaces names its security groups in them."""
     launch = launch_of(resource)
     if not launch.interfaces():
         raise NotApplicable
@@ -408,7 +282,6 @@ def groups_of_interfaces(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def used_in_cluster(resource: Resource) -> Iterator[Fault]:
-    """Nodes in a cluster placement group use EFA, if their type has it."""
     launch = accelerated_launch(resource)
     if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
         raise NotApplicable
@@ -423,28 +296,19 @@ def used_in_cluster(resource: Resource) -> Iterator[Fault]:
 _RULES = (("SecurityGroupIngress", "Source"), ("SecurityGroupEgress", "Destination"))
 
 
-@template_rule(
-    define_rule(
-        "GPU-EFA-035",
-        "a security group names itself in resources beside it, not in its own properties",
-        source="AWS::EC2::SecurityGroup reference: embedded rules between groups make a circular dependency",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EFA-035",
+    "a security group names itself in resources beside it, not in its own properties",
+    source="AWS::EC2::SecurityGroup reference: embedded rules between groups make a circular dependency",
     cause="CloudFormation refuses the template: a security group that refers to itself is a circular dependency",
     fix="move the rule into a resource of type AWS::EC2::SecurityGroupIngress or AWS::EC2::SecurityGroupEgress",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-securitygroup.html",
     on=(SECURITY_GROUP,),
-    looks_at=(
-        "SecurityGroupIngress/*/SourceSecurityGroupId",
-        "SecurityGroupEgress/*/DestinationSecurityGroupId",
-    ),
+    looks_at=("SecurityGroupIngress/*/SourceSecurityGroupId", "SecurityGroupEgress/*/DestinationSecurityGroupId"),
 )
 def own_group_beside(resource: Resource) -> Iterator[Fault]:
-    """A security group names itself in rules that are resources of their own."""
     rules = [(kind, end, rule) for kind, end in _RULES for rule in resource.get(kind).items()]
-    if not rules:
-        raise NotApplicable
-    for kind, end, rule in rules:
+    for kind, end, rule in applicable(rules):
         peer = rule.get(f"{end}SecurityGroupId")
         if peer.exists and resource.is_target_of(peer):
             yield Fault(at=peer, got=f"{resource.logical_id} in its own {kind}", allowed=f"AWS::EC2::{kind}")
@@ -452,28 +316,16 @@ def own_group_beside(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     ISOLATED_TYPE,
-    severity=Severity.ERROR,
     cause="P4d, P4de and DL1 cannot exchange EFA traffic with other instance types",
     fix="give them an EFA security group of their own, and run no job across both",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
     on=(SECURITY_GROUP,),
-    looks_at=(
-        "LaunchTemplateData/NetworkInterfaces/*/Groups",
-        "LaunchTemplateData/InstanceType",
-    ),
+    looks_at=("LaunchTemplateData/NetworkInterfaces/*/Groups", "LaunchTemplateData/InstanceType"),
 )
 def isolated_types(resource: Resource) -> Iterator[Fault]:
-    """Types that share an EFA security group can exchange EFA traffic."""
-    types = _types_in(resource)
-    if not types:
-        raise NotApplicable
-    yield from faults_of(ISOLATED_TYPE, check_fabric(types), resource)
-
-
-def _types_in(group: Resource) -> list[InstanceType]:
-    """The types whose EFA interfaces carry a group."""
-    launches = map(launch_of, group.case.resources_naming(group, *LAUNCHES))
-    return [record for launch in launches if _carries(launch, group) for _, record in launch.records()]
+    launches = map(launch_of, resource.case.resources_naming(resource, *LAUNCHES))
+    types = [record for launch in launches if _carries(launch, resource) for _, record in launch.records()]
+    yield from faults_of(ISOLATED_TYPE, check_fabric(applicable(types)), resource)
 
 
 def _carries(launch: Launch, group: Resource) -> bool:
@@ -485,7 +337,6 @@ def _carries(launch: Launch, group: Resource) -> bool:
 
 @template_rule(
     ONE_ZONE,
-    severity=Severity.ERROR,
     cause="EFA traffic cannot cross zones: nodes of one job that land in two of them cannot work together",
     fix="name subnets of one zone",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
@@ -497,7 +348,6 @@ def _carries(launch: Launch, group: Resource) -> bool:
     ),
 )
 def one_zone(resource: Resource) -> Iterator[Fault]:
-    """The nodes of an EFA group are in one zone."""
     for subnet, zones in subnets_outside_zone(efa_launch(resource)):
         yield Fault(at=subnet, got=zones, allowed="one zone")
 
@@ -515,14 +365,12 @@ def one_zone(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def one_subnet(resource: Resource) -> Iterator[Fault]:
-    """The nodes of an EFA group are in one subnet."""
     for subnet in leave_the_subnet(efa_launch(resource)):
         yield Fault(at=subnet, got="a second subnet", allowed="one subnet")
 
 
 @template_rule(
     ONE_TYPE,
-    severity=Severity.ERROR,
     cause="one list of interfaces has to fit every type, and a job runs at the pace of the slowest",
     fix="make one launch template and one group for each instance type",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa.html",
@@ -533,7 +381,6 @@ def one_subnet(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def one_type(resource: Resource) -> Iterator[Fault]:
-    """An EFA group launches one instance type."""
     types = efa_launch(resource).instance_types()
     for value in types[1:]:
         if not value.is_same_as(types[0]):
@@ -542,7 +389,6 @@ def one_type(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     EFA_PUBLIC_SUBNET,
-    severity=Severity.ERROR,
     cause="EC2 gives a node with several interfaces no public address: in a public subnet it cannot reach the internet",
     fix="choose a private subnet with a NAT gateway or endpoints",
     url=_LAYOUT_URL,
@@ -554,22 +400,17 @@ def one_type(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def private_subnet(resource: Resource) -> Iterator[Fault]:
-    """Nodes with several interfaces are in a private subnet."""
     launch = launch_of(resource)
     count = len(launch.interfaces())
     if count < 2:
         raise NotApplicable
     for value in (value for values in subnets_by_user(launch) for value in values):
-        subnet = subnet_of(value)
-        if subnet is None:
-            raise value.undecidable("this subnet is not in the template")
-        public = bool(subnet.get("MapPublicIpOnLaunch").flag())
+        public = bool(known_target_of(value, SUBNET, "subnet").get("MapPublicIpOnLaunch").flag())
         yield from faults_of(EFA_PUBLIC_SUBNET, check_public_subnet(interface_count=count, public=public), value)
 
 
 @template_rule(
     ENOUGH_ADDRESSES,
-    severity=Severity.ERROR,
     cause="launches fail when the subnet is used up; an interface of type efa takes an address, efa-only takes none",
     fix="enlarge the subnet, or make all but the primary interface efa-only",
     url="https://docs.aws.amazon.com/vpc/latest/userguide/subnet-sizing.html",
@@ -581,33 +422,29 @@ def private_subnet(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def enough_addresses(resource: Resource) -> Iterator[Fault]:
-    """A subnet has an address for every interface of the nodes in it."""
     demands = [
-        IpDemand(nodes=most_nodes_of(user), addresses_per_node=_addresses_of(launch), name=user.logical_id)
+        IpDemand(
+            nodes=most_nodes_of(user),
+            addresses_per_node=sum(interface.has_ip for interface in layout_of(launch)),
+            name=user.logical_id,
+        )
         for launch in launches(resource.case)
         if launch.has_efa()
         for user in users_of(launch)
         if _stands_in(user, resource)
     ]
-    if not demands:
-        raise NotApplicable
     cidr = resource.get("CidrBlock")
-    yield from faults_of(ENOUGH_ADDRESSES, check_ip_budget(cidr.text() or "", demands), cidr)
-
-
-def _addresses_of(launch: Launch) -> int:
-    return sum(interface.has_ip for interface in layout_of(launch))
+    yield from faults_of(ENOUGH_ADDRESSES, check_ip_budget(cidr.text() or "", applicable(demands)), cidr)
 
 
 def _stands_in(user: Resource, subnet: Resource) -> bool:
     """Whether a subnet is the only one of a group."""
     subnets = subnets_of(user)
-    return bool(subnets) and all(subnet_of(value) == subnet for value in subnets)
+    return bool(subnets) and all(target_of(value) == subnet for value in subnets)
 
 
 @template_rule(
     NO_SECURITY_GROUP,
-    severity=Severity.ERROR,
     cause="the default group of the VPC sends no EFA traffic to itself, so that collective operations hang",
     fix="name a group in Groups of each interface, with rules for all traffic from itself and to itself",
     url=_GROUPS_URL,
@@ -615,7 +452,6 @@ def _stands_in(user: Resource, subnet: Resource) -> bool:
     looks_at=_GROUPS,
 )
 def named_groups(resource: Resource) -> Iterator[Fault]:
-    """EFA interfaces name their security groups."""
     launch = efa_launch(resource)
     if launch.data.get("SecurityGroupIds").exists or launch.data.get("SecurityGroups").exists:
         return  # they are not missing, but in the wrong place: another rule's

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.errors import Severity, define_rule, errors_in
+from cdk_gpu_clusters.errors import Severity, errors_in
 from cdk_gpu_clusters.rules.eks_cluster import PUBLIC_CIDRS, VERSION, check_version
-from cdk_gpu_clusters.template_rules.case import Case, Resource, Value
+from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     EKS_NODE_GROUP,
-    has_plain_user_data,
     launch_of_node_group,
     market_faults,
-    own_types_of,
     records_of,
-    specification_of,
+    user_data_faults,
 )
-from cdk_gpu_clusters.template_rules.lookups.launches import values_at
+from cdk_gpu_clusters.template_rules.lookups.launches import own_types_of, specification_of, values_at
 from cdk_gpu_clusters.template_rules.lookups.network import (
     INGRESS,
+    SECURITY_GROUP,
     Groups,
-    group_of,
     groups_of_launch,
     ingress_rules,
 )
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
+from cdk_gpu_clusters.template_rules.rule import (
+    Fault,
+    NotApplicable,
+    applicable,
+    define_template_rule,
+    faults_of,
+    template_rule,
+)
 
 _FORBIDDEN = (
     "NetworkInterfaces/*/SubnetId",
@@ -35,97 +40,65 @@ _FORBIDDEN = (
 )
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-011",
-        "the launch template of a managed node group leaves subnet, role, shutdown, hibernation and requirements to "
-        "EKS",
-        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EKS-011",
+    "the launch template of a managed node group leaves subnet, role, shutdown, hibernation and requirements to EKS",
+    source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
     cause="EKS refuses a launch template with a setting that EKS makes itself",
     fix="leave it out: Subnets, NodeRole and InstanceTypes of the node group set it",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),
-    looks_at=(
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData",
-        "LaunchTemplate",
-    ),
+    looks_at=("AWS::EC2::LaunchTemplate/LaunchTemplateData", "LaunchTemplate"),
 )
 def left_to_eks(resource: Resource) -> Iterator[Fault]:
-    """The launch template of a managed node group leaves to EKS what EKS sets."""
     data = launch_of_node_group(resource).data
     for path in _FORBIDDEN:
         for value in values_at(data, path):
             yield Fault(at=value, got=path.rpartition("/")[2], allowed="nothing")
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-012",
-        "CAPACITY_BLOCK has market type capacity-block in the launch template, and SPOT has no market type there",
-        source='Amazon EKS user guide, "Customize managed nodes with launch templates" and "Capacity Blocks for ML"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EKS-012",
+    "CAPACITY_BLOCK has market type capacity-block in the launch template, and SPOT has no market type there",
+    source='Amazon EKS user guide, "Customize managed nodes with launch templates" and "Capacity Blocks for ML"',
     cause="EKS refuses a node group whose capacity type is not that of its launch template",
     fix="set CapacityType to CAPACITY_BLOCK with MarketType capacity-block, or to SPOT without a market type",
     url="https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html",
     on=(EKS_NODE_GROUP,),
-    looks_at=(
-        "CapacityType",
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions",
-    ),
+    looks_at=("CapacityType", "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions"),
 )
 def capacity_type(resource: Resource) -> Iterator[Fault]:
-    """The capacity type of a node group is that of its launch template."""
-    purchase = resource.get("CapacityType")
-    for at, got, allowed in market_faults(resource, purchase, block="CAPACITY_BLOCK", spot="CapacityType SPOT"):
-        yield Fault(at=at, got=got, allowed=allowed)
+    return market_faults(resource, "CapacityType")
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-013",
-        "instance types are in the node group or in its launch template, not in both",
-        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EKS-013",
+    "instance types are in the node group or in its launch template, not in both",
+    source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
     cause="EKS refuses a node group that names instance types in both places",
     fix="leave InstanceTypes out of the node group, or InstanceType out of the launch template",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),
-    looks_at=(
-        "InstanceTypes",
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceType",
-    ),
+    looks_at=("InstanceTypes", "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceType"),
 )
 def one_place_for_types(resource: Resource) -> Iterator[Fault]:
-    """Instance types are in the node group or in its launch template."""
     own_types = own_types_of(resource)
     in_template = launch_of_node_group(resource).data.get("InstanceType")
     if own_types and in_template.exists:
         yield Fault(at=own_types[0], got="types in both places", allowed="one of the two")
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-014",
-        "a node group with a launch template has no DiskSize and no RemoteAccess",
-        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EKS-014",
+    "a node group with a launch template has no DiskSize and no RemoteAccess",
+    source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
     cause="EKS takes disk and remote access from the launch template, and refuses them beside it",
     fix="set it in the launch template: BlockDeviceMappings, KeyName",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),
-    looks_at=(
-        "DiskSize",
-        "RemoteAccess",
-        "LaunchTemplate",
-    ),
+    looks_at=("DiskSize", "RemoteAccess", "LaunchTemplate"),
 )
 def disk_and_access(resource: Resource) -> Iterator[Fault]:
-    """Disk and remote access are set in the launch template, if there is one."""
     if not resource.get("LaunchTemplate").exists:
         raise NotApplicable
     for name in ("DiskSize", "RemoteAccess"):
@@ -133,26 +106,17 @@ def disk_and_access(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=resource.get(name), got=f"{name} beside LaunchTemplate", allowed="one of the two")
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-015",
-        "a node group whose launch template names an image has AmiType CUSTOM or none, and no version of its own",
-        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EKS-015",
+    "a node group whose launch template names an image has AmiType CUSTOM or none, and no version of its own",
+    source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
     cause="EKS takes no image type and no version beside an image of the launch template",
     fix="leave AmiType, Version and ReleaseVersion out, or ImageId",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),
-    looks_at=(
-        "AmiType",
-        "Version",
-        "ReleaseVersion",
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData/ImageId",
-    ),
+    looks_at=("AmiType", "Version", "ReleaseVersion", "AWS::EC2::LaunchTemplate/LaunchTemplateData/ImageId"),
 )
 def custom_image(resource: Resource) -> Iterator[Fault]:
-    """A node group with an image of its own leaves the choice of images to it."""
     if not launch_of_node_group(resource).data.get("ImageId").exists:
         raise NotApplicable
     for name in ("AmiType", "Version", "ReleaseVersion"):
@@ -165,28 +129,22 @@ def custom_image(resource: Resource) -> Iterator[Fault]:
 _DRIVERS = {"NVIDIA": ("NVIDIA", "NVIDIA_FIPS", "_GPU"), "AWS": ("NEURON", "_GPU")}
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-016",
-        "the AMI type of a node group is for its processors, and carries the drivers of its accelerators",
-        source="botocore 1.44.5, eks service model: AMITypes",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EKS-016",
+    "the AMI type of a node group is for its processors, and carries the drivers of its accelerators",
+    source="botocore 1.44.5, eks service model: AMITypes",
     cause="nodes come up without the driver, and Kubernetes sees no accelerator",
     fix="use an AMI type with NVIDIA or NEURON in its name, for the processors of the type",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html",
     on=(EKS_NODE_GROUP,),
-    looks_at=(
-        "AmiType",
-        "InstanceTypes",
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceType",
-    ),
+    looks_at=("AmiType", "InstanceTypes", "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceType"),
 )
 def ami_type(resource: Resource) -> Iterator[Fault]:
-    """The AMI type of a node group carries the drivers of its accelerators."""
     ami_type = resource.get("AmiType")
     name = ami_type.text()
-    if name == "CUSTOM" or (specification_of(resource).exists and _has_image(resource)):
+    if name == "CUSTOM":
+        raise NotApplicable
+    if specification_of(resource).exists and launch_of_node_group(resource).data.get("ImageId").exists:
         raise NotApplicable
     for value, record in records_of(resource):
         if record.accelerator is None:
@@ -200,19 +158,13 @@ def ami_type(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=ami_type, got=f"{name} with {value.text()}", allowed=allowed)
 
 
-def _has_image(group: Resource) -> bool:
-    return launch_of_node_group(group).data.get("ImageId").exists
-
-
 _NAMED = "ResourcesVpcConfig/SecurityGroupIds/*"
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-017",
-        "a launch template with security groups has that of the cluster, too",
-        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
-    ),
+@define_template_rule(
+    "GPU-EKS-017",
+    "a launch template with security groups has that of the cluster, too",
+    source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
     severity=Severity.WARNING,
     cause="EKS does not add the security group of the cluster in this case: nodes may not reach the control plane",
     fix="add the attribute ClusterSecurityGroupId of the cluster to the groups of every interface",
@@ -226,11 +178,8 @@ _NAMED = "ResourcesVpcConfig/SecurityGroupIds/*"
     ),
 )
 def cluster_group(resource: Resource) -> Iterator[Fault]:
-    """Nodes whose launch template names security groups are in that of the cluster, too."""
     launch = launch_of_node_group(resource)
-    groups = groups_of_launch(launch)
-    if not groups:
-        raise NotApplicable
+    groups = applicable(groups_of_launch(launch))
     if any(_is_of_cluster(value) for value, _ in groups):
         return
     for value, group in groups:
@@ -244,48 +193,37 @@ def cluster_group(resource: Resource) -> Iterator[Fault]:
 def _is_allowed_in(case: Case, groups: Groups) -> bool:
     """Whether a security group of the control plane, its own or one that the cluster names, lets the nodes in."""
     named = [item for one in case.resources("AWS::EKS::Cluster") for item in values_at(one.properties, _NAMED)]
-    rules = [rule for value in named if (group := group_of(value)) for rule in ingress_rules(group)]
+    own = [group for value in named if (group := target_of(value, SECURITY_GROUP))]
+    rules = [rule for group in own for rule in group.once(ingress_rules)]
     beside = [one for one in case.resources(INGRESS) if _is_of_cluster(one.get("GroupId"))]
     peers = [*(rule.peer for rule in rules), *(one.get("SourceSecurityGroupId") for one in beside)]
-    return any(group_of(peer) in [group for _, group in groups] for peer in peers if peer.exists)
+    return any(target_of(peer, SECURITY_GROUP) in [group for _, group in groups] for peer in peers if peer.exists)
 
 
 def _is_of_cluster(value: Value) -> bool:
     return value.reference is not None and value.reference.attribute == "ClusterSecurityGroupId"
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-018",
-        "the user data of a managed node group of Amazon Linux is a MIME archive, which EKS adds its part to",
-        source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-EKS-018",
+    "the user data of a managed node group of Amazon Linux is a MIME archive, which EKS adds its part to",
+    source='Amazon EKS user guide, "Customize managed nodes with launch templates"',
     cause="EKS refuses user data that it cannot add its own part to",
     fix="write a multipart MIME archive, with the script as one of its parts",
     url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
     on=(EKS_NODE_GROUP,),
-    looks_at=(
-        "AmiType",
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData/UserData",
-    ),
+    looks_at=("AmiType", "AWS::EC2::LaunchTemplate/LaunchTemplateData/UserData"),
 )
 def user_data_archive(resource: Resource) -> Iterator[Fault]:
-    """The user data of a managed node group is a MIME archive."""
     launch = launch_of_node_group(resource)
     ami_type = resource.get("AmiType").text() or ""
-    if launch.data.get("ImageId").exists or not launch.data.get("UserData").exists:
-        raise NotApplicable
-    if not ami_type.startswith("AL2"):
+    if launch.data.get("ImageId").exists or not ami_type.startswith("AL2"):
         raise NotApplicable  # Bottlerocket reads TOML, Windows PowerShell
-    plain = has_plain_user_data(launch)
-    if plain is not None:
-        yield Fault(at=plain, got="a text that does not start with MIME-Version", allowed="a MIME archive")
+    return user_data_faults(launch)
 
 
 @template_rule(
     VERSION,
-    severity=Severity.ERROR,
     cause="EKS creates no cluster of this version",
     fix="use a version in standard support",
     url="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
@@ -293,11 +231,8 @@ def user_data_archive(resource: Resource) -> Iterator[Fault]:
     looks_at=("Version",),
 )
 def offered_version(resource: Resource) -> Iterator[Fault]:
-    """A cluster asks for a version of Kubernetes that EKS offers."""
     version = resource.get("Version")
-    text = version.text()
-    if text is None:  # EKS takes its newest
-        raise NotApplicable
+    text = applicable(version.text())  # without one, EKS takes its newest
     # A version that is newer than the catalogue is no fault.
     yield from faults_of(VERSION, errors_in(check_version(text)), version, own_fix=True)
 
@@ -315,7 +250,6 @@ _NETWORK = "ResourcesVpcConfig"
     looks_at=(f"{_NETWORK}/EndpointPublicAccess", f"{_NETWORK}/PublicAccessCidrs"),
 )
 def public_endpoint(resource: Resource) -> Iterator[Fault]:
-    """The API server of a cluster is not open to the internet."""
     network = resource.get(_NETWORK)
     public = network.get("EndpointPublicAccess")
     if public.flag() is False:
@@ -333,12 +267,10 @@ def public_endpoint(resource: Resource) -> Iterator[Fault]:
 _TYPES = ("Logging", "ClusterLogging", "EnabledTypes")
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-028",
-        "an EKS cluster writes the audit log of its API server",
-        source='Amazon EKS user guide, "Send control plane logs to CloudWatch Logs"',
-    ),
+@define_template_rule(
+    "GPU-EKS-028",
+    "an EKS cluster writes the audit log of its API server",
+    source='Amazon EKS user guide, "Send control plane logs to CloudWatch Logs"',
     severity=Severity.WARNING,
     cause="no record shows afterwards who deleted a job or read a secret",
     fix="enable the log type audit, and give the log group /aws/eks/<cluster>/cluster a retention",
@@ -347,7 +279,6 @@ _TYPES = ("Logging", "ClusterLogging", "EnabledTypes")
     looks_at=("/".join(_TYPES),),
 )
 def audit_logs(resource: Resource) -> Iterator[Fault]:
-    """The control plane of a cluster writes down who did what."""
     types = resource.get(*_TYPES)
     enabled = [item.get("Type").text() for item in types.items()]
     if "audit" not in enabled:
@@ -355,13 +286,11 @@ def audit_logs(resource: Resource) -> Iterator[Fault]:
         yield Fault(at=types if types.exists else resource, got=got, allowed="audit among the types")
 
 
-@template_rule(
-    define_rule(
-        "GPU-EKS-029",
-        "the secrets of an EKS cluster are encrypted with a customer managed KMS key",
-        source='Amazon EKS user guide, "Encrypt Kubernetes secrets with KMS on existing clusters"; CloudFormation '
-        "schema of AWS::EKS::Cluster: EncryptionConfig is create-only (cfn-lint 1.58.0)",
-    ),
+@define_template_rule(
+    "GPU-EKS-029",
+    "the secrets of an EKS cluster are encrypted with a customer managed KMS key",
+    source='Amazon EKS user guide, "Encrypt Kubernetes secrets with KMS on existing clusters"; CloudFormation '
+    "schema of AWS::EKS::Cluster: EncryptionConfig is create-only (cfn-lint 1.58.0)",
     severity=Severity.INFO,
     cause="no key policy of yours controls who decrypts secrets; adding a key later replaces the cluster",
     fix="add EncryptionConfig with a KMS key that is retained",
@@ -370,7 +299,6 @@ def audit_logs(resource: Resource) -> Iterator[Fault]:
     looks_at=("EncryptionConfig/*/Provider/KeyArn",),
 )
 def secrets_key(resource: Resource) -> Iterator[Fault]:
-    """The secrets of a cluster are encrypted with a key that its owner holds."""
     configuration = resource.get("EncryptionConfig")
     if not any(item.get("Provider", "KeyArn").exists for item in configuration.items()):
         at = configuration if configuration.exists else resource

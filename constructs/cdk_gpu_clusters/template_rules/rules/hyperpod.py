@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.catalogue.lookup import instance_type_names
-from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     HYPERPOD,
@@ -19,18 +19,15 @@ from cdk_gpu_clusters.template_rules.lookups.network import (
     is_same_zone,
     known_zone_of,
 )
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, template_rule
+from cdk_gpu_clusters.template_rules.rule import Fault, applicable, define_template_rule
 
 _FAMILIES = {name.partition(".")[0] for name in instance_type_names()}
 
 
-@template_rule(
-    define_rule(
-        "GPU-HYP-001",
-        "an instance type of HyperPod is ml. and the name of an EC2 instance type",
-        source="botocore 1.44.5, sagemaker service model: ClusterInstanceType",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-HYP-001",
+    "an instance type of HyperPod is ml. and the name of an EC2 instance type",
+    source="botocore 1.44.5, sagemaker service model: ClusterInstanceType",
     cause="SageMaker refuses a type without its prefix",
     fix="write ml. before the EC2 name",
     url="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupSpecification.html",
@@ -38,7 +35,6 @@ _FAMILIES = {name.partition(".")[0] for name in instance_type_names()}
     looks_at=("InstanceGroups/*/InstanceType",),
 )
 def ml_type(resource: Resource) -> Iterator[Fault]:
-    """Instance types of HyperPod carry its prefix, and exist."""
     for group in instance_groups(resource):
         value = group.get("InstanceType")
         name = value.text()
@@ -51,37 +47,27 @@ def ml_type(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=value, got=name, allowed=", ".join(sizes), cause="there is no such size")
 
 
-@template_rule(
-    define_rule(
-        "GPU-HYP-002",
-        "an instance group of HyperPod has InstanceType or InstanceRequirements, and not both",
-        source="botocore 1.44.5, sagemaker service model: ClusterInstanceGroupSpecification",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-HYP-002",
+    "an instance group of HyperPod has InstanceType or InstanceRequirements, and not both",
+    source="botocore 1.44.5, sagemaker service model: ClusterInstanceGroupSpecification",
     cause="SageMaker refuses a group with both, or with neither",
     fix="keep one of the two",
     url="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupSpecification.html",
     on=(HYPERPOD,),
-    looks_at=(
-        "InstanceGroups/*/InstanceType",
-        "InstanceGroups/*/InstanceRequirements",
-    ),
+    looks_at=("InstanceGroups/*/InstanceType", "InstanceGroups/*/InstanceRequirements"),
 )
 def type_or_requirements(resource: Resource) -> Iterator[Fault]:
-    """A HyperPod group names one type, or requirements."""
     for group in instance_groups(resource):
         given = [name for name in ("InstanceType", "InstanceRequirements") if group.get(name).exists]
         if len(given) != 1:
             yield Fault(at=group, got=" and ".join(given) or "neither", allowed="one of the two")
 
 
-@template_rule(
-    define_rule(
-        "GPU-HYP-003",
-        "a lifecycle configuration of HyperPod has OnCreate or OnInitComplete, and not both",
-        source="botocore 1.44.5, sagemaker service model: ClusterLifeCycleConfig",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-HYP-003",
+    "a lifecycle configuration of HyperPod has OnCreate or OnInitComplete, and not both",
+    source="botocore 1.44.5, sagemaker service model: ClusterLifeCycleConfig",
     cause="SageMaker refuses the group: OnCreate replaces its own set-up, OnInitComplete follows it",
     fix="keep one of the two",
     url="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterLifeCycleConfig.html",
@@ -89,19 +75,16 @@ def type_or_requirements(resource: Resource) -> Iterator[Fault]:
     looks_at=("InstanceGroups/*/LifeCycleConfig",),
 )
 def one_lifecycle_script(resource: Resource) -> Iterator[Fault]:
-    """A HyperPod group has one kind of lifecycle script."""
     for group in instance_groups(resource):
         configuration = group.get("LifeCycleConfig")
         if all(configuration.get(name).exists for name in ("OnCreate", "OnInitComplete")):
             yield Fault(at=configuration, got="OnCreate and OnInitComplete", allowed="one of the two")
 
 
-@template_rule(
-    define_rule(
-        "GPU-HYP-004",
-        "lifecycle scripts of HyperPod are in a bucket whose name starts with sagemaker-",
-        source="Amazon SageMaker API reference, ClusterLifeCycleConfig, SourceS3Uri",
-    ),
+@define_template_rule(
+    "GPU-HYP-004",
+    "lifecycle scripts of HyperPod are in a bucket whose name starts with sagemaker-",
+    source="Amazon SageMaker API reference, ClusterLifeCycleConfig, SourceS3Uri",
     severity=Severity.WARNING,
     cause="the managed policy AmazonSageMakerClusterInstanceRolePolicy reads no other bucket, and nodes fail to start",
     fix="rename the bucket, or give the execution role its own permission and acknowledge this",
@@ -110,7 +93,6 @@ def one_lifecycle_script(resource: Resource) -> Iterator[Fault]:
     looks_at=("InstanceGroups/*/LifeCycleConfig/SourceS3Uri",),
 )
 def lifecycle_bucket(resource: Resource) -> Iterator[Fault]:
-    """Lifecycle scripts of HyperPod are in a bucket that its managed policy can read."""
     for group in instance_groups(resource):
         uri = group.get("LifeCycleConfig", "SourceS3Uri")
         text = uri.template_text()
@@ -123,13 +105,10 @@ def lifecycle_bucket(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=uri, got=bucket, allowed="sagemaker-…")
 
 
-@template_rule(
-    define_rule(
-        "GPU-HYP-005",
-        "a security group of HyperPod nodes with EFA allows all traffic with itself, in and out",
-        source='Amazon SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-HYP-005",
+    "a security group of HyperPod nodes with EFA allows all traffic with itself, in and out",
+    source='Amazon SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod"',
     cause="EFA health checks of the nodes fail before any lifecycle script runs, so that its logs are empty",
     fix="add SecurityGroupIngress and SecurityGroupEgress with IpProtocol -1 and the same group at both ends",
     url="https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-prerequisites.html",
@@ -142,11 +121,7 @@ def lifecycle_bucket(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def efa_traffic(resource: Resource) -> Iterator[Fault]:
-    """Security groups of HyperPod nodes with EFA allow all traffic among them."""
-    groups = list(efa_groups(resource))
-    if not groups:
-        raise NotApplicable
-    for group, network in groups:
+    for group, network in applicable(list(efa_groups(resource))):
         value = network.get("SecurityGroupIds")
         if not value.exists:
             continue  # SageMaker makes the network by itself
@@ -156,30 +131,22 @@ def efa_traffic(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=value, got=got, allowed="IpProtocol -1, both ways")
 
 
-@template_rule(
-    define_rule(
-        "GPU-HYP-006",
-        "an instance group of HyperPod with EFA is in one Availability Zone",
-        source='AWS EC2 user guide, "EFA limitations"; Amazon SageMaker AI developer guide, "Setting up SageMaker '
-        'HyperPod clusters across multiple AZs"; which of several subnets of its own a group takes is unverified',
-    ),
+@define_template_rule(
+    "GPU-HYP-006",
+    "an instance group of HyperPod with EFA is in one Availability Zone",
+    source='AWS EC2 user guide, "EFA limitations"; Amazon SageMaker AI developer guide, "Setting up SageMaker '
+    'HyperPod clusters across multiple AZs"; which of several subnets of its own a group takes is unverified',
     severity=Severity.WARNING,
     cause="EFA traffic does not leave a zone: nodes that land in two of them cannot train together",
     fix="give the group one subnet, in OverrideVpcConfig",
     url="https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-prerequisites.html",
     on=(HYPERPOD,),
-    looks_at=(
-        "InstanceGroups/*/OverrideVpcConfig/Subnets",
-        "AWS::EC2::Subnet/AvailabilityZone",
-    ),
+    looks_at=("InstanceGroups/*/OverrideVpcConfig/Subnets", "AWS::EC2::Subnet/AvailabilityZone"),
 )
 def one_zone(resource: Resource) -> Iterator[Fault]:
-    """HyperPod nodes with EFA are in one zone."""
     # Of the subnets of the cluster, SageMaker chooses one, and all groups are in its zone.
     groups = [group for group, _ in efa_groups(resource) if group.get("OverrideVpcConfig").exists]
-    if not groups:
-        raise NotApplicable
-    for group in groups:
+    for group in applicable(groups):
         subnets = group.get("OverrideVpcConfig", "Subnets").items()
         for subnet in subnets[1:]:
             zones = known_zone_of(subnets[0]), known_zone_of(subnet)
@@ -188,12 +155,10 @@ def one_zone(resource: Resource) -> Iterator[Fault]:
                 yield Fault(at=subnet, got=got, allowed="one zone")
 
 
-@template_rule(
-    define_rule(
-        "GPU-HYP-007",
-        "HyperPod replaces failed nodes automatically",
-        source="botocore 1.44.5, sagemaker service model: CreateCluster, NodeRecovery",
-    ),
+@define_template_rule(
+    "GPU-HYP-007",
+    "HyperPod replaces failed nodes automatically",
+    source="botocore 1.44.5, sagemaker service model: CreateCluster, NodeRecovery",
     severity=Severity.WARNING,
     cause="a node with a failed GPU stays, and every job on it fails again",
     fix="set NodeRecovery to Automatic",
@@ -202,31 +167,22 @@ def one_zone(resource: Resource) -> Iterator[Fault]:
     looks_at=("NodeRecovery",),
 )
 def node_recovery(resource: Resource) -> Iterator[Fault]:
-    """HyperPod replaces nodes that fail."""
     recovery = resource.get("NodeRecovery")
     if recovery.text() == "None":
         yield Fault(at=recovery, got="None", allowed="Automatic")
 
 
-@template_rule(
-    define_rule(
-        "GPU-HYP-008",
-        "an instance group of HyperPod has EFA interfaces only if its type supports them",
-        source="botocore 1.44.5, sagemaker service model: ClusterNetworkInterface; EC2 DescribeInstanceTypes, "
-        "EfaSupported",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-HYP-008",
+    "an instance group of HyperPod has EFA interfaces only if its type supports them",
+    source="botocore 1.44.5, sagemaker service model: ClusterNetworkInterface; EC2 DescribeInstanceTypes, EfaSupported",
     cause="SageMaker cannot make the interfaces",
     fix="leave NetworkInterface out, or choose a type with EFA",
     url="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupSpecification.html",
     on=(HYPERPOD,),
-    looks_at=(
-        "InstanceGroups/*/NetworkInterface/InterfaceType",
-        "InstanceGroups/*/InstanceType",
-    ),
+    looks_at=("InstanceGroups/*/NetworkInterface/InterfaceType", "InstanceGroups/*/InstanceType"),
 )
 def efa_of_type(resource: Resource) -> Iterator[Fault]:
-    """HyperPod groups ask for EFA where the type has it."""
     for group in instance_groups(resource):
         interface = group.get("NetworkInterface", "InterfaceType")
         record = hyperpod_record_of(group.get("InstanceType"))
@@ -234,32 +190,21 @@ def efa_of_type(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=interface, got=f"{interface.text()} on ml.{record.name}", allowed="a type with EFA")
 
 
-@template_rule(
-    define_rule(
-        "GPU-HYP-009",
-        "a HyperPod cluster on EKS has a VpcConfig, and one orchestrator",
-        source='Amazon SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod", EKS',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-HYP-009",
+    "a HyperPod cluster on EKS has a VpcConfig, and one orchestrator",
+    source='Amazon SageMaker AI developer guide, "Prerequisites for using SageMaker HyperPod", EKS',
     cause="SageMaker refuses a cluster on EKS without a network",
     fix="add VpcConfig with the subnets and groups of the EKS cluster",
     url="https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-hyperpod-prerequisites.html",
     on=(HYPERPOD,),
-    looks_at=(
-        "Orchestrator",
-        "VpcConfig",
-    ),
+    looks_at=("Orchestrator", "VpcConfig"),
 )
 def eks_network(resource: Resource) -> Iterator[Fault]:
-    """A HyperPod cluster on EKS names its network."""
     orchestrator = resource.get("Orchestrator")
     named = orchestrator.keys()
     if len(named) > 1:
-        yield Fault(
-            at=orchestrator,
-            got=" and ".join(named),
-            allowed="Eks or Slurm",
-            cause="a cluster has one orchestrator",
-        )
+        cause = "a cluster has one orchestrator"
+        yield Fault(at=orchestrator, got=" and ".join(named), allowed="Eks or Slurm", cause=cause)
     if "Eks" in named and not resource.get("VpcConfig").exists:
         yield Fault(at=resource, got="no VpcConfig", allowed="that of the EKS cluster")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.inference import (
     BALANCER_ZONES,
     DRAIN_TIMEOUT,
@@ -18,7 +18,7 @@ from cdk_gpu_clusters.rules.inference import (
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import AUTO_SCALING_GROUP, launch_of_group
 from cdk_gpu_clusters.template_rules.lookups.launches import accelerated_launch, values_at
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, template_rule
+from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, define_template_rule, faults_of, template_rule
 
 LOAD_BALANCER = "AWS::ElasticLoadBalancingV2::LoadBalancer"
 LISTENER = "AWS::ElasticLoadBalancingV2::Listener"
@@ -91,14 +91,9 @@ def _is_accelerated(group: Resource) -> bool:
     fix="set Protocol to HTTPS with a certificate, or Scheme to internal",
     url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/create-https-listener.html",
     on=(LISTENER,),
-    looks_at=(
-        "Protocol",
-        "Certificates",
-        "AWS::ElasticLoadBalancingV2::LoadBalancer/Scheme",
-    ),
+    looks_at=("Protocol", "Certificates", "AWS::ElasticLoadBalancingV2::LoadBalancer/Scheme"),
 )
 def tls(resource: Resource) -> Iterator[Fault]:
-    """Clients reach model servers over TLS from the internet."""
     if balancer_of(resource) is None:
         raise NotApplicable
     certificate = bool(resource.get("Certificates").items())
@@ -107,18 +102,13 @@ def tls(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable  # of a Network Load Balancer
     if redirects(resource) or not is_internet_facing(resource):
         return
-    for finding in check_tls(has_certificate=certificate, plain_http=protocol == "HTTP", internet_facing=True):
-        yield Fault(
-            at=resource.get("Protocol"),
-            got=f"{protocol} from the internet",
-            allowed="HTTPS",
-            cause=finding.cause,
-        )
+    findings = check_tls(has_certificate=certificate, plain_http=protocol == "HTTP", internet_facing=True)
+    got, at = f"{protocol} from the internet", resource.get("Protocol")
+    yield from faults_of(TLS, findings, at, got=got, allowed="HTTPS", own_fix=True)
 
 
 @template_rule(
     IDLE_TIMEOUT,
-    severity=Severity.ERROR,
     cause="the load balancer refuses the attribute",
     fix="set idle_timeout.timeout_seconds to 1 to 4000",
     url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html",
@@ -126,19 +116,16 @@ def tls(resource: Resource) -> Iterator[Fault]:
     looks_at=("LoadBalancerAttributes",),
 )
 def idle_timeout(resource: Resource) -> Iterator[Fault]:
-    """The load balancer of model servers waits for long answers."""
     if not serves_models(resource):
         raise NotApplicable
     seconds = attribute_of(resource, "LoadBalancerAttributes", "idle_timeout.timeout_seconds")
-    if seconds is None:
-        return
-    for finding in check_idle_timeout(seconds.integer() or 0):
-        yield Fault(at=seconds, got=finding.got, allowed=finding.allowed)
+    if seconds is not None:
+        findings = check_idle_timeout(seconds.integer() or 0)
+        yield from faults_of(IDLE_TIMEOUT, findings, seconds, own_cause=True, own_fix=True)
 
 
 @template_rule(
     BALANCER_ZONES,
-    severity=Severity.ERROR,
     cause="an Application Load Balancer needs subnets in two Availability Zones",
     fix="add a subnet in another zone; the nodes may be in one",
     url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html",
@@ -146,14 +133,14 @@ def idle_timeout(resource: Resource) -> Iterator[Fault]:
     looks_at=("Subnets",),
 )
 def balancer_zones(resource: Resource) -> Iterator[Fault]:
-    """The load balancer of model servers is in two zones."""
     if not serves_models(resource):
         raise NotApplicable
     subnets = resource.get("Subnets")
     if not subnets.exists:
         raise NotApplicable  # SubnetMappings
-    for finding in check_balancer_zones(len(subnets.items())):
-        yield Fault(at=subnets, got=f"{finding.got} subnet", allowed="2 or more")
+    count = len(subnets.items())
+    findings = check_balancer_zones(count)
+    yield from faults_of(BALANCER_ZONES, findings, subnets, got=f"{count} subnet", own_cause=True, own_fix=True)
 
 
 @template_rule(
@@ -166,53 +153,39 @@ def balancer_zones(resource: Resource) -> Iterator[Fault]:
     looks_at=("TargetGroupAttributes",),
 )
 def drain_timeout(resource: Resource) -> Iterator[Fault]:
-    """Running requests end before a node of model servers leaves."""
     if not groups_behind(resource):
         raise NotApplicable
     seconds = attribute_of(resource, "TargetGroupAttributes", "deregistration_delay.timeout_seconds")
-    if seconds is None:
-        return
-    for finding in check_drain_timeout(seconds.integer() or 0):
-        yield Fault(at=seconds, got=finding.got, allowed=finding.allowed)
+    if seconds is not None:
+        findings = check_drain_timeout(seconds.integer() or 0)
+        yield from faults_of(DRAIN_TIMEOUT, findings, seconds, own_cause=True, own_fix=True)
 
 
-_LAUNCHING = "autoscaling:EC2_INSTANCE_LAUNCHING"
-
-
-@template_rule(
-    define_rule(
-        "GPU-INF-030",
-        "a group with health checks of a load balancer gives GPU nodes time to boot",
-        source="EC2 Auto Scaling guide, health check grace period: 0 by default in CloudFormation",
-    ),
+@define_template_rule(
+    "GPU-INF-030",
+    "a group with health checks of a load balancer gives GPU nodes time to boot",
+    source="EC2 Auto Scaling guide, health check grace period: 0 by default in CloudFormation",
     severity=Severity.WARNING,
     cause="nodes are replaced again and again while they load the driver and the model, at full price",
     fix="set HealthCheckGracePeriod above the time of a boot, or let a launch lifecycle hook wait for the node",
     url="https://docs.aws.amazon.com/autoscaling/ec2/userguide/health-check-grace-period.html",
     on=(AUTO_SCALING_GROUP,),
-    looks_at=(
-        "HealthCheckType",
-        "HealthCheckGracePeriod",
-        "LifecycleHookSpecificationList",
-    ),
+    looks_at=("HealthCheckType", "HealthCheckGracePeriod", "LifecycleHookSpecificationList"),
 )
 def time_to_boot(resource: Resource) -> Iterator[Fault]:
-    """Nodes of model servers get time to boot before they are judged."""
     if resource.get("HealthCheckType").text() != "ELB":
         raise NotApplicable
     accelerated_launch(launch_of_group(resource).resource)
     grace = resource.get("HealthCheckGracePeriod")
     hooks = values_at(resource.properties, "LifecycleHookSpecificationList/*/LifecycleTransition")
-    if not grace.integer() and not any(hook.text() == _LAUNCHING for hook in hooks):
+    if not grace.integer() and not any(hook.text() == "autoscaling:EC2_INSTANCE_LAUNCHING" for hook in hooks):
         yield Fault(at=grace, got="no HealthCheckGracePeriod", allowed="more than a boot takes, or a launch hook")
 
 
-@template_rule(
-    define_rule(
-        "GPU-INF-031",
-        "a load balancer of model servers sets its idle timeout explicitly",
-        source="Elastic Load Balancing user guide for Application Load Balancers, idle_timeout: 60 by default",
-    ),
+@define_template_rule(
+    "GPU-INF-031",
+    "a load balancer of model servers sets its idle timeout explicitly",
+    source="Elastic Load Balancing user guide for Application Load Balancers, idle_timeout: 60 by default",
     severity=Severity.WARNING,
     cause="the default of 60 seconds cuts off answers that take longer: the client gets 504",
     fix="add idle_timeout.timeout_seconds, above the longest time in which a server sends nothing",
@@ -221,7 +194,6 @@ def time_to_boot(resource: Resource) -> Iterator[Fault]:
     looks_at=("LoadBalancerAttributes",),
 )
 def explicit_idle_timeout(resource: Resource) -> Iterator[Fault]:
-    """The load balancer of model servers sets its idle timeout."""
     if not serves_models(resource):
         raise NotApplicable
     if attribute_of(resource, "LoadBalancerAttributes", "idle_timeout.timeout_seconds") is None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cdk_gpu_clusters.catalogue import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.lookup import UNKNOWN_TYPE
-from cdk_gpu_clusters.errors import ConfigError, Rule, Severity, define_rule
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.node.user_data import SECRET, SIZE, check_secrets, check_user_data_size
 from cdk_gpu_clusters.rules.harmful_variables import HARMFUL_VARIABLE, check_variable
 from cdk_gpu_clusters.rules.images import (
@@ -20,12 +20,11 @@ from cdk_gpu_clusters.rules.images import (
     check_image_id,
 )
 from cdk_gpu_clusters.rules.root_volume import ROOT_IOPS, ROOT_SIZE, ROOT_THROUGHPUT, check_root_volume
-from cdk_gpu_clusters.template_rules.case import Resource, Value
+from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     COMPUTE_ENVIRONMENT,
     EKS_NODE_GROUP,
     PCS_NODE_GROUP,
-    own_types_of,
 )
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     LAUNCHES,
@@ -35,116 +34,91 @@ from cdk_gpu_clusters.template_rules.lookups.launches import (
     image_parameter_of,
     is_family,
     looks_accelerated,
+    own_types_of,
     user_data_of,
     values_at,
     volumes_of,
 )
-from cdk_gpu_clusters.template_rules.lookups.network import GroupRule, group_of, ingress_rules
+from cdk_gpu_clusters.template_rules.lookups.network import SECURITY_GROUP, ingress_rules
 from cdk_gpu_clusters.template_rules.rule import (
     Fault,
     NotApplicable,
+    SharedCheck,
+    applicable,
+    define_template_rule,
     faults_of,
     template_rule,
 )
 
-_IMAGE = ("LaunchTemplateData/ImageId", "LaunchTemplateData/InstanceType")
 
-
-def _image_faults(resource: Resource, rule: Rule) -> Iterator[Fault]:
-    """The faults that a rule of `rules.images` finds in the image of a launch."""
+def _image_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
     launch = accelerated_launch(resource)
     image = image_of(launch)
-    if image is None:
-        raise NotApplicable  # the orchestrator chooses one
-    for _, record in launch.records():
-        yield from faults_of(rule, check_image(record, image), launch.data.get("ImageId"))
+    at = launch.data.get("ImageId")
+    return [(at, check_image(record, image)) for _, record in launch.records()]
 
 
-_VOLUME = (
-    "LaunchTemplateData/BlockDeviceMappings/*/Ebs/VolumeType",
-    "LaunchTemplateData/BlockDeviceMappings/*/Ebs/VolumeSize",
-    "LaunchTemplateData/BlockDeviceMappings/*/Ebs/Iops",
-    "LaunchTemplateData/BlockDeviceMappings/*/Ebs/Throughput",
+_image = SharedCheck(
+    find=_image_findings,
+    url="https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html",
+    on=LAUNCHES,
+    looks_at=("LaunchTemplateData/ImageId", "LaunchTemplateData/InstanceType"),
 )
-_VOLUME_URL = "https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html"
+
 # The defaults of a gp3 volume (Amazon EBS user guide, "General Purpose SSD volumes").
 _BASE_IOPS = 3000
 _BASE_THROUGHPUT_MIB_PER_S = 125
 
 
-def _gp3_faults(resource: Resource, rule: Rule) -> Iterator[Fault]:
-    """The faults that a rule of `rules.root_volume` finds in the gp3 volumes of known size."""
-    volumes = [one for one in volumes_of(accelerated_launch(resource)) if _is_sized_gp3(one)]
-    if not volumes:
-        raise NotApplicable
-    for volume in volumes:
-        iops, throughput = volume.get("Iops").integer(), volume.get("Throughput").integer()
-        findings = check_root_volume(
-            size_gib=volume.get("VolumeSize").integer() or 0,
-            iops=_BASE_IOPS if iops is None else iops,
-            throughput_mib_per_s=_BASE_THROUGHPUT_MIB_PER_S if throughput is None else throughput,
-        )
-        yield from faults_of(rule, findings, volume, own_fix=True)
+def _gp3_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
+    """What `check_root_volume` finds in the gp3 volumes of known size."""
+    found = []
+    for volume in volumes_of(accelerated_launch(resource)):
+        if volume.get("VolumeType").text() == "gp3" and volume.get("VolumeSize").exists:
+            iops, throughput = volume.get("Iops").integer(), volume.get("Throughput").integer()
+            findings = check_root_volume(
+                size_gib=volume.get("VolumeSize").integer() or 0,
+                iops=_BASE_IOPS if iops is None else iops,
+                throughput_mib_per_s=_BASE_THROUGHPUT_MIB_PER_S if throughput is None else throughput,
+            )
+            found.append((volume, findings))
+    return applicable(found)
 
 
-def _is_sized_gp3(volume: Value) -> bool:
-    return volume.get("VolumeType").text() == "gp3" and volume.get("VolumeSize").exists
+_volume = SharedCheck(
+    find=_gp3_findings,
+    url="https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html",
+    on=LAUNCHES,
+    looks_at=(
+        "LaunchTemplateData/BlockDeviceMappings/*/Ebs/VolumeType",
+        "LaunchTemplateData/BlockDeviceMappings/*/Ebs/VolumeSize",
+        "LaunchTemplateData/BlockDeviceMappings/*/Ebs/Iops",
+        "LaunchTemplateData/BlockDeviceMappings/*/Ebs/Throughput",
+    ),
+    own_fix=True,
+)
 
-
-@template_rule(
+image_family = _image.rule(
     FAMILY_LISTED,
-    severity=Severity.ERROR,
     cause="the driver of the image may not know the GPU",
     fix="choose an image whose release note lists the family",
-    url="https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html",
-    on=LAUNCHES,
-    looks_at=_IMAGE,
 )
-def image_family(resource: Resource) -> Iterator[Fault]:
-    """The documentation of the image lists the instance family."""
-    return _image_faults(resource, FAMILY_LISTED)
-
-
-@template_rule(
+image_architecture = _image.rule(
     ARCHITECTURE_FITS,
-    severity=Severity.ERROR,
     cause="EC2 refuses to start an instance from an image of another architecture",
     fix="choose the image of the type's architecture",
-    url="https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html",
-    on=LAUNCHES,
-    looks_at=_IMAGE,
 )
-def image_architecture(resource: Resource) -> Iterator[Fault]:
-    """Image and instance type have one architecture."""
-    return _image_faults(resource, ARCHITECTURE_FITS)
-
-
-@template_rule(
+image_driver = _image.rule(
     DRIVER_FITS,
-    severity=Severity.ERROR,
     cause="the nodes start, but their accelerators cannot be used",
     fix="choose an image with the drivers of the accelerator",
-    url="https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html",
-    on=LAUNCHES,
-    looks_at=_IMAGE,
 )
-def image_driver(resource: Resource) -> Iterator[Fault]:
-    """The image has the drivers of the accelerator."""
-    return _image_faults(resource, DRIVER_FITS)
-
-
-@template_rule(
+image_software = _image.rule(
     SOFTWARE_NEW_ENOUGH,
     severity=Severity.WARNING,
     cause="the driver or the EFA software of the image is older than the family needs",
     fix="choose another operating system, or check the image that the parameter gives today",
-    url="https://docs.aws.amazon.com/dlami/latest/devguide/find-dlami-id.html",
-    on=LAUNCHES,
-    looks_at=_IMAGE,
 )
-def image_software(resource: Resource) -> Iterator[Fault]:
-    """The software of the image is as new as the family needs."""
-    return _image_faults(resource, SOFTWARE_NEW_ENOUGH)
 
 
 # Where node groups name an image beside their launch template.
@@ -156,7 +130,6 @@ _IMAGES = {
 
 @template_rule(
     IMAGE_ID_FORM,
-    severity=Severity.ERROR,
     cause="EC2 starts no instance from a name that is no image id",
     fix="give ami- and its digits, or resolve:ssm: and the name of a parameter",
     url="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RequestLaunchTemplateData.html",
@@ -169,11 +142,7 @@ _IMAGES = {
     ),
 )
 def image_id(resource: Resource) -> Iterator[Fault]:
-    """An image is named by its id."""
-    known = [image for image in _images_of(resource) if image.is_known]
-    if not known:
-        raise NotApplicable
-    for image in known:
+    for image in applicable([image for image in _images_of(resource) if image.is_known]):
         name = image.text() or ""
         if not name.startswith("resolve:ssm:"):
             yield from faults_of(IMAGE_ID_FORM, check_image_id(name), image)
@@ -189,18 +158,13 @@ def _images_of(resource: Resource) -> list[Value]:
 
 @template_rule(
     UNKNOWN_TYPE,
-    severity=Severity.ERROR,
     cause="EC2 has no such size of the family",
     fix="correct the name; for a type newer than this release, update the library",
     url="https://docs.aws.amazon.com/ec2/latest/instancetypes/ac.html",
     on=LAUNCHES,
-    looks_at=(
-        "LaunchTemplateData/InstanceType",
-        "instance types of the resources that use the launch template",
-    ),
+    looks_at=("LaunchTemplateData/InstanceType", "instance types of the resources that use the launch template"),
 )
 def type_exists(resource: Resource) -> Iterator[Fault]:
-    """An instance type of a GPU family is one that EC2 has."""
     families = {name.partition(".")[0] for name in instance_type_names()}
     for value in accelerated_launch(resource).instance_types():
         name = value.text() or ""
@@ -214,46 +178,21 @@ def type_exists(resource: Resource) -> Iterator[Fault]:
             yield from faults_of(UNKNOWN_TYPE, error.findings, value)
 
 
-@template_rule(
+volume_size = _volume.rule(
     ROOT_SIZE,
-    severity=Severity.ERROR,
     cause="EBS refuses a gp3 volume of that size, so that no node starts",
     fix="give 1 to 65,536 GiB",
-    url=_VOLUME_URL,
-    on=LAUNCHES,
-    looks_at=_VOLUME,
 )
-def volume_size(resource: Resource) -> Iterator[Fault]:
-    """A gp3 volume has a size that EBS makes."""
-    return _gp3_faults(resource, ROOT_SIZE)
-
-
-@template_rule(
+volume_iops = _volume.rule(
     ROOT_IOPS,
-    severity=Severity.ERROR,
     cause="EBS refuses a gp3 volume with that many IOPS, so that no node starts",
     fix="change Iops, or make the volume larger",
-    url=_VOLUME_URL,
-    on=LAUNCHES,
-    looks_at=_VOLUME,
 )
-def volume_iops(resource: Resource) -> Iterator[Fault]:
-    """A gp3 volume has as many operations per second as its size allows."""
-    return _gp3_faults(resource, ROOT_IOPS)
-
-
-@template_rule(
+volume_throughput = _volume.rule(
     ROOT_THROUGHPUT,
-    severity=Severity.ERROR,
     cause="EBS refuses a gp3 volume with that throughput, so that no node starts",
     fix="change Throughput, or raise Iops to four times the throughput",
-    url=_VOLUME_URL,
-    on=LAUNCHES,
-    looks_at=_VOLUME,
 )
-def volume_throughput(resource: Resource) -> Iterator[Fault]:
-    """A gp3 volume has no more throughput than its operations allow."""
-    return _gp3_faults(resource, ROOT_THROUGHPUT)
 
 
 # Where those who launch name the system of an image that they choose.
@@ -265,12 +204,10 @@ _SYSTEMS = {
 _AL2023 = re.compile(r"al2023|amazon-linux-2023", re.IGNORECASE)
 
 
-@template_rule(
-    define_rule(
-        "GPU-LT-010",
-        "the metadata service of a GPU node requires tokens (IMDSv2)",
-        source='AWS EC2 user guide, "Configure the instance metadata options"; Amazon Linux 2023 user guide, "IMDSv2"',
-    ),
+@define_template_rule(
+    "GPU-LT-010",
+    "the metadata service of a GPU node requires tokens (IMDSv2)",
+    source='AWS EC2 user guide, "Configure the instance metadata options"; Amazon Linux 2023 user guide, "IMDSv2"',
     severity=Severity.WARNING,
     cause="without tokens, a forged request of a program on the node can read the node's credentials",
     fix="set MetadataOptions/HttpTokens to required",
@@ -285,7 +222,6 @@ _AL2023 = re.compile(r"al2023|amazon-linux-2023", re.IGNORECASE)
     ),
 )
 def imdsv2(resource: Resource) -> Iterator[Fault]:
-    """Nodes answer metadata requests with a token only (IMDSv2)."""
     launch = accelerated_launch(resource)
     options = launch.data.get("MetadataOptions")
     tokens = options.get("HttpTokens")
@@ -307,15 +243,10 @@ def _is_required_by_image(launch: Launch) -> bool:
     return any(_AL2023.search(name) for name in (parameter, *systems) if name)
 
 
-_MOST = 2
-
-
-@template_rule(
-    define_rule(
-        "GPU-LT-011",
-        "answers of the metadata service travel at most two hops",
-        source='AWS EC2 user guide, "Configure the instance metadata options": 1 by default, 2 for containers',
-    ),
+@define_template_rule(
+    "GPU-LT-011",
+    "answers of the metadata service travel at most two hops",
+    source='AWS EC2 user guide, "Configure the instance metadata options": 1 by default, 2 for containers',
     severity=Severity.INFO,
     cause="credentials of the node can be read from behind it: by containers of containers, and through proxies",
     fix="set HttpPutResponseHopLimit to 1, or to 2 for containers that need the node's credentials",
@@ -324,19 +255,16 @@ _MOST = 2
     looks_at=("LaunchTemplateData/MetadataOptions/HttpPutResponseHopLimit",),
 )
 def hop_limit(resource: Resource) -> Iterator[Fault]:
-    """Metadata answers travel no further than to a container on the node."""
     limit = accelerated_launch(resource).data.get("MetadataOptions", "HttpPutResponseHopLimit")
     hops = limit.integer()
-    if hops is not None and hops > _MOST:
-        yield Fault(at=limit, got=str(hops), allowed=f"1, or {_MOST} for containers")
+    if hops is not None and hops > 2:
+        yield Fault(at=limit, got=str(hops), allowed="1, or 2 for containers")
 
 
-@template_rule(
-    define_rule(
-        "GPU-LT-012",
-        "volumes of a GPU node are encrypted",
-        source='Amazon EBS user guide, "Amazon EBS encryption"; AWS Foundational Security Best Practices, EC2.3',
-    ),
+@define_template_rule(
+    "GPU-LT-012",
+    "volumes of a GPU node are encrypted",
+    source='Amazon EBS user guide, "Amazon EBS encryption"; AWS Foundational Security Best Practices, EC2.3',
     severity=Severity.WARNING,
     cause="what nodes write is on disk in clear text, unless the account encrypts volumes by default",
     fix="set Ebs/Encrypted to true",
@@ -345,22 +273,16 @@ def hop_limit(resource: Resource) -> Iterator[Fault]:
     looks_at=("LaunchTemplateData/BlockDeviceMappings/*/Ebs/Encrypted",),
 )
 def encrypted_volumes(resource: Resource) -> Iterator[Fault]:
-    """Volumes of GPU nodes are encrypted."""
-    volumes = volumes_of(accelerated_launch(resource))
-    if not volumes:
-        raise NotApplicable
-    for volume in volumes:
+    for volume in volumes_of(accelerated_launch(resource)):
         if not (volume.get("Encrypted").flag() or volume.get("SnapshotId").exists):
             yield Fault(at=volume, got="not encrypted", allowed="Encrypted: true")
 
 
-@template_rule(
-    define_rule(
-        "GPU-LT-013",
-        "a group follows the changes of a launch template in the same template",
-        source="AWS::EC2::LaunchTemplate reference: an update makes a new version and leaves the default one; "
-        "awslabs/awsome-distributed-ai, AWS PCS templates",
-    ),
+@define_template_rule(
+    "GPU-LT-013",
+    "a group follows the changes of a launch template in the same template",
+    source="AWS::EC2::LaunchTemplate reference: an update makes a new version and leaves the default one; "
+    "awslabs/awsome-distributed-ai, AWS PCS templates",
     severity=Severity.WARNING,
     cause="changes of the launch template never reach the nodes: an update makes a new version, which is not used",
     fix="set Version to the attribute LatestVersionNumber of the launch template",
@@ -369,11 +291,7 @@ def encrypted_volumes(resource: Resource) -> Iterator[Fault]:
     looks_at=("Version, where resources name the launch template",),
 )
 def latest_version(resource: Resource) -> Iterator[Fault]:
-    """What launches follows the changes of its launch template."""
-    uses = accelerated_launch(resource).uses()
-    if not uses:
-        raise NotApplicable
-    for use in uses:
+    for use in applicable(accelerated_launch(resource).uses()):
         version = use.specification.get("Version")
         if version.reference:
             continue
@@ -385,13 +303,11 @@ def latest_version(resource: Resource) -> Iterator[Fault]:
 _EVERYWHERE = ("0.0.0.0/0", "::/0")
 
 
-@template_rule(
-    define_rule(
-        "GPU-LT-014",
-        "the security groups of a GPU node are not open to all addresses",
-        source="AWS Foundational Security Best Practices, EC2.19; nodes are reached through Systems Manager or a "
-        "load balancer",
-    ),
+@define_template_rule(
+    "GPU-LT-014",
+    "the security groups of a GPU node are not open to all addresses",
+    source="AWS Foundational Security Best Practices, EC2.19; nodes are reached through Systems Manager or a "
+    "load balancer",
     severity=Severity.WARNING,
     cause="anyone who finds the address of a node can try to log in, or use its services",
     fix="remove the rule; reach nodes with Session Manager, and servers through a load balancer",
@@ -405,30 +321,21 @@ _EVERYWHERE = ("0.0.0.0/0", "::/0")
     ),
 )
 def closed_group(resource: Resource) -> Iterator[Fault]:
-    """The security groups of GPU nodes are not open to all addresses."""
-    values = list({value.identity(): value for value in _groups_of(accelerated_launch(resource))}.values())
-    if not values:
-        raise NotApplicable
-    for value in values:
-        group = group_of(value)
+    values = {value.identity(): value for value in _groups_of(accelerated_launch(resource))}.values()
+    for value in applicable(list(values)):
+        group = target_of(value, SECURITY_GROUP)
         if group is None:
             raise value.undecidable("the rules of this security group are not in the template")
-        for rule in ingress_rules(group):
-            if _is_open(rule):
+        for rule in group.once(ingress_rules):
+            if any(rule.value.get(key).template_text() in _EVERYWHERE for key in ("CidrIp", "CidrIpv6")):
                 yield Fault(
-                    at=rule.value,
-                    got="from everywhere",
-                    allowed="a security group, or the ranges of a network",
+                    at=rule.value, got="from everywhere", allowed="a security group, or the ranges of a network"
                 )
 
 
 def _groups_of(launch: Launch) -> list[Value]:
     own = launch.data.get("SecurityGroupIds").items()
     return [*own, *(value for interface in launch.interfaces() for value in interface.groups)]
-
-
-def _is_open(rule: GroupRule) -> bool:
-    return any(rule.value.get(key).template_text() in _EVERYWHERE for key in ("CidrIp", "CidrIpv6"))
 
 
 _UNKNOWN = re.compile(r"\$\{[^}]*}")
@@ -439,7 +346,6 @@ _LONGEST = "x" * 256
 
 @template_rule(
     SIZE,
-    severity=Severity.ERROR,
     cause="EC2 refuses user data of more than 16,384 bytes",
     fix="keep long scripts in S3, and fetch them in a short one",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html",
@@ -447,10 +353,7 @@ _LONGEST = "x" * 256
     looks_at=("LaunchTemplateData/UserData",),
 )
 def user_data_size(resource: Resource) -> Iterator[Fault]:
-    """User data is no longer than EC2 accepts."""
     data = user_data_of(accelerated_launch(resource))
-    if data is None:
-        raise NotApplicable
     shortest, longest = data.text, data.text
     if not data.is_complete:
         shortest, longest = _UNKNOWN.sub("", data.text), _UNKNOWN.sub(_LONGEST, data.text)
@@ -470,18 +373,10 @@ def user_data_size(resource: Resource) -> Iterator[Fault]:
     looks_at=("LaunchTemplateData/UserData",),
 )
 def user_data_secret(resource: Resource) -> Iterator[Fault]:
-    """User data holds no secret."""
     data = user_data_of(accelerated_launch(resource))
-    if data is None:
-        raise NotApplicable
     for finding in check_secrets(data.text):  # a key is one for sure, a password is a guess by the name
-        yield Fault(
-            at=data.value,
-            got=finding.got,
-            allowed="no secret",
-            cause=finding.cause,
-            severity=finding.severity,
-        )
+        got, cause = finding.got, finding.cause
+        yield Fault(at=data.value, got=got, allowed="no secret", cause=cause, severity=finding.severity)
 
 
 _ASSIGNMENT = re.compile(r"(?m)^[ \t]*(?:-[ \t]+)?(?:export[ \t]+|ENV[ \t]+)?([A-Z][A-Z0-9_]*)=(\S*)")
@@ -497,9 +392,6 @@ _ASSIGNMENT = re.compile(r"(?m)^[ \t]*(?:-[ \t]+)?(?:export[ \t]+|ENV[ \t]+)?([A
     looks_at=("LaunchTemplateData/UserData",),
 )
 def harmful_variable(resource: Resource) -> Iterator[Fault]:
-    """User data sets no variable that does harm on current EFA software."""
     data = user_data_of(accelerated_launch(resource))
-    if data is None:
-        raise NotApplicable
     for name, value in _ASSIGNMENT.findall(data.text):
         yield from faults_of(HARMFUL_VARIABLE, check_variable(name, value), data.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
-from cdk_gpu_clusters.errors import Rule, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.rules.lustre import (
     CAPACITY,
     DEPLOYMENT,
@@ -25,59 +25,52 @@ from cdk_gpu_clusters.rules.lustre import (
     check_encryption_key,
     check_lustre,
 )
-from cdk_gpu_clusters.template_rules.case import Case, Resource
+from cdk_gpu_clusters.template_rules.case import Case, Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM, lustre_only, lustre_sizing
-from cdk_gpu_clusters.template_rules.lookups.network import exchange_all, groups_at, missing_ports
+from cdk_gpu_clusters.template_rules.lookups.network import exchange_all, groups_at, missing_ports, tcp_text
 from cdk_gpu_clusters.template_rules.rule import (
     Fault,
     NotApplicable,
+    SharedCheck,
+    applicable,
+    define_template_rule,
     faults_of,
     template_rule,
 )
 
 
 def _closed_among_servers(resource: Resource, ranges: Sequence[tuple[int, int]]) -> Iterator[Fault]:
-    """A fault for each range of TCP ports, and way, that the groups of a file system do not open for each other.
-
-    Raises:
-        NotApplicable: If it is no Lustre file system, or names no groups.
-        Undecidable: If that depends on groups or addresses that are not in the template.
-    """
+    """A fault for each range of TCP ports, and way, that the groups of a file system do not open for each other."""
     value = lustre_only(resource).get("SecurityGroupIds")
     if not value.exists:
         raise NotApplicable
     groups = groups_at(value)
-    allowed = ", ".join(f"TCP {first}" if first == last else f"TCP {first}-{last}" for first, last in lustre_ports())
+    allowed = ", ".join(tcp_text(*ports) for ports in lustre_ports())
     for missing in missing_ports(groups, groups, at=value, ranges=ranges):
         yield Fault(at=value, got=f"nothing that lets {missing} among the servers", allowed=allowed)
 
 
-_SIZING = (
-    "StorageCapacity",
-    "StorageType",
-    "FileSystemTypeVersion",
-    "LustreConfiguration/DeploymentType",
-    "LustreConfiguration/PerUnitStorageThroughput",
-    "LustreConfiguration/ThroughputCapacity",
-    "LustreConfiguration/DataReadCacheConfiguration",
-    "LustreConfiguration/MetadataConfiguration",
-    "LustreConfiguration/EfaEnabled",
+def _sizing_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
+    return [(resource.properties, check_lustre(lustre_sizing(resource)))]
+
+
+_sizing = SharedCheck(
+    find=_sizing_findings,
+    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-fsx-filesystem-lustreconfiguration.html",
+    on=(FILE_SYSTEM,),
+    looks_at=(
+        "StorageCapacity",
+        "StorageType",
+        "FileSystemTypeVersion",
+        "LustreConfiguration/DeploymentType",
+        "LustreConfiguration/PerUnitStorageThroughput",
+        "LustreConfiguration/ThroughputCapacity",
+        "LustreConfiguration/DataReadCacheConfiguration",
+        "LustreConfiguration/MetadataConfiguration",
+        "LustreConfiguration/EfaEnabled",
+    ),
+    own_fix=True,
 )
-
-
-def _sizing_faults(resource: Resource, rule: Rule, at: str, *, allowed: str = "") -> Iterator[Fault]:
-    """The faults that a rule of `rules.lustre` finds in a file system.
-
-    Args:
-        resource: The file system.
-        rule: The rule.
-        at: The property to report.
-        allowed: The allowed values in CloudFormation's words, if the finding gives them in those of our constructs.
-    """
-    for finding in check_lustre(lustre_sizing(resource)):
-        if finding.id == rule.id:
-            value = resource.get(*at.split("/"))
-            yield Fault(at=value, got=finding.got, allowed=allowed or finding.allowed, cause=finding.cause)
 
 
 @template_rule(
@@ -90,14 +83,12 @@ def _sizing_faults(resource: Resource, rule: Rule, at: str, *, allowed: str = ""
     looks_at=("LustreConfiguration/DeploymentType",),
 )
 def older_class(resource: Resource) -> Iterator[Fault]:
-    """A new Lustre file system is of a class that is not outdated."""
     if _is_for_some_regions(resource.case):
         raise NotApplicable
     deployment_type = lustre_only(resource).get("LustreConfiguration", "DeploymentType")
     named = deployment_type.text() or "SCRATCH_1"  # FSx's own default
-    for finding in check_lustre(LustreSizing(deployment_type=named)):
-        if finding.id == DEPLOYMENT.id:
-            yield Fault(at=deployment_type, got=named, allowed=finding.allowed)
+    findings = check_lustre(LustreSizing(deployment_type=named))
+    yield from faults_of(DEPLOYMENT, findings, deployment_type, got=named, own_cause=True, own_fix=True)
 
 
 def _is_for_some_regions(case: Case) -> bool:
@@ -108,25 +99,17 @@ def _is_for_some_regions(case: Case) -> bool:
     )
 
 
-@template_rule(
+storage_class = _sizing.rule(
     STORAGE_TYPE,
-    severity=Severity.ERROR,
     cause="FSx refuses the storage class",
     fix="use SSD; INTELLIGENT_TIERING only with PERSISTENT_2, and without SSD properties",
-    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-fsx-filesystem-lustreconfiguration.html",
-    on=(FILE_SYSTEM,),
-    looks_at=_SIZING,
+    at="StorageType",
+    allowed="SSD, or INTELLIGENT_TIERING with PERSISTENT_2",
 )
-def storage_class(resource: Resource) -> Iterator[Fault]:
-    """The storage class of a Lustre file system fits its deployment type."""
-    return _sizing_faults(
-        resource, STORAGE_TYPE, "StorageType", allowed="SSD, or INTELLIGENT_TIERING with PERSISTENT_2"
-    )
 
 
 @template_rule(
     CAPACITY,
-    severity=Severity.ERROR,
     cause="FSx refuses the size",
     fix="use 1200 GiB, 2400 GiB or a multiple of 2400 GiB",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html",
@@ -140,189 +123,101 @@ def storage_class(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def lustre_capacity(resource: Resource) -> Iterator[Fault]:
-    """A Lustre file system has a size that FSx makes."""
-    findings = check_lustre(lustre_sizing(resource))
-    yield from faults_of(CAPACITY, findings, resource.get("StorageCapacity"))
+    yield from faults_of(CAPACITY, check_lustre(lustre_sizing(resource)), resource.get("StorageCapacity"))
 
 
-@template_rule(
+throughput_tier = _sizing.rule(
     THROUGHPUT,
-    severity=Severity.ERROR,
     cause="FSx refuses the throughput tier",
     fix="use a tier of the deployment type, or leave it out for SCRATCH_2",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-throughput-capacity.html",
-    on=(FILE_SYSTEM,),
-    looks_at=_SIZING,
+    at="LustreConfiguration/PerUnitStorageThroughput",
 )
-def throughput_tier(resource: Resource) -> Iterator[Fault]:
-    """The throughput of a Lustre file system is a tier of its deployment type."""
-    return _sizing_faults(resource, THROUGHPUT, "LustreConfiguration/PerUnitStorageThroughput")
-
-
-@template_rule(
+efa_capacity = _sizing.rule(
     EFA_CAPACITY,
-    severity=Severity.ERROR,
     cause="FSx refuses the size: with EFA a file system consists of complete servers",
     fix="use a multiple of 38400, 19200, 9600 or 4800 GiB at 125, 250, 500 or 1000 MB/s/TiB",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html",
-    on=(FILE_SYSTEM,),
-    looks_at=_SIZING,
+    at="StorageCapacity",
 )
-def efa_capacity(resource: Resource) -> Iterator[Fault]:
-    """With EFA, a Lustre file system grows by complete object servers."""
-    return _sizing_faults(resource, EFA_CAPACITY, "StorageCapacity")
-
-
-@template_rule(
+efa_class = _sizing.rule(
     EFA_CLASS,
-    severity=Severity.ERROR,
     cause="FSx refuses EFA on this class",
     fix="use PERSISTENT_2 with a MetadataConfiguration, or leave EfaEnabled out",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/efa-file-systems.html",
-    on=(FILE_SYSTEM,),
-    looks_at=_SIZING,
+    at="LustreConfiguration/EfaEnabled",
+    allowed="PERSISTENT_2",
 )
-def efa_class(resource: Resource) -> Iterator[Fault]:
-    """A Lustre file system with EFA is of the class that serves it."""
-    return _sizing_faults(resource, EFA_CLASS, "LustreConfiguration/EfaEnabled", allowed="PERSISTENT_2")
-
-
-@template_rule(
+metadata_iops = _sizing.rule(
     METADATA,
-    severity=Severity.ERROR,
     cause="FSx refuses this number of metadata operations",
     fix="use 1500, 3000, 6000 or a multiple of 12000 up to 192000; 6000 or 12000 with Intelligent-Tiering",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-metadata-performance.html",
-    on=(FILE_SYSTEM,),
-    looks_at=_SIZING,
+    at="LustreConfiguration/MetadataConfiguration/Iops",
 )
-def metadata_iops(resource: Resource) -> Iterator[Fault]:
-    """Metadata operations come in sizes that FSx provisions."""
-    return _sizing_faults(resource, METADATA, "LustreConfiguration/MetadataConfiguration/Iops")
-
-
-@template_rule(
+metadata_mode = _sizing.rule(
     METADATA_MODE,
-    severity=Severity.ERROR,
     cause="FSx refuses the metadata configuration",
     fix="use AUTOMATIC without Iops, or USER_PROVISIONED with them; EFA needs one of the two, SCRATCH_2 has none",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-metadata-performance.html",
-    on=(FILE_SYSTEM,),
-    looks_at=_SIZING,
+    at="LustreConfiguration/MetadataConfiguration",
+    allowed="Mode AUTOMATIC without Iops, or USER_PROVISIONED with",
 )
-def metadata_mode(resource: Resource) -> Iterator[Fault]:
-    """The metadata mode is one of the class."""
-    return _sizing_faults(
-        resource,
-        METADATA_MODE,
-        "LustreConfiguration/MetadataConfiguration",
-        allowed="Mode AUTOMATIC without Iops, or USER_PROVISIONED with",
-    )
-
-
-@template_rule(
+lustre_version = _sizing.rule(
     VERSION,
-    severity=Severity.ERROR,
     cause="FSx refuses the version",
     fix="set FileSystemTypeVersion to 2.15",
-    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-fsx-filesystem-lustreconfiguration.html",
-    on=(FILE_SYSTEM,),
-    looks_at=_SIZING,
+    at="FileSystemTypeVersion",
 )
-def lustre_version(resource: Resource) -> Iterator[Fault]:
-    """The Lustre version runs on the deployment type, with its metadata configuration."""
-    return _sizing_faults(resource, VERSION, "FileSystemTypeVersion")
-
-
-@template_rule(
+tiering_throughput = _sizing.rule(
     TIERING_THROUGHPUT,
-    severity=Severity.ERROR,
     cause="FSx refuses the throughput capacity",
     fix="set ThroughputCapacity to a multiple of 4000 MB/s, and leave StorageCapacity and PerUnitStorageThroughput out",
-    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-fsx-filesystem-lustreconfiguration.html",
-    on=(FILE_SYSTEM,),
-    looks_at=_SIZING,
+    at="LustreConfiguration/ThroughputCapacity",
+    allowed="multiples of 4000 MB/s, and no size",
 )
-def tiering_throughput(resource: Resource) -> Iterator[Fault]:
-    """Intelligent-Tiering has a throughput capacity in steps, and no size."""
-    return _sizing_faults(
-        resource,
-        TIERING_THROUGHPUT,
-        "LustreConfiguration/ThroughputCapacity",
-        allowed="multiples of 4000 MB/s, and no size",
-    )
-
-
-@template_rule(
+read_cache = _sizing.rule(
     READ_CACHE,
-    severity=Severity.ERROR,
     cause="FSx refuses the read cache",
     fix="set SizingMode: PROPORTIONAL_TO_THROUGHPUT_CAPACITY or NO_CACHE, or USER_PROVISIONED with a SizeGiB",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-fsx-filesystem-datareadcacheconfiguration.html",
-    on=(FILE_SYSTEM,),
-    looks_at=_SIZING,
+    at="LustreConfiguration/DataReadCacheConfiguration",
+    allowed="NO_CACHE, PROPORTIONAL_TO_THROUGHPUT_CAPACITY",
 )
-def read_cache(resource: Resource) -> Iterator[Fault]:
-    """Intelligent-Tiering has a read cache, or explicitly none."""
-    return _sizing_faults(
-        resource,
-        READ_CACHE,
-        "LustreConfiguration/DataReadCacheConfiguration",
-        allowed="NO_CACHE, PROPORTIONAL_TO_THROUGHPUT_CAPACITY",
-    )
 
 
 @template_rule(
     RETENTION,
-    severity=Severity.ERROR,
     cause="FSx refuses to keep backups for this time",
     fix="set AutomaticBackupRetentionDays to 0 to 90; to 0 on SCRATCH_2, or use PERSISTENT_2",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-backups-fsx.html",
     on=(FILE_SYSTEM,),
-    looks_at=(
-        "LustreConfiguration/AutomaticBackupRetentionDays",
-        "LustreConfiguration/DeploymentType",
-    ),
+    looks_at=("LustreConfiguration/AutomaticBackupRetentionDays", "LustreConfiguration/DeploymentType"),
 )
 def backup_days(resource: Resource) -> Iterator[Fault]:
-    """Automatic backups are kept for as long as FSx keeps them."""
     sizing = lustre_sizing(resource)
     days = resource.get("LustreConfiguration", "AutomaticBackupRetentionDays")
-    kept = days.integer()
-    if kept is None:
-        raise NotApplicable
-    for finding in check_backups(sizing, kept):
-        yield Fault(at=days, got=finding.got, allowed=finding.allowed, cause=finding.cause)
+    yield from faults_of(RETENTION, check_backups(sizing, applicable(days.integer())), days, own_fix=True)
 
 
 @template_rule(
     KEY,
-    severity=Severity.ERROR,
     cause="SCRATCH_2 is encrypted with a key of FSx, and takes no other",
     fix="leave KmsKeyId out, or use PERSISTENT_2",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html",
     on=(FILE_SYSTEM,),
-    looks_at=(
-        "KmsKeyId",
-        "LustreConfiguration/DeploymentType",
-    ),
+    looks_at=("KmsKeyId", "LustreConfiguration/DeploymentType"),
 )
 def scratch_key(resource: Resource) -> Iterator[Fault]:
-    """A SCRATCH_2 file system has no key of the account."""
     key = resource.get("KmsKeyId")
-    for finding in check_encryption_key(lustre_sizing(resource), given=key.exists):
-        yield Fault(at=key, got="KmsKeyId", allowed=finding.allowed)
+    findings = check_encryption_key(lustre_sizing(resource), given=key.exists)
+    yield from faults_of(KEY, findings, key, got="KmsKeyId", own_cause=True, own_fix=True)
 
 
-_KEEPING = ("Retain", "RetainExceptOnCreate")
-
-
-@template_rule(
-    define_rule(
-        "GPU-LUS-040",
-        "a persistent Lustre file system is retained when its stack is deleted, and when it is replaced",
-        source='CloudFormation user guide, "DeletionPolicy attribute" and "UpdateReplacePolicy attribute"',
-    ),
+@define_template_rule(
+    "GPU-LUS-040",
+    "a persistent Lustre file system is retained when its stack is deleted, and when it is replaced",
+    source='CloudFormation user guide, "DeletionPolicy attribute" and "UpdateReplacePolicy attribute"',
     severity=Severity.WARNING,
     cause="the data is lost with the stack, or with a change that replaces the file system, such as another subnet",
     fix="set DeletionPolicy and UpdateReplacePolicy to Retain",
@@ -331,23 +226,19 @@ _KEEPING = ("Retain", "RetainExceptOnCreate")
     looks_at=("DeletionPolicy", "UpdateReplacePolicy", "LustreConfiguration/DeploymentType"),
 )
 def keep_file_system(resource: Resource) -> Iterator[Fault]:
-    """A persistent file system outlives its stack, and a change that replaces it."""
     deployment_type = lustre_only(resource).get("LustreConfiguration", "DeploymentType").text()
     if not (deployment_type or "").startswith("PERSISTENT"):
         raise NotApplicable
     for name in ("DeletionPolicy", "UpdateReplacePolicy"):
         policy = resource.attribute(name).text()
-        if policy not in _KEEPING:
+        if policy not in ("Retain", "RetainExceptOnCreate"):
             yield Fault(at=resource.attribute(name), got=f"{name} {policy or 'Delete, by default'}", allowed="Retain")
 
 
-@template_rule(
-    define_rule(
-        "GPU-LUS-041",
-        "a Lustre file system is in exactly one subnet",
-        source="botocore 1.44.5, fsx service model: CreateFileSystem, SubnetIds",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-LUS-041",
+    "a Lustre file system is in exactly one subnet",
+    source="botocore 1.44.5, fsx service model: CreateFileSystem, SubnetIds",
     cause="FSx refuses a Lustre file system in several subnets, or in none",
     fix="name one subnet, in the zone of the nodes",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-fsx-filesystem.html",
@@ -355,42 +246,30 @@ def keep_file_system(resource: Resource) -> Iterator[Fault]:
     looks_at=("SubnetIds",),
 )
 def one_subnet(resource: Resource) -> Iterator[Fault]:
-    """A Lustre file system is in one subnet."""
     subnets = lustre_only(resource).get("SubnetIds")
     count = len(subnets.items())
     if count != 1:
         yield Fault(at=subnets, got=f"{count} subnets", allowed="1")
 
 
-@template_rule(
-    define_rule(
-        "GPU-LUS-042",
-        "the servers of a Lustre file system reach each other at TCP 988",
-        source='FSx for Lustre user guide, "File system access control with Amazon VPC" (stored copy of 2026)',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-LUS-042",
+    "the servers of a Lustre file system reach each other at TCP 988",
+    source='FSx for Lustre user guide, "File system access control with Amazon VPC" (stored copy of 2026)',
     cause="FSx refuses a file system whose group stops Lustre traffic",
     fix="let the group of the file system reach itself at TCP 988 and TCP 1018-1023, in and out",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html",
     on=(FILE_SYSTEM,),
-    looks_at=(
-        "SecurityGroupIds",
-        "AWS::EC2::SecurityGroupIngress",
-        "AWS::EC2::SecurityGroupEgress",
-    ),
+    looks_at=("SecurityGroupIds", "AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress"),
 )
 def server_ports(resource: Resource) -> Iterator[Fault]:
-    """The servers of a Lustre file system reach each other."""
     yield from _closed_among_servers(resource, lustre_ports()[:1])
 
 
-@template_rule(
-    define_rule(
-        "GPU-LUS-043",
-        "the group of a Lustre file system with EFA allows all traffic with itself, in and out",
-        source='FSx for Lustre user guide, "File system access control with Amazon VPC", EFA-enabled security groups',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-LUS-043",
+    "the group of a Lustre file system with EFA allows all traffic with itself, in and out",
+    source='FSx for Lustre user guide, "File system access control with Amazon VPC", EFA-enabled security groups',
     cause="FSx refuses a file system with EFA whose group does not allow it: addresses do not count for EFA",
     fix="add SecurityGroupIngress and SecurityGroupEgress with IpProtocol -1 and the same group at both ends",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html",
@@ -403,7 +282,6 @@ def server_ports(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def server_efa_traffic(resource: Resource) -> Iterator[Fault]:
-    """The servers of a Lustre file system with EFA exchange all traffic."""
     if not lustre_only(resource).get("LustreConfiguration", "EfaEnabled").flag():
         raise NotApplicable
     value = resource.get("SecurityGroupIds")
@@ -412,24 +290,17 @@ def server_efa_traffic(resource: Resource) -> Iterator[Fault]:
         yield Fault(at=value, got="no rules for all traffic within the same group", allowed="IpProtocol -1, both ways")
 
 
-@template_rule(
-    define_rule(
-        "GPU-LUS-045",
-        "the servers of a Lustre file system reach each other at TCP 1018-1023, too",
-        source='FSx for Lustre user guide, "File system access control with Amazon VPC" (stored copy of 2026); '
-        "templates that AWS publishes open 1021-1023, or 988 alone, so that FSx does not seem to check it",
-    ),
+@define_template_rule(
+    "GPU-LUS-045",
+    "the servers of a Lustre file system reach each other at TCP 1018-1023, too",
+    source='FSx for Lustre user guide, "File system access control with Amazon VPC" (stored copy of 2026); '
+    "templates that AWS publishes open 1021-1023, or 988 alone, so that FSx does not seem to check it",
     severity=Severity.WARNING,
     cause="FSx documents that the servers need this range besides 988",
     fix="let the group of the file system reach itself at TCP 1018-1023, in and out",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html",
     on=(FILE_SYSTEM,),
-    looks_at=(
-        "SecurityGroupIds",
-        "AWS::EC2::SecurityGroupIngress",
-        "AWS::EC2::SecurityGroupEgress",
-    ),
+    looks_at=("SecurityGroupIds", "AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress"),
 )
 def server_range(resource: Resource) -> Iterator[Fault]:
-    """The servers of a Lustre file system reach each other at all ports that FSx documents."""
     yield from _closed_among_servers(resource, lustre_ports()[1:])

@@ -8,10 +8,10 @@ from ipaddress import ip_network
 from itertools import combinations
 from pathlib import PurePosixPath
 
-from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.node.storage import OVERLAP
 from cdk_gpu_clusters.rules.lustre_clients import CLIENT_NETWORK, CLIENT_ZONE, check_lustre_client
-from cdk_gpu_clusters.template_rules.case import Resource, Value
+from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.file_systems import (
     FILE_SYSTEM,
     lustre_only,
@@ -20,21 +20,29 @@ from cdk_gpu_clusters.template_rules.lookups.file_systems import (
 )
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     LAUNCHES,
+    Launch,
     launch_of,
     lustre_lines_of_fstab,
     user_data_of,
 )
 from cdk_gpu_clusters.template_rules.lookups.network import (
+    SUBNET,
     exchange_all,
     groups_at,
     groups_of_launch,
     is_same_zone,
     known_zone_of,
     missing_ports,
-    subnet_of,
     subnets_of_launch,
 )
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, template_rule
+from cdk_gpu_clusters.template_rules.rule import (
+    Fault,
+    NotApplicable,
+    applicable,
+    define_template_rule,
+    faults_of,
+    template_rule,
+)
 
 
 @template_rule(
@@ -44,14 +52,9 @@ from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, template_
     fix="put the nodes and the file system into one subnet or zone",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/efa-file-systems.html",
     on=LAUNCHES,
-    looks_at=(
-        "LaunchTemplateData/UserData",
-        "AWS::FSx::FileSystem/SubnetIds",
-        "AWS::EC2::Subnet/AvailabilityZone",
-    ),
+    looks_at=("LaunchTemplateData/UserData", "AWS::FSx::FileSystem/SubnetIds", "AWS::EC2::Subnet/AvailabilityZone"),
 )
 def client_zone(resource: Resource) -> Iterator[Fault]:
-    """Nodes are in the zone of the file system that they mount."""
     launch = launch_of(resource)
     pairs = [
         (node, subnet)
@@ -59,18 +62,15 @@ def client_zone(resource: Resource) -> Iterator[Fault]:
         for subnet in file_system.get("SubnetIds").items()
         for node in subnets_of_launch(launch)
     ]
-    if not pairs:
-        raise NotApplicable
-    for node, subnet in pairs:
+    for node, subnet in applicable(pairs):
         if node.identity() != subnet.identity() and not is_same_zone(known_zone_of(subnet), known_zone_of(node)):
             zone, other = known_zone_of(node).text() or "", known_zone_of(subnet).text()
-            for finding in check_lustre_client(zones=[zone], file_system_zone=other):
-                yield Fault(at=node, got=finding.got, allowed=finding.allowed)
+            findings = check_lustre_client(zones=[zone], file_system_zone=other)
+            yield from faults_of(CLIENT_ZONE, findings, node, own_cause=True, own_fix=True)
 
 
 @template_rule(
     CLIENT_NETWORK,
-    severity=Severity.ERROR,
     cause="nodes that mount over EFA have addresses of another /16 block than the file system",
     fix="put the nodes and the file system into subnets of one /16 block",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/efa-file-systems.html",
@@ -83,28 +83,29 @@ def client_zone(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def client_network(resource: Resource) -> Iterator[Fault]:
-    """Nodes that mount a file system over EFA have addresses of its block."""
     launch = launch_of(resource)
-    mounted = mounted_by(launch)
-    if not mounted:
-        raise NotApplicable
-    if not launch.has_efa():
-        return  # it mounts over TCP
-    for file_system in mounted:
-        if not file_system.get("LustreConfiguration", "EfaEnabled").flag():
-            continue
+    for file_system in _mounted_over_efa(launch):
         for own in file_system.get("SubnetIds").items():
             for node in subnets_of_launch(launch):
-                if node.identity() == own.identity():
-                    continue
-                blocks = _block_of(node), _block_of(own)
-                for finding in check_lustre_client(cidrs=blocks[:1], file_system_cidr=blocks[1], efa=True):
-                    yield Fault(at=node, got=finding.got, allowed=finding.allowed)
+                if node.identity() != own.identity():
+                    blocks = _block_of(node), _block_of(own)
+                    findings = check_lustre_client(cidrs=blocks[:1], file_system_cidr=blocks[1], efa=True)
+                    yield from faults_of(CLIENT_NETWORK, findings, node, own_cause=True, own_fix=True)
+
+
+def _mounted_over_efa(launch: Launch) -> list[Resource]:
+    """The file systems that a launch mounts over EFA; without EFA on both sides, nodes mount them over TCP.
+
+    Raises:
+        NotApplicable: If it mounts none at all.
+    """
+    mounted = applicable(mounted_by(launch))
+    return [one for one in mounted if launch.has_efa() and one.get("LustreConfiguration", "EfaEnabled").flag()]
 
 
 def _block_of(value: Value) -> str:
     """The IPv4 block of a subnet."""
-    subnet = subnet_of(value)
+    subnet = target_of(value, SUBNET)
     block = None if subnet is None else subnet.get("CidrBlock").text()
     if block is None:
         raise value.undecidable("the block of this subnet is not in the template")
@@ -114,13 +115,10 @@ def _block_of(value: Value) -> str:
         raise value.undecidable(f"{block!r} is no block of addresses") from None
 
 
-@template_rule(
-    define_rule(
-        "GPU-LUS-044",
-        "nodes and the Lustre file system that they mount reach each other at TCP 988 and 1018-1023",
-        source='FSx for Lustre user guide, "File system access control with Amazon VPC" (stored copy of 2026)',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-LUS-044",
+    "nodes and the Lustre file system that they mount reach each other at TCP 988 and 1018-1023",
+    source='FSx for Lustre user guide, "File system access control with Amazon VPC" (stored copy of 2026)',
     cause="the mount hangs, or the client is evicted: servers call their clients back",
     fix="let the groups of the nodes and of the file system reach each other at TCP 988 and TCP 1018-1023, both ways",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html",
@@ -135,12 +133,8 @@ def _block_of(value: Value) -> str:
     ),
 )
 def client_ports(resource: Resource) -> Iterator[Fault]:
-    """Nodes and the file system that they mount reach each other."""
     launch = launch_of(resource)
-    mounted = mounted_by(launch)
-    if not mounted:
-        raise NotApplicable
-    for file_system in mounted:
+    for file_system in applicable(mounted_by(launch)):
         value = file_system.get("SecurityGroupIds")
         servers, clients = groups_at(value), groups_of_launch(launch)
         ways = ((clients, servers, "from the nodes"), (servers, clients, "to the nodes"))
@@ -150,13 +144,10 @@ def client_ports(resource: Resource) -> Iterator[Fault]:
                 yield Fault(at=resource, got=got, allowed="TCP 988, TCP 1018-1023")
 
 
-@template_rule(
-    define_rule(
-        "GPU-LUS-046",
-        "nodes and the Lustre file system that they mount over EFA allow all traffic with each other",
-        source='FSx for Lustre user guide, "File system access control with Amazon VPC", EFA-enabled security groups',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-LUS-046",
+    "nodes and the Lustre file system that they mount over EFA allow all traffic with each other",
+    source='FSx for Lustre user guide, "File system access control with Amazon VPC", EFA-enabled security groups',
     cause="the nodes cannot reach the file system over EFA: rules about ports or addresses do not count for it",
     fix="in both groups, allow all traffic (IpProtocol -1) from and to the id of the other group",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/limit-access-security-groups.html",
@@ -171,16 +162,8 @@ def client_ports(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def client_efa_traffic(resource: Resource) -> Iterator[Fault]:
-    """Nodes that mount over EFA and the servers of the file system exchange all traffic."""
     launch = launch_of(resource)
-    mounted = mounted_by(launch)
-    if not mounted:
-        raise NotApplicable
-    if not launch.has_efa():
-        return  # it mounts over TCP
-    for file_system in mounted:
-        if not file_system.get("LustreConfiguration", "EfaEnabled").flag():
-            continue
+    for file_system in _mounted_over_efa(launch):
         value = file_system.get("SecurityGroupIds")
         servers, clients = groups_at(value), groups_of_launch(launch)
         for owners, peers, whose in (
@@ -192,13 +175,11 @@ def client_efa_traffic(resource: Resource) -> Iterator[Fault]:
                 yield Fault(at=resource, got=got, allowed="IpProtocol -1, both ways, by the ids of the groups")
 
 
-@template_rule(
-    define_rule(
-        "GPU-LUS-047",
-        "a Lustre file system has version 2.12 or 2.15, which the images of GPU nodes can mount",
-        source='FSx for Lustre user guide, "Lustre file system and client kernel compatibility"; AWS::FSx::FileSystem '
-        "reference, FileSystemTypeVersion: 2.10 by default; amazonlinux/amazon-linux-2023 723",
-    ),
+@define_template_rule(
+    "GPU-LUS-047",
+    "a Lustre file system has version 2.12 or 2.15, which the images of GPU nodes can mount",
+    source='FSx for Lustre user guide, "Lustre file system and client kernel compatibility"; AWS::FSx::FileSystem '
+    "reference, FileSystemTypeVersion: 2.10 by default; amazonlinux/amazon-linux-2023 723",
     severity=Severity.WARNING,
     cause="clients of Amazon Linux 2023, Ubuntu 24.04 and RHEL 9 have Lustre 2.15, and do not mount 2.10",
     fix='set FileSystemTypeVersion to "2.15"',
@@ -211,7 +192,6 @@ def client_efa_traffic(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def mountable_version(resource: Resource) -> Iterator[Fault]:
-    """Nodes of today's images mount the Lustre version of a file system."""
     if lustre_only(resource).get("BackupId").exists:
         raise NotApplicable  # it has the version of the file system that the backup is of
     named = resource.get("FileSystemTypeVersion")
@@ -239,11 +219,10 @@ _OPTIONS = re.compile(r"(?<!\S)(?:-o[ \t]+\S+|-\w+)")
     looks_at=("LaunchTemplateData/UserData: lines of /etc/fstab, and mount -t lustre, nfs or efs",),
 )
 def mounts_apart(resource: Resource) -> Iterator[Fault]:
-    """Shared file systems are mounted side by side."""
     launch = launch_of(resource)
     user_data = user_data_of(launch)
-    mounts = sorted(set(_mounts(user_data.text))) if user_data else []
-    if user_data is None or not (mounts or mounted_by(launch)):
+    mounts = sorted(set(_mounts(user_data.text)))
+    if not (mounts or mounted_by(launch)):
         raise NotApplicable
     for (one, source), (other, another) in combinations(mounts, 2):
         if source != another and PurePosixPath(other).is_relative_to(one):
@@ -268,12 +247,10 @@ _LATER = re.compile(r"lustre.*/etc/fstab|\.mount\b|/etc/systemd/|bootcmd:|bootho
 _NETWORK = ("_netdev", "x-systemd.requires", "x-systemd.after")
 
 
-@template_rule(
-    define_rule(
-        "GPU-MNT-010",
-        "a Lustre mount comes back when a node boots again, after its network",
-        source='FSx for Lustre user guide, "Mounting your Amazon FSx file system automatically"',
-    ),
+@define_template_rule(
+    "GPU-MNT-010",
+    "a Lustre mount comes back when a node boots again, after its network",
+    source='FSx for Lustre user guide, "Mounting your Amazon FSx file system automatically"',
     severity=Severity.WARNING,
     cause="user data runs at the first boot only: after a reboot, jobs write to an empty directory",
     fix="mount by a line of /etc/fstab with _netdev, or by a systemd unit",
@@ -282,11 +259,8 @@ _NETWORK = ("_netdev", "x-systemd.requires", "x-systemd.after")
     looks_at=("LaunchTemplateData/UserData",),
 )
 def mount_at_boot(resource: Resource) -> Iterator[Fault]:
-    """A Lustre mount comes back when a node boots again."""
     launch = launch_of(resource)
     user_data = user_data_of(launch)
-    if user_data is None:
-        raise NotApplicable
     once = _MOUNT.search(user_data.text)
     if not once and not mounted_by(launch):
         raise NotApplicable
@@ -306,13 +280,11 @@ def mount_at_boot(resource: Resource) -> Iterator[Fault]:
 _SERVICE = "configure-efa-fsx-lustre-client.service"
 
 
-@template_rule(
-    define_rule(
-        "GPU-MNT-011",
-        "a Lustre mount over EFA waits for the service that sets EFA up",
-        source='FSx for Lustre user guide, "Mounting your Amazon FSx file system automatically"; '
-        "awslabs/awsome-distributed-ai 1208",
-    ),
+@define_template_rule(
+    "GPU-MNT-011",
+    "a Lustre mount over EFA waits for the service that sets EFA up",
+    source='FSx for Lustre user guide, "Mounting your Amazon FSx file system automatically"; '
+    "awslabs/awsome-distributed-ai 1208",
     severity=Severity.WARNING,
     cause="the mount may come before EFA is set up, and then runs over TCP, without a message",
     fix=f"add x-systemd.automount, and x-systemd.requires and x-systemd.after with {_SERVICE}",
@@ -325,15 +297,9 @@ _SERVICE = "configure-efa-fsx-lustre-client.service"
     ),
 )
 def mount_after_efa(resource: Resource) -> Iterator[Fault]:
-    """A mount over EFA waits for the set-up of EFA."""
     launch = launch_of(resource)
-    mounted = mounted_by(launch)
     user_data = user_data_of(launch)
-    if user_data is None or not mounted:
-        raise NotApplicable
-    if not launch.has_efa():
-        return  # it mounts over TCP
-    if not any(one.get("LustreConfiguration", "EfaEnabled").flag() for one in mounted):
+    if not _mounted_over_efa(launch):
         return
     for options in lustre_lines_of_fstab(user_data):
         if _SERVICE not in options:

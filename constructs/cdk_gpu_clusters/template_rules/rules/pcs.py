@@ -4,107 +4,80 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.errors import Rule, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity
 from cdk_gpu_clusters.rules.interfaces import (
     PCS_DEVICE_INDEX,
     PCS_EFA_ONLY,
     PCS_SHARED_CARD,
     check_pcs_interfaces,
 )
-from cdk_gpu_clusters.template_rules.case import Resource, target_of
+from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     PCS_CLUSTER,
     PCS_NODE_GROUP,
-    has_plain_user_data,
     launch_of_node_group,
     market_faults,
     most_nodes_of,
-    own_types_of,
     records_of,
+    user_data_faults,
 )
-from cdk_gpu_clusters.template_rules.lookups.launches import layout_of, values_at
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, template_rule
-
-_INTERFACES = (
-    "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces",
-    "InstanceConfigs/*/InstanceType",
+from cdk_gpu_clusters.template_rules.lookups.launches import layout_of, own_types_of, values_at
+from cdk_gpu_clusters.template_rules.rule import (
+    Fault,
+    NotApplicable,
+    SharedCheck,
+    applicable,
+    define_template_rule,
 )
-_INTERFACES_URL = "https://docs.aws.amazon.com/pcs/latest/userguide/working-with_networking_multi-nic.html"
 
 
-def _interface_faults(resource: Resource, rule: Rule) -> Iterator[Fault]:
-    """The faults that a rule of `rules.interfaces` about AWS PCS finds in the interfaces of a node group."""
+def _interface_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
     launch = launch_of_node_group(resource)
-    interfaces = layout_of(launch)
-    if not interfaces:
-        raise NotApplicable
-    for _, record in records_of(resource)[:1]:  # the difference is the same for every type
-        for finding in check_pcs_interfaces(record, interfaces):
-            if finding.id == rule.id:
-                at = launch.data.get("NetworkInterfaces")
-                yield Fault(at=at, got=finding.got, allowed=finding.allowed, cause=finding.cause)
+    interfaces = applicable(layout_of(launch))
+    at = launch.data.get("NetworkInterfaces")
+    # the difference is the same for every type
+    return [(at, check_pcs_interfaces(record, interfaces)) for _, record in records_of(resource)[:1]]
 
 
-@template_rule(
+_interfaces = SharedCheck(
+    find=_interface_findings,
+    url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_networking_multi-nic.html",
+    on=(PCS_NODE_GROUP,),
+    looks_at=("AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces", "InstanceConfigs/*/InstanceType"),
+    own_fix=True,
+)
+
+no_efa_only = _interfaces.rule(
     PCS_EFA_ONLY,
     severity=Severity.WARNING,
     cause="PCS does not pass efa-only on, according to samples of AWS",
     fix="use efa, or try one node and count its EFA devices",
-    url=_INTERFACES_URL,
-    on=(PCS_NODE_GROUP,),
-    looks_at=_INTERFACES,
 )
-def no_efa_only(resource: Resource) -> Iterator[Fault]:
-    """Nodes of AWS PCS have EFA interfaces of the kind that its guide documents."""
-    return _interface_faults(resource, PCS_EFA_ONLY)
-
-
-@template_rule(
+one_interface_per_card = _interfaces.rule(
     PCS_SHARED_CARD,
     severity=Severity.WARNING,
     cause="the PCS guide gives every interface its own network card",
     fix="keep one interface per card",
-    url=_INTERFACES_URL,
-    on=(PCS_NODE_GROUP,),
-    looks_at=_INTERFACES,
 )
-def one_interface_per_card(resource: Resource) -> Iterator[Fault]:
-    """Nodes of AWS PCS have one interface on each network card."""
-    return _interface_faults(resource, PCS_SHARED_CARD)
-
-
-@template_rule(
+pcs_device_index = _interfaces.rule(
     PCS_DEVICE_INDEX,
     severity=Severity.WARNING,
     cause="the PCS guide gives device index 0 to the primary interface alone",
     fix="use device index 1 on every card but card 0",
-    url=_INTERFACES_URL,
-    on=(PCS_NODE_GROUP,),
-    looks_at=_INTERFACES,
 )
-def pcs_device_index(resource: Resource) -> Iterator[Fault]:
-    """Nodes of AWS PCS have device index 0 on their primary interface alone."""
-    return _interface_faults(resource, PCS_DEVICE_INDEX)
 
 
-@template_rule(
-    define_rule(
-        "GPU-PCS-011",
-        "interfaces in the launch template of a PCS node group are in its subnet",
-        source='AWS PCS guide, "Multiple network interfaces"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-PCS-011",
+    "interfaces in the launch template of a PCS node group are in its subnet",
+    source='AWS PCS guide, "Multiple network interfaces"',
     cause="PCS launches into the subnet of the node group, and no interface can be in another one",
     fix="name the same subnet in both, or leave it out of the interfaces",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_networking_multi-nic.html",
     on=(PCS_NODE_GROUP,),
-    looks_at=(
-        "SubnetIds",
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces/*/SubnetId",
-    ),
+    looks_at=("SubnetIds", "AWS::EC2::LaunchTemplate/LaunchTemplateData/NetworkInterfaces/*/SubnetId"),
 )
 def own_subnet(resource: Resource) -> Iterator[Fault]:
-    """Interfaces of PCS nodes are in the subnet of their node group."""
     named = values_at(launch_of_node_group(resource).data, "NetworkInterfaces/*/SubnetId")
     own = resource.get("SubnetIds").items()
     if not named or not own:
@@ -114,36 +87,24 @@ def own_subnet(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=value, got=value.text() or "another subnet", allowed="the subnet of the node group")
 
 
-@template_rule(
-    define_rule(
-        "GPU-PCS-012",
-        "CAPACITY_BLOCK has market type capacity-block in the launch template, and SPOT has no market type there",
-        source='AWS PCS guide, "Configure a compute node group to use a Capacity Block"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-PCS-012",
+    "CAPACITY_BLOCK has market type capacity-block in the launch template, and SPOT has no market type there",
+    source='AWS PCS guide, "Configure a compute node group to use a Capacity Block"',
     cause="PCS refuses a node group whose purchase option is not that of its launch template",
     fix="set PurchaseOption to CAPACITY_BLOCK with MarketType capacity-block, or to SPOT without a market type",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/capacity-blocks-configure-cng.html",
     on=(PCS_NODE_GROUP,),
-    looks_at=(
-        "PurchaseOption",
-        "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions",
-    ),
+    looks_at=("PurchaseOption", "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions"),
 )
 def purchase_option(resource: Resource) -> Iterator[Fault]:
-    """The purchase option of a PCS node group is that of its launch template."""
-    purchase = resource.get("PurchaseOption")
-    for at, got, allowed in market_faults(resource, purchase, block="CAPACITY_BLOCK", spot="PurchaseOption SPOT"):
-        yield Fault(at=at, got=got, allowed=allowed)
+    return market_faults(resource, "PurchaseOption")
 
 
-@template_rule(
-    define_rule(
-        "GPU-PCS-013",
-        "the launch template of a PCS node group of a Capacity Block names the type of the node group",
-        source='AWS PCS guide, "Configure a compute node group to use a Capacity Block"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-PCS-013",
+    "the launch template of a PCS node group of a Capacity Block names the type of the node group",
+    source='AWS PCS guide, "Configure a compute node group to use a Capacity Block"',
     cause="PCS refuses a Capacity Block of another type than that of the node group",
     fix="set InstanceType of the launch template to the type of the block and of the node group",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/capacity-blocks-configure-cng.html",
@@ -155,7 +116,6 @@ def purchase_option(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def block_type(resource: Resource) -> Iterator[Fault]:
-    """A PCS node group of a Capacity Block names its type in both places."""
     if resource.get("PurchaseOption").text() != "CAPACITY_BLOCK":
         raise NotApplicable
     named = launch_of_node_group(resource).data.get("InstanceType")
@@ -163,20 +123,13 @@ def block_type(resource: Resource) -> Iterator[Fault]:
     if not named.exists:
         raise NotApplicable  # another rule asks for it
     if not all(named.is_same_as(value) for value in own):
-        allowed = ", ".join(value.text() or "" for value in own)
-        yield Fault(at=named, got=named.text() or "", allowed=allowed)
+        yield Fault(at=named, got=named.text() or "", allowed=", ".join(value.text() or "" for value in own))
 
 
-_PREFIX, _FOLDER = "AWSPCS", "/aws-pcs/"
-
-
-@template_rule(
-    define_rule(
-        "GPU-PCS-014",
-        "the role of PCS nodes has a name that starts with AWSPCS, or the path /aws-pcs/",
-        source='AWS PCS guide, "IAM instance profiles for AWS PCS"; AWS PCS API reference, iamInstanceProfileArn',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-PCS-014",
+    "the role of PCS nodes has a name that starts with AWSPCS, or the path /aws-pcs/",
+    source='AWS PCS guide, "IAM instance profiles for AWS PCS"; AWS PCS API reference, iamInstanceProfileArn',
     cause="PCS refuses the instance profile",
     fix="set Path to /aws-pcs/ on the role, or begin its RoleName with AWSPCS",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/security-instance-profiles_create.html",
@@ -189,7 +142,6 @@ _PREFIX, _FOLDER = "AWSPCS", "/aws-pcs/"
     ),
 )
 def role_name(resource: Resource) -> Iterator[Fault]:
-    """The role of PCS nodes has the name or the path that PCS asks for."""
     profile = target_of(resource.get("IamInstanceProfileArn"))
     if profile is None:
         resource.get("IamInstanceProfileArn").text()
@@ -197,22 +149,19 @@ def role_name(resource: Resource) -> Iterator[Fault]:
     for value in profile.get("Roles").items():
         role = target_of(value)
         if role is None:
-            if (value.text() or "").startswith(_PREFIX):
+            if (value.text() or "").startswith("AWSPCS"):
                 continue
             raise value.undecidable("this role is not in the template")
         name, path = role.get("RoleName"), role.get("Path")
-        if _FOLDER not in (path.text() or "") and not (name.text() or "").startswith(_PREFIX):
+        if "/aws-pcs/" not in (path.text() or "") and not (name.text() or "").startswith("AWSPCS"):
             got = name.text() or "a name that CloudFormation makes of the stack's"
-            yield Fault(at=role, got=got, allowed=f"Path {_FOLDER}, or a RoleName that starts with {_PREFIX}")
+            yield Fault(at=role, got=got, allowed="Path /aws-pcs/, or a RoleName that starts with AWSPCS")
 
 
-@template_rule(
-    define_rule(
-        "GPU-PCS-015",
-        "the user data of PCS nodes is a MIME archive, which PCS adds its part to",
-        source='AWS PCS guide, "Working with Amazon EC2 user data"',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-PCS-015",
+    "the user data of PCS nodes is a MIME archive, which PCS adds its part to",
+    source='AWS PCS guide, "Working with Amazon EC2 user data"',
     cause="PCS refuses user data that it cannot add its own part to",
     fix="write a multipart MIME archive: text/cloud-config for what comes before the node registers",
     url="https://docs.aws.amazon.com/pcs/latest/userguide/working-with_ec2-user-data.html",
@@ -220,43 +169,28 @@ def role_name(resource: Resource) -> Iterator[Fault]:
     looks_at=("AWS::EC2::LaunchTemplate/LaunchTemplateData/UserData",),
 )
 def pcs_user_data(resource: Resource) -> Iterator[Fault]:
-    """The user data of PCS nodes is a MIME archive."""
-    launch = launch_of_node_group(resource)
-    if not launch.data.get("UserData").exists:
-        raise NotApplicable
-    plain = has_plain_user_data(launch)
-    if plain is not None:
-        yield Fault(at=plain, got="a text that does not start with MIME-Version", allowed="a MIME archive")
+    return user_data_faults(launch_of_node_group(resource))
 
 
 _NODES = {"SMALL": 32, "MEDIUM": 512, "LARGE": 2048}
 
 
-@template_rule(
-    define_rule(
-        "GPU-PCS-016",
-        "a PCS cluster of size SMALL, MEDIUM or LARGE has at most 32, 512 or 2048 nodes",
-        source="botocore 1.44.5, pcs service model: CreateCluster, size",
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-PCS-016",
+    "a PCS cluster of size SMALL, MEDIUM or LARGE has at most 32, 512 or 2048 nodes",
+    source="botocore 1.44.5, pcs service model: CreateCluster, size",
     cause="PCS makes no nodes beyond the size of the cluster, and the size can never be changed",
     fix="choose a larger Size before you create the cluster, or fewer nodes",
     url="https://docs.aws.amazon.com/pcs/latest/APIReference/API_CreateCluster.html",
     on=(PCS_CLUSTER,),
-    looks_at=(
-        "Size",
-        "AWS::PCS::ComputeNodeGroup/ScalingConfiguration/MaxInstanceCount",
-    ),
+    looks_at=("Size", "AWS::PCS::ComputeNodeGroup/ScalingConfiguration/MaxInstanceCount"),
 )
 def cluster_size(resource: Resource) -> Iterator[Fault]:
-    """A PCS cluster has room for the nodes of its groups."""
     size = resource.get("Size")
     most = _NODES.get(size.text() or "")
     if most is None:
         raise size.undecidable("there is no such size")
     groups = [one for one in resource.case.resources(PCS_NODE_GROUP) if resource.is_target_of(one.get("ClusterId"))]
-    if not groups:
-        raise NotApplicable
-    nodes = sum(most_nodes_of(group) for group in groups)
+    nodes = sum(map(most_nodes_of, applicable(groups)))
     if nodes > most:
         yield Fault(at=size, got=f"{size.text()} with up to {nodes} nodes", allowed=f"{most} nodes")

@@ -26,12 +26,11 @@ from cdk_gpu_clusters.template_rules.lookups.capacity import (
 from cdk_gpu_clusters.template_rules.lookups.groups import most_nodes_of, users_of
 from cdk_gpu_clusters.template_rules.lookups.launches import INSTANCE, LAUNCHES, efa_launch, launch_of
 from cdk_gpu_clusters.template_rules.lookups.network import subnets_of, subnets_outside_zone
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
+from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, applicable, faults_of, template_rule
 
 
 @template_rule(
     STRATEGY_OF_TYPE,
-    severity=Severity.ERROR,
     cause="EC2 refuses to launch the type into such a placement group",
     fix="choose a supported strategy, or none",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
@@ -43,7 +42,6 @@ from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of
     ),
 )
 def placement_strategy(resource: Resource) -> Iterator[Fault]:
-    """The instance type supports the strategy of its placement group."""
     launch = launch_of(resource)
     for value, strategy in strategies_of(launch):
         for _, record in launch.records():
@@ -52,7 +50,6 @@ def placement_strategy(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     PARTITION_COUNT,
-    severity=Severity.ERROR,
     cause="EC2 refuses a partition placement group with that many partitions",
     fix="choose a number from 1 to 7",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
@@ -60,17 +57,12 @@ def placement_strategy(resource: Resource) -> Iterator[Fault]:
     looks_at=("PartitionCount",),
 )
 def partition_count(resource: Resource) -> Iterator[Fault]:
-    """A partition group has 1 to 7 partitions."""
     count = resource.get("PartitionCount")
-    number = count.integer()
-    if number is None:
-        raise NotApplicable
-    yield from faults_of(PARTITION_COUNT, check_partition_count(number), count)
+    yield from faults_of(PARTITION_COUNT, check_partition_count(applicable(count.integer())), count)
 
 
 @template_rule(
     SPREAD_SIZE,
-    severity=Severity.ERROR,
     cause="EC2 runs no more than 7 instances of a spread group in a zone, and launches no others",
     fix="use a partition group, more zones, or no placement group",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
@@ -82,11 +74,8 @@ def partition_count(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def spread_size(resource: Resource) -> Iterator[Fault]:
-    """A spread group has room for the nodes."""
     launch = launch_of(resource)
-    spread = [value for value, strategy in strategies_of(launch) if strategy is PlacementStrategy.SPREAD]
-    if not spread:
-        raise NotApplicable
+    spread = applicable([value for value, strategy in strategies_of(launch) if strategy is PlacementStrategy.SPREAD])
     for user in users_of(launch):
         zones = max(1, len(subnets_of(user)))  # not fewer than there are
         nodes = most_nodes_of(user)
@@ -109,7 +98,6 @@ def spread_size(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def efa_apart(resource: Resource) -> Iterator[Fault]:
-    """Nodes with EFA are in a cluster placement group."""
     launch = efa_launch(resource)
     for value, strategy in strategies_of(launch):
         for _, record in launch.records():
@@ -119,7 +107,6 @@ def efa_apart(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     CLUSTER_ZONES,
-    severity=Severity.ERROR,
     cause="a cluster placement group cannot span zones: launches into the second one fail",
     fix="name subnets of one zone, or use another strategy",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
@@ -132,7 +119,6 @@ def efa_apart(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def cluster_zone(resource: Resource) -> Iterator[Fault]:
-    """The nodes of a cluster placement group are in one zone."""
     launch = launch_of(resource)
     if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
         raise NotApplicable
@@ -155,7 +141,6 @@ def cluster_zone(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def efa_together(resource: Resource) -> Iterator[Fault]:
-    """Nodes with EFA are kept close together, by a placement group or by reserved capacity."""
     launch = efa_launch(resource)
     if resource.type == INSTANCE:
         raise NotApplicable  # a single node has no other node to be close to

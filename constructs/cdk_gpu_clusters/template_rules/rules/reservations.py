@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.errors import Severity, define_rule
+from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.capacity_checks import (
     FOREIGN_PLACEMENT_GROUP,
@@ -23,12 +23,12 @@ from cdk_gpu_clusters.rules.reservations import (
     check_new_reservation,
     check_reserved_use,
 )
-from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.capacity import (
+    PLACEMENT_GROUP,
     RESERVATION,
     market_type_of,
     placement_group_in_arn,
-    placement_group_of,
     placements_of,
     reservation_of,
     reservation_target,
@@ -43,12 +43,18 @@ from cdk_gpu_clusters.template_rules.lookups.network import (
     subnets_outside_zone,
     zone_in,
 )
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of, template_rule
+from cdk_gpu_clusters.template_rules.rule import (
+    Fault,
+    NotApplicable,
+    applicable,
+    define_template_rule,
+    faults_of,
+    template_rule,
+)
 
 
 @template_rule(
     RESERVATION_ID,
-    severity=Severity.ERROR,
     cause="that is not the id of a Capacity Reservation or Capacity Block",
     fix="give cr- and the hexadecimal digits that DescribeCapacityReservations shows",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
@@ -56,21 +62,24 @@ from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, faults_of
     looks_at=("LaunchTemplateData/CapacityReservationSpecification/CapacityReservationTarget/CapacityReservationId",),
 )
 def reservation_id(resource: Resource) -> Iterator[Fault]:
-    """A reservation is named by its id."""
-    launch = launch_of(resource)
-    named = reservation_target(launch).get("CapacityReservationId")
+    named = _named_in_target(resource, "CapacityReservationId")
+    terms = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=named.text())
+    for _, record in launch_of(resource).records()[:1]:
+        yield from faults_of(RESERVATION_ID, check_capacity(terms, record), named)
+
+
+def _named_in_target(resource: Resource, key: str) -> Value:
+    """The id of a reservation, or the ARN of a group of them, that a launch names as text."""
+    named = reservation_target(launch_of(resource)).get(key)
     if not named.exists or named.reference:
         raise NotApplicable
-    if not (given := named.text()):
+    if not named.text():
         raise named.undecidable("it is empty until you fill it in")
-    terms = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=given)
-    for _, record in launch.records()[:1]:
-        yield from faults_of(RESERVATION_ID, check_capacity(terms, record), named)
+    return named
 
 
 @template_rule(
     RESERVATION_GROUP_ARN,
-    severity=Severity.ERROR,
     cause="that is not the ARN of a resource group",
     fix="give the ARN of the resource group that holds the reservations",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-groups.html",
@@ -80,21 +89,14 @@ def reservation_id(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def reservation_group_arn(resource: Resource) -> Iterator[Fault]:
-    """A group of reservations is named by its ARN."""
-    launch = launch_of(resource)
-    named = reservation_target(launch).get("CapacityReservationResourceGroupArn")
-    if not named.exists or named.reference:
-        raise NotApplicable
-    if not (given := named.text()):
-        raise named.undecidable("it is empty until you fill it in")
-    terms = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_group_arn=given)
-    for _, record in launch.records()[:1]:
+    named = _named_in_target(resource, "CapacityReservationResourceGroupArn")
+    terms = CapacityTerms(kind=CapacityKind.RESERVATION, reservation_group_arn=named.text())
+    for _, record in launch_of(resource).records()[:1]:
         yield from faults_of(RESERVATION_GROUP_ARN, check_capacity(terms, record), named)
 
 
 @template_rule(
     FOREIGN_PLACEMENT_GROUP,
-    severity=Severity.ERROR,
     cause="the reservation was not made in that placement group, so that a part of it cannot be launched",
     fix="name the placement group of the reservation, or none",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html",
@@ -107,7 +109,6 @@ def reservation_group_arn(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def group_of_reservation(resource: Resource) -> Iterator[Fault]:
-    """Nodes are launched into the placement group that their reservation was made in."""
     launch = launch_of(resource)
     target = reservation_target(launch)
     if not target.exists or market_type_of(launch) == "capacity-block":
@@ -123,7 +124,7 @@ def group_of_reservation(resource: Resource) -> Iterator[Fault]:
         return
     group = placement_group_in_arn(arn)
     for value in named:  # without one, the reservation alone decides the place of the nodes
-        other = placement_group_of(value)
+        other = target_of(value, PLACEMENT_GROUP)
         if group is None or other is None:
             raise value.undecidable("this placement group is not in the template")
         if other != group:
@@ -132,7 +133,6 @@ def group_of_reservation(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     RESERVATION_COUNT,
-    severity=Severity.ERROR,
     cause="EC2 refuses a reservation of that many instances",
     fix="split it into several reservations",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-capacityreservation.html",
@@ -140,7 +140,6 @@ def group_of_reservation(resource: Resource) -> Iterator[Fault]:
     looks_at=("InstanceCount",),
 )
 def reservation_count(resource: Resource) -> Iterator[Fault]:
-    """A reservation holds 1 to 1,000 instances."""
     count = resource.get("InstanceCount")
     findings = check_new_reservation(instance_count=count.integer() or 0, ends_at=None, unlimited=True)
     yield from faults_of(RESERVATION_COUNT, findings, count)
@@ -153,13 +152,9 @@ def reservation_count(resource: Resource) -> Iterator[Fault]:
     fix="set EndDateType to limited and give EndDate, or set it to unlimited",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-capacityreservation.html",
     on=(RESERVATION,),
-    looks_at=(
-        "EndDateType",
-        "EndDate",
-    ),
+    looks_at=("EndDateType", "EndDate"),
 )
 def reservation_end(resource: Resource) -> Iterator[Fault]:
-    """A reservation has an end date, or is explicitly unlimited."""
     kind, end = resource.get("EndDateType"), resource.get("EndDate")
     end_type = kind.text()
     if end_type == "unlimited" and end.exists:
@@ -172,18 +167,13 @@ def reservation_end(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     RESERVATION_PLACEMENT,
-    severity=Severity.ERROR,
     cause="a reservation can be made only in a cluster placement group",
     fix="use a cluster placement group, or none",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html",
     on=(RESERVATION,),
-    looks_at=(
-        "PlacementGroupArn",
-        "AWS::EC2::PlacementGroup/Strategy",
-    ),
+    looks_at=("PlacementGroupArn", "AWS::EC2::PlacementGroup/Strategy"),
 )
 def reservation_placement(resource: Resource) -> Iterator[Fault]:
-    """A reservation is made in a cluster placement group, or in none."""
     arn = resource.get("PlacementGroupArn")
     if not arn.exists:
         raise NotApplicable
@@ -197,7 +187,6 @@ def reservation_placement(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     RESERVED_TYPE,
-    severity=Severity.ERROR,
     cause="the reservation holds instances of another type, so that no launch into it succeeds",
     fix="reserve the type of the nodes",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
@@ -209,14 +198,13 @@ def reservation_placement(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def reserved_type(resource: Resource) -> Iterator[Fault]:
-    """Nodes are of the type that their reservation holds."""
     launch = launch_of(resource)
     reservation = reservation_of(launch)
     types = launch.instance_types()
-    if reservation is None or not types:
+    if reservation is None:
         raise NotApplicable
     reserved = reservation.get("InstanceType")
-    for value in types:
+    for value in applicable(types):
         if not value.is_same_as(reserved):
             findings = check_reserved_use(
                 reserved_type=reserved.text() or "",
@@ -229,30 +217,22 @@ def reserved_type(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     RESERVED_SIZE,
-    severity=Severity.ERROR,
     cause="launches beyond the reservation fail",
     fix="raise InstanceCount, or lower the greatest sizes of the groups",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
     on=(RESERVATION,),
-    looks_at=(
-        "InstanceCount",
-        "greatest size of the resources that launch into it",
-    ),
+    looks_at=("InstanceCount", "greatest size of the resources that launch into it"),
 )
 def reserved_size(resource: Resource) -> Iterator[Fault]:
-    """A reservation holds as many instances as its groups have nodes."""
-    users = [
-        user for launch in launches(resource.case) if reservation_of(launch) == resource for user in users_of(launch)
-    ]
-    if not users:
-        raise NotApplicable
+    into_it = [launch for launch in launches(resource.case) if reservation_of(launch) == resource]
+    users = applicable([user for launch in into_it for user in users_of(launch)])
     count = resource.get("InstanceCount")
     kind = resource.get("InstanceType").text() or ""
     findings = check_reserved_use(
         reserved_type=kind,
         reserved_count=count.integer() or 0,
         instance_type=kind,
-        node_count=sum(most_nodes_of(user) for user in users),
+        node_count=sum(map(most_nodes_of, users)),
     )
     yield from faults_of(RESERVED_SIZE, findings, count, own_fix=True)
 
@@ -262,24 +242,17 @@ _POOL = "AWS::EC2::CapacityReservationPool"
 _ONLY = "AWS::ResourceGroups::Generic"
 
 
-@template_rule(
-    define_rule(
-        "GPU-CAP-034",
-        "a group of reservations is a pool of reservations, and takes nothing else",
-        source='AWS EC2 user guide, "Capacity Reservation Resource Groups", create a group',
-    ),
-    severity=Severity.ERROR,
+@define_template_rule(
+    "GPU-CAP-034",
+    "a group of reservations is a pool of reservations, and takes nothing else",
+    source='AWS EC2 user guide, "Capacity Reservation Resource Groups", create a group',
     cause="EC2 launches only into a resource group that is configured as a pool of reservations",
     fix="add both types to Configuration, the second with allowed-resource-types AWS::EC2::CapacityReservation",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-groups-create.html",
     on=("AWS::ResourceGroups::Group",),
-    looks_at=(
-        "Configuration/*/Type",
-        "LaunchTemplateData/CapacityReservationSpecification/CapacityReservationTarget",
-    ),
+    looks_at=("Configuration/*/Type", "LaunchTemplateData/CapacityReservationSpecification/CapacityReservationTarget"),
 )
 def reservation_pool(resource: Resource) -> Iterator[Fault]:
-    """A group of reservations can be targeted, and takes reservations only."""
     configuration = resource.get("Configuration")
     types = {item.get("Type").text() for item in configuration.items()}
     if _POOL not in types and not _is_targeted(resource):
@@ -296,12 +269,10 @@ def _is_targeted(group: Resource) -> bool:
     )
 
 
-@template_rule(
-    define_rule(
-        "GPU-CAP-036",
-        "a reservation serves only the launches that name it, or is explicitly open to all",
-        source='AWS EC2 user guide, "On-Demand Capacity Reservations", instance eligibility',
-    ),
+@define_template_rule(
+    "GPU-CAP-036",
+    "a reservation serves only the launches that name it, or is explicitly open to all",
+    source='AWS EC2 user guide, "On-Demand Capacity Reservations", instance eligibility',
     severity=Severity.WARNING,
     cause="any matching instance of the account takes a place, and the nodes that it is for find it full",
     fix="set InstanceMatchCriteria to targeted, and name the reservation in the launch template",
@@ -310,7 +281,6 @@ def _is_targeted(group: Resource) -> bool:
     looks_at=("InstanceMatchCriteria",),
 )
 def targeted_reservation(resource: Resource) -> Iterator[Fault]:
-    """A reservation serves only the launches that name it, or is explicitly open to all."""
     criteria = resource.get("InstanceMatchCriteria")
     if criteria.text() is None:
         yield Fault(at=criteria, got="open, by default", allowed="targeted, or an explicit open")
@@ -318,7 +288,6 @@ def targeted_reservation(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     RESERVATION_ZONE,
-    severity=Severity.ERROR,
     cause="no node in another zone can be launched into the reservation",
     fix="name a subnet in the zone of the reservation",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
@@ -331,7 +300,6 @@ def targeted_reservation(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def reservation_zone(resource: Resource) -> Iterator[Fault]:
-    """Nodes are in the zone of their reservation."""
     launch = launch_of(resource)
     reservation = reservation_of(launch)
     zone = None if reservation is None else zone_in(reservation)
@@ -345,7 +313,6 @@ def reservation_zone(resource: Resource) -> Iterator[Fault]:
 
 @template_rule(
     RESERVED_ONE_ZONE,
-    severity=Severity.ERROR,
     cause="a reservation is in one zone: launches into another one fail, and the group lacks nodes",
     fix="name subnets of the zone of the reservation",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
@@ -357,7 +324,6 @@ def reservation_zone(resource: Resource) -> Iterator[Fault]:
     ),
 )
 def reserved_one_zone(resource: Resource) -> Iterator[Fault]:
-    """A reserved group is in one zone."""
     launch = launch_of(resource)
     if not reservation_target(launch).get("CapacityReservationId").exists:
         raise NotApplicable
