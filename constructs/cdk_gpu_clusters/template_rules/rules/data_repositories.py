@@ -6,21 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.data_repository import (
-    BACKUPS,
-    CHUNK,
-    CLASS,
-    COUNT,
-    PATH_FORM,
-    PATH_OVERLAP,
-    PREFIX_OVERLAP,
-    S3_URI,
-    DataRepository,
-    check_chunk_size,
-    check_data_repositories,
-    check_path,
-    read_s3_uri,
-)
+from cdk_gpu_clusters.rules import data_repository
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM, lustre_only, lustre_sizing
 from cdk_gpu_clusters.template_rules.rule import (
@@ -44,9 +30,9 @@ def associations_of(file_system: Resource) -> list[Resource]:
     ]
 
 
-def _apart(index: int) -> DataRepository:
+def _apart(index: int) -> data_repository.DataRepository:
     """A repository that collides with none of another index."""
-    return DataRepository(path=f"/{index}", bucket=str(index))
+    return data_repository.DataRepository(path=f"/{index}", bucket=str(index))
 
 
 def _bucket_and_prefix(association: Resource) -> tuple[str, str]:
@@ -61,7 +47,7 @@ def _bucket_and_prefix(association: Resource) -> tuple[str, str]:
     if "${" in prefix:
         raise uri.undecidable("the prefix is known at deployment only")
     try:
-        return bucket, read_s3_uri(f"s3://stand-in/{prefix}")[1]
+        return bucket, data_repository.read_s3_uri(f"s3://stand-in/{prefix}")[1]
     except ConfigError:
         raise uri.undecidable("this is not the S3 URI of a prefix") from None
 
@@ -74,7 +60,7 @@ def _several_associations(file_system: Resource) -> list[Resource]:
 
 
 @template_rule(
-    COUNT,
+    data_repository.COUNT,
     cause="FSx refuses one association too many",
     fix="link a prefix that holds several of them, or use a second file system",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html",
@@ -83,11 +69,11 @@ def _several_associations(file_system: Resource) -> list[Resource]:
 )
 def repository_count(resource: Resource) -> Iterator[Fault]:
     repositories = [_apart(index) for index, _ in enumerate(resource.once(associations_of))]
-    yield from faults_of(COUNT, check_data_repositories(repositories), resource)
+    yield from faults_of(data_repository.COUNT, data_repository.check_data_repositories(repositories), resource)
 
 
 @template_rule(
-    PATH_FORM,
+    data_repository.PATH_FORM,
     cause="FSx refuses the path",
     fix="write an absolute path of a directory, such as /tokens",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html",
@@ -96,11 +82,11 @@ def repository_count(resource: Resource) -> Iterator[Fault]:
 )
 def repository_path(resource: Resource) -> Iterator[Fault]:
     path = resource.get("FileSystemPath")
-    yield from faults_of(PATH_FORM, check_path(applicable(path.text())), path)
+    yield from faults_of(data_repository.PATH_FORM, data_repository.check_path(applicable(path.text())), path)
 
 
 @template_rule(
-    PATH_OVERLAP,
+    data_repository.PATH_OVERLAP,
     cause="FSx refuses a linked directory inside another",
     fix="link directories beside each other; / only alone",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html",
@@ -110,11 +96,11 @@ def repository_path(resource: Resource) -> Iterator[Fault]:
 def repository_paths_apart(resource: Resource) -> Iterator[Fault]:
     paths = [one.get("FileSystemPath") for one in _several_associations(resource)]
     repositories = [replace(_apart(index), path=path.text() or "") for index, path in enumerate(paths)]
-    yield from faults_of(PATH_OVERLAP, check_data_repositories(repositories), paths[-1])
+    yield from faults_of(data_repository.PATH_OVERLAP, data_repository.check_data_repositories(repositories), paths[-1])
 
 
 @template_rule(
-    S3_URI,
+    data_repository.S3_URI,
     cause="FSx refuses the data repository",
     fix="write s3://bucket or s3://bucket/prefix/",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html",
@@ -125,13 +111,13 @@ def repository_uri(resource: Resource) -> Iterator[Fault]:
     uri = resource.get("DataRepositoryPath")
     text = applicable(uri.text())
     try:
-        read_s3_uri(text)
+        data_repository.read_s3_uri(text)
     except ConfigError as wrong:
-        yield from faults_of(S3_URI, wrong.findings, uri)
+        yield from faults_of(data_repository.S3_URI, wrong.findings, uri)
 
 
 @template_rule(
-    PREFIX_OVERLAP,
+    data_repository.PREFIX_OVERLAP,
     cause="FSx refuses a linked prefix inside another",
     fix="link prefixes beside each other, or only the outer one",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html",
@@ -143,11 +129,11 @@ def repository_prefixes_apart(resource: Resource) -> Iterator[Fault]:
     sides = map(_bucket_and_prefix, associations)
     repositories = [replace(_apart(i), bucket=bucket, prefix=prefix) for i, (bucket, prefix) in enumerate(sides)]
     at = associations[-1].get("DataRepositoryPath")
-    yield from faults_of(PREFIX_OVERLAP, check_data_repositories(repositories), at)
+    yield from faults_of(data_repository.PREFIX_OVERLAP, data_repository.check_data_repositories(repositories), at)
 
 
 @template_rule(
-    CLASS,
+    data_repository.CLASS,
     cause="FSx refuses the association",
     fix="use SSD storage and Lustre 2.15, or copy the data",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html",
@@ -156,12 +142,12 @@ def repository_prefixes_apart(resource: Resource) -> Iterator[Fault]:
 )
 def linked_class(resource: Resource) -> Iterator[Fault]:
     applicable(resource.once(associations_of))
-    findings = check_data_repositories([_apart(0)], sizing=lustre_sizing(resource))
-    yield from faults_of(CLASS, findings, resource.get("StorageType"), own_fix=True)
+    findings = data_repository.check_data_repositories([_apart(0)], sizing=lustre_sizing(resource))
+    yield from faults_of(data_repository.CLASS, findings, resource.get("StorageType"), own_fix=True)
 
 
 @template_rule(
-    BACKUPS,
+    data_repository.BACKUPS,
     cause="a file system that is linked to S3 cannot be backed up",
     fix="set AutomaticBackupRetentionDays to 0; automatic export keeps a copy in S3",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-backups-fsx.html",
@@ -171,13 +157,13 @@ def linked_class(resource: Resource) -> Iterator[Fault]:
 def linked_backups(resource: Resource) -> Iterator[Fault]:
     applicable(resource.once(associations_of))
     days = resource.get("LustreConfiguration", "AutomaticBackupRetentionDays")
-    findings = check_data_repositories([_apart(0)], backup_retention_days=days.integer())
+    findings = data_repository.check_data_repositories([_apart(0)], backup_retention_days=days.integer())
     got = f"AutomaticBackupRetentionDays {days.text()}"
-    yield from faults_of(BACKUPS, findings, days, got=got, own_cause=True, own_fix=True)
+    yield from faults_of(data_repository.BACKUPS, findings, days, got=got, own_cause=True, own_fix=True)
 
 
 @template_rule(
-    CHUNK,
+    data_repository.CHUNK,
     cause="FSx refuses the chunk size",
     fix="leave ImportedFileChunkSize out for 1024 MiB",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-fsx-datarepositoryassociation.html",
@@ -188,7 +174,7 @@ def repository_chunk(resource: Resource) -> Iterator[Fault]:
     chunk = resource.get("ImportedFileChunkSize")
     mib = chunk.integer()
     if mib is not None:
-        yield from faults_of(CHUNK, check_chunk_size(mib), chunk)
+        yield from faults_of(data_repository.CHUNK, data_repository.check_chunk_size(mib), chunk)
 
 
 _OLDER = ("ImportPath", "ExportPath", "ImportedFileChunkSize", "AutoImportPolicy")

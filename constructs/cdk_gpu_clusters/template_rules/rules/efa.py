@@ -5,25 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 
 from cdk_gpu_clusters.errors import Finding, Severity
+from cdk_gpu_clusters.rules import interfaces
 from cdk_gpu_clusters.rules.fabric import ISOLATED_TYPE, ONE_SUBNET, ONE_TYPE, ONE_ZONE, check_fabric
 from cdk_gpu_clusters.rules.fleet import EFA_PUBLIC_SUBNET, NO_SECURITY_GROUP, check_public_subnet
-from cdk_gpu_clusters.rules.interfaces import (
-    CARD_EXISTS,
-    DEVICE_IN_RANGE,
-    EFA_TOTAL,
-    EFA_USED,
-    NO_ADDRESS_ON_EFA_ONLY,
-    ONE_EFA_PER_CARD,
-    ONE_INTERFACE_FOR_PUBLIC_IP,
-    ONE_PRIMARY,
-    PRIMARY_HAS_IP,
-    TYPE_ON_CARD,
-    UNIQUE_DEVICE,
-    check_addresses,
-    check_interfaces,
-    check_public_ip,
-    plan_interfaces,
-)
 from cdk_gpu_clusters.rules.ip_budget import ENOUGH_ADDRESSES, IpDemand, check_ip_budget
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters.template_rules.case import Resource, Value, known_target_of, target_of
@@ -90,59 +74,59 @@ _LAYOUT_URL = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-
 
 def _layout_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
     launch = launch_of(resource)
-    interfaces = layout_of(launch)
-    if len(interfaces) < 2 and not launch.has_efa():
+    layout = layout_of(launch)
+    if len(layout) < 2 and not launch.has_efa():
         raise NotApplicable
     at = launch.data.get("NetworkInterfaces")
-    return [(at, check_interfaces(record, interfaces)) for _, record in launch.records()]
+    return [(at, interfaces.check_interfaces(record, layout)) for _, record in launch.records()]
 
 
 _layout = SharedCheck(find=_layout_findings, url=_LAYOUT_URL, on=LAUNCHES, looks_at=_LAYOUT)
 
 one_primary = _layout.rule(
-    ONE_PRIMARY,
+    interfaces.ONE_PRIMARY,
     cause="EC2 refuses a launch without a primary interface, or with two",
     fix="put one interface at network card 0, device 0",
 )
 primary_has_ip = _layout.rule(
-    PRIMARY_HAS_IP,
+    interfaces.PRIMARY_HAS_IP,
     cause="EC2 refuses a launch whose primary interface takes no IP address",
     fix="make it interface, and put efa-only at device 1 where card 0 supports EFA",
 )
 one_efa_per_card = _layout.rule(
-    ONE_EFA_PER_CARD,
+    interfaces.ONE_EFA_PER_CARD,
     cause="EC2 refuses a launch with two EFA interfaces on one network card",
     fix="keep one; a plain interface may share the card",
 )
 efa_total = _layout.rule(
-    EFA_TOTAL,
+    interfaces.EFA_TOTAL,
     cause="EC2 refuses a launch with more EFA interfaces than the type has",
     fix="remove EFA interfaces, or use a type with more",
 )
 type_on_card = _layout.rule(
-    TYPE_ON_CARD,
+    interfaces.TYPE_ON_CARD,
     cause="EC2 refuses a launch with an EFA interface on a card that takes none, such as card 0 of p6-b300",
     fix="set InterfaceType to interface, or move the EFA to a card that takes one",
 )
 card_exists = _layout.rule(
-    CARD_EXISTS,
+    interfaces.CARD_EXISTS,
     cause="EC2 refuses a launch with an interface on a network card that the type does not have",
     fix="move the interface to a card that exists, or remove it",
 )
 unique_device = _layout.rule(
-    UNIQUE_DEVICE,
+    interfaces.UNIQUE_DEVICE,
     cause="EC2 refuses a launch with two interfaces at one place",
     fix="give each interface on the card its own device index",
 )
 device_in_range = _layout.rule(
-    DEVICE_IN_RANGE,
+    interfaces.DEVICE_IN_RANGE,
     cause="EC2 refuses a device index that the network card does not have",
     fix="use a lower device index",
 )
 
 
 @template_rule(
-    ONE_INTERFACE_FOR_PUBLIC_IP,
+    interfaces.ONE_INTERFACE_FOR_PUBLIC_IP,
     cause="EC2 refuses to assign a public address to a launch with several interfaces",
     fix="use a private subnet with NAT or endpoints, or attach an Elastic IP address after launch",
     url=_LAYOUT_URL,
@@ -155,8 +139,8 @@ def public_ip(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     for interface in launch.interfaces():
         asked = interface.value.get("AssociatePublicIpAddress")
-        findings = check_public_ip(layout_of(launch), public_ip=bool(asked.flag()))
-        yield from faults_of(ONE_INTERFACE_FOR_PUBLIC_IP, findings, asked)
+        findings = interfaces.check_public_ip(layout_of(launch), public_ip=bool(asked.flag()))
+        yield from faults_of(interfaces.ONE_INTERFACE_FOR_PUBLIC_IP, findings, asked)
 
 
 _ADDRESSES = (
@@ -173,7 +157,7 @@ _ADDRESSES = (
 
 
 @template_rule(
-    NO_ADDRESS_ON_EFA_ONLY,
+    interfaces.NO_ADDRESS_ON_EFA_ONLY,
     cause="an efa-only interface has no IP device: a launch that gives it an address, or tracks its connections, fails",
     fix="remove the settings of addresses and of connection tracking from this interface",
     url=_LAYOUT_URL,
@@ -190,7 +174,7 @@ def no_address_on_efa_only(resource: Resource) -> Iterator[Fault]:
         for name in _ADDRESSES:
             asked = interface.value.get(name)
             if asked.exists:
-                yield from faults_of(NO_ADDRESS_ON_EFA_ONLY, check_addresses([planned]), asked)
+                yield from faults_of(interfaces.NO_ADDRESS_ON_EFA_ONLY, interfaces.check_addresses([planned]), asked)
         tracking = interface.value.get("ConnectionTrackingSpecification")
         if tracking.exists and planned.interface_type == "efa-only":
             yield Fault(at=tracking, got="ConnectionTrackingSpecification on an efa-only interface", allowed="nothing")
@@ -239,7 +223,7 @@ def every_efa(resource: Resource) -> Iterator[Fault]:
     launch = efa_launch(resource)
     count = sum(interface.is_efa for interface in launch.interfaces())
     for value, record in launch.records():
-        planned = plan_interfaces(record).efa_count
+        planned = interfaces.plan_interfaces(record).efa_count
         if count < planned:
             at = launch.data.get("NetworkInterfaces")
             yield Fault(at=at, got=f"{count} on {value.text()}", allowed=str(planned))
@@ -269,7 +253,7 @@ def groups_of_interfaces(resource: Resource) -> Iterator[Fault]:
 
 
 @template_rule(
-    EFA_USED,
+    interfaces.EFA_USED,
     severity=Severity.WARNING,
     cause="nodes that are placed close together to exchange data fast exchange it over TCP, without a message",
     fix="add efa-only interfaces, with a security group that allows all traffic with itself",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity, errors_in
-from cdk_gpu_clusters.rules.eks_cluster import PUBLIC_CIDRS, VERSION, check_version
+from cdk_gpu_clusters.rules import eks_cluster
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     EKS_NODE_GROUP,
@@ -223,7 +223,7 @@ def user_data_archive(resource: Resource) -> Iterator[Fault]:
 
 
 @template_rule(
-    VERSION,
+    eks_cluster.VERSION,
     cause="EKS creates no cluster of this version",
     fix="use a version in standard support",
     url="https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html",
@@ -234,14 +234,14 @@ def offered_version(resource: Resource) -> Iterator[Fault]:
     version = resource.get("Version")
     text = applicable(version.text())  # without one, EKS takes its newest
     # A version that is newer than the catalogue is no fault.
-    yield from faults_of(VERSION, errors_in(check_version(text)), version, own_fix=True)
+    yield from faults_of(eks_cluster.VERSION, errors_in(eks_cluster.check_version(text)), version, own_fix=True)
 
 
 _NETWORK = "ResourcesVpcConfig"
 
 
 @template_rule(
-    PUBLIC_CIDRS,
+    eks_cluster.PUBLIC_CIDRS,
     severity=Severity.WARNING,
     cause="anyone on the internet reaches the API server, and only its authentication protects the cluster",
     fix="set EndpointPrivateAccess to true and EndpointPublicAccess to false, or name networks in PublicAccessCidrs",

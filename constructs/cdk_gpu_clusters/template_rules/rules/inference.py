@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.rules.inference import (
-    BALANCER_ZONES,
-    DRAIN_TIMEOUT,
-    IDLE_TIMEOUT,
-    TLS,
-    check_balancer_zones,
-    check_drain_timeout,
-    check_idle_timeout,
-    check_tls,
-)
+from cdk_gpu_clusters.rules import inference
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import AUTO_SCALING_GROUP, launch_of_group
 from cdk_gpu_clusters.template_rules.lookups.launches import accelerated_launch, values_at
@@ -85,7 +76,7 @@ def _is_accelerated(group: Resource) -> bool:
 
 
 @template_rule(
-    TLS,
+    inference.TLS,
     severity=Severity.WARNING,
     cause="requests and answers cross the internet in clear text",
     fix="set Protocol to HTTPS with a certificate, or Scheme to internal",
@@ -102,13 +93,13 @@ def tls(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable  # of a Network Load Balancer
     if redirects(resource) or not is_internet_facing(resource):
         return
-    findings = check_tls(has_certificate=certificate, plain_http=protocol == "HTTP", internet_facing=True)
+    findings = inference.check_tls(has_certificate=certificate, plain_http=protocol == "HTTP", internet_facing=True)
     got, at = f"{protocol} from the internet", resource.get("Protocol")
-    yield from faults_of(TLS, findings, at, got=got, allowed="HTTPS", own_fix=True)
+    yield from faults_of(inference.TLS, findings, at, got=got, allowed="HTTPS", own_fix=True)
 
 
 @template_rule(
-    IDLE_TIMEOUT,
+    inference.IDLE_TIMEOUT,
     cause="the load balancer refuses the attribute",
     fix="set idle_timeout.timeout_seconds to 1 to 4000",
     url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html",
@@ -120,12 +111,12 @@ def idle_timeout(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     seconds = attribute_of(resource, "LoadBalancerAttributes", "idle_timeout.timeout_seconds")
     if seconds is not None:
-        findings = check_idle_timeout(seconds.integer() or 0)
-        yield from faults_of(IDLE_TIMEOUT, findings, seconds, own_cause=True, own_fix=True)
+        findings = inference.check_idle_timeout(seconds.integer() or 0)
+        yield from faults_of(inference.IDLE_TIMEOUT, findings, seconds, own_cause=True, own_fix=True)
 
 
 @template_rule(
-    BALANCER_ZONES,
+    inference.BALANCER_ZONES,
     cause="an Application Load Balancer needs subnets in two Availability Zones",
     fix="add a subnet in another zone; the nodes may be in one",
     url="https://docs.aws.amazon.com/elasticloadbalancing/latest/application/application-load-balancers.html",
@@ -139,12 +130,14 @@ def balancer_zones(resource: Resource) -> Iterator[Fault]:
     if not subnets.exists:
         raise NotApplicable  # SubnetMappings
     count = len(subnets.items())
-    findings = check_balancer_zones(count)
-    yield from faults_of(BALANCER_ZONES, findings, subnets, got=f"{count} subnet", own_cause=True, own_fix=True)
+    findings = inference.check_balancer_zones(count)
+    yield from faults_of(
+        inference.BALANCER_ZONES, findings, subnets, got=f"{count} subnet", own_cause=True, own_fix=True
+    )
 
 
 @template_rule(
-    DRAIN_TIMEOUT,
+    inference.DRAIN_TIMEOUT,
     severity=Severity.WARNING,
     cause="running requests are cut off when a node leaves, or the target group refuses the attribute",
     fix="set deregistration_delay.timeout_seconds to the time of the longest request",
@@ -157,8 +150,8 @@ def drain_timeout(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     seconds = attribute_of(resource, "TargetGroupAttributes", "deregistration_delay.timeout_seconds")
     if seconds is not None:
-        findings = check_drain_timeout(seconds.integer() or 0)
-        yield from faults_of(DRAIN_TIMEOUT, findings, seconds, own_cause=True, own_fix=True)
+        findings = inference.check_drain_timeout(seconds.integer() or 0)
+        yield from faults_of(inference.DRAIN_TIMEOUT, findings, seconds, own_cause=True, own_fix=True)
 
 
 @define_template_rule(

@@ -8,17 +8,9 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.catalogue import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.lookup import UNKNOWN_TYPE
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
-from cdk_gpu_clusters.node.user_data import SECRET, SIZE, check_secrets, check_user_data_size
+from cdk_gpu_clusters.node import user_data
+from cdk_gpu_clusters.rules import images
 from cdk_gpu_clusters.rules.harmful_variables import HARMFUL_VARIABLE, check_variable
-from cdk_gpu_clusters.rules.images import (
-    ARCHITECTURE_FITS,
-    DRIVER_FITS,
-    FAMILY_LISTED,
-    IMAGE_ID_FORM,
-    SOFTWARE_NEW_ENOUGH,
-    check_image,
-    check_image_id,
-)
 from cdk_gpu_clusters.rules.root_volume import ROOT_IOPS, ROOT_SIZE, ROOT_THROUGHPUT, check_root_volume
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import (
@@ -55,7 +47,7 @@ def _image_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
     launch = accelerated_launch(resource)
     image = image_of(launch)
     at = launch.data.get("ImageId")
-    return [(at, check_image(record, image)) for _, record in launch.records()]
+    return [(at, images.check_image(record, image)) for _, record in launch.records()]
 
 
 _image = SharedCheck(
@@ -99,22 +91,22 @@ _volume = SharedCheck(
 )
 
 image_family = _image.rule(
-    FAMILY_LISTED,
+    images.FAMILY_LISTED,
     cause="the driver of the image may not know the GPU",
     fix="choose an image whose release note lists the family",
 )
 image_architecture = _image.rule(
-    ARCHITECTURE_FITS,
+    images.ARCHITECTURE_FITS,
     cause="EC2 refuses to start an instance from an image of another architecture",
     fix="choose the image of the type's architecture",
 )
 image_driver = _image.rule(
-    DRIVER_FITS,
+    images.DRIVER_FITS,
     cause="the nodes start, but their accelerators cannot be used",
     fix="choose an image with the drivers of the accelerator",
 )
 image_software = _image.rule(
-    SOFTWARE_NEW_ENOUGH,
+    images.SOFTWARE_NEW_ENOUGH,
     severity=Severity.WARNING,
     cause="the driver or the EFA software of the image is older than the family needs",
     fix="choose another operating system, or check the image that the parameter gives today",
@@ -129,7 +121,7 @@ _IMAGES = {
 
 
 @template_rule(
-    IMAGE_ID_FORM,
+    images.IMAGE_ID_FORM,
     cause="EC2 starts no instance from a name that is no image id",
     fix="give ami- and its digits, or resolve:ssm: and the name of a parameter",
     url="https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_RequestLaunchTemplateData.html",
@@ -145,7 +137,7 @@ def image_id(resource: Resource) -> Iterator[Fault]:
     for image in applicable([image for image in _images_of(resource) if image.is_known]):
         name = image.text() or ""
         if not name.startswith("resolve:ssm:"):
-            yield from faults_of(IMAGE_ID_FORM, check_image_id(name), image)
+            yield from faults_of(images.IMAGE_ID_FORM, images.check_image_id(name), image)
 
 
 def _images_of(resource: Resource) -> list[Value]:
@@ -345,7 +337,7 @@ _LONGEST = "x" * 256
 
 
 @template_rule(
-    SIZE,
+    user_data.SIZE,
     cause="EC2 refuses user data of more than 16,384 bytes",
     fix="keep long scripts in S3, and fetch them in a short one",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html",
@@ -357,14 +349,14 @@ def user_data_size(resource: Resource) -> Iterator[Fault]:
     shortest, longest = data.text, data.text
     if not data.is_complete:
         shortest, longest = _UNKNOWN.sub("", data.text), _UNKNOWN.sub(_LONGEST, data.text)
-    findings = check_user_data_size(shortest)
-    yield from faults_of(SIZE, findings, data.value, own_fix=True)
-    if not findings and check_user_data_size(longest):
+    findings = user_data.check_user_data_size(shortest)
+    yield from faults_of(user_data.SIZE, findings, data.value, own_fix=True)
+    if not findings and user_data.check_user_data_size(longest):
         raise data.value.undecidable("it is near the limit, and parts of it are known at deployment only")
 
 
 @template_rule(
-    SECRET,
+    user_data.SECRET,
     severity=Severity.WARNING,
     cause="all users of the node can read user data, and so can anyone with permission to describe it",
     fix="keep it in Secrets Manager or Parameter Store, and fetch it on the node with the instance role",
@@ -374,7 +366,7 @@ def user_data_size(resource: Resource) -> Iterator[Fault]:
 )
 def user_data_secret(resource: Resource) -> Iterator[Fault]:
     data = user_data_of(accelerated_launch(resource))
-    for finding in check_secrets(data.text):  # a key is one for sure, a password is a guess by the name
+    for finding in user_data.check_secrets(data.text):  # a key is one for sure, a password is a guess by the name
         got, cause = finding.got, finding.cause
         yield Fault(at=data.value, got=got, allowed="no secret", cause=cause, severity=finding.severity)
 

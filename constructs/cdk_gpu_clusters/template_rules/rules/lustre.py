@@ -6,25 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.errors import Finding, Severity
-from cdk_gpu_clusters.rules.lustre import (
-    CAPACITY,
-    DEPLOYMENT,
-    EFA_CAPACITY,
-    EFA_CLASS,
-    KEY,
-    METADATA,
-    METADATA_MODE,
-    READ_CACHE,
-    RETENTION,
-    STORAGE_TYPE,
-    THROUGHPUT,
-    TIERING_THROUGHPUT,
-    VERSION,
-    LustreSizing,
-    check_backups,
-    check_encryption_key,
-    check_lustre,
-)
+from cdk_gpu_clusters.rules import lustre
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM, lustre_only, lustre_sizing
 from cdk_gpu_clusters.template_rules.lookups.network import exchange_all, groups_at, missing_ports, tcp_text
@@ -51,7 +33,7 @@ def _closed_among_servers(resource: Resource, ranges: Sequence[tuple[int, int]])
 
 
 def _sizing_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
-    return [(resource.properties, check_lustre(lustre_sizing(resource)))]
+    return [(resource.properties, lustre.check_lustre(lustre_sizing(resource)))]
 
 
 _sizing = SharedCheck(
@@ -74,7 +56,7 @@ _sizing = SharedCheck(
 
 
 @template_rule(
-    DEPLOYMENT,
+    lustre.DEPLOYMENT,
     severity=Severity.WARNING,
     cause="this class is older and slower, and takes neither EFA nor metadata operations",
     fix="use PERSISTENT_2, or SCRATCH_2 for data that may be lost",
@@ -87,8 +69,8 @@ def older_class(resource: Resource) -> Iterator[Fault]:
         raise NotApplicable
     deployment_type = lustre_only(resource).get("LustreConfiguration", "DeploymentType")
     named = deployment_type.text() or "SCRATCH_1"  # FSx's own default
-    findings = check_lustre(LustreSizing(deployment_type=named))
-    yield from faults_of(DEPLOYMENT, findings, deployment_type, got=named, own_cause=True, own_fix=True)
+    findings = lustre.check_lustre(lustre.LustreSizing(deployment_type=named))
+    yield from faults_of(lustre.DEPLOYMENT, findings, deployment_type, got=named, own_cause=True, own_fix=True)
 
 
 def _is_for_some_regions(case: Case) -> bool:
@@ -100,7 +82,7 @@ def _is_for_some_regions(case: Case) -> bool:
 
 
 storage_class = _sizing.rule(
-    STORAGE_TYPE,
+    lustre.STORAGE_TYPE,
     cause="FSx refuses the storage class",
     fix="use SSD; INTELLIGENT_TIERING only with PERSISTENT_2, and without SSD properties",
     at="StorageType",
@@ -109,7 +91,7 @@ storage_class = _sizing.rule(
 
 
 @template_rule(
-    CAPACITY,
+    lustre.CAPACITY,
     cause="FSx refuses the size",
     fix="use 1200 GiB, 2400 GiB or a multiple of 2400 GiB",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html",
@@ -123,25 +105,25 @@ storage_class = _sizing.rule(
     ),
 )
 def lustre_capacity(resource: Resource) -> Iterator[Fault]:
-    yield from faults_of(CAPACITY, check_lustre(lustre_sizing(resource)), resource.get("StorageCapacity"))
+    yield from faults_of(lustre.CAPACITY, lustre.check_lustre(lustre_sizing(resource)), resource.get("StorageCapacity"))
 
 
 throughput_tier = _sizing.rule(
-    THROUGHPUT,
+    lustre.THROUGHPUT,
     cause="FSx refuses the throughput tier",
     fix="use a tier of the deployment type, or leave it out for SCRATCH_2",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-throughput-capacity.html",
     at="LustreConfiguration/PerUnitStorageThroughput",
 )
 efa_capacity = _sizing.rule(
-    EFA_CAPACITY,
+    lustre.EFA_CAPACITY,
     cause="FSx refuses the size: with EFA a file system consists of complete servers",
     fix="use a multiple of 38400, 19200, 9600 or 4800 GiB at 125, 250, 500 or 1000 MB/s/TiB",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html",
     at="StorageCapacity",
 )
 efa_class = _sizing.rule(
-    EFA_CLASS,
+    lustre.EFA_CLASS,
     cause="FSx refuses EFA on this class",
     fix="use PERSISTENT_2 with a MetadataConfiguration, or leave EfaEnabled out",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/efa-file-systems.html",
@@ -149,14 +131,14 @@ efa_class = _sizing.rule(
     allowed="PERSISTENT_2",
 )
 metadata_iops = _sizing.rule(
-    METADATA,
+    lustre.METADATA,
     cause="FSx refuses this number of metadata operations",
     fix="use 1500, 3000, 6000 or a multiple of 12000 up to 192000; 6000 or 12000 with Intelligent-Tiering",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-metadata-performance.html",
     at="LustreConfiguration/MetadataConfiguration/Iops",
 )
 metadata_mode = _sizing.rule(
-    METADATA_MODE,
+    lustre.METADATA_MODE,
     cause="FSx refuses the metadata configuration",
     fix="use AUTOMATIC without Iops, or USER_PROVISIONED with them; EFA needs one of the two, SCRATCH_2 has none",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-metadata-performance.html",
@@ -164,20 +146,20 @@ metadata_mode = _sizing.rule(
     allowed="Mode AUTOMATIC without Iops, or USER_PROVISIONED with",
 )
 lustre_version = _sizing.rule(
-    VERSION,
+    lustre.VERSION,
     cause="FSx refuses the version",
     fix="set FileSystemTypeVersion to 2.15",
     at="FileSystemTypeVersion",
 )
 tiering_throughput = _sizing.rule(
-    TIERING_THROUGHPUT,
+    lustre.TIERING_THROUGHPUT,
     cause="FSx refuses the throughput capacity",
     fix="set ThroughputCapacity to a multiple of 4000 MB/s, and leave StorageCapacity and PerUnitStorageThroughput out",
     at="LustreConfiguration/ThroughputCapacity",
     allowed="multiples of 4000 MB/s, and no size",
 )
 read_cache = _sizing.rule(
-    READ_CACHE,
+    lustre.READ_CACHE,
     cause="FSx refuses the read cache",
     fix="set SizingMode: PROPORTIONAL_TO_THROUGHPUT_CAPACITY or NO_CACHE, or USER_PROVISIONED with a SizeGiB",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-fsx-filesystem-datareadcacheconfiguration.html",
@@ -187,7 +169,7 @@ read_cache = _sizing.rule(
 
 
 @template_rule(
-    RETENTION,
+    lustre.RETENTION,
     cause="FSx refuses to keep backups for this time",
     fix="set AutomaticBackupRetentionDays to 0 to 90; to 0 on SCRATCH_2, or use PERSISTENT_2",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/using-backups-fsx.html",
@@ -197,11 +179,11 @@ read_cache = _sizing.rule(
 def backup_days(resource: Resource) -> Iterator[Fault]:
     sizing = lustre_sizing(resource)
     days = resource.get("LustreConfiguration", "AutomaticBackupRetentionDays")
-    yield from faults_of(RETENTION, check_backups(sizing, applicable(days.integer())), days, own_fix=True)
+    yield from faults_of(lustre.RETENTION, lustre.check_backups(sizing, applicable(days.integer())), days, own_fix=True)
 
 
 @template_rule(
-    KEY,
+    lustre.KEY,
     cause="SCRATCH_2 is encrypted with a key of FSx, and takes no other",
     fix="leave KmsKeyId out, or use PERSISTENT_2",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/encryption-at-rest.html",
@@ -210,8 +192,8 @@ def backup_days(resource: Resource) -> Iterator[Fault]:
 )
 def scratch_key(resource: Resource) -> Iterator[Fault]:
     key = resource.get("KmsKeyId")
-    findings = check_encryption_key(lustre_sizing(resource), given=key.exists)
-    yield from faults_of(KEY, findings, key, got="KmsKeyId", own_cause=True, own_fix=True)
+    findings = lustre.check_encryption_key(lustre_sizing(resource), given=key.exists)
+    yield from faults_of(lustre.KEY, findings, key, got="KmsKeyId", own_cause=True, own_fix=True)
 
 
 @define_template_rule(

@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Severity
-from cdk_gpu_clusters.rules.placement import (
-    CLUSTER_ZONES,
-    EFA_APART,
-    EFA_TOGETHER,
-    PARTITION_COUNT,
-    SPREAD_SIZE,
-    STRATEGY_OF_TYPE,
-    PlacementStrategy,
-    check_partition_count,
-    check_placement,
-)
+from cdk_gpu_clusters.rules import placement
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.capacity import (
     PLACEMENT_GROUP,
@@ -30,7 +20,7 @@ from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, applicabl
 
 
 @template_rule(
-    STRATEGY_OF_TYPE,
+    placement.STRATEGY_OF_TYPE,
     cause="EC2 refuses to launch the type into such a placement group",
     fix="choose a supported strategy, or none",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
@@ -45,11 +35,11 @@ def placement_strategy(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
     for value, strategy in strategies_of(launch):
         for _, record in launch.records():
-            yield from faults_of(STRATEGY_OF_TYPE, check_placement(record, strategy), value)
+            yield from faults_of(placement.STRATEGY_OF_TYPE, placement.check_placement(record, strategy), value)
 
 
 @template_rule(
-    PARTITION_COUNT,
+    placement.PARTITION_COUNT,
     cause="EC2 refuses a partition placement group with that many partitions",
     fix="choose a number from 1 to 7",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
@@ -58,11 +48,11 @@ def placement_strategy(resource: Resource) -> Iterator[Fault]:
 )
 def partition_count(resource: Resource) -> Iterator[Fault]:
     count = resource.get("PartitionCount")
-    yield from faults_of(PARTITION_COUNT, check_partition_count(applicable(count.integer())), count)
+    yield from faults_of(placement.PARTITION_COUNT, placement.check_partition_count(applicable(count.integer())), count)
 
 
 @template_rule(
-    SPREAD_SIZE,
+    placement.SPREAD_SIZE,
     cause="EC2 runs no more than 7 instances of a spread group in a zone, and launches no others",
     fix="use a partition group, more zones, or no placement group",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
@@ -75,17 +65,21 @@ def partition_count(resource: Resource) -> Iterator[Fault]:
 )
 def spread_size(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
-    spread = applicable([value for value, strategy in strategies_of(launch) if strategy is PlacementStrategy.SPREAD])
+    spread = applicable(
+        [value for value, strategy in strategies_of(launch) if strategy is placement.PlacementStrategy.SPREAD]
+    )
     for user in users_of(launch):
         zones = max(1, len(subnets_of(user)))  # not fewer than there are
         nodes = most_nodes_of(user)
         for _, record in launch.records():
-            findings = check_placement(record, PlacementStrategy.SPREAD, node_count=nodes, zone_count=zones)
-            yield from faults_of(SPREAD_SIZE, findings, spread[0])
+            findings = placement.check_placement(
+                record, placement.PlacementStrategy.SPREAD, node_count=nodes, zone_count=zones
+            )
+            yield from faults_of(placement.SPREAD_SIZE, findings, spread[0])
 
 
 @template_rule(
-    EFA_APART,
+    placement.EFA_APART,
     severity=Severity.WARNING,
     cause="this strategy puts nodes apart that exchange EFA traffic",
     fix="use the strategy cluster",
@@ -101,12 +95,12 @@ def efa_apart(resource: Resource) -> Iterator[Fault]:
     launch = efa_launch(resource)
     for value, strategy in strategies_of(launch):
         for _, record in launch.records():
-            findings = check_placement(record, strategy, efa=True)
-            yield from faults_of(EFA_APART, findings, value, own_fix=True)
+            findings = placement.check_placement(record, strategy, efa=True)
+            yield from faults_of(placement.EFA_APART, findings, value, own_fix=True)
 
 
 @template_rule(
-    CLUSTER_ZONES,
+    placement.CLUSTER_ZONES,
     cause="a cluster placement group cannot span zones: launches into the second one fail",
     fix="name subnets of one zone, or use another strategy",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html",
@@ -120,14 +114,14 @@ def efa_apart(resource: Resource) -> Iterator[Fault]:
 )
 def cluster_zone(resource: Resource) -> Iterator[Fault]:
     launch = launch_of(resource)
-    if all(strategy is not PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
+    if all(strategy is not placement.PlacementStrategy.CLUSTER for _, strategy in strategies_of(launch)):
         raise NotApplicable
     for subnet, zones in subnets_outside_zone(launch):
         yield Fault(at=subnet, got=zones, allowed="subnets of one zone")
 
 
 @template_rule(
-    EFA_TOGETHER,
+    placement.EFA_TOGETHER,
     severity=Severity.WARNING,
     cause="nodes that exchange EFA traffic may land far apart in the zone, which slows every collective operation",
     fix="add an AWS::EC2::PlacementGroup of strategy cluster and name it in Placement/GroupName",
