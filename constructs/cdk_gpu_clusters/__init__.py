@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.compute.fleet import GpuFleet
     from cdk_gpu_clusters.compute.fleet_access import IGpuFleet
     from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
-    from cdk_gpu_clusters.compute.fleet_props import FleetProps, GpuFleetProps, NodeProps
+    from cdk_gpu_clusters.compute.fleet_props import (
+        FleetProps,
+        GpuFleetProps,
+        HardwareProps,
+        NodeProps,
+        NodeSoftwareProps,
+        NodeUserDataProps,
+    )
     from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
     from cdk_gpu_clusters.compute.node_image import NodeImage
     from cdk_gpu_clusters.compute.node_role import NodeRole
@@ -95,6 +102,7 @@ else:
         "GpuFleet": "compute.fleet",
         "GpuFleetProps": "compute.fleet_props",
         "GpuLaunchTemplate": "compute.launch_template",
+        "HardwareProps": "compute.fleet_props",
         "IEksGpuCluster": "orchestration.eks.cluster_base",
         "IGpuFleet": "compute.fleet_access",
         "ILustreStore": "storage.lustre_store_base",
@@ -124,8 +132,10 @@ else:
         "NodeProps": "compute.fleet_props",
         "NodeRepair": "rules.node_group",
         "NodeRole": "compute.node_role",
+        "NodeSoftwareProps": "compute.fleet_props",
         "NodeTaint": "rules.kubernetes_labels",
         "NodeUserData": "compute.node_user_data",
+        "NodeUserDataProps": "compute.fleet_props",
         "NodeWatch": "node.settings",
         "Orchestrator": "rules.interfaces",
         "PlacementStrategy": "rules.placement",
@@ -180,6 +190,7 @@ __all__ = [
     "GpuFleet",
     "GpuFleetProps",
     "GpuLaunchTemplate",
+    "HardwareProps",
     "IEksGpuCluster",
     "IGpuFleet",
     "ILustreStore",
@@ -209,8 +220,10 @@ __all__ = [
     "NodeProps",
     "NodeRepair",
     "NodeRole",
+    "NodeSoftwareProps",
     "NodeTaint",
     "NodeUserData",
+    "NodeUserDataProps",
     "NodeWatch",
     "Orchestrator",
     "PlacementStrategy",

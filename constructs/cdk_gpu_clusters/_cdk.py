@@ -142,6 +142,38 @@ def id_of_group(group: ec2.ISecurityGroup) -> str:
 
 
 @cached_per_construct
+def zone_of(subnet: ec2.ISubnet) -> str | None:
+    """The zone of a subnet, None if it is not known."""
+    return resolved_or_none(subnet.availability_zone)
+
+
+@cached_per_construct
+def ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
+    """The IPv4 block of a subnet, None if CDK does not know it."""
+    try:
+        return resolved_or_none(subnet.ipv4_cidr_block)
+    except RuntimeError:  # CDK's way to say that an imported subnet came without its block
+        return None
+
+
+def selected_subnets(vpc: ec2.IVpc, selection: ec2.SubnetSelection) -> ec2.SelectedSubnets:
+    """The subnets that a selection means; jsii takes its fields as keywords.
+
+    Args:
+        vpc: The network.
+        selection: The selection.
+    """
+    return vpc.select_subnets(
+        availability_zones=selection.availability_zones,
+        one_per_az=selection.one_per_az,
+        subnet_filters=selection.subnet_filters,
+        subnet_group_name=selection.subnet_group_name,
+        subnets=selection.subnets,
+        subnet_type=selection.subnet_type,
+    )
+
+
+@cached_per_construct
 def _asked_path(construct: IConstruct) -> str:
     return construct.node.path
 
@@ -203,7 +235,7 @@ def define(
         "Resources": with_ids(resources, ids),
     }
     with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        json.dump(template, file)
+        file.write(json.dumps(template))  # `dump` would write it in thousands of pieces
         file.flush()
         include = cloudformation_include.CfnInclude(scope, "Resources", template_file=file.name, parameters=values)
     return DefinedResources(include, ids)

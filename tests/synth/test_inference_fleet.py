@@ -12,6 +12,7 @@ from aws_cdk import aws_certificatemanager as acm
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr as ecr
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_ssm as ssm
@@ -31,6 +32,7 @@ from cdk_gpu_clusters import (
     ServerSecret,
     ServerSlots,
     UpdatePolicy,
+    UserDataPart,
 )
 from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH
 from stack_fixtures import Resources, Site, SiteFactory, of_type, only
@@ -241,6 +243,25 @@ def test_a_server_runs_on_each_slice_of_the_layout(site: Site) -> None:
     assert "MODEL_COUNT=44" in text
     assert "gpu-mig" in text
     assert len(text) < 16_384
+
+
+def test_the_nodes_take_what_every_node_takes(site: Site) -> None:
+    """`NodeProps` reach the fleet without being named again; files and parts go beside those of the servers."""
+    service(
+        site,
+        evidence_bucket=s3.Bucket.from_bucket_name(site.stack, "Evidence", "evidence"),
+        evidence_prefix="failures",
+        log_retention=logs.RetentionDays.ONE_WEEK,
+        environment={"TEAM": "chat"},
+        user_data_parts=[UserDataPart(content_type="text/x-shellscript", body="#!/bin/sh\necho more\n")],
+        node_files=[NodeFile(path="/etc/team.conf", text="chat\n")],
+    )
+    resources = site.resources()
+    assert only(resources, "AWS::Logs::LogGroup")["RetentionInDays"] == 7
+    text = user_data(resources)
+    assert "s3://evidence/failures/Site/Chat/Fleet" in text
+    assert "echo more" in text
+    assert "TEAM" in text
 
 
 def test_the_hook_outlasts_the_drain(site: Site) -> None:

@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters import EksGpuNodeGroup, GpuFleet, InferenceFleet, ModelServer
+from cdk_gpu_clusters import (
+    EksGpuNodeGroup,
+    GpuFleet,
+    InferenceFleet,
+    ModelServer,
+    NodeRole,
+    NodeUserData,
+    Orchestrator,
+)
 from node_groups import existing_cluster
 from stack_fixtures import Site
 
@@ -21,6 +29,9 @@ def test_an_unknown_keyword_is_named(site: Site) -> None:
         EksGpuNodeGroup(site.stack, "Group", cluster=cluster, **misspelt)
     with pytest.raises(TypeError, match=r"EksGpuNodeGroup\(\) got .* 'node_cuont'"):
         cluster.add_gpu_node_group("Added", **misspelt)
+    of_pcs: dict[str, Any] = {"orchestrator": Orchestrator.PCS, "role": NodeRole(site.stack, "Role")}
+    with pytest.raises(TypeError, match=r"NodeUserData\(\) got .* 'node_cuont'"):
+        NodeUserData(site.stack, "Nodes", **of_pcs, **misspelt)
 
 
 def test_keywords_of_one_kind_of_fleet_are_none_of_another(site: Site) -> None:

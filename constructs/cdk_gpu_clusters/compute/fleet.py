@@ -34,10 +34,10 @@ from cdk_gpu_clusters.compute.fleet_resources import (
 )
 from cdk_gpu_clusters.compute.launch_template import FleetLaunchTemplate, GpuLaunchTemplate
 from cdk_gpu_clusters.compute.metrics import FleetMetrics
+from cdk_gpu_clusters.compute.node_asset import NodeAsset, write_node
 from cdk_gpu_clusters.compute.node_records import encrypt_logs, evidence_of, log_group
 from cdk_gpu_clusters.compute.node_role import NodeRole
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
-from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 
@@ -46,7 +46,6 @@ if TYPE_CHECKING:  # each takes long to load, and few fleets need it
     from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 
     from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
-    from cdk_gpu_clusters.compute.node_asset import NodeAsset
 
 
 class GpuFleet(LaunchedFleet, FleetMetrics):
@@ -132,8 +131,8 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             evidence_uri=None if evidence is None else evidence.uri,
             inspection_seconds=inspection_seconds(self, plan, alarms),
         )
-        node = write_node(self, plan, request)
-        self.node_asset: NodeAsset = node.asset
+        user_data, asset = write_node(self, plan, request)
+        self.node_asset: NodeAsset = asset
         template = FleetLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -144,7 +143,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             root_volume=options.get("root_volume"),
             associate_public_ip_address=fleet.is_public,
             name_tag=path_of(self),
-            user_data=node.user_data,
+            user_data=user_data,
             _resolved=fleet,
         )
         self.launch_template: GpuLaunchTemplate = template
@@ -162,7 +161,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             ),
             launch_template=launch_template,
             role_name=None if role is None else role.role_name,
-            policy_arns=[node.asset.policy_arn],
+            policy_arns=[self.node_asset.policy_arn],
             log_retention=log_retention,
             log_key_arn=None if log_key is None else log_key.key_arn,
             evidence=[] if evidence is None else evidence.statements(),

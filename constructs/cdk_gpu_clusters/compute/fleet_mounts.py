@@ -85,42 +85,25 @@ def join_stores(
     Raises:
         ConfigError: The faults that the file systems find in their clients.
     """
-    check_stores(
-        scope,
-        stores,
-        plan.instance_type,
-        node_count=plan.maximum,
-        efa=plan.efa,
-        subnets=subnets,
-        operating_system=plan.operating_system,
-        kernel=plan.kernel,
-    )
+    check_stores(scope, plan, stores, subnets=subnets)
     for store in _known(stores):
         store.allow_clients(security_group)
 
 
 def check_stores(
     scope: Construct,
+    plan: FleetPlan,
     stores: Mapping[str, MountableFileSystem],
-    instance_type: InstanceType,
     *,
-    node_count: int,
-    efa: bool,
     subnets: Sequence[ec2.ISubnet] = (),
-    operating_system: str | None = None,
-    kernel: str | None = None,
 ) -> None:
     """Report what keeps nodes from mounting file systems.
 
     Args:
         scope: Construct of the nodes.
+        plan: What was decided about them.
         stores: File systems by mount point.
-        instance_type: Type of the nodes.
-        node_count: How many there are at most.
-        efa: Whether they have EFA.
-        subnets: Where they stand, as far as that is known.
-        operating_system: What they boot, None if unknown.
-        kernel: Their kernel, None if unknown.
+        subnets: Their subnets, as far as those are known.
 
     Raises:
         ConfigError: The faults that the file systems find in their clients.
@@ -130,12 +113,12 @@ def check_stores(
         for store in _known(stores)
         for finding in store.check_client(
             subnets=subnets,
-            instance_type=instance_type,
-            operating_system=operating_system,
-            kernel=kernel,
-            node_count=node_count,
+            instance_type=plan.instance_type,
+            operating_system=plan.operating_system,
+            kernel=plan.kernel,
+            node_count=plan.maximum,
             # Nodes without EFA mount over TCP; the others as the file system has it.
-            efa=None if efa else False,
+            efa=None if plan.efa else False,
         )
     ]
     report(scope, findings)

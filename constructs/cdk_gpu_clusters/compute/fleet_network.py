@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._cdk import cached_per_construct, path_of, report, resolved_or_none
+from cdk_gpu_clusters._cdk import cached_per_construct, path_of, report, resolved_or_none, selected_subnets, zone_of
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
 
@@ -48,24 +48,9 @@ def select_subnets(vpc: ec2.IVpc, requested: ec2.SubnetSelection | None) -> Flee
     return found
 
 
-@cached_per_construct
-def zone_of(subnet: ec2.ISubnet) -> str | None:
-    """The zone of a subnet, None if it is not known."""
-    return resolved_or_none(subnet.availability_zone)
-
-
 def zones_of(subnets: Sequence[ec2.ISubnet]) -> set[str]:
     """The zones of subnets, as far as they are known."""
     return {zone for subnet in subnets if (zone := zone_of(subnet)) is not None}
-
-
-@cached_per_construct
-def ipv4_block_of(subnet: ec2.ISubnet) -> str | None:
-    """The IPv4 block of a subnet, None where CDK does not know it."""
-    try:
-        return resolved_or_none(subnet.ipv4_cidr_block)
-    except RuntimeError:  # CDK's way to say that an imported subnet came without its block
-        return None
 
 
 @cached_per_construct
@@ -86,17 +71,7 @@ def egress_dependency(subnet: ec2.ISubnet) -> IDependable:
 
 
 def _select(vpc: ec2.IVpc, requested: ec2.SubnetSelection | None) -> FleetSubnets:
-    if requested is None:
-        selected = vpc.select_subnets(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS)
-    else:
-        selected = vpc.select_subnets(
-            availability_zones=requested.availability_zones,
-            one_per_az=requested.one_per_az,
-            subnet_filters=requested.subnet_filters,
-            subnet_group_name=requested.subnet_group_name,
-            subnets=requested.subnets,
-            subnet_type=requested.subnet_type,
-        )
+    selected = selected_subnets(vpc, requested or ec2.SubnetSelection(subnet_type=ec2.SubnetType.PRIVATE_WITH_EGRESS))
     public = {path_of(subnet) for subnet in vpc.public_subnets}
     return FleetSubnets(
         subnets=selected.subnets,

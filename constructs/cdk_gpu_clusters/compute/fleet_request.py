@@ -9,12 +9,12 @@ import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
-from cdk_gpu_clusters._cdk import path_of, region_of, resolved_or_none, stack_of
+from cdk_gpu_clusters._cdk import ipv4_block_of, path_of, region_of, resolved_or_none, stack_of, zone_of
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import strategy_of
 from cdk_gpu_clusters.compute.fleet_mounts import lustre_mounts
-from cdk_gpu_clusters.compute.fleet_network import FleetSubnets, ipv4_block_of, select_subnets, zone_of
-from cdk_gpu_clusters.compute.fleet_props import FleetProps
+from cdk_gpu_clusters.compute.fleet_network import FleetSubnets, select_subnets
+from cdk_gpu_clusters.compute.fleet_props import FleetProps, NodeUserDataProps
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.plan import FleetPlan, plan_fleet
@@ -128,11 +128,12 @@ def resolve_fleet(
 
 
 def node_request(
-    options: FleetProps,
+    options: FleetProps | NodeUserDataProps,
     *,
     log_group_name: str,
     evidence_uri: str | None,
     node_config: NodeConfig | None = None,
+    slurm_version: str | None = None,
     inspection_seconds: int = 0,
 ) -> NodeRequest:
     """What the options of a construct request of its nodes.
@@ -142,6 +143,7 @@ def node_request(
         log_group_name: Log group of the nodes.
         evidence_uri: Where they leave evidence; None for nowhere.
         node_config: How EKS nodes are set up; None on others.
+        slurm_version: Version of Slurm on PCS nodes; None on others.
         inspection_seconds: How long a node is kept if it failed its boot and launches are suspended.
     """
     return NodeRequest(
@@ -155,6 +157,7 @@ def node_request(
         log_group_name=log_group_name,
         evidence_uri=evidence_uri,
         node_config=node_config,
+        slurm_version=slurm_version,
         inspection_seconds=inspection_seconds,
     )
 

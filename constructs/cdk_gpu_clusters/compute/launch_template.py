@@ -29,7 +29,7 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import name_of
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, resolve_fleet
-from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.compute.node_image import NodeImage, ResolvedImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
 from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic
@@ -47,19 +47,15 @@ LaunchTemplateData = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateParts:
-    """The decided properties of a launch template; ids may be tokens.
+    """What a launch template is written from; ids may be tokens.
 
     Attributes:
-        instance_type: Type of the nodes.
-        profile: The orchestrator that launches the nodes.
-        plan: Network interfaces.
-        terms: How the nodes are bought.
-        decision: What follows from the terms.
+        plan: What was decided about the nodes.
+        terms: How the nodes are bought, with the ids of the reservation.
         fabric_group_ids: Groups of every interface.
         host_group_ids: Further groups of the interfaces that have an IP address.
         root_volume: Root volume.
-        root_device_name: Device name of the image's root volume.
-        image_id: Image, None where the orchestrator chooses it.
+        image: Image, None where the orchestrator chooses it.
         instance_profile_arn: Instance profile, None where the orchestrator forbids it.
         placement_group_name: Placement group, None for none.
         subnet_id: Subnet, only for orchestrators that want it in the template.
@@ -68,16 +64,12 @@ class TemplateParts:
         public_ip: Whether EC2 gives the one interface of a node a public address.
     """
 
-    instance_type: str
-    profile: OrchestratorProfile
-    plan: InterfacePlan
+    plan: FleetPlan
     terms: CapacityTerms
-    decision: CapacityDecision
     fabric_group_ids: Sequence[str]
     host_group_ids: Sequence[str]
     root_volume: RootVolume
-    root_device_name: str
-    image_id: str | None
+    image: ResolvedImage | None
     instance_profile_arn: str | None
     placement_group_name: str | None
     subnet_id: str | None
@@ -90,7 +82,7 @@ def launch_template_data(parts: TemplateParts) -> LaunchTemplateData:
     """Write the parts down as CloudFormation's `LaunchTemplateData`."""
     optional: LaunchTemplateData = {
         "instanceType": _instance_type(parts),
-        "imageId": parts.image_id,
+        "imageId": None if parts.image is None else parts.image.image_id,
         "iamInstanceProfile": {"arn": parts.instance_profile_arn} if parts.instance_profile_arn else None,
         "instanceMarketOptions": _market_options(parts),
         "capacityReservationSpecification": _reservation(parts),
@@ -98,7 +90,7 @@ def launch_template_data(parts: TemplateParts) -> LaunchTemplateData:
         "userData": parts.user_data,
     }
     return {
-        "networkInterfaces": [_interface(parts, interface) for interface in parts.plan.interfaces],
+        "networkInterfaces": [_interface(parts, interface) for interface in parts.plan.interfaces.interfaces],
         "blockDeviceMappings": [_root_device(parts)],
         "metadataOptions": {
             "httpEndpoint": "enabled",
@@ -112,9 +104,8 @@ def launch_template_data(parts: TemplateParts) -> LaunchTemplateData:
 
 def _instance_type(parts: TemplateParts) -> str | None:
     # PCS takes the type from the node group and ignores the template's, except that a block must name it.
-    if not parts.profile.takes_instance_type and not parts.terms.kind.is_block:
-        return None
-    return parts.instance_type
+    named = parts.plan.request.profile.takes_instance_type or parts.terms.kind.is_block
+    return parts.plan.instance_type.name if named else None
 
 
 def _interface(parts: TemplateParts, interface: NetworkInterface) -> LaunchTemplateData:
@@ -128,7 +119,7 @@ def _interface(parts: TemplateParts, interface: NetworkInterface) -> LaunchTempl
     }
     if parts.subnet_id is not None:
         entry["subnetId"] = parts.subnet_id
-    if parts.plan.may_have_public_ip:
+    if parts.plan.interfaces.may_have_public_ip:
         # EC2 refuses the field, whatever its value, next to a second interface.
         entry["associatePublicIpAddress"] = parts.public_ip
     return entry
@@ -146,16 +137,17 @@ def _root_device(parts: TemplateParts) -> LaunchTemplateData:
     }
     if volume.encryption_key is not None:
         ebs["kmsKeyId"] = volume.encryption_key.key_arn
-    return {"deviceName": parts.root_device_name, "ebs": ebs}
+    device_name = "/dev/xvda" if parts.image is None else parts.image.root_device_name
+    return {"deviceName": device_name, "ebs": ebs}
 
 
 def _market_options(parts: TemplateParts) -> LaunchTemplateData | None:
-    market_type = parts.decision.market_type
+    market_type = parts.plan.decision.market_type
     if market_type is None:
         return None
     if market_type == "spot":
         # Managed node groups of EKS and PCS ask for spot on the group, and EKS refuses it here.
-        if not parts.profile.takes_spot:
+        if not parts.plan.request.profile.takes_spot:
             return None
         if parts.terms.max_price_usd_per_hour is not None:
             price = f"{Decimal(str(parts.terms.max_price_usd_per_hour)):f}"
@@ -164,7 +156,7 @@ def _market_options(parts: TemplateParts) -> LaunchTemplateData | None:
 
 
 def _reservation(parts: TemplateParts) -> LaunchTemplateData | None:
-    if parts.decision.targets_reservation:
+    if parts.plan.decision.targets_reservation:
         terms = parts.terms
         target = (
             {"capacityReservationId": terms.reservation_id}
@@ -174,7 +166,7 @@ def _reservation(parts: TemplateParts) -> LaunchTemplateData | None:
         return {"capacityReservationTarget": target}
     if parts.terms.kind is CapacityKind.SPOT:
         return None
-    return {"capacityReservationPreference": parts.decision.reservation_preference}
+    return {"capacityReservationPreference": parts.plan.decision.reservation_preference}
 
 
 NO_IMAGE = define_rule(
@@ -298,16 +290,12 @@ class GpuLaunchTemplate(ClusterConstruct):
             [{"key": "Name", "value": name_tag or path_of(self)}],
         )
         parts = TemplateParts(
-            instance_type=plan.instance_type.name,
-            profile=profile,
-            plan=self.interface_plan,
+            plan=plan,
             terms=capacity.terms,
-            decision=self.capacity_decision,
             fabric_group_ids=[id_of_group(fabric)] if fabric else [],
             host_group_ids=[id_of_group(group) for group in security_groups],
             root_volume=root_volume or RootVolume(),
-            root_device_name="/dev/xvda" if resolved is None else resolved.root_device_name,
-            image_id=None if resolved is None else resolved.image_id,
+            image=resolved,
             instance_profile_arn=self._profile_arn(instance_profile),
             placement_group_name=None if self.placement_group is None else name_of(self.placement_group),
             subnet_id=None if subnet is None else subnet.subnet_id,

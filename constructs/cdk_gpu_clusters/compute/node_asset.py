@@ -1,9 +1,10 @@
-"""Files of nodes in S3, as an asset of the app."""
+"""Files of nodes in S3, as an asset of the app, and the user data that fetches them."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -13,16 +14,13 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
-from cdk_gpu_clusters._cdk import (
-    ClusterConstruct,
-    cached_per_construct,
-    partition_of,
-    path_of,
-    report,
-    stack_of,
-)
+from cdk_gpu_clusters._cdk import ClusterConstruct, cached_per_construct, partition_of, path_of, report, stack_of
 from cdk_gpu_clusters.errors import define_rule
-from cdk_gpu_clusters.node.software import software_archive
+from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
+from cdk_gpu_clusters.fleet.plan import FleetPlan
+from cdk_gpu_clusters.node.settings import check_settings
+from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject, software_archive
+from cdk_gpu_clusters.node.user_data import render_user_data
 
 NO_ASSETS = define_rule(
     "GPU-UD-007",
@@ -130,3 +128,27 @@ class NodeAsset(ClusterConstruct):
 def node_software(stack: cdk.Stack) -> NodeAsset:
     """The software of every node that has no files of its own: one object for all fleets, one construct for a stack."""
     return NodeAsset(stack, "GpuNodeSoftware", content=software_archive(), file_extension=".tar")
+
+
+def write_node(scope: Construct, plan: FleetPlan, node: NodeRequest) -> tuple[str, NodeAsset]:
+    """Write the user data of nodes; the files that can wait for the network are the asset beside it.
+
+    Args:
+        scope: Their construct.
+        plan: What was decided about their fleet.
+        node: What is requested of them.
+
+    Raises:
+        ConfigError: GPU-UD-003 and -005 to -008, GPU-MNT-001 to -003.
+    """
+    settings = node_settings(plan, node)
+    report(scope, check_settings(settings))
+    asset = _asset(scope, node.files)
+    place = SoftwareObject(bucket_name=asset.bucket_name, object_key=asset.object_key, sha256=asset.sha256)
+    return render_user_data(settings, place), asset
+
+
+def _asset(scope: Construct, files: Sequence[NodeFile]) -> NodeAsset:
+    if all(file.early for file in files):
+        return node_software(stack_of(scope))
+    return NodeAsset(scope, "Software", content=software_archive(files), file_extension=".tar")

@@ -12,7 +12,7 @@ from constructs import Construct, IConstruct
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import arn_of, path_of, region_of, stack_of
 from cdk_gpu_clusters._template import Resource
-from cdk_gpu_clusters.compute.fleet_props import EVIDENCE_PREFIX, FleetProps
+from cdk_gpu_clusters.compute.fleet_props import EVIDENCE_PREFIX, NodeSoftwareProps
 
 if TYPE_CHECKING:
     from aws_cdk import aws_kms as kms
@@ -150,7 +150,7 @@ class NodeEvidence:
         return self._bucket.arn_for_objects(f"{self._keys}/*")
 
 
-def evidence_of(scope: Construct, options: FleetProps) -> NodeEvidence | None:
+def evidence_of(scope: Construct, options: NodeSoftwareProps) -> NodeEvidence | None:
     """Where the nodes of a fleet leave evidence; None if its options name no bucket.
 
     Args:

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Unpack, cast
 
-import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._cdk import ClusterConstruct, report
-from cdk_gpu_clusters.capacity.capacity import Capacity
-from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, check_stores, lustre_mounts
-from cdk_gpu_clusters.compute.fleet_request import resolve_fleet
-from cdk_gpu_clusters.compute.node_asset import NodeAsset
-from cdk_gpu_clusters.compute.node_records import NodeEvidence, node_log_group
+from cdk_gpu_clusters.compute.fleet_mounts import check_stores
+from cdk_gpu_clusters.compute.fleet_props import FleetProps, NodeUserDataProps, check_keywords
+from cdk_gpu_clusters.compute.fleet_request import node_request, resolve_fleet
+from cdk_gpu_clusters.compute.node_asset import NodeAsset, write_node
+from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
 from cdk_gpu_clusters.compute.node_role import allow_node
-from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
-from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.fleet.profile import PROFILES
 from cdk_gpu_clusters.node.kubernetes_node import CERTIFICATE_BYTES, NOT_EKS, NodeConfig, check_node_config
-from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
-from cdk_gpu_clusters.node.software import NodeFile
+from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.node.user_data import check_user_data
-from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
-from cdk_gpu_clusters.rules.mig import MigLayout
-
-if TYPE_CHECKING:  # takes long to load
-    from aws_cdk import aws_s3 as s3
+from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
 _VERSION = re.compile(r"\d\d\.\d\d")
 
@@ -102,24 +93,7 @@ class NodeUserData(ClusterConstruct):
         instance_type: str | ec2.InstanceType,
         orchestrator: Orchestrator,
         role: iam.IRole,
-        capacity: Capacity | None = None,
-        node_config: NodeConfig | None = None,
-        slurm_version: str | None = None,
-        max_node_count: int = 1,
-        efa: bool | None = None,
-        interface_policy: InterfacePolicy | None = None,
-        mig: MigLayout | Sequence[MigLayout] | None = None,
-        fabric_manager_order: FabricManagerOrder = FabricManagerOrder.AFTER,
-        mounts: Mapping[str, MountableFileSystem] | None = None,
-        scratch: bool = True,
-        environment: Mapping[str, str] | None = None,
-        user_data_parts: Sequence[UserDataPart] = (),
-        node_files: Sequence[NodeFile] = (),
-        watch: NodeWatch | None = None,
-        evidence_bucket: s3.IBucket | None = None,
-        evidence_prefix: str = "node-evidence",
-        ready_timeout: cdk.Duration | None = None,
-        log_retention: logs.RetentionDays = logs.RetentionDays.ONE_MONTH,
+        **options: Unpack[NodeUserDataProps],
     ) -> None:
         """Define the user data.
 
@@ -130,46 +104,20 @@ class NodeUserData(ClusterConstruct):
             orchestrator: Who launches them: an EKS node group, managed or not, or AWS PCS.
             role: Role of the nodes. Gets a managed policy to fetch the software and to log. AWS PCS wants a name that
                 begins with `AWSPCS`, or the path `/aws-pcs/`.
-            capacity: How they are bought, as in the launch template: nodes on a Capacity Block drain themselves before
-                it ends. On demand if left out.
-            node_config: EKS: how kubelet is set up, and the cluster that nodes of a self-managed group join.
-            slurm_version: AWS PCS: the cluster's Slurm version, such as `25.11`, with whose programs the node drains
-                itself.
-            max_node_count: Most nodes of the group; counts for Lustre over EFA.
-            efa: Whether the nodes have EFA; accelerated types that have it use it if left out.
-            interface_policy: Layout of the interfaces, as in the launch template.
-            mig: How each GPU is split: one layout for all, or one per GPU; no split if left out. Excludes EFA.
-            fabric_manager_order: Whether GPUs are split before or after NVIDIA's fabric manager starts; after it. Under
-                AWS PCS always before: only then may the node reboot for it.
-            mounts: FSx for Lustre file systems by mount point, such as `{"/fsx": store}`.
-            scratch: Whether the node's local disks, where the type has some, become one file system: at `/scratch`,
-                and on EKS by nodeadm, for containerd and the volumes of pods.
-            environment: Variables for every login and job on the node. Pods have their own.
-            user_data_parts: Further user-data parts, after the node's own.
-            node_files: Static files for the nodes, there before any other service starts unless `early=False`.
-            watch: How the nodes are watched; every 10 seconds if left out.
-            evidence_bucket: Gets a bundle of logs and tool output of each node that fails; it stays there if left out.
-            evidence_prefix: What the keys of the bundles begin with; the construct's path follows.
-            ready_timeout: How long a node's boot may take, 30 to 7,200 seconds; 30 minutes if left out.
-            log_retention: How long boot events are kept; one month if left out.
+            options: Those of `NodeUserDataProps`; all may be left out. Capacity, EFA and layout of the interfaces are
+                those of the launch template: nodes on a Capacity Block drain themselves before it ends.
 
         Raises:
             ConfigError: GPU-UD-001 to -009, GPU-EKS-001 to -005, GPU-PCS-001 and -002, GPU-MNT-001 to -003; faults of
                 type, interfaces and MIG.
         """
         super().__init__(scope, construct_id)
+        check_keywords(self, options, NodeUserDataProps)
+        profile = PROFILES[orchestrator]
+        node_config, slurm_version = options.get("node_config"), options.get("slurm_version")
+        requested = {"max_node_count": 1, **options}
         plan = resolve_fleet(
-            self,
-            profile=PROFILES[orchestrator],
-            instance_type=instance_type,
-            options={
-                "max_node_count": max_node_count,
-                "capacity": capacity,
-                "efa": efa,
-                "interface_policy": interface_policy,
-                "mig": mig,
-                "ready_timeout": ready_timeout,
-            },
+            self, profile=profile, instance_type=instance_type, options=cast("FleetProps", requested)
         ).plan
         report(self, plan.about(Topic.TYPE, Topic.INTERFACES))
         report(
@@ -177,34 +125,26 @@ class NodeUserData(ClusterConstruct):
             [
                 *plan.about(Topic.EFA, Topic.MIG_WITH_EFA, Topic.MIG, Topic.TIMEOUTS),
                 *_check_orchestrator(orchestrator, node_config, slurm_version),
-                *(_check_pcs_parts(user_data_parts) if orchestrator is Orchestrator.PCS else ()),
+                *(_check_pcs_parts(options.get("user_data_parts", ())) if orchestrator is Orchestrator.PCS else ()),
             ],
         )
-        evidence = None if evidence_bucket is None else NodeEvidence(self, evidence_bucket, evidence_prefix)
-        self.log_group: logs.ILogGroup = node_log_group(self, log_retention)
-        node = NodeRequest(
-            environment=environment or {},
-            user_parts=tuple(user_data_parts),
-            files=tuple(node_files),
-            fabric_manager_order=fabric_manager_order,
-            mounts=lustre_mounts(mounts or {}),
-            scratch=scratch,
-            watch=watch or NodeWatch(),
+        evidence = evidence_of(self, options)
+        self.log_group: logs.ILogGroup = node_log_group(
+            self,
+            options.get("log_retention", logs.RetentionDays.ONE_MONTH),
+            options.get("log_encryption_key"),
+        )
+        request = node_request(
+            options,
             log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
             node_config=(node_config or NodeConfig()) if orchestrator.is_eks else None,
             slurm_version=slurm_version,
         )
-        written = write_node(self, plan, node)
-        check_stores(
-            self,
-            mounts or {},
-            plan.instance_type,
-            node_count=max_node_count,
-            efa=plan.interfaces.efa_count > 0,
-        )
-        self.text: str = written.user_data
-        self.node_asset: NodeAsset = written.asset
+        text, asset = write_node(self, plan, request)
+        self.text: str = text
+        self.node_asset: NodeAsset = asset
+        check_stores(self, plan, options.get("mounts") or {})
         report(self, check_user_data(_with_certificate(self.text, node_config)))
         self.node_asset.read_policy.attach_to_role(role)
         allow_node(self, role, log_group=self.log_group, evidence=evidence)

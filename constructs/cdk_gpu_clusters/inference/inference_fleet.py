@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Unpack, cast
 
 import aws_cdk as cdk
 import jsii
@@ -16,7 +16,7 @@ from constructs import Construct
 from cdk_gpu_clusters._cdk import path_of, report
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
-from cdk_gpu_clusters.compute.fleet_props import NodeProps, check_keywords
+from cdk_gpu_clusters.compute.fleet_props import FleetProps, NodeProps, check_keywords, node_options
 from cdk_gpu_clusters.compute.fleet_request import resolve_fleet
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.fleet.plan import Topic
@@ -34,9 +34,7 @@ from cdk_gpu_clusters.inference.node_servers import (
     server_settings,
 )
 from cdk_gpu_clusters.inference.scaling import InferenceMetrics, InferenceScaling
-from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
-from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
 from cdk_gpu_clusters.rules.inference import DRAIN_MARGIN_SECONDS, check_counts
 from cdk_gpu_clusters.rules.model_servers import ServerPlan, ServerSlots
 
@@ -141,34 +139,34 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         """
         super().__init__(scope, construct_id)
         check_keywords(self, options, InferenceFleetProps)
+        nodes: NodeProps = {"update_policy": UpdatePolicy.ROLLING, **node_options(options)}
         idle = int((options.get("idle_timeout") or cdk.Duration.minutes(5)).to_seconds())
         drain = int((options.get("drain_timeout") or cdk.Duration.minutes(5)).to_seconds())
-        maximum, mounts = options.get("max_node_count"), options.get("mounts")
-        node_port, rate = options.get("node_port", 8080), options.get("requests_per_minute_per_node")
+        maximum, node_port = options.get("max_node_count"), options.get("node_port", 8080)
+        rate = options.get("requests_per_minute_per_node")
         is_plain, is_public = options.get("plain_http", False), options.get("internet_facing", False)
         certificate, balancer_selection = options.get("certificate"), options.get("load_balancer_subnets")
+        requested: FleetProps = {
+            **cast("FleetProps", nodes),
+            "min_node_count": min_node_count,
+            "max_node_count": min_node_count if maximum is None else maximum,
+            "efa": False,
+        }
         fleet = resolve_fleet(
             self,
             name=f"{path_of(self)}/Fleet",
             vpc=vpc,
             instance_type=instance_type,
-            options={
-                "vpc_subnets": options.get("vpc_subnets"),
-                "min_node_count": min_node_count,
-                "max_node_count": min_node_count if maximum is None else maximum,
-                "capacity": options.get("capacity"),
-                "efa": False,
-                "placement": options.get("placement"),
-                "mig": options.get("mig"),
-                "ready_timeout": options.get("ready_timeout"),
-            },
+            options=requested,
             image=options.get("image"),
             drain_timeout=cdk.Duration.seconds(drain + DRAIN_MARGIN_SECONDS),
             serves_models=True,
         )
         report(self, fleet.plan.about(Topic.TYPE))
         record = fleet.plan.instance_type
-        has_scratch, scratch_findings = server_scratch(server, record, options.get("scratch"), mounts or {})
+        has_scratch, scratch_findings = server_scratch(
+            server, record, options.get("scratch"), options.get("mounts") or {}
+        )
         subnets = balancer_subnets(vpc, balancer_selection, internet_facing=is_public)
         self.servers: ServerPlan = plan_or_report(
             self,
@@ -206,24 +204,17 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             access_logs=options.get("access_logs"),
         )
         settings = server_settings(server, self.servers, required=required, idle_seconds=idle, drain_seconds=drain)
+        nodes["node_files"] = [*model_server_files(settings), *options.get("node_files", ())]
+        nodes["user_data_parts"] = [model_server_part(settings), *options.get("user_data_parts", ())]
         self.fleet: GpuFleet = GpuFleet(
             self,
             "Fleet",
             vpc=vpc,
             instance_type=record.name,
-            fabric_manager_order=options.get("fabric_manager_order", FabricManagerOrder.AFTER),
-            mounts=mounts,
             scratch=has_scratch,
-            root_volume=options.get("root_volume"),
-            role=options.get("role"),
-            node_files=model_server_files(settings),
-            watch=options.get("watch"),
-            evidence_bucket=options.get("evidence_bucket"),
-            alarms=options.get("alarms", AlarmSettings()),
-            user_data_parts=[model_server_part(settings)],
             target_groups=[self.load_balancer.target_group],
-            update_policy=options.get("update_policy", UpdatePolicy.ROLLING),
             _resolved=fleet,
+            **nodes,
         )
         pinned = fleet.plan.terms.kind.is_reserved
         report(self, check_node_zones(fleet.subnets, subnets, pinned=pinned))

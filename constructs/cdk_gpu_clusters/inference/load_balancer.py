@@ -14,7 +14,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import report, resolved_or_none
+from cdk_gpu_clusters._cdk import report, selected_subnets, zone_of
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH
 from cdk_gpu_clusters.rules.inference import (
@@ -250,7 +250,7 @@ def check_load_balancer(
 
 def zone_count(subnets: Sequence[ec2.ISubnet]) -> int:
     """Availability Zones of subnets; those whose zone only the deployment knows count as one each."""
-    zones = [resolved_or_none(subnet.availability_zone) for subnet in subnets]
+    zones = [zone_of(subnet) for subnet in subnets]
     return len({zone for zone in zones if zone is not None}) + zones.count(None)
 
 
@@ -263,9 +263,9 @@ def check_node_zones(nodes: Sequence[ec2.ISubnet], balancer: Sequence[ec2.ISubne
         pinned: Whether reserved capacity lies in one zone.
     """
     findings = check_fleet_zones(zone_count(nodes), pinned=pinned)
-    zones = [resolved_or_none(subnet.availability_zone) for subnet in balancer]
+    zones = [zone_of(subnet) for subnet in balancer]
     enabled = [zone for zone in zones if zone is not None]
-    placed = sorted({zone for subnet in nodes if (zone := resolved_or_none(subnet.availability_zone)) is not None})
+    placed = sorted({zone for subnet in nodes if (zone := zone_of(subnet)) is not None})
     if len(enabled) < len(zones) or len({is_zone_id(zone) for zone in (*enabled, *placed)}) > 1:
         return findings
     return findings + check_zones_of_nodes(placed, enabled)
@@ -281,14 +281,5 @@ def balancer_subnets(
         requested: The requested setting; None if it is left open.
         internet_facing: Whether it has public addresses.
     """
-    if requested is None:
-        kind = ec2.SubnetType.PUBLIC if internet_facing else ec2.SubnetType.PRIVATE_WITH_EGRESS
-        return vpc.select_subnets(subnet_type=kind, one_per_az=True).subnets
-    return vpc.select_subnets(
-        availability_zones=requested.availability_zones,
-        one_per_az=requested.one_per_az,
-        subnet_filters=requested.subnet_filters,
-        subnet_group_name=requested.subnet_group_name,
-        subnets=requested.subnets,
-        subnet_type=requested.subnet_type,
-    ).subnets
+    kind = ec2.SubnetType.PUBLIC if internet_facing else ec2.SubnetType.PRIVATE_WITH_EGRESS
+    return selected_subnets(vpc, requested or ec2.SubnetSelection(subnet_type=kind, one_per_az=True)).subnets

@@ -14,7 +14,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._cdk import id_of_group, path_of, report, resolved_or_none, stack_of
+from cdk_gpu_clusters._cdk import id_of_group, ipv4_block_of, path_of, report, resolved_or_none, stack_of
 from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
 from cdk_gpu_clusters.rules.lustre import (
     LustreSizing,
@@ -28,7 +28,6 @@ from cdk_gpu_clusters.storage.lustre_store_base import (
     ILustreStore,
     ImportedLustreStore,
     LustreIdentity,
-    cidr_of,
 )
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
 
@@ -281,7 +280,7 @@ class LustreStore(ILustreStore):
             efa=efa,
             version=lustre_version.value,
             availability_zone=subnet.availability_zone,
-            cidr_block=cidr_of(subnet),
+            cidr_block=ipv4_block_of(subnet),
             storage_capacity_gib=resolved_or_none(storage_capacity_gib),
             sizing=self.sizing,
             backup_retention_days=backup_retention_days,

@@ -16,7 +16,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import SILENT_ALARM
-from cdk_gpu_clusters._cdk import errors_at, path_of, report, resolved_or_none, stack_of
+from cdk_gpu_clusters._cdk import errors_at, ipv4_block_of, path_of, report, resolved_or_none, stack_of, zone_of
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import ConfigError, Finding
 from cdk_gpu_clusters.rules.data_repository import (
@@ -283,7 +283,7 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
             node_count: The most of them at a time.
             efa: Whether they mount over EFA; if left out they do where the file system has it.
         """
-        zones = [zone for subnet in subnets if (zone := resolved_or_none(subnet.availability_zone)) is not None]
+        zones = [zone for subnet in subnets if (zone := zone_of(subnet)) is not None]
         here = resolved_or_none(self.availability_zone)
         # A zone's name and id cannot be compared: which is which differs between accounts.
         comparable = here is not None and all(("-az" in zone) == ("-az" in here) for zone in zones)
@@ -295,7 +295,7 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
             node_count=node_count,
             zones=zones if comparable else (),
             file_system_zone=here,
-            cidrs=[cidr for subnet in subnets if (cidr := cidr_of(subnet)) is not None],
+            cidrs=[cidr for subnet in subnets if (cidr := ipv4_block_of(subnet)) is not None],
             file_system_cidr=self._identity.cidr_block,
             efa=self.efa if efa is None else efa,
         )
@@ -405,14 +405,6 @@ class ImportedLustreStore(ILustreStore):
         """Refer to the file system."""
         super().__init__(scope, construct_id)
         self._identity = identity
-
-
-def cidr_of(subnet: ec2.ISubnet) -> str | None:
-    """The block of a subnet as far as synthesis knows it."""
-    try:
-        return resolved_or_none(subnet.ipv4_cidr_block)
-    except RuntimeError:  # CDK's way to say that an imported subnet came without its block
-        return None
 
 
 def _id(text: str) -> str:

@@ -15,8 +15,8 @@ from aws_cdk import aws_eks_v2 as eks
 
 from cdk_gpu_clusters.compute import block_lifecycle, fleet, fleet_resources, launch_template
 from cdk_gpu_clusters.compute.launch_template import launch_template_data
+from cdk_gpu_clusters.compute.node_asset import write_node
 from cdk_gpu_clusters.compute.node_role import permissions_resource
-from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.fleet import node_group as node_group_plan
 from cdk_gpu_clusters.fleet import plan as fleet_plan
 from cdk_gpu_clusters.network import efa_security_group

@@ -20,9 +20,9 @@ from cdk_gpu_clusters.compute.fleet_network import egress_dependency, host_group
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import node_request, resolve_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
+from cdk_gpu_clusters.compute.node_asset import NodeAsset, write_node
 from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
-from cdk_gpu_clusters.compute.written_node import write_node
 from cdk_gpu_clusters.fleet.node_group import NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
@@ -38,7 +38,6 @@ from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
 from cdk_gpu_clusters.rules.node_group import NodeRepair
 
 if TYPE_CHECKING:  # each takes long to load, or knows this module
-    from cdk_gpu_clusters.compute.node_asset import NodeAsset
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 
 
@@ -175,10 +174,10 @@ class EksGpuNodeGroup(NodeGroupAccess):
             evidence_uri=None if evidence is None else evidence.uri,
             node_config=group.node_config,
         )
-        node = write_node(self, plan, request)
-        self.node_asset: NodeAsset = node.asset
+        user_data, asset = write_node(self, plan, request)
+        self.node_asset: NodeAsset = asset
         self.role: iam.IRole = options.get("role") or EksNodeRole(self, "Role")
-        nodes_need = allow_nodes(self, self.role, node.asset, update_policy, self.log_group, evidence)
+        nodes_need = allow_nodes(self, self.role, self.node_asset, update_policy, self.log_group, evidence)
         self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
             self,
             f"LaunchTemplate{group.hardware}",
@@ -193,7 +192,7 @@ class EksGpuNodeGroup(NodeGroupAccess):
             placement_group=self.placement_group,
             root_volume=root_volume,
             name_tag=path_of(self),
-            user_data=node.user_data,
+            user_data=user_data,
             _resolved=fleet,
         )
         join_stores(self, plan, mounts, self.launch_template.security_groups[0], subnets=fleet.subnets)
