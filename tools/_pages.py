@@ -58,7 +58,7 @@ class Constant:
 
 
 def constants_made_by(*functions: str) -> Iterator[Constant]:
-    """Every constant of the sources that is made by a function, read without importing: that would start Node."""
+    """Every constant of the sources that these functions make, read without importing: that would start Node."""
     files = [file for root in SOURCE_ROOTS for file in sorted((ROOT / root).rglob("*.py"))]
     for file in files:
         known: dict[str, ast.expr] = {}
@@ -71,11 +71,13 @@ def constants_made_by(*functions: str) -> Iterator[Constant]:
 
 
 def _values(statement: ast.stmt) -> Iterator[ast.expr]:
-    """The value of an assignment, or a function's decorators."""
+    """The value of an assignment, or a function's decorators, with the functions that these calls call."""
     if isinstance(statement, ast.Assign):
-        yield statement.value
-    elif isinstance(statement, ast.FunctionDef):
-        yield from statement.decorator_list
+        values = [statement.value]
+    else:
+        values = statement.decorator_list if isinstance(statement, ast.FunctionDef) else []
+    for value in values:
+        yield from (value, value.func) if isinstance(value, ast.Call) else (value,)
 
 
 def cell(text: str) -> str:

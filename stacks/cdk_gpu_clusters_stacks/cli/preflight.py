@@ -11,7 +11,7 @@ from . import output
 from .group import new_app
 
 if TYPE_CHECKING:
-    from cdk_gpu_clusters_stacks.preflight import Outcome, Preflight
+    from cdk_gpu_clusters_stacks.preflight import Preflight
     from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 _COLOURS = {"fail": "bold red", "cannot tell": "magenta", "warn": "yellow", "pass": "green"}
@@ -71,13 +71,8 @@ def _ask(spec: ClusterSpec, profile: str | None) -> Preflight:
 def _print(found: Preflight) -> None:
     from rich.text import Text
 
-    from cdk_gpu_clusters_stacks.preflight.run import format_preflight, padded
+    from cdk_gpu_clusters_stacks.preflight.run import format_preflight
 
     console = output.console()
-    for line in format_preflight(found):
-        text = Text() if line.outcome is None else Text(f"{padded(line.outcome)}  ", _colour(line.outcome))
-        console.print(text.append(line.text, "default"))
-
-
-def _colour(outcome: Outcome) -> str:
-    return _COLOURS[outcome.value]
+    for outcome, words in format_preflight(found):
+        console.print(Text(outcome, _COLOURS.get(outcome.strip(), "")).append(words, "default"))

@@ -2,7 +2,7 @@
 
 from .account import Account, boto3_clients
 from .call import Unusable
-from .check import AREAS, Check, Outcome, Verdict, checks_of, every_check, policy_for
+from .check import AREAS, Check, Outcome, Verdict, every_check, policy_for
 from .run import CheckResult, Preflight, run_preflight
 
 __all__ = [
@@ -15,7 +15,6 @@ __all__ = [
     "Unusable",
     "Verdict",
     "boto3_clients",
-    "checks_of",
     "every_check",
     "policy_for",
     "run_preflight",

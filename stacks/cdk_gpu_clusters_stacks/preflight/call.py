@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from cdk_gpu_clusters_stacks.aws_errors import AwsError, Trouble, aws_error
+from cdk_gpu_clusters_stacks.aws_errors import Trouble, aws_error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,82 +34,84 @@ class Call:
         return self.actions[0]
 
 
-def _ec2(operation: str, *, page_size: int | None = None) -> Call:
-    action = "".join(word.capitalize() for word in operation.split("_"))
-    return Call(service="ec2", operation=operation, actions=(f"ec2:{action}",), page_size=page_size)
+def _call(
+    service: str,
+    operation: str,
+    *actions: str,
+    page_size: int | None = None,
+    place: Literal["region", "partition"] = "region",
+) -> Call:
+    """A call; its IAM action has the name of the operation, unless others are given."""
+    name = "".join(word.capitalize() for word in operation.split("_"))
+    return Call(
+        service=service,
+        operation=operation,
+        actions=actions or (f"{service}:{name}",),
+        page_size=page_size,
+        place=place,
+    )
 
 
-CALLER = Call(service="sts", operation="get_caller_identity", actions=("sts:GetCallerIdentity",), place="partition")
+CALLER = _call("sts", "get_caller_identity", place="partition")
 
-REGIONS = _ec2("describe_regions")
-ZONES = _ec2("describe_availability_zones")
-TYPES = _ec2("describe_instance_types")
-OFFERINGS = _ec2("describe_instance_type_offerings")
-RESERVATIONS = _ec2("describe_capacity_reservations")
-PLACEMENT_GROUPS = _ec2("describe_placement_groups")
-IMAGES = _ec2("describe_images")
-INSTANCES = _ec2("describe_instances", page_size=1000)
-VOLUMES = _ec2("describe_volumes", page_size=500)
-INTERFACES = _ec2("describe_network_interfaces", page_size=1000)
-VPCS = _ec2("describe_vpcs")
-VPC_ATTRIBUTE = _ec2("describe_vpc_attribute")
-SUBNETS = _ec2("describe_subnets")
-ROUTE_TABLES = _ec2("describe_route_tables")
-ENDPOINTS = _ec2("describe_vpc_endpoints")
-ENDPOINT_SERVICES = _ec2("describe_vpc_endpoint_services")
-SECURITY_GROUPS = _ec2("describe_security_groups")
-SECURITY_GROUP_RULES = _ec2("describe_security_group_rules")
-ADDRESSES = _ec2("describe_addresses")
-INTERNET_GATEWAYS = _ec2("describe_internet_gateways")
-NAT_GATEWAYS = _ec2("describe_nat_gateways")
+REGIONS = _call("ec2", "describe_regions")
+ZONES = _call("ec2", "describe_availability_zones")
+TYPES = _call("ec2", "describe_instance_types")
+OFFERINGS = _call("ec2", "describe_instance_type_offerings")
+RESERVATIONS = _call("ec2", "describe_capacity_reservations")
+PLACEMENT_GROUPS = _call("ec2", "describe_placement_groups")
+IMAGES = _call("ec2", "describe_images")
+INSTANCES = _call("ec2", "describe_instances", page_size=1000)
+VOLUMES = _call("ec2", "describe_volumes", page_size=500)
+INTERFACES = _call("ec2", "describe_network_interfaces", page_size=1000)
+VPCS = _call("ec2", "describe_vpcs")
+VPC_ATTRIBUTE = _call("ec2", "describe_vpc_attribute")
+SUBNETS = _call("ec2", "describe_subnets")
+ROUTE_TABLES = _call("ec2", "describe_route_tables")
+ENDPOINTS = _call("ec2", "describe_vpc_endpoints")
+ENDPOINT_SERVICES = _call("ec2", "describe_vpc_endpoint_services")
+SECURITY_GROUPS = _call("ec2", "describe_security_groups")
+SECURITY_GROUP_RULES = _call("ec2", "describe_security_group_rules")
+ADDRESSES = _call("ec2", "describe_addresses")
+INTERNET_GATEWAYS = _call("ec2", "describe_internet_gateways")
+NAT_GATEWAYS = _call("ec2", "describe_nat_gateways")
 
 # The three beside the first are what its API reference asks for, too.
-GROUP_MEMBERS = Call(
-    service="resource-groups",
-    operation="list_group_resources",
-    actions=(
-        "resource-groups:ListGroupResources",
-        "cloudformation:DescribeStacks",
-        "cloudformation:ListStackResources",
-        "tag:GetResources",
-    ),
+GROUP_MEMBERS = _call(
+    "resource-groups",
+    "list_group_resources",
+    "resource-groups:ListGroupResources",
+    "cloudformation:DescribeStacks",
+    "cloudformation:ListStackResources",
+    "tag:GetResources",
 )
 
-QUOTA = Call(service="service-quotas", operation="get_service_quota", actions=("servicequotas:GetServiceQuota",))
-DEFAULT_QUOTA = Call(
-    service="service-quotas",
-    operation="get_aws_default_service_quota",
-    actions=("servicequotas:GetAWSDefaultServiceQuota",),
-)
+QUOTA = _call("service-quotas", "get_service_quota", "servicequotas:GetServiceQuota")
+DEFAULT_QUOTA = _call("service-quotas", "get_aws_default_service_quota", "servicequotas:GetAWSDefaultServiceQuota")
 
-PARAMETER = Call(service="ssm", operation="get_parameter", actions=("ssm:GetParameter",))
-PARAMETERS = Call(service="ssm", operation="describe_parameters", actions=("ssm:DescribeParameters",))
-SECRET = Call(service="secretsmanager", operation="describe_secret", actions=("secretsmanager:DescribeSecret",))
-STACKS = Call(service="cloudformation", operation="describe_stacks", actions=("cloudformation:DescribeStacks",))
-FILE_SYSTEMS = Call(service="fsx", operation="describe_file_systems", actions=("fsx:DescribeFileSystems",))
-BUCKET = Call(service="s3", operation="head_bucket", actions=("s3:ListBucket",))
-DIRECTORY_BUCKETS = Call(
-    service="s3", operation="list_directory_buckets", actions=("s3express:ListAllMyDirectoryBuckets",)
-)
-KEY = Call(service="kms", operation="describe_key", actions=("kms:DescribeKey",))
-ROLE = Call(service="iam", operation="get_role", actions=("iam:GetRole",), place="partition")
-USER = Call(service="iam", operation="get_user", actions=("iam:GetUser",), place="partition")
-EKS_CLUSTER = Call(service="eks", operation="describe_cluster", actions=("eks:DescribeCluster",))
-EKS_CLUSTERS = Call(service="eks", operation="list_clusters", actions=("eks:ListClusters",))
-EKS_VERSIONS = Call(service="eks", operation="describe_cluster_versions", actions=("eks:DescribeClusterVersions",))
-ADD_ON_VERSIONS = Call(service="eks", operation="describe_addon_versions", actions=("eks:DescribeAddonVersions",))
-CERTIFICATE = Call(service="acm", operation="describe_certificate", actions=("acm:DescribeCertificate",))
-CONTAINER_IMAGE = Call(service="ecr", operation="describe_images", actions=("ecr:DescribeImages",))
-LOAD_BALANCERS = Call(
-    service="elbv2",
-    operation="describe_load_balancers",
-    actions=("elasticloadbalancing:DescribeLoadBalancers",),
-)
+PARAMETER = _call("ssm", "get_parameter")
+PARAMETERS = _call("ssm", "describe_parameters")
+SECRET = _call("secretsmanager", "describe_secret")
+STACKS = _call("cloudformation", "describe_stacks")
+FILE_SYSTEMS = _call("fsx", "describe_file_systems")
+BUCKET = _call("s3", "head_bucket", "s3:ListBucket")
+DIRECTORY_BUCKETS = _call("s3", "list_directory_buckets", "s3express:ListAllMyDirectoryBuckets")
+KEY = _call("kms", "describe_key")
+ROLE = _call("iam", "get_role", place="partition")
+USER = _call("iam", "get_user", place="partition")
+EKS_CLUSTER = _call("eks", "describe_cluster")
+EKS_CLUSTERS = _call("eks", "list_clusters")
+EKS_VERSIONS = _call("eks", "describe_cluster_versions")
+ADD_ON_VERSIONS = _call("eks", "describe_addon_versions")
+CERTIFICATE = _call("acm", "describe_certificate")
+CONTAINER_IMAGE = _call("ecr", "describe_images")
+LOAD_BALANCERS = _call("elbv2", "describe_load_balancers", "elasticloadbalancing:DescribeLoadBalancers")
 
 
 # Why AWS gave no answer to a call, in words for a person.
 
 _ACTION = re.compile(r"not authorized to perform:? ([\w-]+:\w+)")
+_SIGN_IN = "sign in again, or give --profile"
 
 
 class Unusable(Exception):
@@ -153,35 +155,19 @@ def no_answer(call: Call, error: Exception, *, region: str) -> NoAnswer | Unusab
         region: Where it was asked.
     """
     found = aws_error(error)
-    if found.trouble is Trouble.NO_CREDENTIALS:
-        return Unusable(f"no usable credentials: {error}; {_SIGN_IN}")
-    if found.trouble is Trouble.NO_ENDPOINT:
-        return RegionSilent(
-            f"{call.service} in {region} did not answer: {error}",
-            fix=f"check that {region} has the service, and that this machine reaches it",
-        )
-    if not found.code:
-        return NoAnswer(f"{call.name} failed: {type(error).__name__}: {error}", fix="run preflight again")
-    return _refused(call, found, region)
-
-
-_SIGN_IN = "sign in again, or give --profile"
-
-
-def _refused(call: Call, found: AwsError, region: str) -> NoAnswer | Unusable:
     code, message, trouble = found.code, found.message, found.trouble
+    if trouble is Trouble.NO_CREDENTIALS:
+        return Unusable(f"no usable credentials: {error}; {_SIGN_IN}")
     if trouble is Trouble.EXPIRED:
         return Unusable(f"the credentials have expired ({code}); {_SIGN_IN}")
     if call.service == "sts" and trouble is Trouble.UNKNOWN_CREDENTIALS:
         return Unusable(f"AWS does not know the credentials ({code}: {message}); {_SIGN_IN}")
     if trouble is Trouble.DENIED:
-        named = _ACTION.search(message)
-        action = named[1] if named else call.actions[0]
-        why = " by a policy of the organization" if "service control policy" in message else ""
-        return Denied(
-            f"{action} is not allowed{why}",
-            fix=f"allow {action}, see --print-policy",
-            permission=action,
+        return _denied(call, message)
+    if trouble is Trouble.NO_ENDPOINT:
+        return RegionSilent(
+            f"{call.service} in {region} did not answer: {error}",
+            fix=f"check that {region} has the service, and that this machine reaches it",
         )
     if trouble in (Trouble.REGION_OFF, Trouble.UNKNOWN_CREDENTIALS):
         return RegionSilent(
@@ -192,4 +178,12 @@ def _refused(call: Call, found: AwsError, region: str) -> NoAnswer | Unusable:
         return NoAnswer(f"{call.name} was throttled to the last retry ({code})", fix="run preflight again")
     if trouble is Trouble.ABSENT:
         return Absent(message)
-    return NoAnswer(f"{call.name} failed: {code}: {message}", fix="run preflight again")
+    what = f"{code}: {message}" if code else f"{type(error).__name__}: {error}"
+    return NoAnswer(f"{call.name} failed: {what}", fix="run preflight again")
+
+
+def _denied(call: Call, message: str) -> Denied:
+    named = _ACTION.search(message)
+    action = named[1] if named else call.name
+    why = " by a policy of the organization" if "service control policy" in message else ""
+    return Denied(f"{action} is not allowed{why}", fix=f"allow {action}, see --print-policy", permission=action)

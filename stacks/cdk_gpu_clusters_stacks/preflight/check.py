@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from cdk_gpu_clusters.errors import Rule
+from cdk_gpu_clusters.errors import Rule, define_rule
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
 from .account import Account, Answer
-from .call import CALLER, Call
+from .call import CALLER, GROUP_MEMBERS, Absent, Call
 from .cluster import Cluster
 
 SubjectT = TypeVar("SubjectT")
@@ -99,6 +100,13 @@ class Inquiry:
         self._must_declare(call)
         return self.account.ask(call, region=region, **parameters)
 
+    def find(self, call: Call, **parameters: Any) -> Answer | None:
+        """The answer to a call, as `ask` gives it; None if what it asks for does not exist."""
+        try:
+            return self.ask(call, **parameters)
+        except Absent:
+            return None
+
     def start(self, call: Call, **parameters: Any) -> None:
         """Ask now what is needed later, so that calls run side by side."""
         self._must_declare(call)
@@ -110,11 +118,8 @@ class Inquiry:
 
 
 #: Says what it finds of one subject; nothing found is a pass.
-Judge: TypeAlias = Callable[[SubjectT, Inquiry], Iterator[Verdict]]
-
-
-def _nothing(_: Cluster) -> Collection[Call]:
-    return ()
+Judge: TypeAlias = Callable[[SubjectT, Inquiry], Verdict | Iterator[Verdict] | None]
+Subjects: TypeAlias = Callable[[Cluster], Mapping[str, SubjectT]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,17 +130,15 @@ class Check(Generic[SubjectT]):
         rule: Its id, title and source.
         calls: Every call that it may make.
         subjects: What it looks at, by key of the cluster file; nothing means that it is not applicable.
-        judge: Yields its findings on one of them. No finding is a pass.
+        judge: Gives its findings on one of them. No finding is a pass.
         unless: Why it is not applicable where there is nothing to look at.
-        unneeded: Those of the calls that it does not make for a cluster, so that the policy can leave them out.
     """
 
     rule: Rule
     calls: tuple[Call, ...]
-    subjects: Callable[[Cluster], Mapping[str, SubjectT]]
+    subjects: Subjects[SubjectT]
     judge: Judge[SubjectT]
-    unless: str = "always applicable"
-    unneeded: Callable[[Cluster], Collection[Call]] = _nothing
+    unless: str
 
     @property
     def id(self) -> str:
@@ -148,6 +151,20 @@ class Check(Generic[SubjectT]):
         return self.rule.title
 
 
+def check(
+    rule_id: str,
+    title: str,
+    *,
+    source: str,
+    calls: tuple[Call, ...],
+    subjects: Subjects[SubjectT],
+    unless: str = "always applicable",
+) -> Callable[[Judge[SubjectT]], Check[SubjectT]]:
+    """Make a judge a check. A decorator; the arguments are those of `define_rule` and the attributes of `Check`."""
+    rule = define_rule(rule_id, title, source=source)
+    return lambda judge: Check(rule=rule, calls=calls, subjects=subjects, judge=judge, unless=unless)
+
+
 def whole(cluster: Cluster) -> Mapping[str, Cluster]:
     """The cluster as the one subject."""
     return {"": cluster}
@@ -155,94 +172,58 @@ def whole(cluster: Cluster) -> Mapping[str, Cluster]:
 
 # All checks of preflight.
 
-#: The areas of checks, with their titles.
+#: The areas of checks: the beginning of their ids, and a title.
 AREAS = {
-    "account": "Account and Region",
-    "deployment": "Deployment",
-    "instance_types": "Instance types",
-    "compute_quotas": "Quotas of instances",
-    "network_quotas": "Quotas of networks",
-    "reservations": "Reservations and Capacity Blocks",
-    "reservation_times": "Times of reservations",
-    "subnets": "Existing subnets",
-    "routes": "Ways out of the network",
-    "security_groups": "Existing security groups",
-    "images": "Machine images",
-    "file_systems": "FSx for Lustre",
-    "buckets": "Buckets",
-    "keys": "KMS keys",
-    "roles": "Service-linked roles",
-    "kubernetes": "Amazon EKS",
-    "serving": "Model servers",
+    "GPU-PRE-00": "Account and Region",
+    "GPU-PRE-01": "Deployment",
+    "GPU-PRE-02": "Instance types",
+    "GPU-PRE-03": "Quotas of instances",
+    "GPU-PRE-04": "Quotas of networks",
+    "GPU-PRE-05": "Reservations and Capacity Blocks",
+    "GPU-PRE-06": "Times of reservations",
+    "GPU-PRE-07": "Existing subnets",
+    "GPU-PRE-08": "Ways out of the network",
+    "GPU-PRE-09": "Existing security groups",
+    "GPU-PRE-10": "Machine images",
+    "GPU-PRE-11": "FSx for Lustre",
+    "GPU-PRE-12": "Buckets",
+    "GPU-PRE-13": "KMS keys",
+    "GPU-PRE-14": "Service-linked roles",
+    "GPU-PRE-16": "Amazon EKS",
+    "GPU-PRE-15": "Model servers",
 }
-#: Module of `preflight.checks` for each area that has no module of its own; it lists the checks in `<AREA>_CHECKS`.
-_MODULES = {
-    "deployment": "account",
-    "instance_types": "machines",
-    "compute_quotas": "quotas",
-    "network_quotas": "quotas",
-    "reservation_times": "reservations",
-    "subnets": "network",
-    "routes": "network",
-    "security_groups": "network",
-    "images": "machines",
-    "file_systems": "storage",
-    "buckets": "storage",
-    "keys": "roles",
-}
-
-
-@cache
-def checks_of(area: str) -> tuple[Check[Any], ...]:
-    """The checks of an area, by id."""
-    module = import_module(f"{__package__}.checks.{_MODULES.get(area, area)}")
-    checks = getattr(module, f"{area.upper()}_CHECKS")
-    return tuple(sorted(checks, key=lambda check: str(check.id)))
 
 
 @cache
 def every_check() -> tuple[Check[Any], ...]:
-    """All checks, by id."""
-    return tuple(sorted((check for area in AREAS for check in checks_of(area)), key=lambda check: check.id))
+    """All checks of the modules in `preflight.checks`, by id."""
+    from . import checks
+
+    modules = [import_module(f"{checks.__name__}.{module.name}") for module in iter_modules(checks.__path__)]
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Check)]
+    return tuple(sorted(found, key=lambda one: one.id))
 
 
 # The IAM policy that preflight needs.
 
-Json = dict[str, Any]
 
-
-def actions_for(spec: ClusterSpec, checks: Iterable[Check[Any]] | None = None) -> tuple[str, ...]:
-    """The IAM actions that the checks of a cluster file need, sorted.
-
-    Args:
-        spec: The cluster file; what is not applicable to it needs nothing.
-        checks: The checks; all of them by default.
-    """
-    cluster = Cluster.of(spec)
-    calls = {
-        call
-        for check in (every_check() if checks is None else checks)
-        if check.subjects(cluster)
-        for call in check.calls
-        if call not in check.unneeded(cluster)
-    }
-    return tuple(sorted({action for call in {CALLER, *calls} for action in call.actions}))
-
-
-def policy_for(spec: ClusterSpec, checks: Iterable[Check[Any]] | None = None) -> Json:
+def policy_for(spec: ClusterSpec) -> dict[str, Any]:
     """The smallest IAM policy with which every check of a cluster file gets its answers.
 
     All actions only read. The resource is `*`: most of them know no other, and what the others ask for is in the file.
     A key or a bucket of another account has to let the caller in by a policy of its own, too.
+
+    Args:
+        spec: The cluster file; what is not applicable to it needs nothing.
     """
-    return {
-        "Version": "2012-10-17",
-        "Statement": [
-            {
-                "Sid": "GpuClustersPreflight",
-                "Effect": "Allow",
-                "Action": list(actions_for(spec, checks)),
-                "Resource": "*",
-            }
-        ],
+    cluster = Cluster.of(spec)
+    applicable = [one for one in every_check() if one.subjects(cluster)]
+    unneeded = () if cluster.names_reservation_groups else (GROUP_MEMBERS,)
+    calls = {CALLER, *(call for one in applicable for call in one.calls)}.difference(unneeded)
+    statement = {
+        "Sid": "GpuClustersPreflight",
+        "Effect": "Allow",
+        "Action": sorted({action for call in calls for action in call.actions}),
+        "Resource": "*",
     }
+    return {"Version": "2012-10-17", "Statement": [statement]}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 
-from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.plan import ClusterPlan
 from cdk_gpu_clusters_stacks.plan.cluster import plan_cluster
 from cdk_gpu_clusters_stacks.spec import (
     CheckpointsSpec,
     ClusterSpec,
+    ExistingLustreOptions,
     ExistingLustreSpec,
     InferenceFleetSpec,
     LustreSpec,
     NewNetwork,
-    capacity_terms,
 )
 from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec, KeyArn
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
@@ -80,28 +80,38 @@ class Cluster:
         return found
 
     @property
-    def stack_names(self) -> tuple[str, ...]:
-        """The stacks that the file makes, in an order in which they can be deployed."""
-        return tuple(stack.name for stack in self.plan.stacks)
-
-    @property
     def servers(self) -> Mapping[str, InferenceFleetSpec]:
         """The inference fleets by their keys in the file."""
         return {f"inference.fleets.{name}": fleet for name, fleet in self.spec.inference.fleets.items()}
 
     @property
     def balanced(self) -> Mapping[str, InferenceFleetSpec]:
-        """The inference fleets with a load balancer: on EKS a Service takes its place."""
-        return self.servers if self.spec.orchestrator == "ec2" else {}
+        """The inference fleets with a load balancer; where model servers are pods, a Service takes its place."""
+        return {
+            where: fleet
+            for where, fleet in self.servers.items()
+            if self.fleets[where].plan.request.profile.runs_model_servers
+        }
 
     @property
     def makes_eks(self) -> bool:
         """Whether a cluster of EKS is made."""
         return self.plan.kubernetes is not None and self.plan.kubernetes.stack_name is not None
 
+    @property
+    def names_reservation_groups(self) -> bool:
+        """Whether a fleet launches into a resource group of reservations."""
+        return any(fleet.plan.terms.reservation_group_arn for fleet in self.fleets.values())
+
     def stores(self, kind: type[ValueT]) -> Mapping[str, ValueT]:
         """The stores of one kind by their keys in the file."""
         return {f"data.{name}": store for name, store in self.spec.data.items() if isinstance(store, kind)}
+
+    @property
+    def existing_lustre(self) -> Mapping[str, ExistingLustreOptions]:
+        """Existing Lustre file systems by their keys in the file."""
+        stores = self.stores(ExistingLustreSpec)
+        return {f"{where}.existing_lustre": store.existing_lustre for where, store in stores.items()}
 
     @property
     def buckets(self) -> Mapping[str, str]:
@@ -137,10 +147,7 @@ class Cluster:
     @property
     def security_groups(self) -> Mapping[str, str]:
         """Existing security groups by their keys in the file."""
-        found = {
-            f"{where}.existing_lustre.security_group_id": store.existing_lustre.security_group_id
-            for where, store in self.stores(ExistingLustreSpec).items()
-        }
+        found = {f"{where}.security_group_id": store.security_group_id for where, store in self.existing_lustre.items()}
         existing = self.spec.eks.existing
         if existing is not None and self.plan.kubernetes is not None:
             found["eks.existing.cluster_security_group_id"] = existing.cluster_security_group_id
@@ -161,20 +168,15 @@ class Cluster:
 
 
 def fleets_where(wanted: Callable[[PlannedFleet], bool]) -> Callable[[Cluster], Mapping[str, PlannedFleet]]:
-    """The fleets that a check looks at."""
+    """The fleets that a check looks at, by key of the cluster file."""
     return lambda cluster: {where: fleet for where, fleet in cluster.fleets.items() if wanted(fleet)}
-
-
-def every_fleet(cluster: Cluster) -> Mapping[str, PlannedFleet]:
-    """All fleets."""
-    return cluster.fleets
-
-
-def kind_of(fleet: PlannedFleet) -> CapacityKind:
-    """How a fleet buys its instances."""
-    return capacity_terms(fleet.spec.capacity).kind
 
 
 def words(items: Iterable[object]) -> str:
     """Items in a row for a sentence, "none" if there are none."""
     return ", ".join(map(str, items)) or "none"
+
+
+def utc(moment: datetime) -> str:
+    """A time for a sentence."""
+    return f"{moment:%Y-%m-%dT%H:%MZ}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from cdk_gpu_clusters.catalogue.quotas import Quota
 
-from .call import DEFAULT_QUOTA, QUOTA, Absent, NoAnswer
+from .call import DEFAULT_QUOTA, QUOTA, NoAnswer
 from .check import Inquiry, Verdict, failed, passed, warned
 
 #: The calls of every check that weighs a quota.
@@ -20,16 +20,13 @@ def limit_of(quota: Quota, inquiry: Inquiry) -> float:
         NoAnswer: If Service Quotas does not say.
     """
     names = {"ServiceCode": quota.service, "QuotaCode": quota.code}
-    try:
-        answer = inquiry.ask(QUOTA, **names)
-    except Absent:
-        answer = inquiry.ask(DEFAULT_QUOTA, **names)
+    answer = inquiry.find(QUOTA, **names) or inquiry.ask(DEFAULT_QUOTA, **names)
     return float(answer["Quota"]["Value"])
 
 
 def weigh(
     quota: Quota, inquiry: Inquiry, *, used: Callable[[], float], least: float, most: float | None = None
-) -> Iterator[Verdict]:
+) -> Verdict:
     """Say whether a quota has room.
 
     Args:
@@ -38,6 +35,9 @@ def weigh(
         used: Gives what others in the account use already.
         least: What the cluster needs from the start.
         most: What it needs when all fleets have their greatest size. Default: the same.
+
+    Raises:
+        NoAnswer: If the quota, or what is used of it, is not known.
     """
     limit = limit_of(quota, inquiry)
     greatest = least if most is None else most
@@ -45,8 +45,7 @@ def weigh(
     fix = f"ask for {_number(greatest)} more than is used: {_request(quota)}"
     said = f"{quota.name}: {_number(limit)} {quota.unit}, {need} needed"
     if least > limit:
-        yield failed(said, fix=fix)
-        return
+        return failed(said, fix=fix)
     try:
         others = used()
     except NoAnswer as none:
@@ -55,11 +54,10 @@ def weigh(
         ) from None
     said = f"{said}, {_number(others)} used by others"
     if least + others > limit:
-        yield failed(said, fix=fix)
-    elif greatest + others > limit:
-        yield warned(f"{said}: enough for the start, not for the greatest size", fix=fix)
-    else:
-        yield passed(said)
+        return failed(said, fix=fix)
+    if greatest + others > limit:
+        return warned(f"{said}: enough for the start, not for the greatest size", fix=fix)
+    return passed(said)
 
 
 def _request(quota: Quota) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from cdk_gpu_clusters_stacks.spec import ClusterSpec
 
@@ -86,19 +86,17 @@ def run_preflight(
     Raises:
         Unusable: If the credentials cannot be used.
     """
-    caller = _caller(account)
+    account_id, arn = _caller(account)
     cluster = Cluster.of(spec)
     chosen = every_check() if checks is None else tuple(checks)
-    work = [(check, where, subject) for check in chosen for where, subject in check.subjects(cluster).items()]
+    work = [
+        (check, where, subject, Inquiry(cluster=cluster, account=account, now=now, calls=frozenset(check.calls)))
+        for check in chosen
+        for where, subject in check.subjects(cluster).items()
+    ]
     found: dict[str, list[Verdict]] = {check.id: [] for check in chosen}
     with ThreadPoolExecutor(_CHECKS_AT_ONCE, thread_name_prefix="check") as pool:
-        inquiries = {
-            check.id: Inquiry(cluster=cluster, account=account, now=now, calls=frozenset(check.calls))
-            for check in chosen
-        }
-        waiting = {
-            pool.submit(_judge, check, where, subject, inquiries[check.id]): check.id for check, where, subject in work
-        }
+        waiting = {pool.submit(_judge, *step): step[0].id for step in work}
         try:
             for done, future in enumerate(as_completed(waiting), start=1):
                 found[waiting[future]] += future.result()
@@ -107,17 +105,12 @@ def run_preflight(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return Preflight(
-        cluster=spec.name,
-        region=spec.region,
-        account=caller[0],
-        caller=caller[1],
-        results=tuple(_result(check, found[check.id]) for check in chosen),
-    )
+    results = tuple(_result(check, found[check.id]) for check in chosen)
+    return Preflight(cluster=spec.name, region=spec.region, account=account_id, caller=arn, results=results)
 
 
 def _caller(account: Account) -> tuple[str, str]:
-    """Who asks; empty if only this is unknown, because other services may answer all the same."""
+    """Account and ARN of who asks; empty if only this is unknown: other services may answer all the same."""
     try:
         answer = account.ask(CALLER)
     except NoAnswer:
@@ -128,7 +121,8 @@ def _caller(account: Account) -> tuple[str, str]:
 def _judge(check: Check[Any], where: str, subject: Any, inquiry: Inquiry) -> list[Verdict]:
     verdicts: list[Verdict] = []
     try:
-        verdicts.extend(check.judge(subject, inquiry))
+        found = check.judge(subject, inquiry) or ()
+        verdicts.extend([found] if isinstance(found, Verdict) else found)
     except NoAnswer as none:
         verdicts.append(cannot_tell(none.cause, fix=none.fix, permission=none.permission))
     return [replace(verdict, about=verdict.about or where) for verdict in verdicts or [passed("as it must be")]]
@@ -147,34 +141,26 @@ def _result(check: Check[Any], verdicts: Iterable[Verdict]) -> CheckResult:
 _WIDTH = max(len(outcome) for outcome in Outcome if outcome is not Outcome.NOT_APPLICABLE)
 
 
-class Line(NamedTuple):
-    """One line; the outcome that it begins with, if any, is to be seen at a glance."""
+def format_preflight(preflight: Preflight) -> Iterator[tuple[str, str]]:
+    """Write one line for each check that applies, what it found below it, and a line that counts them.
 
-    outcome: Outcome | None
-    text: str
-
-
-def format_preflight(preflight: Preflight) -> Iterator[Line]:
-    """Write one line for each check that applies, what it found below it, and a line that counts them."""
+    Yields:
+        The outcome that a line begins with, as wide as the longest, and the rest of the line.
+    """
     account = f"account {preflight.account}" if preflight.account else "an unknown account"
-    yield Line(None, f"{preflight.cluster} in {preflight.region}, {account}")
+    yield "", f"{preflight.cluster} in {preflight.region}, {account}"
     for result in preflight.results:
         if result.outcome is not Outcome.NOT_APPLICABLE:
-            yield from _lines(result)
+            yield f"{result.outcome.value:<{_WIDTH}}", f"  {result.id} {result.title}"
+            yield from (("", line) for line in _faults(result))
     counts = [(preflight.count(outcome), outcome) for outcome in WORST_FIRST]
-    yield Line(None, ", ".join(f"{number} {outcome}" for number, outcome in counts if number))
+    yield "", ", ".join(f"{number} {outcome}" for number, outcome in counts if number)
 
 
-def _lines(result: CheckResult) -> Iterator[Line]:
-    yield Line(result.outcome, f"{result.id} {result.title}")
+def _faults(result: CheckResult) -> Iterator[str]:
     for verdict in result.verdicts:
         if verdict.outcome is not Outcome.PASS:
             where = f"{verdict.about}: " if verdict.about else ""
-            yield Line(None, f"{' ' * _WIDTH}  {where}{verdict.cause}")
+            yield f"{' ' * _WIDTH}  {where}{verdict.cause}"
             if verdict.fix:
-                yield Line(None, f"{' ' * _WIDTH}    fix: {verdict.fix}")
-
-
-def padded(outcome: Outcome) -> str:
-    """An outcome, as wide as the longest of those that are written."""
-    return f"{outcome.value:<{_WIDTH}}"
+                yield f"{' ' * _WIDTH}    fix: {verdict.fix}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.catalogue.quotas import quota
-from cdk_gpu_clusters.errors import define_rule
 from cdk_gpu_clusters.rules.endpoints import GATEWAY_ENDPOINTS, check_endpoints, endpoints_for
 from cdk_gpu_clusters_stacks.plan import SubnetUse
 from cdk_gpu_clusters_stacks.spec import ExistingLustreOptions, ExistingLustreSpec, FleetSpec
@@ -24,40 +23,11 @@ from ..call import (
     VPCS,
     NoAnswer,
 )
-from ..check import Check, Inquiry, Verdict, cannot_tell, failed, passed, warned
+from ..check import Inquiry, Verdict, cannot_tell, check, failed, passed, warned
 from ..cluster import Cluster, words
 from ..quota import QUOTA_CALLS, weigh
 
-_SUBNETS = 'Amazon VPC user guide, "Subnet CIDR blocks"'
-
-VPC_THERE = define_rule("GPU-PRE-071", "the VPC is there and available", source="EC2 API reference, DescribeVpcs")
-VPC_NAMES = define_rule(
-    "GPU-PRE-072",
-    "the VPC resolves names and gives host names",
-    source='Amazon VPC user guide, "DNS attributes for your VPC"; FSx and interface endpoints are reached by name',
-)
-SUBNETS_THERE = define_rule(
-    "GPU-PRE-073",
-    "the subnets are there, in the VPC of the file",
-    source="EC2 API reference, DescribeSubnets",
-)
-SUBNET_ZONES = define_rule(
-    "GPU-PRE-074",
-    "the subnets are in the zones that the file gives",
-    source="EC2 API reference, DescribeSubnets",
-)
-SUBNET_RANGE = define_rule("GPU-PRE-075", "the subnet has the range that the file gives", source=_SUBNETS)
-FLEET_ADDRESSES = define_rule(
-    "GPU-PRE-076",
-    "the fleets' subnets have a free address for every interface that takes one",
-    source=_SUBNETS,
-)
-SERVICE_ADDRESSES = define_rule(
-    "GPU-PRE-077",
-    "the subnets of load balancers have free addresses for them and for the nodes there",
-    source='Application Load Balancers user guide, "Subnets for your load balancer": eight free addresses in each',
-)
-
+_CIDR_BLOCKS = 'Amazon VPC user guide, "Subnet CIDR blocks"'
 _NO_VPC = "the network is made here"
 
 
@@ -66,16 +36,36 @@ def _vpc(cluster: Cluster) -> Mapping[str, str]:
     return {} if network is None else {"network.vpc_id": network.vpc_id}
 
 
-def _vpc_there(vpc_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
+def _named(key: str, *values: str) -> list[dict[str, Any]]:
+    """A filter of EC2."""
+    return [{"Name": key, "Values": list(values)}]
+
+
+@check(
+    "GPU-PRE-071",
+    "the VPC is there and available",
+    source="EC2 API reference, DescribeVpcs",
+    calls=(VPCS,),
+    subjects=_vpc,
+    unless=_NO_VPC,
+)
+def _vpc_there(vpc_id: str, inquiry: Inquiry) -> Verdict:
     found = next((vpc for vpc in inquiry.ask(VPCS)["Vpcs"] if vpc["VpcId"] == vpc_id), None)
     if found is None:
-        yield failed(f"there is no {vpc_id} in {inquiry.cluster.region}", fix="correct id, Region or profile")
-    elif found.get("State") != "available":
-        yield failed(f"{vpc_id} is {found.get('State')}", fix="wait until it is available")
-    else:
-        yield passed(f"{vpc_id}: {found.get('CidrBlock')}")
+        return failed(f"there is no {vpc_id} in {inquiry.cluster.region}", fix="correct id, Region or profile")
+    if found.get("State") != "available":
+        return failed(f"{vpc_id} is {found.get('State')}", fix="wait until it is available")
+    return passed(f"{vpc_id}: {found.get('CidrBlock')}")
 
 
+@check(
+    "GPU-PRE-072",
+    "the VPC resolves names and gives host names",
+    source='Amazon VPC user guide, "DNS attributes for your VPC"; FSx and interface endpoints are reached by name',
+    calls=(VPC_ATTRIBUTE,),
+    subjects=_vpc,
+    unless=_NO_VPC,
+)
 def _vpc_names(vpc_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
     attributes = {
         "enableDnsSupport": ("EnableDnsSupport", "--enable-dns-support"),
@@ -97,7 +87,7 @@ def found_subnets(inquiry: Inquiry) -> Mapping[str, Mapping[str, Any]]:
     return {subnet["SubnetId"]: subnet for subnet in inquiry.ask(SUBNETS)["Subnets"]}
 
 
-def found_subnet(subnet_id: str, inquiry: Inquiry) -> Mapping[str, Any]:
+def _found_subnet(subnet_id: str, inquiry: Inquiry) -> Mapping[str, Any]:
     """One subnet.
 
     Raises:
@@ -109,28 +99,41 @@ def found_subnet(subnet_id: str, inquiry: Inquiry) -> Mapping[str, Any]:
     return found
 
 
-def _subnets(cluster: Cluster) -> Mapping[str, tuple[str, str]]:
-    return cluster.subnets
-
-
-def _subnet_there(named: tuple[str, str], inquiry: Inquiry) -> Iterator[Verdict]:
-    network, found = inquiry.cluster.existing_network, found_subnets(inquiry).get(named[0])
+@check(
+    "GPU-PRE-073",
+    "the subnets are there, in the VPC of the file",
+    source="EC2 API reference, DescribeSubnets",
+    calls=(SUBNETS,),
+    subjects=lambda cluster: cluster.subnets,
+    unless=_NO_VPC,
+)
+def _subnet_there(named: tuple[str, str], inquiry: Inquiry) -> Verdict | None:
+    subnet_id, _ = named
+    network, found = inquiry.cluster.existing_network, found_subnets(inquiry).get(subnet_id)
     if found is None:
-        yield failed(f"there is no {named[0]} in {inquiry.cluster.region}", fix="correct id, Region or profile")
-    elif network is not None and found["VpcId"] != network.vpc_id:
-        yield failed(f"{named[0]} is in {found['VpcId']}, not in {network.vpc_id}", fix="name subnets of one VPC")
-    elif found.get("State") != "available":
-        yield failed(f"{named[0]} is {found.get('State')}", fix="choose an available subnet")
+        return failed(f"there is no {subnet_id} in {inquiry.cluster.region}", fix="correct id, Region or profile")
+    if network is not None and found["VpcId"] != network.vpc_id:
+        return failed(f"{subnet_id} is in {found['VpcId']}, not in {network.vpc_id}", fix="name subnets of one VPC")
+    if found.get("State") != "available":
+        return failed(f"{subnet_id} is {found.get('State')}", fix="choose an available subnet")
+    return None
 
 
-def _subnet_zone(named: tuple[str, str], inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-074",
+    "the subnets are in the zones that the file gives",
+    source="EC2 API reference, DescribeSubnets",
+    calls=(SUBNETS,),
+    subjects=lambda cluster: cluster.subnets,
+    unless=_NO_VPC,
+)
+def _subnet_zone(named: tuple[str, str], inquiry: Inquiry) -> Verdict:
     subnet_id, zone = named
-    found = found_subnet(subnet_id, inquiry)
+    found = _found_subnet(subnet_id, inquiry)
     here = f"{found.get('AvailabilityZone')} ({found.get('AvailabilityZoneId')})"
     if inquiry.cluster.is_zone(zone, found):
-        yield passed(f"{subnet_id} in {here}")
-    else:
-        yield failed(f"{subnet_id} lies in {here}, not in {zone}", fix="correct the zone or the subnet")
+        return passed(f"{subnet_id} in {here}")
+    return failed(f"{subnet_id} lies in {here}, not in {zone}", fix="correct the zone or the subnet")
 
 
 def _ranged(cluster: Cluster) -> Mapping[str, tuple[str, str]]:
@@ -140,42 +143,41 @@ def _ranged(cluster: Cluster) -> Mapping[str, tuple[str, str]]:
     return {"network.cidr": (network.subnet_ids[0], network.cidr)}
 
 
-def _range(named: tuple[str, str], inquiry: Inquiry) -> Iterator[Verdict]:
-    found = found_subnet(named[0], inquiry)["CidrBlock"]
-    if found != named[1]:
-        yield failed(f"{named[0]} has {found}, the file has {named[1]}", fix=f"cidr: {found}")
+@check(
+    "GPU-PRE-075",
+    "the subnet has the range that the file gives",
+    source=_CIDR_BLOCKS,
+    calls=(SUBNETS,),
+    subjects=_ranged,
+    unless="the file names no range of an existing subnet",
+)
+def _subnet_range(named: tuple[str, str], inquiry: Inquiry) -> Verdict | None:
+    subnet_id, said = named
+    found = _found_subnet(subnet_id, inquiry)["CidrBlock"]
+    return None if found == said else failed(f"{subnet_id} has {found}, the file has {said}", fix=f"cidr: {found}")
 
 
-def _of_role(role: str, key: str) -> Callable[[Cluster], Mapping[str, SubnetUse]]:
-    """Existing subnets of a role that contain something, by their keys in the file."""
-
-    def subjects(cluster: Cluster) -> Mapping[str, SubnetUse]:
-        return {
-            f"network.{key}" if role == "fleet" else f"network.{key}.{one.availability_zone}": one
-            for one in cluster.plan.network.subnets
-            if one.role == role and one.subnet_ids and one.uses
-        }
-
-    return subjects
+def _used(cluster: Cluster, role: str) -> list[SubnetUse]:
+    """Existing subnets of a role that contain something."""
+    return [one for one in cluster.plan.network.subnets if one.role == role and one.subnet_ids and one.uses]
 
 
-def _service(cluster: Cluster) -> Mapping[str, SubnetUse]:
-    private, public = _of_role("load-balancer", "service_subnets"), _of_role("public", "public_subnets")
-    return {**private(cluster), **public(cluster)}
+def _service_subnets(cluster: Cluster) -> Mapping[str, SubnetUse]:
+    keys = {"load-balancer": "service_subnets", "public": "public_subnets"}
+    return {f"network.{key}.{one.availability_zone}": one for role, key in keys.items() for one in _used(cluster, role)}
 
 
-def _addresses(use: SubnetUse, inquiry: Inquiry) -> Iterator[Verdict]:
+def _addresses(use: SubnetUse, inquiry: Inquiry) -> Verdict:
     most = use.used_addresses
-    free = sum(found_subnet(one, inquiry)["AvailableIpAddressCount"] for one in use.subnet_ids)
+    free = sum(_found_subnet(one, inquiry)["AvailableIpAddressCount"] for one in use.subnet_ids)
     if free < most:
         free += _own_addresses(use.subnet_ids, inquiry)
     said, fix = f"{free} free addresses, {most} needed at most", "free addresses, or choose a larger subnet"
     if free < _least(use, inquiry.cluster):
-        yield failed(said, fix=fix)
-    elif free < most:
-        yield warned(f"{said}: enough for the least number of nodes", fix=fix)
-    else:
-        yield passed(said)
+        return failed(said, fix=fix)
+    if free < most:
+        return warned(f"{said}: enough for the least number of nodes", fix=fix)
+    return passed(said)
 
 
 def _least(use: SubnetUse, cluster: Cluster) -> float:
@@ -198,62 +200,28 @@ def _own_addresses(subnet_ids: Sequence[str], inquiry: Inquiry) -> int:
     )
 
 
-SUBNETS_CHECKS = (
-    Check(rule=VPC_THERE, calls=(VPCS,), subjects=_vpc, judge=_vpc_there, unless=_NO_VPC),
-    Check(rule=VPC_NAMES, calls=(VPC_ATTRIBUTE,), subjects=_vpc, judge=_vpc_names, unless=_NO_VPC),
-    Check(rule=SUBNETS_THERE, calls=(SUBNETS,), subjects=_subnets, judge=_subnet_there, unless=_NO_VPC),
-    Check(rule=SUBNET_ZONES, calls=(SUBNETS,), subjects=_subnets, judge=_subnet_zone, unless=_NO_VPC),
-    Check(
-        rule=SUBNET_RANGE,
-        calls=(SUBNETS,),
-        subjects=_ranged,
-        judge=_range,
-        unless="the file names no range of an existing subnet",
-    ),
-    Check(
-        rule=FLEET_ADDRESSES,
-        calls=(SUBNETS, INTERFACES),
-        subjects=_of_role("fleet", "subnet_ids"),
-        judge=_addresses,
-        unless=_NO_VPC,
-    ),
-    Check(
-        rule=SERVICE_ADDRESSES,
-        calls=(SUBNETS, INTERFACES),
-        subjects=_service,
-        judge=_addresses,
-        unless="nothing uses existing service subnets",
-    ),
-)
+_fleet_addresses = check(
+    "GPU-PRE-076",
+    "the fleets' subnets have a free address for every interface that takes one",
+    source=_CIDR_BLOCKS,
+    calls=(SUBNETS, INTERFACES),
+    subjects=lambda cluster: _used(cluster, "fleet", "subnet_ids"),
+    unless=_NO_VPC,
+)(_addresses)
+_service_addresses = check(
+    "GPU-PRE-077",
+    "the subnets of load balancers have free addresses for them and for the nodes there",
+    source='Application Load Balancers user guide, "Subnets for your load balancer": eight free addresses in each',
+    calls=(SUBNETS, INTERFACES),
+    subjects=_service_subnets,
+    unless="nothing uses existing service subnets",
+)(_addresses)
 
 
 # How nodes reach what is outside: routes and endpoints.
 
 _ROUTES = 'Amazon VPC user guide, "Configure route tables"'
-
-WAY_OUT = define_rule(
-    "GPU-PRE-081",
-    "private subnets have a way to the AWS services that nodes call: a NAT gateway or the like, or endpoints",
-    source=f"{_ROUTES}; this library's list of services that nodes call",
-)
-PUBLIC_AS_SAID = define_rule(
-    "GPU-PRE-082",
-    "public subnets lead to an internet gateway, and private ones do not",
-    source=f"{_ROUTES}: without a public address nothing answers through an internet gateway",
-)
-S3_GATEWAY = define_rule(
-    "GPU-PRE-083",
-    "S3 is reached through a gateway endpoint",
-    source='Amazon VPC user guide, "Gateway endpoints for Amazon S3": no fee, as a NAT gateway takes for each GB',
-)
-ENDPOINTS_SOLD = define_rule(
-    "GPU-PRE-084",
-    "the endpoints of a closed network are available in its zones",
-    source="EC2 API reference, DescribeVpcEndpointServices",
-)
-
 _ANYWHERE = "0.0.0.0/0"
-_EXISTS = "the network is made here"
 
 
 def _private(cluster: Cluster) -> Mapping[str, str]:
@@ -267,12 +235,15 @@ def _private(cluster: Cluster) -> Mapping[str, str]:
     }
 
 
+def _in_vpc(inquiry: Inquiry) -> list[dict[str, Any]]:
+    network = inquiry.cluster.existing_network
+    return _named("vpc-id", network.vpc_id if network else "")
+
+
 def _table(subnet_id: str, inquiry: Inquiry) -> Mapping[str, Any]:
     """The route table of a subnet: its own, or the VPC's main one."""
-    network = inquiry.cluster.existing_network
-    wanted = [{"Name": "vpc-id", "Values": [network.vpc_id if network else ""]}]
     main: Mapping[str, Any] = {}
-    for table in inquiry.ask(ROUTE_TABLES, Filters=wanted)["RouteTables"]:
+    for table in inquiry.ask(ROUTE_TABLES, Filters=_in_vpc(inquiry))["RouteTables"]:
         for association in table.get("Associations", ()):
             if association.get("SubnetId") == subnet_id:
                 return dict(table)
@@ -281,63 +252,51 @@ def _table(subnet_id: str, inquiry: Inquiry) -> Mapping[str, Any]:
     return main
 
 
-def _default_route(table: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    return next(
-        (
-            route
-            for route in table.get("Routes", ())
-            if route.get("DestinationCidrBlock") == _ANYWHERE and route.get("State") == "active"
-        ),
-        None,
-    )
+def _default_route(table: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The active route to everywhere; empty if there is none."""
+    routes = (one for one in table.get("Routes", ()) if one.get("State") == "active")
+    return next((one for one in routes if one.get("DestinationCidrBlock") == _ANYWHERE), {})
 
 
-def _to_internet(route: Mapping[str, Any] | None) -> bool:
-    return route is not None and str(route.get("GatewayId", "")).startswith("igw-")
-
-
-def _endpoints(inquiry: Inquiry) -> list[Mapping[str, Any]]:
-    network = inquiry.cluster.existing_network
-    wanted = [{"Name": "vpc-id", "Values": [network.vpc_id if network else ""]}]
-    return [
-        one
-        for one in inquiry.ask(ENDPOINTS, Filters=wanted)["VpcEndpoints"]
-        if str(one.get("State", "")).lower() == "available"
-    ]
-
-
-def _endpoint_service(name: str, region: str) -> str:
-    """`ecr.api` of `com.amazonaws.us-east-1.ecr.api`."""
-    return name.partition(f".{region}.")[2]
+def _to_internet(route: Mapping[str, Any]) -> bool:
+    return str(route.get("GatewayId", "")).startswith("igw-")
 
 
 def _present(table: Mapping[str, Any], inquiry: Inquiry) -> set[str]:
-    """Services with an endpoint that the subnet of a route table uses."""
+    """Services, such as `ecr.api`, with an endpoint that the subnet of a route table uses."""
     return {
-        _endpoint_service(one["ServiceName"], inquiry.cluster.region)
-        for one in _endpoints(inquiry)
-        if (one.get("VpcEndpointType") == "Interface" and one.get("PrivateDnsEnabled"))
-        or table.get("RouteTableId") in one.get("RouteTableIds", ())
+        one["ServiceName"].partition(f".{inquiry.cluster.region}.")[2]
+        for one in inquiry.ask(ENDPOINTS, Filters=_in_vpc(inquiry))["VpcEndpoints"]
+        if str(one.get("State", "")).lower() == "available"
+        and (
+            (one.get("VpcEndpointType") == "Interface" and one.get("PrivateDnsEnabled"))
+            or table.get("RouteTableId") in one.get("RouteTableIds", ())
+        )
     }
 
 
-def _way_out(subnet_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
-    network = inquiry.cluster.existing_network
-    inquiry.start(ENDPOINTS, Filters=[{"Name": "vpc-id", "Values": [network.vpc_id if network else ""]}])
+@check(
+    "GPU-PRE-081",
+    "private subnets have a way to the AWS services that nodes call: a NAT gateway or the like, or endpoints",
+    source=f"{_ROUTES}; this library's list of services that nodes call",
+    calls=(ROUTE_TABLES, ENDPOINTS),
+    subjects=_private,
+    unless=_NO_VPC,
+)
+def _way_out(subnet_id: str, inquiry: Inquiry) -> Verdict:
+    inquiry.start(ENDPOINTS, Filters=_in_vpc(inquiry))
     table = _table(subnet_id, inquiry)
     route = _default_route(table)
-    if route is not None and not _to_internet(route):
+    if route and not _to_internet(route):
         through = next((str(route[key]) for key in sorted(route) if key.endswith("Id")), "a route")
-        yield passed(f"{subnet_id} through {through}")
-        return
+        return passed(f"{subnet_id} through {through}")
     missing = check_endpoints(inquiry.cluster.spec.features, _present(table, inquiry))
     if not missing:
-        yield passed(f"{subnet_id} through endpoints")
-    else:
-        yield failed(
-            f"{subnet_id} has no default route to a NAT gateway or the like, and {len(missing)} endpoints are missing",
-            fix=f"add the default route, or: {'; '.join(finding.fix for finding in missing)}",
-        )
+        return passed(f"{subnet_id} through endpoints")
+    return failed(
+        f"{subnet_id} has no default route to a NAT gateway or the like, and {len(missing)} endpoints are missing",
+        fix=f"add the default route, or: {'; '.join(finding.fix for finding in missing)}",
+    )
 
 
 def _judged_public(cluster: Cluster) -> Mapping[str, tuple[str, bool]]:
@@ -345,32 +304,47 @@ def _judged_public(cluster: Cluster) -> Mapping[str, tuple[str, bool]]:
     return {where: (subnet, where not in private) for where, (subnet, _) in cluster.subnets.items()}
 
 
-def _public(named: tuple[str, bool], inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-082",
+    "public subnets lead to an internet gateway, and private ones do not",
+    source=f"{_ROUTES}: without a public address nothing answers through an internet gateway",
+    calls=(ROUTE_TABLES,),
+    subjects=_judged_public,
+    unless=_NO_VPC,
+)
+def _public_as_said(named: tuple[str, bool], inquiry: Inquiry) -> Verdict:
     subnet_id, public = named
     leads_out = _to_internet(_default_route(_table(subnet_id, inquiry)))
     if public and not leads_out:
-        yield failed(
+        return failed(
             f"{subnet_id} is named as public and has no default route to an internet gateway",
             fix="add the route, or name a public subnet",
         )
-    elif leads_out and not public:
-        yield failed(
+    if leads_out and not public:
+        return failed(
             f"{subnet_id} leads to an internet gateway, and the nodes have no public address",
             fix="name a private subnet; say public: true only for nodes with one interface",
         )
-    else:
-        yield passed(f"{subnet_id} is {'public' if public else 'private'}")
+    return passed(f"{subnet_id} is {'public' if public else 'private'}")
 
 
-def _gateway(subnet_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
-    network = inquiry.cluster.existing_network
-    inquiry.start(ENDPOINTS, Filters=[{"Name": "vpc-id", "Values": [network.vpc_id if network else ""]}])
+@check(
+    "GPU-PRE-083",
+    "S3 is reached through a gateway endpoint",
+    source='Amazon VPC user guide, "Gateway endpoints for Amazon S3": no fee, as a NAT gateway takes for each GB',
+    calls=(ROUTE_TABLES, ENDPOINTS),
+    subjects=_private,
+    unless=_NO_VPC,
+)
+def _s3_gateway(subnet_id: str, inquiry: Inquiry) -> Verdict | None:
+    inquiry.start(ENDPOINTS, Filters=_in_vpc(inquiry))
     table = _table(subnet_id, inquiry)
-    if not set(GATEWAY_ENDPOINTS) <= _present(table, inquiry):
-        yield warned(
-            f"data in S3 goes from {subnet_id} through what its default route leads to, at a price for each GB",
-            fix=f"add the gateway endpoint s3 to route table {table.get('RouteTableId', 'of the subnet')}",
-        )
+    if set(GATEWAY_ENDPOINTS) <= _present(table, inquiry):
+        return None
+    return warned(
+        f"data in S3 goes from {subnet_id} through what its default route leads to, at a price for each GB",
+        fix=f"add the gateway endpoint s3 to route table {table.get('RouteTableId', 'of the subnet')}",
+    )
 
 
 def _closed(cluster: Cluster) -> Mapping[str, Cluster]:
@@ -378,9 +352,17 @@ def _closed(cluster: Cluster) -> Mapping[str, Cluster]:
     return {"network.egress": cluster} if network is not None and network.egress == "closed" else {}
 
 
-def _sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-084",
+    "the endpoints of a closed network are available in its zones",
+    source="EC2 API reference, DescribeVpcEndpointServices",
+    calls=(ENDPOINT_SERVICES,),
+    subjects=_closed,
+    unless="no closed network is made",
+)
+def _endpoints_sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
     names = [f"com.amazonaws.{cluster.region}.{service}" for service in endpoints_for(cluster.spec.features)]
-    answer = inquiry.ask(ENDPOINT_SERVICES, Filters=[{"Name": "service-name", "Values": names}])
+    answer = inquiry.ask(ENDPOINT_SERVICES, Filters=_named("service-name", *names))
     zones = {one["ServiceName"]: set(one.get("AvailabilityZones", ())) for one in answer["ServiceDetails"]}
     missing = [name for name in names if name not in zones]
     if missing and not zones:
@@ -395,80 +377,58 @@ def _sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
             yield failed(f"{name} is not in {words(lacking)}", fix=f"choose control zones of {words(sorted(offered))}")
 
 
-ROUTES_CHECKS = (
-    Check(rule=WAY_OUT, calls=(ROUTE_TABLES, ENDPOINTS), subjects=_private, judge=_way_out, unless=_EXISTS),
-    Check(rule=PUBLIC_AS_SAID, calls=(ROUTE_TABLES,), subjects=_judged_public, judge=_public, unless=_EXISTS),
-    Check(rule=S3_GATEWAY, calls=(ROUTE_TABLES, ENDPOINTS), subjects=_private, judge=_gateway, unless=_EXISTS),
-    Check(
-        rule=ENDPOINTS_SOLD,
-        calls=(ENDPOINT_SERVICES,),
-        subjects=_closed,
-        judge=_sold,
-        unless="no closed network is made",
-    ),
-)
-
-
 # Existing security groups that the file names.
 
-GROUP_THERE = define_rule(
+_NO_STORE = "the file names no existing file system"
+
+
+@check(
     "GPU-PRE-091",
     "the security groups are there, in the VPC of the file",
     source="EC2 API reference, DescribeSecurityGroups",
+    calls=(SECURITY_GROUPS,),
+    subjects=lambda cluster: cluster.security_groups,
+    unless="the file names no existing security group",
 )
-SERVERS_TALK = define_rule(
-    "GPU-PRE-092",
-    "the group of an existing file system lets its servers talk to each other, all traffic with EFA",
-    source='FSx for Lustre user guide, "File system access control with Amazon VPC" and "Working with EFA-enabled '
-    'file systems": no CIDR rule covers EFA',
-)
-RULE_COUNT = define_rule(
-    "GPU-PRE-093",
-    "the group of an existing file system has room for the rules that let the fleets in",
-    source='Amazon VPC user guide, "Amazon VPC quotas": 60 rules in each direction by default',
-)
-
-_ALL = "-1"
-
-
-def _named(cluster: Cluster) -> Mapping[str, str]:
-    return cluster.security_groups
-
-
-def _there(group_id: str, inquiry: Inquiry) -> Iterator[Verdict]:
-    wanted = [{"Name": "group-id", "Values": sorted(set(inquiry.cluster.security_groups.values()))}]
+def _group_there(group_id: str, inquiry: Inquiry) -> Verdict:
+    wanted = _named("group-id", *sorted(set(inquiry.cluster.security_groups.values())))
     groups = inquiry.ask(SECURITY_GROUPS, Filters=wanted)["SecurityGroups"]
     found = next((one for one in groups if one["GroupId"] == group_id), None)
     network = inquiry.cluster.existing_network
     if found is None:
-        yield failed(f"there is no {group_id} in {inquiry.cluster.region}", fix="correct id, Region or profile")
-    elif network is not None and found["VpcId"] != network.vpc_id:
-        yield failed(
+        return failed(f"there is no {group_id} in {inquiry.cluster.region}", fix="correct id, Region or profile")
+    if network is not None and found["VpcId"] != network.vpc_id:
+        return failed(
             f"{group_id} is in {found['VpcId']}, not in {network.vpc_id}",
             fix="name a group of the VPC; across a peering let address ranges in",
         )
-    else:
-        yield passed(f"{group_id} in {found['VpcId']}")
-
-
-def _file_systems(cluster: Cluster) -> Mapping[str, ExistingLustreOptions]:
-    return {
-        f"{where}.existing_lustre": store.existing_lustre for where, store in cluster.stores(ExistingLustreSpec).items()
-    }
+    return passed(f"{group_id} in {found['VpcId']}")
 
 
 def _rules(group_id: str, inquiry: Inquiry) -> list[Mapping[str, Any]]:
-    wanted = [{"Name": "group-id", "Values": [group_id]}]
-    return list(inquiry.ask(SECURITY_GROUP_RULES, Filters=wanted)["SecurityGroupRules"])
+    return list(inquiry.ask(SECURITY_GROUP_RULES, Filters=_named("group-id", group_id))["SecurityGroupRules"])
 
 
+@check(
+    "GPU-PRE-092",
+    "the group of an existing file system lets its servers talk to each other, all traffic with EFA",
+    source='FSx for Lustre user guide, "File system access control with Amazon VPC" and "Working with EFA-enabled '
+    'file systems": no CIDR rule covers EFA',
+    calls=(SECURITY_GROUP_RULES,),
+    subjects=lambda cluster: cluster.existing_lustre,
+    unless=_NO_STORE,
+)
 def _servers_talk(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
     group_id = store.security_group_id
     rules = _rules(group_id, inquiry)
     for egress, direction in ((False, "in"), (True, "out")):
-        given = [rule for rule in rules if rule["IsEgress"] is egress and _is_own(rule, group_id)]
-        if not store.efa:  # an address rule serves TCP, and EFA not
-            given += [rule for rule in rules if rule["IsEgress"] is egress and "CidrIpv4" in rule]
+        given = [
+            rule
+            for rule in rules
+            if rule["IsEgress"] is egress
+            # An address rule serves TCP, and EFA not.
+            and (_is_own(rule, group_id) or (not store.efa and "CidrIpv4" in rule))
+        ]
         ranges = [(None, None)] if store.efa else lustre_ports()
         if not all(any(_covers(rule, first, last) for rule in given) for first, last in ranges):
             what = "all traffic" if store.efa else "TCP 988 and 1018-1023"
@@ -483,14 +443,22 @@ def _is_own(rule: Mapping[str, Any], group_id: str) -> bool:
 
 
 def _covers(rule: Mapping[str, Any], first: int | None, last: int | None) -> bool:
-    if rule["IpProtocol"] == _ALL:
+    if rule["IpProtocol"] == "-1":  # all
         return True
     if first is None or last is None or rule["IpProtocol"] != "tcp":
         return False
     return bool(rule.get("FromPort", -1) <= first and last <= rule.get("ToPort", -1))
 
 
-def _rule_count(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-093",
+    "the group of an existing file system has room for the rules that let the fleets in",
+    source='Amazon VPC user guide, "Amazon VPC quotas": 60 rules in each direction by default',
+    calls=(*QUOTA_CALLS, SECURITY_GROUP_RULES),
+    subjects=lambda cluster: cluster.existing_lustre,
+    unless=_NO_STORE,
+)
+def _rule_count(store: ExistingLustreOptions, inquiry: Inquiry) -> Verdict:
     """Fleets on one EFA fabric share its rules; each other fleet has rules of its own."""
     cluster = inquiry.cluster
     named = {
@@ -506,26 +474,4 @@ def _rule_count(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verd
     needed = len(clients) * (1 if store.efa else len(lustre_ports()))
     rules = _rules(store.security_group_id, inquiry)
     fullest = max(sum(rule["IsEgress"] is egress for rule in rules) for egress in (False, True))
-    yield from weigh(quota("security-group-rules"), inquiry, used=lambda: fullest, least=needed)
-
-
-_NO_GROUP = "the file names no existing security group"
-_NO_STORE = "the file names no existing file system"
-
-SECURITY_GROUPS_CHECKS = (
-    Check(rule=GROUP_THERE, calls=(SECURITY_GROUPS,), subjects=_named, judge=_there, unless=_NO_GROUP),
-    Check(
-        rule=SERVERS_TALK,
-        calls=(SECURITY_GROUP_RULES,),
-        subjects=_file_systems,
-        judge=_servers_talk,
-        unless=_NO_STORE,
-    ),
-    Check(
-        rule=RULE_COUNT,
-        calls=(*QUOTA_CALLS, SECURITY_GROUP_RULES),
-        subjects=_file_systems,
-        judge=_rule_count,
-        unless=_NO_STORE,
-    ),
-)
+    return weigh(quota("security-group-rules"), inquiry, used=lambda: fullest, least=needed)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from cdk_gpu_clusters.catalogue import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.quotas import Purchase, VcpuQuota, quota, vcpu_quota
-from cdk_gpu_clusters.errors import Rule, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.root_volume import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters_stacks.spec import NewReservation
@@ -28,29 +27,11 @@ from ..call import (
     VPCS,
     Call,
 )
-from ..check import Check, Inquiry, Verdict, cannot_tell, passed, whole
-from ..cluster import Cluster, kind_of, words
+from ..check import Inquiry, Judge, Verdict, cannot_tell, check, passed, whole
+from ..cluster import Cluster, words
 from ..quota import QUOTA_CALLS, weigh
 
 _QUOTAS = 'AWS documentation, "Amazon EC2 instance type quotas"'
-
-ON_DEMAND_VCPUS = define_rule(
-    "GPU-PRE-031",
-    "the On-Demand vCPU quota has room for fleets without a reservation, reservations made here, and system nodes",
-    source=f'{_QUOTAS}; AWS EC2 user guide, "On-Demand Capacity Reservations": reservations count, blocks do not',
-)
-SPOT_VCPUS = define_rule("GPU-PRE-032", "the Spot vCPU quota has room for spot fleets", source=_QUOTAS)
-VOLUME_STORAGE = define_rule(
-    "GPU-PRE-033",
-    "the gp3 storage quota has room for the root volumes of all nodes",
-    source='Amazon EBS user guide, "Quotas for Amazon EBS"',
-)
-INTERFACE_COUNT = define_rule(
-    "GPU-PRE-034",
-    "the quota of network interfaces has room for those of all nodes",
-    source='Amazon VPC user guide, "Amazon VPC quotas"; a p5.48xlarge with EFA has 33',
-)
-
 _RUNNING = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
 
 
@@ -91,17 +72,16 @@ def _with_system_nodes(needs: dict[str, VcpuNeed], cluster: Cluster) -> dict[str
     nodes = cluster.spec.eks.system_nodes
     record = instance_type(nodes.instance_type)
     vcpus, found = record.vcpus * nodes.nodes, vcpu_quota(record.family, "on-demand")
-    where = next((key for key, need in needs.items() if need.vcpus.quota == found.quota), None)
-    if where is not None:
-        shared = replace(needs[where], system_vcpus=vcpus)
-        return {key: shared if key == where else need for key, need in needs.items()}
+    for where, need in needs.items():
+        if need.vcpus.quota == found.quota:
+            return {**needs, where: replace(need, system_vcpus=vcpus)}
     own = VcpuNeed(purchase="on-demand", family=record.family, vcpus=found, fleets=(), system_vcpus=vcpus)
     return {**needs, "eks.system_nodes": own}
 
 
 def _purchase(fleet: PlannedFleet) -> Purchase | None:
     """Which quota the fleet's own instances count against; None where something reserved covers them."""
-    kind = kind_of(fleet)
+    kind = fleet.plan.terms.kind
     if kind is CapacityKind.SPOT:
         return "spot"
     if kind is CapacityKind.ON_DEMAND or isinstance(fleet.spec.capacity, NewReservation):
@@ -121,51 +101,39 @@ def _vcpus(need: VcpuNeed, inquiry: Inquiry) -> Iterator[Verdict]:
             f"that {need.vcpus.quota.name} counts {need.family} is read from its name, no source confirms it",
             fix="compare with the EC2 quotas in the Service Quotas console",
         )
-    reserved = [fleet for fleet in need.fleets if isinstance(fleet.spec.capacity, NewReservation)]
-    yield from weigh(
-        need.vcpus.quota,
-        inquiry,
-        used=partial(_used_vcpus, need, inquiry),
-        least=sum(
-            (fleet.spec.maximum_nodes if fleet in reserved else fleet.spec.minimum_nodes) * fleet.type.vcpus
-            for fleet in need.fleets
-        )
-        + need.system_vcpus,
-        most=sum(fleet.spec.maximum_nodes * fleet.type.vcpus for fleet in need.fleets) + need.system_vcpus,
-    )
+    least = most = need.system_vcpus
+    for fleet in need.fleets:
+        is_reserved = isinstance(fleet.spec.capacity, NewReservation)
+        least += (fleet.spec.maximum_nodes if is_reserved else fleet.spec.minimum_nodes) * fleet.type.vcpus
+        most += fleet.spec.maximum_nodes * fleet.type.vcpus
+    yield weigh(need.vcpus.quota, inquiry, used=partial(_used_vcpus, need, inquiry), least=least, most=most)
 
 
 def _used_vcpus(need: VcpuNeed, inquiry: Inquiry) -> float:
     """VCPUs that others run, and that others have reserved without running them."""
     inquiry.start(RESERVATIONS)
-    running = [
-        instance
-        for reservation in inquiry.ask(INSTANCES, Filters=_RUNNING)["Reservations"]
-        for instance in reservation["Instances"]
-    ]
     lifecycle = "spot" if need.purchase == "spot" else None
     used = sum(
         _size(instance)
-        for instance in running
-        if instance.get("InstanceLifecycle") == lifecycle
-        and _counts(need, str(instance["InstanceType"]))
-        and not inquiry.cluster.owns(instance)
+        for reservation in inquiry.ask(INSTANCES, Filters=_RUNNING)["Reservations"]
+        for instance in reservation["Instances"]
+        if instance.get("InstanceLifecycle") == lifecycle and _counts(need, instance, inquiry)
     )
     if need.purchase == "spot":
         return used
-    reservations = inquiry.ask(RESERVATIONS)["CapacityReservations"]
     return used + sum(
         int(reservation["AvailableInstanceCount"]) * _size(reservation)
-        for reservation in reservations
+        for reservation in inquiry.ask(RESERVATIONS)["CapacityReservations"]
         if reservation["State"] == "active"
         and reservation.get("ReservationType", "default") == "default"
-        and _counts(need, str(reservation["InstanceType"]))
-        and not inquiry.cluster.owns(reservation)
+        and _counts(need, reservation, inquiry)
     )
 
 
-def _counts(need: VcpuNeed, name: str) -> bool:
-    return vcpu_quota(name.partition(".")[0], need.purchase).quota == need.vcpus.quota
+def _counts(need: VcpuNeed, found: Mapping[str, Any], inquiry: Inquiry) -> bool:
+    """Whether the quota counts an instance or a reservation of others."""
+    family = str(found["InstanceType"]).partition(".")[0]
+    return vcpu_quota(family, need.purchase).quota == need.vcpus.quota and not inquiry.cluster.owns(found)
 
 
 def _size(found: Mapping[str, Any]) -> int:
@@ -177,82 +145,70 @@ def _size(found: Mapping[str, Any]) -> int:
     return int(options.get("CoreCount", 1)) * int(options.get("ThreadsPerCore", 1))
 
 
-def _volumes(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
+_on_demand_vcpus = check(
+    "GPU-PRE-031",
+    "the On-Demand vCPU quota has room for fleets without a reservation, reservations made here, and system nodes",
+    source=f'{_QUOTAS}; AWS EC2 user guide, "On-Demand Capacity Reservations": reservations count, blocks do not',
+    calls=(*QUOTA_CALLS, INSTANCES, RESERVATIONS),
+    subjects=partial(_needs, "on-demand"),
+    unless="reservations, blocks or spot cover every fleet",
+)(_vcpus)
+_spot_vcpus = check(
+    "GPU-PRE-032",
+    "the Spot vCPU quota has room for spot fleets",
+    source=_QUOTAS,
+    calls=(*QUOTA_CALLS, INSTANCES, RESERVATIONS),
+    subjects=partial(_needs, "spot"),
+    unless="no fleet is spot",
+)(_vcpus)
+
+
+def _range(sizes: Iterable[tuple[PlannedFleet, float]]) -> dict[str, float]:
+    """What all nodes need together, from what a node of each fleet needs."""
+    each = [(fleet.spec, size) for fleet, size in sizes]
+    return {
+        "least": sum(spec.minimum_nodes * size for spec, size in each),
+        "most": sum(spec.maximum_nodes * size for spec, size in each),
+    }
+
+
+@check(
+    "GPU-PRE-033",
+    "the gp3 storage quota has room for the root volumes of all nodes",
+    source='Amazon EBS user guide, "Quotas for Amazon EBS"',
+    calls=(*QUOTA_CALLS, VOLUMES),
+    subjects=whole,
+)
+def _volume_storage(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     def used() -> float:
         found = inquiry.ask(VOLUMES, Filters=[{"Name": "volume-type", "Values": ["gp3"]}])["Volumes"]
         return float(sum(volume["Size"] for volume in found if not cluster.owns(volume))) / 1024
 
-    sizes = [(fleet.spec, fleet.spec.root_volume.size_gib or DEFAULT_SIZE_GIB) for fleet in cluster.fleets.values()]
-    yield from weigh(
-        quota("gp3-storage"),
-        inquiry,
-        used=used,
-        least=sum(spec.minimum_nodes * size for spec, size in sizes) / 1024,
-        most=sum(spec.maximum_nodes * size for spec, size in sizes) / 1024,
-    )
+    fleets = cluster.fleets.values()
+    tib = _range((fleet, (fleet.spec.root_volume.size_gib or DEFAULT_SIZE_GIB) / 1024) for fleet in fleets)
+    return weigh(quota("gp3-storage"), inquiry, used=used, **tib)
 
 
-def _interfaces(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-034",
+    "the quota of network interfaces has room for those of all nodes",
+    source='Amazon VPC user guide, "Amazon VPC quotas"; a p5.48xlarge with EFA has 33',
+    calls=(*QUOTA_CALLS, INTERFACES),
+    subjects=whole,
+)
+def _interface_count(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     def used() -> float:
         found = inquiry.ask(INTERFACES)["NetworkInterfaces"]
         return sum(not cluster.owns(interface) for interface in found)
 
-    counts = [
-        (fleet.spec, len(fleet.plan.interfaces.interfaces))
-        for fleet in cluster.fleets.values()
-        if fleet.plan.interfaces_or_none is not None
-    ]
-    yield from weigh(
-        quota("network-interfaces"),
-        inquiry,
-        used=used,
-        least=sum(spec.minimum_nodes * count for spec, count in counts),
-        most=sum(spec.maximum_nodes * count for spec, count in counts),
-    )
-
-
-COMPUTE_QUOTAS_CHECKS = (
-    Check(
-        rule=ON_DEMAND_VCPUS,
-        calls=(*QUOTA_CALLS, INSTANCES, RESERVATIONS),
-        subjects=partial(_needs, "on-demand"),
-        judge=_vcpus,
-        unless="reservations, blocks or spot cover every fleet",
-    ),
-    Check(
-        rule=SPOT_VCPUS,
-        calls=(*QUOTA_CALLS, INSTANCES, RESERVATIONS),
-        subjects=partial(_needs, "spot"),
-        judge=_vcpus,
-        unless="no fleet is spot",
-    ),
-    Check(rule=VOLUME_STORAGE, calls=(*QUOTA_CALLS, VOLUMES), subjects=whole, judge=_volumes),
-    Check(rule=INTERFACE_COUNT, calls=(*QUOTA_CALLS, INTERFACES), subjects=whole, judge=_interfaces),
-)
+    interfaces = _range((fleet, len(fleet.plan.interfaces.interfaces)) for fleet in cluster.fleets.values())
+    return weigh(quota("network-interfaces"), inquiry, used=used, **interfaces)
 
 
 # Quotas that a network made here, and load balancers, count against.
 
 _VPC_QUOTAS = 'Amazon VPC user guide, "Amazon VPC quotas"'
-
-VPC_COUNT = define_rule("GPU-PRE-041", "the VPC quota has room for the cluster's", source=_VPC_QUOTAS)
-ELASTIC_IPS = define_rule(
-    "GPU-PRE-042",
-    "the Elastic IP quota has room for that of the NAT gateway",
-    source='AWS EC2 user guide, "Elastic IP addresses": 5 in a Region by default',
-)
-INTERNET_GATEWAY_COUNT = define_rule(
-    "GPU-PRE-043", "the quota of internet gateways has room for the network's", source=_VPC_QUOTAS
-)
-NAT_GATEWAY_COUNT = define_rule(
-    "GPU-PRE-044", "the quota of NAT gateways in the zone has room for the network's", source=_VPC_QUOTAS
-)
-BALANCER_COUNT = define_rule(
-    "GPU-PRE-045",
-    "the quota of Application Load Balancers has room for those of the inference fleets",
-    source='Elastic Load Balancing user guide, "Quotas for your Application Load Balancers"',
-)
-
+_NO_NAT = "no NAT gateway is made"
 # What a NAT gateway is until it is gone: those count.
 _LIVE = [{"Name": "state", "Values": ["pending", "available", "deleting"]}]
 
@@ -266,72 +222,75 @@ def _with_nat(cluster: Cluster) -> Mapping[str, Cluster]:
     return {"network": cluster} if network is not None and network.egress == "nat" else {}
 
 
-def _counted(
-    rule: Rule,
-    key: str,
-    call: Call,
-    items: str,
-    *,
-    subjects: Callable[[Cluster], Mapping[str, Cluster]] = _with_nat,
-    unless: str = "no NAT gateway is made",
-) -> Check[Cluster]:
-    """A check that one more of something fits the quota of the Region, unless the cluster has it already."""
+def _one_more(key: str, call: Call, items: str) -> Judge[Cluster]:
+    """Whether one more of something fits the quota of the Region, unless the cluster has it already."""
 
-    def judge(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
+    def judge(cluster: Cluster, inquiry: Inquiry) -> Verdict:
         found = inquiry.ask(call)[items]
         if any(cluster.owns(one) for one in found):
-            yield passed("the cluster has it already")
-        else:
-            yield from weigh(quota(key), inquiry, used=lambda: len(found), least=1)
+            return passed("the cluster has it already")
+        return weigh(quota(key), inquiry, used=lambda: len(found), least=1)
 
-    return Check(rule=rule, calls=(*QUOTA_CALLS, call), subjects=subjects, judge=judge, unless=unless)
+    return judge
 
 
-def _nat_gateways(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
+_vpc_count = check(
+    "GPU-PRE-041",
+    "the VPC quota has room for the cluster's",
+    source=_VPC_QUOTAS,
+    calls=(*QUOTA_CALLS, VPCS),
+    subjects=_new,
+    unless="the network exists",
+)(_one_more("vpcs", VPCS, "Vpcs"))
+_elastic_ips = check(
+    "GPU-PRE-042",
+    "the Elastic IP quota has room for that of the NAT gateway",
+    source='AWS EC2 user guide, "Elastic IP addresses": 5 in a Region by default',
+    calls=(*QUOTA_CALLS, ADDRESSES),
+    subjects=_with_nat,
+    unless=_NO_NAT,
+)(_one_more("elastic-ips", ADDRESSES, "Addresses"))
+_internet_gateway_count = check(
+    "GPU-PRE-043",
+    "the quota of internet gateways has room for the network's",
+    source=_VPC_QUOTAS,
+    calls=(*QUOTA_CALLS, INTERNET_GATEWAYS),
+    subjects=_with_nat,
+    unless=_NO_NAT,
+)(_one_more("internet-gateways", INTERNET_GATEWAYS, "InternetGateways"))
+
+
+@check(
+    "GPU-PRE-044",
+    "the quota of NAT gateways in the zone has room for the network's",
+    source=_VPC_QUOTAS,
+    calls=(*QUOTA_CALLS, NAT_GATEWAYS, SUBNETS),
+    subjects=_with_nat,
+    unless=_NO_NAT,
+)
+def _nat_gateway_count(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     """Those of the fleets' zone: a gateway is in the zone of its subnet."""
     inquiry.start(SUBNETS)
     found = inquiry.ask(NAT_GATEWAYS, Filter=_LIVE)["NatGateways"]
     if any(cluster.owns(one) for one in found):
-        yield passed("the cluster has it already")
-        return
+        return passed("the cluster has it already")
     zone = cluster.spec.network.availability_zone
     here = {subnet["SubnetId"] for subnet in inquiry.ask(SUBNETS)["Subnets"] if cluster.is_zone(zone, subnet)}
-    yield from weigh(
-        quota("nat-gateways"),
-        inquiry,
-        used=lambda: sum(one.get("SubnetId") in here for one in found),
-        least=1,
-    )
+    used = sum(one.get("SubnetId") in here for one in found)
+    return weigh(quota("nat-gateways"), inquiry, used=lambda: used, least=1)
 
 
-def _serving(cluster: Cluster) -> Mapping[str, Cluster]:
-    return {"inference": cluster} if cluster.balanced else {}
-
-
-def _balancers(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-045",
+    "the quota of Application Load Balancers has room for those of the inference fleets",
+    source='Elastic Load Balancing user guide, "Quotas for your Application Load Balancers"',
+    calls=(*QUOTA_CALLS, LOAD_BALANCERS),
+    subjects=lambda cluster: {"inference": cluster} if cluster.balanced else {},
+    unless="no load balancer is made",
+)
+def _balancer_count(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     def used() -> float:
         found = inquiry.ask(LOAD_BALANCERS)["LoadBalancers"]
-        return float(sum(one.get("Type") == "application" for one in found))
+        return sum(one.get("Type") == "application" for one in found)
 
-    yield from weigh(quota("load-balancers"), inquiry, used=used, least=len(cluster.balanced))
-
-
-NETWORK_QUOTAS_CHECKS = (
-    _counted(VPC_COUNT, "vpcs", VPCS, "Vpcs", subjects=_new, unless="the network exists"),
-    _counted(ELASTIC_IPS, "elastic-ips", ADDRESSES, "Addresses"),
-    _counted(INTERNET_GATEWAY_COUNT, "internet-gateways", INTERNET_GATEWAYS, "InternetGateways"),
-    Check(
-        rule=NAT_GATEWAY_COUNT,
-        calls=(*QUOTA_CALLS, NAT_GATEWAYS, SUBNETS),
-        subjects=_with_nat,
-        judge=_nat_gateways,
-        unless="no NAT gateway is made",
-    ),
-    Check(
-        rule=BALANCER_COUNT,
-        calls=(*QUOTA_CALLS, LOAD_BALANCERS),
-        subjects=_serving,
-        judge=_balancers,
-        unless="no load balancer is made",
-    ),
-)
+    return weigh(quota("load-balancers"), inquiry, used=used, least=len(cluster.balanced))

@@ -2,97 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from typing import Any
 
-from cdk_gpu_clusters.errors import Rule, define_rule
-from cdk_gpu_clusters_stacks.spec import capacity_terms
 from cdk_gpu_clusters_stacks.spec.capacity import placement_group_of
+from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
-from ..call import INSTANCES, PLACEMENT_GROUPS, Absent, Call
-from ..check import Check, Inquiry, Judge, Verdict, failed, passed, warned
-from ..cluster import Cluster, words
-from ..resources import (
-    RESERVATION_CALLS,
-    Found,
-    Reserved,
-    every_reservation,
-    found_of,
-    members_of,
-    reserved,
-    target_of,
-    unneeded,
-    utc,
-)
+from ..call import GROUP_MEMBERS, INSTANCES, PLACEMENT_GROUPS, RESERVATIONS, Absent, NoAnswer
+from ..check import Inquiry, Subjects, Verdict, check, failed, passed, warned
+from ..cluster import Cluster, utc, words
 
 _ODCR = 'AWS EC2 user guide, "On-Demand Capacity Reservations"'
 _BLOCKS = 'AWS EC2 user guide, "Capacity Blocks for ML"'
-
-THERE = define_rule(
-    "GPU-PRE-051",
-    "the reservation, or the resource group with reservations in it, is there",
-    source="EC2 API reference, DescribeCapacityReservations; Resource Groups API reference, ListGroupResources",
-)
-RIGHT_KIND = define_rule(
-    "GPU-PRE-052",
-    "a Capacity Block is used as a block, an On-Demand Capacity Reservation as a reservation",
-    source=f"{_BLOCKS}: launches into one name the market type capacity-block",
-)
-RIGHT_STATE = define_rule("GPU-PRE-053", "the reservation is active, or a block that is still to start", source=_ODCR)
-RIGHT_TYPE = define_rule("GPU-PRE-054", "the reservation holds the fleet's instance type", source=_ODCR)
-RIGHT_ZONE = define_rule("GPU-PRE-055", "the reservation lies in the fleet's zone", source=_ODCR)
-RIGHT_PLATFORM = define_rule("GPU-PRE-056", "the reservation is for Linux/UNIX with default tenancy", source=_ODCR)
-ROOM = define_rule("GPU-PRE-057", "the reservation has a free instance for every node", source=_ODCR)
-RIGHT_GROUP = define_rule(
-    "GPU-PRE-058", "the file names the placement group that the reservation was made in", source=_ODCR
-)
-GROUP_FITS = define_rule(
-    "GPU-PRE-059",
-    "the placement group that the file names is there and has the strategy cluster",
-    source="EC2 API reference, DescribePlacementGroups",
-)
+_NONE = "no fleet launches into an existing reservation"
+_NO_BLOCK = "no fleet launches into a Capacity Block"
+_CALLS = (RESERVATIONS, GROUP_MEMBERS)
 
 # States on the way to active: a block that is paid for, or is being delivered.
 _COMING = frozenset({"scheduled", "payment-pending", "pending", "delayed"})
 _PLATFORM = "Linux/UNIX"
 
+Found = Mapping[str, Any]
 
-def _there(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+
+def _target_of(fleet: PlannedFleet) -> str | None:
+    """ARN of the resource group, or id of the reservation, that a fleet launches into; None if none exists yet."""
+    terms = fleet.plan.terms
+    return terms.reservation_group_arn or terms.reservation_id
+
+
+def _fleets(wanted: Callable[[PlannedFleet], bool]) -> Subjects[PlannedFleet]:
+    """Fleets that launch into what exists already, by the key of their capacity."""
+    return lambda cluster: {
+        f"{where}.capacity": fleet
+        for where, fleet in cluster.fleets.items()
+        if _target_of(fleet) is not None and wanted(fleet)
+    }
+
+
+_reserved = _fleets(lambda _: True)
+_blocks = _fleets(lambda fleet: fleet.plan.terms.kind.is_block)
+
+
+def _members_of(fleet: PlannedFleet, inquiry: Inquiry) -> tuple[str, ...]:
+    """Ids of the reservations that a fleet launches into.
+
+    Raises:
+        Absent: If the resource group does not exist.
+    """
+    terms = fleet.plan.terms
+    if terms.reservation_group_arn is None:
+        return (str(terms.reservation_id),)
+    answer = inquiry.ask(GROUP_MEMBERS, Group=terms.reservation_group_arn)
+    listed = [item.get("Identifier", {}) for item in answer.get("Resources", ())]
+    listed += answer.get("ResourceIdentifiers", ())
+    arns = [str(one.get("ResourceArn", "")) for one in listed]
+    return tuple(dict.fromkeys(arn.rpartition("/")[2] for arn in arns if ":capacity-reservation/" in arn))
+
+
+def _every_reservation(inquiry: Inquiry) -> list[Found]:
+    """Every reservation that the account sees in the Region, shared ones too; one answer serves all checks."""
+    return list(inquiry.ask(RESERVATIONS)["CapacityReservations"])
+
+
+def _found_of(fleet: PlannedFleet, inquiry: Inquiry) -> list[Found]:
+    """The reservations that a fleet launches into.
+
+    Raises:
+        NoAnswer: If there is none.
+    """
+    inquiry.start(RESERVATIONS)
     try:
-        wanted = members_of(target, inquiry)
+        wanted = _members_of(fleet, inquiry)
     except Absent as absent:
-        yield failed(f"{target.target}: {absent.cause}", fix="correct the ARN, or --profile")
-        return
+        raise NoAnswer(f"{_target_of(fleet)} does not exist", fix="see GPU-PRE-051") from absent
+    seen = [one for one in _every_reservation(inquiry) if one["CapacityReservationId"] in wanted]
+    if not seen:
+        raise NoAnswer(f"the account sees no reservation of {_target_of(fleet)}", fix="see GPU-PRE-051")
+    return seen
+
+
+@check(
+    "GPU-PRE-051",
+    "the reservation, or the resource group with reservations in it, is there",
+    source="EC2 API reference, DescribeCapacityReservations; Resource Groups API reference, ListGroupResources",
+    calls=_CALLS,
+    subjects=_reserved,
+    unless=_NONE,
+)
+def _there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
+    try:
+        wanted = _members_of(fleet, inquiry)
+    except Absent as absent:
+        return failed(f"{_target_of(fleet)}: {absent.cause}", fix="correct the ARN, or --profile")
     if not wanted:
-        yield failed(f"{target.target} has no reservation in it", fix="add reservations to the group")
-        return
-    seen = {one["CapacityReservationId"]: one for one in every_reservation(inquiry)}
+        return failed(f"{_target_of(fleet)} has no reservation in it", fix="add reservations to the group")
+    seen = {one["CapacityReservationId"]: one for one in _every_reservation(inquiry)}
     missing = [one for one in wanted if one not in seen]
     if missing:
-        yield failed(
+        return failed(
             f"the account sees no {words(missing)} in {inquiry.cluster.region}",
             fix="correct id, Region or profile; a shared one is seen only once its owner has shared it",
         )
-    else:
-        owners = sorted({str(seen[one].get("OwnerId", "?")) for one in wanted})
-        yield passed(f"{words(wanted)} of account {words(owners)}")
+    owners = sorted({str(seen[one].get("OwnerId", "?")) for one in wanted})
+    return passed(f"{words(wanted)} of account {words(owners)}")
 
 
-def _kind(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
-    for one in found_of(target, inquiry):
+@check(
+    "GPU-PRE-052",
+    "a Capacity Block is used as a block, an On-Demand Capacity Reservation as a reservation",
+    source=f"{_BLOCKS}: launches into one name the market type capacity-block",
+    calls=_CALLS,
+    subjects=_reserved,
+    unless=_NONE,
+)
+def _right_kind(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
+    for one in _found_of(fleet, inquiry):
         block = one.get("ReservationType", "default") == "capacity-block"
-        if block != target.is_block:
+        if block != fleet.plan.terms.kind.is_block:
             what = "a Capacity Block" if block else "an On-Demand Capacity Reservation"
             right = "capacity_block or ultraserver_block" if block else "reservation or reservation_group"
             yield failed(f"{one['CapacityReservationId']} is {what}", fix=f"name it as {right}")
 
 
-def _state(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
-    for one in found_of(target, inquiry):
+@check(
+    "GPU-PRE-053",
+    "the reservation is active, or a block that is still to start",
+    source=_ODCR,
+    calls=_CALLS,
+    subjects=_reserved,
+    unless=_NONE,
+)
+def _right_state(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
+    for one in _found_of(fleet, inquiry):
         said = f"{one['CapacityReservationId']} is {one['State']}"
         if one["State"] == "active":
             yield passed(said)
-        elif one["State"] in _COMING and target.is_block:
+        elif one["State"] in _COMING and fleet.plan.terms.kind.is_block:
             yield passed(f"{said}: the fleet grows when it is delivered")
         elif one["State"] in _COMING:
             yield warned(said, fix="wait until it is active, or the first launches fail")
@@ -100,9 +147,17 @@ def _state(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
             yield failed(said, fix="name a reservation that is active")
 
 
-def _type(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
-    wanted = target.fleet.type.name
-    for one in found_of(target, inquiry):
+@check(
+    "GPU-PRE-054",
+    "the reservation holds the fleet's instance type",
+    source=_ODCR,
+    calls=_CALLS,
+    subjects=_reserved,
+    unless=_NONE,
+)
+def _right_type(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
+    wanted = fleet.type.name
+    for one in _found_of(fleet, inquiry):
         if one["InstanceType"] != wanted:
             yield failed(
                 f"{one['CapacityReservationId']} holds {one['InstanceType']}, the fleet has {wanted}",
@@ -110,9 +165,17 @@ def _type(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
             )
 
 
-def _zone(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-055",
+    "the reservation lies in the fleet's zone",
+    source=_ODCR,
+    calls=_CALLS,
+    subjects=_reserved,
+    unless=_NONE,
+)
+def _right_zone(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     zone = inquiry.cluster.spec.network.availability_zone
-    for one in found_of(target, inquiry):
+    for one in _found_of(fleet, inquiry):
         if not inquiry.cluster.is_zone(zone, one):
             here = one.get("AvailabilityZone") or one.get("AvailabilityZoneId")
             yield failed(
@@ -121,8 +184,16 @@ def _zone(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
             )
 
 
-def _platform(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
-    for one in found_of(target, inquiry):
+@check(
+    "GPU-PRE-056",
+    "the reservation is for Linux/UNIX with default tenancy",
+    source=_ODCR,
+    calls=_CALLS,
+    subjects=_reserved,
+    unless=_NONE,
+)
+def _right_platform(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
+    for one in _found_of(fleet, inquiry):
         platform, tenancy = one.get("InstancePlatform"), one.get("Tenancy", "default")
         if (platform, tenancy) != (_PLATFORM, "default"):
             yield failed(
@@ -131,22 +202,29 @@ def _platform(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
             )
 
 
-def _room(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
-    found = found_of(target, inquiry)
-    sharing = [fleet for fleet in inquiry.cluster.fleets.values() if target_of(fleet.spec) == target.target]
-    least = sum(fleet.spec.minimum_nodes for fleet in sharing)
-    most = sum(fleet.spec.maximum_nodes for fleet in sharing)
+@check(
+    "GPU-PRE-057",
+    "the reservation has a free instance for every node",
+    source=_ODCR,
+    calls=(*_CALLS, INSTANCES),
+    subjects=_reserved,
+    unless=_NONE,
+)
+def _room(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
+    found = _found_of(fleet, inquiry)
+    sharing = [one.spec for one in inquiry.cluster.fleets.values() if _target_of(one) == _target_of(fleet)]
+    least = sum(spec.minimum_nodes for spec in sharing)
+    most = sum(spec.maximum_nodes for spec in sharing)
     free = sum(_free(one) for one in found)
     if free < most and any(one["State"] == "active" for one in found):
         free += _own_nodes(found, inquiry)
     said = f"{free} of {sum(one['TotalInstanceCount'] for one in found)} for {most} nodes"
     fix = "lower the number of nodes, enlarge the reservation, or end what else runs in it"
     if free < least:
-        yield failed(said, fix=fix)
-    elif free < most:
-        yield warned(f"{said}: enough for the least number", fix=fix)
-    else:
-        yield passed(said)
+        return failed(said, fix=fix)
+    if free < most:
+        return warned(f"{said}: enough for the least number", fix=fix)
+    return passed(said)
 
 
 def _free(one: Found) -> int:
@@ -164,13 +242,17 @@ def _own_nodes(found: list[Found], inquiry: Inquiry) -> int:
     )
 
 
-def _not_block(cluster: Cluster) -> Mapping[str, Reserved]:
-    return reserved(cluster, lambda one: not one.is_block)
-
-
-def _group(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
-    named = _placement_group(target)
-    for one in found_of(target, inquiry):
+@check(
+    "GPU-PRE-058",
+    "the file names the placement group that the reservation was made in",
+    source=_ODCR,
+    calls=_CALLS,
+    subjects=_fleets(lambda fleet: not fleet.plan.terms.kind.is_block),
+    unless="no fleet launches into an existing On-Demand Capacity Reservation",
+)
+def _right_group(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
+    named = placement_group_of(fleet.spec.capacity)
+    for one in _found_of(fleet, inquiry):
         name = str(one.get("PlacementGroupArn", "")).rpartition("/")[2] or None
         reservation = one["CapacityReservationId"]
         if named == name:
@@ -187,88 +269,47 @@ def _group(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
             )
 
 
-def _placement_group(target: Reserved) -> str | None:
-    return placement_group_of(target.fleet.spec.capacity)
-
-
 def _named_groups(cluster: Cluster) -> Mapping[str, str]:
-    named = {where: _placement_group(one) for where, one in reserved(cluster).items()}
+    named = {where: placement_group_of(fleet.spec.capacity) for where, fleet in _reserved(cluster).items()}
     return {f"{where}.placement_group": name for where, name in named.items() if name}
 
 
-def _group_fits(name: str, inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-059",
+    "the placement group that the file names is there and has the strategy cluster",
+    source="EC2 API reference, DescribePlacementGroups",
+    calls=(PLACEMENT_GROUPS,),
+    subjects=_named_groups,
+    unless="the file names no placement group",
+)
+def _group_fits(name: str, inquiry: Inquiry) -> Verdict | None:
     wanted = [{"Name": "group-name", "Values": [name]}]
     found = inquiry.ask(PLACEMENT_GROUPS, Filters=wanted)["PlacementGroups"]
     if not found:
-        yield failed(f"there is no placement group {name}", fix="correct the name")
-    elif found[0].get("State") != "available" or found[0].get("Strategy") != "cluster":
-        yield failed(
-            f"{name} is {found[0].get('State')}, strategy {found[0].get('Strategy')}",
-            fix="name an available group of the strategy cluster",
-        )
-
-
-_NONE = "no fleet launches into an existing reservation"
-
-
-def _check(rule: Rule, judge: Judge[Reserved], *calls: Call) -> Check[Reserved]:
-    return Check(
-        rule=rule,
-        calls=(*RESERVATION_CALLS, *calls),
-        subjects=reserved,
-        judge=judge,
-        unless=_NONE,
-        unneeded=unneeded,
-    )
-
-
-RESERVATIONS_CHECKS = (
-    _check(THERE, _there),
-    _check(RIGHT_KIND, _kind),
-    _check(RIGHT_STATE, _state),
-    _check(RIGHT_TYPE, _type),
-    _check(RIGHT_ZONE, _zone),
-    _check(RIGHT_PLATFORM, _platform),
-    _check(ROOM, _room, INSTANCES),
-    Check(
-        rule=RIGHT_GROUP,
-        calls=RESERVATION_CALLS,
-        subjects=_not_block,
-        judge=_group,
-        unless="no fleet launches into an existing On-Demand Capacity Reservation",
-        unneeded=unneeded,
-    ),
-    Check(
-        rule=GROUP_FITS,
-        calls=(PLACEMENT_GROUPS,),
-        subjects=_named_groups,
-        judge=_group_fits,
-        unless="the file names no placement group",
-    ),
-)
+        return failed(f"there is no placement group {name}", fix="correct the name")
+    state, strategy = found[0].get("State"), found[0].get("Strategy")
+    if (state, strategy) == ("available", "cluster"):
+        return None
+    return failed(f"{name} is {state}, strategy {strategy}", fix="name an available group of the strategy cluster")
 
 
 # Starts and ends of reservations and blocks, against the file and the clock.
-
-NOT_OVER = define_rule(
-    "GPU-PRE-061",
-    "the reservation does not end within a day",
-    source='AWS EC2 user guide, "On-Demand Capacity Reservations": instances run on, new ones do not start',
-)
-BLOCK_START = define_rule("GPU-PRE-062", "the block starts at the time in the file", source=_BLOCKS)
-BLOCK_END = define_rule(
-    "GPU-PRE-063",
-    "the block ends at the time in the file",
-    source=f"{_BLOCKS}: EC2 terminates instances from 30 minutes before the end",
-)
 
 _SOON = timedelta(days=1)
 # The file is to the minute.
 _SAME = timedelta(minutes=1)
 
 
-def _not_over(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
-    for one in found_of(target, inquiry):
+@check(
+    "GPU-PRE-061",
+    "the reservation does not end within a day",
+    source='AWS EC2 user guide, "On-Demand Capacity Reservations": instances run on, new ones do not start',
+    calls=_CALLS,
+    subjects=_reserved,
+    unless=_NONE,
+)
+def _not_over(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
+    for one in _found_of(fleet, inquiry):
         end, name = one.get("EndDate"), one["CapacityReservationId"]
         if end is None:
             yield passed(f"{name} has no end")
@@ -280,13 +321,17 @@ def _not_over(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
             yield passed(f"{name} ends at {utc(end)}")
 
 
-def _blocks(cluster: Cluster) -> Mapping[str, Reserved]:
-    return reserved(cluster, lambda one: one.is_block)
-
-
-def _start(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
-    said = capacity_terms(target.fleet.spec.capacity).starts_at
-    for one in found_of(target, inquiry):
+@check(
+    "GPU-PRE-062",
+    "the block starts at the time in the file",
+    source=_BLOCKS,
+    calls=_CALLS,
+    subjects=_blocks,
+    unless=_NO_BLOCK,
+)
+def _block_start(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
+    said = fleet.plan.terms.starts_at
+    for one in _found_of(fleet, inquiry):
         start, name = one.get("StartDate"), one["CapacityReservationId"]
         if start is None or (said is not None and abs(start - said) < _SAME):
             yield passed(f"{name} starts at {'an unknown time' if start is None else utc(start)}")
@@ -301,9 +346,17 @@ def _start(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
             yield warned(f"{name} starts at {utc(start)}, the file has {utc(said)}", fix=f"starts_at: {utc(start)}")
 
 
-def _end(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
-    said = capacity_terms(target.fleet.spec.capacity).ends_at
-    for one in found_of(target, inquiry):
+@check(
+    "GPU-PRE-063",
+    "the block ends at the time in the file",
+    source=f"{_BLOCKS}: EC2 terminates instances from 30 minutes before the end",
+    calls=_CALLS,
+    subjects=_blocks,
+    unless=_NO_BLOCK,
+)
+def _block_end(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
+    said = fleet.plan.terms.ends_at
+    for one in _found_of(fleet, inquiry):
         end, name = one.get("EndDate"), one["CapacityReservationId"]
         if end is None or said is None or abs(end - said) < _SAME:
             continue
@@ -312,33 +365,3 @@ def _end(target: Reserved, inquiry: Inquiry) -> Iterator[Verdict]:
             yield failed(f"{cause}: EC2 would end the nodes before they are drained", fix=fix)
         else:
             yield warned(f"{cause}: paid time would go unused", fix=fix)
-
-
-_NO_BLOCK = "no fleet launches into a Capacity Block"
-
-RESERVATION_TIMES_CHECKS = (
-    Check(
-        rule=NOT_OVER,
-        calls=RESERVATION_CALLS,
-        subjects=reserved,
-        judge=_not_over,
-        unless="no fleet launches into an existing reservation",
-        unneeded=unneeded,
-    ),
-    Check(
-        rule=BLOCK_START,
-        calls=RESERVATION_CALLS,
-        subjects=_blocks,
-        judge=_start,
-        unless=_NO_BLOCK,
-        unneeded=unneeded,
-    ),
-    Check(
-        rule=BLOCK_END,
-        calls=RESERVATION_CALLS,
-        subjects=_blocks,
-        judge=_end,
-        unless=_NO_BLOCK,
-        unneeded=unneeded,
-    ),
-)

@@ -6,48 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.quotas import quota
-from cdk_gpu_clusters.errors import define_rule
-from cdk_gpu_clusters_stacks.spec import (
-    CheckpointsSpec,
-    ExistingLustreOptions,
-    ExistingLustreSpec,
-    LustreOptions,
-    LustreSpec,
-)
+from cdk_gpu_clusters_stacks.spec import CheckpointsSpec, ExistingLustreOptions, LustreOptions, LustreSpec
 from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec
 from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 from ..call import BUCKET, DIRECTORY_BUCKETS, FILE_SYSTEMS, STACKS, SUBNETS, Absent, Denied, NoAnswer
-from ..check import Check, Inquiry, Verdict, cannot_tell, failed, passed, warned
+from ..check import Inquiry, Verdict, cannot_tell, check, failed, passed, warned
 from ..cluster import Cluster
 from ..quota import QUOTA_CALLS, weigh
 from .network import found_subnets
 
 _QUOTAS = 'FSx for Lustre user guide, "Quotas"'
 _FILE_SYSTEMS = "Amazon FSx API reference, DescribeFileSystems"
-
-STORAGE = define_rule(
-    "GPU-PRE-111", "the storage quota of FSx for Lustre has room for new file systems", source=_QUOTAS
-)
-COUNT = define_rule("GPU-PRE-112", "the quota of Lustre file systems has room for new ones", source=_QUOTAS)
-FILE_SYSTEM_EXISTS = define_rule(
-    "GPU-PRE-113", "an existing file system is Lustre, and available", source=_FILE_SYSTEMS
-)
-AS_DESCRIBED = define_rule(
-    "GPU-PRE-114",
-    "an existing file system matches the file: mount name, DNS name, EFA, version",
-    source=_FILE_SYSTEMS,
-)
-SAME_NETWORK = define_rule(
-    "GPU-PRE-115",
-    "an existing file system is in the VPC and zone of the fleets",
-    source='FSx for Lustre user guide, "Working with EFA-enabled file systems"; traffic between zones is charged',
-)
-
-
-def _file_systems(inquiry: Inquiry) -> list[Mapping[str, Any]]:
-    """Every file system of the Region; one answer serves all checks."""
-    return list(inquiry.ask(FILE_SYSTEMS)["FileSystems"])
+_NONE_NEW = "no Lustre file system is made"
+_NONE_EXISTS = "the file names no existing file system"
 
 
 def _new_of(cluster: Cluster, scratch: bool) -> list[LustreOptions]:
@@ -68,13 +40,21 @@ def _others(scratch: bool, inquiry: Inquiry) -> list[Mapping[str, Any]]:
     kinds = ("SCRATCH_1", "SCRATCH_2") if scratch else ("PERSISTENT_2",)
     return [
         one
-        for one in _file_systems(inquiry)
+        for one in inquiry.ask(FILE_SYSTEMS)["FileSystems"]
         if one.get("LustreConfiguration", {}).get("DeploymentType") in kinds and not inquiry.cluster.owns(one)
     ]
 
 
-def _storage(scratch: bool, inquiry: Inquiry) -> Iterator[Verdict]:
-    yield from weigh(
+@check(
+    "GPU-PRE-111",
+    "the storage quota of FSx for Lustre has room for new file systems",
+    source=_QUOTAS,
+    calls=(*QUOTA_CALLS, FILE_SYSTEMS),
+    subjects=_classes,
+    unless=_NONE_NEW,
+)
+def _storage(scratch: bool, inquiry: Inquiry) -> Verdict:
+    return weigh(
         quota("lustre-scratch-storage" if scratch else "lustre-persistent-storage"),
         inquiry,
         used=lambda: sum(one.get("StorageCapacity", 0) for one in _others(scratch, inquiry)),
@@ -82,8 +62,16 @@ def _storage(scratch: bool, inquiry: Inquiry) -> Iterator[Verdict]:
     )
 
 
-def _count(scratch: bool, inquiry: Inquiry) -> Iterator[Verdict]:
-    yield from weigh(
+@check(
+    "GPU-PRE-112",
+    "the quota of Lustre file systems has room for new ones",
+    source=_QUOTAS,
+    calls=(*QUOTA_CALLS, FILE_SYSTEMS),
+    subjects=_classes,
+    unless=_NONE_NEW,
+)
+def _count(scratch: bool, inquiry: Inquiry) -> Verdict:
+    return weigh(
         quota("lustre-scratch-file-systems" if scratch else "lustre-persistent-file-systems"),
         inquiry,
         used=lambda: len(_others(scratch, inquiry)),
@@ -91,31 +79,31 @@ def _count(scratch: bool, inquiry: Inquiry) -> Iterator[Verdict]:
     )
 
 
-def _existing_file_systems(cluster: Cluster) -> Mapping[str, ExistingLustreOptions]:
-    return {
-        f"{where}.existing_lustre": store.existing_lustre for where, store in cluster.stores(ExistingLustreSpec).items()
-    }
-
-
-def _file_system_exists(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
-    found = _found(store, inquiry)
-    if found is None:
-        yield failed(
-            f"there is no {store.file_system_id} in {inquiry.cluster.region}",
-            fix="correct id, Region or profile",
-        )
-    elif found.get("FileSystemType") != "LUSTRE":
-        yield failed(f"{store.file_system_id} is {found.get('FileSystemType')}", fix="name a Lustre file system")
-    elif found.get("Lifecycle") == "UPDATING":
-        yield warned(f"{store.file_system_id} is being updated", fix="wait, or expect slow mounts")
-    elif found.get("Lifecycle") != "AVAILABLE":
-        yield failed(f"{store.file_system_id} is {found.get('Lifecycle')}", fix="mend it in the FSx console")
-    else:
-        yield passed(f"{store.file_system_id} is available")
-
-
 def _found(store: ExistingLustreOptions, inquiry: Inquiry) -> Mapping[str, Any] | None:
-    return next((one for one in _file_systems(inquiry) if one["FileSystemId"] == store.file_system_id), None)
+    found = inquiry.ask(FILE_SYSTEMS)["FileSystems"]
+    return next((one for one in found if one["FileSystemId"] == store.file_system_id), None)
+
+
+@check(
+    "GPU-PRE-113",
+    "an existing file system is Lustre, and available",
+    source=_FILE_SYSTEMS,
+    calls=(FILE_SYSTEMS,),
+    subjects=lambda cluster: cluster.existing_lustre,
+    unless=_NONE_EXISTS,
+)
+def _file_system_exists(store: ExistingLustreOptions, inquiry: Inquiry) -> Verdict:
+    found, name = _found(store, inquiry), store.file_system_id
+    if found is None:
+        return failed(f"there is no {name} in {inquiry.cluster.region}", fix="correct id, Region or profile")
+    state = found.get("Lifecycle")
+    if found.get("FileSystemType") != "LUSTRE":
+        return failed(f"{name} is {found.get('FileSystemType')}", fix="name a Lustre file system")
+    if state == "UPDATING":
+        return warned(f"{name} is being updated", fix="wait, or expect slow mounts")
+    if state != "AVAILABLE":
+        return failed(f"{name} is {state}", fix="mend it in the FSx console")
+    return passed(f"{name} is available")
 
 
 def _known(store: ExistingLustreOptions, inquiry: Inquiry) -> Mapping[str, Any]:
@@ -125,6 +113,14 @@ def _known(store: ExistingLustreOptions, inquiry: Inquiry) -> Mapping[str, Any]:
     return found
 
 
+@check(
+    "GPU-PRE-114",
+    "an existing file system matches the file: mount name, DNS name, EFA, version",
+    source=_FILE_SYSTEMS,
+    calls=(FILE_SYSTEMS,),
+    subjects=lambda cluster: cluster.existing_lustre,
+    unless=_NONE_EXISTS,
+)
 def _as_described(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
     found = _known(store, inquiry)
     lustre = found["LustreConfiguration"]
@@ -140,6 +136,14 @@ def _as_described(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Ve
             yield failed(f"{store.file_system_id} has {name} {right}, the file has {said}", fix=f"{name}: {right}")
 
 
+@check(
+    "GPU-PRE-115",
+    "an existing file system is in the VPC and zone of the fleets",
+    source='FSx for Lustre user guide, "Working with EFA-enabled file systems"; traffic between zones is charged',
+    calls=(FILE_SYSTEMS, SUBNETS),
+    subjects=lambda cluster: cluster.existing_lustre,
+    unless=_NONE_EXISTS,
+)
 def _same_network(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Verdict]:
     inquiry.start(SUBNETS)
     found, network = _known(store, inquiry), inquiry.cluster.existing_network
@@ -164,141 +168,105 @@ def _same_network(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Ve
                 yield warned(f"{cause}: slower, and each GB is charged", fix="put the fleets into that zone")
 
 
-_NONE_NEW = "no Lustre file system is made"
-_NONE = "the file names no existing file system"
-
-FILE_SYSTEMS_CHECKS = (
-    Check(rule=STORAGE, calls=(*QUOTA_CALLS, FILE_SYSTEMS), subjects=_classes, judge=_storage, unless=_NONE_NEW),
-    Check(rule=COUNT, calls=(*QUOTA_CALLS, FILE_SYSTEMS), subjects=_classes, judge=_count, unless=_NONE_NEW),
-    Check(
-        rule=FILE_SYSTEM_EXISTS,
-        calls=(FILE_SYSTEMS,),
-        subjects=_existing_file_systems,
-        judge=_file_system_exists,
-        unless=_NONE,
-    ),
-    Check(
-        rule=AS_DESCRIBED,
-        calls=(FILE_SYSTEMS,),
-        subjects=_existing_file_systems,
-        judge=_as_described,
-        unless=_NONE,
-    ),
-    Check(
-        rule=SAME_NETWORK,
-        calls=(FILE_SYSTEMS, SUBNETS),
-        subjects=_existing_file_systems,
-        judge=_same_network,
-        unless=_NONE,
-    ),
-)
-
-
 # Buckets: existing ones that the file names, and names that new ones are to have.
 
 _HEAD = "Amazon S3 API reference, HeadBucket"
+_NO_BUCKET = "the file names no existing bucket"
 
-BUCKET_EXISTS = define_rule("GPU-PRE-121", "the buckets are there, and let the caller list them", source=_HEAD)
-SAME_REGION = define_rule(
-    "GPU-PRE-122",
-    "the buckets are in the Region that the file gives, or in the cluster's",
-    source=f'{_HEAD}; FSx for Lustre user guide, "Linking your file system to an Amazon S3 bucket"; traffic '
-    "between Regions is charged",
+
+@check(
+    "GPU-PRE-121",
+    "the buckets are there, and let the caller list them",
+    source=_HEAD,
+    calls=(BUCKET,),
+    subjects=lambda cluster: cluster.buckets,
+    unless=_NO_BUCKET,
 )
-NAME_FREE = define_rule(
-    "GPU-PRE-123",
-    "the name of a new bucket is free",
-    source='Amazon S3 user guide, "General purpose bucket naming rules": names are unique in a partition',
-)
-DIRECTORY_BUCKET = define_rule(
-    "GPU-PRE-124",
-    "existing directory buckets are there",
-    source="Amazon S3 API reference, ListDirectoryBuckets",
-)
-
-
-def _existing_buckets(cluster: Cluster) -> Mapping[str, str]:
-    return cluster.buckets
-
-
-def _bucket_exists(name: str, inquiry: Inquiry) -> Iterator[Verdict]:
+def _bucket_exists(name: str, inquiry: Inquiry) -> Verdict | None:
     try:
         inquiry.ask(BUCKET, Bucket=name)
     except Absent:
-        yield failed(f"there is no bucket {name}", fix="correct the name, or make the bucket first")
+        return failed(f"there is no bucket {name}", fix="correct the name, or make the bucket first")
     except Denied:
-        yield cannot_tell(
+        return cannot_tell(
             f"bucket {name} is there and refuses: it is another account's, or s3:ListBucket is missing",
             fix="let the caller in by the bucket's policy, or allow s3:ListBucket",
             permission="s3:ListBucket",
         )
+    return None
 
 
 def _placed(cluster: Cluster) -> Mapping[str, tuple[str, str, bool]]:
     """Bucket, its Region, and whether another one is an error."""
-    found = {where: (name, cluster.region, False) for where, name in cluster.buckets.items()}
+    found = {
+        where: (name, cluster.region, where.endswith("access_log_bucket")) for where, name in cluster.buckets.items()
+    }
     for where, store in cluster.stores(LustreSpec).items():
         for index, link in enumerate(store.repositories):
             region = link.bucket_region or cluster.region
             found[f"{where}.repositories.{index}.bucket"] = (link.bucket, region, True)
-    for where, name in cluster.buckets.items():
-        if where.endswith("access_log_bucket"):
-            found[where] = (name, cluster.region, True)
     return found
 
 
-def _same_region(named: tuple[str, str, bool], inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-122",
+    "the buckets are in the Region that the file gives, or in the cluster's",
+    source=f'{_HEAD}; FSx for Lustre user guide, "Linking your file system to an Amazon S3 bucket"; traffic '
+    "between Regions is charged",
+    calls=(BUCKET,),
+    subjects=_placed,
+    unless=_NO_BUCKET,
+)
+def _same_region(named: tuple[str, str, bool], inquiry: Inquiry) -> Verdict:
     name, wanted, must = named
-    try:
-        found = inquiry.ask(BUCKET, Bucket=name).get("BucketRegion")
-    except Absent:
-        yield cannot_tell(f"there is no bucket {name}", fix="see GPU-PRE-121")
-        return
+    answer = inquiry.find(BUCKET, Bucket=name)
+    if answer is None:
+        return cannot_tell(f"there is no bucket {name}", fix="see GPU-PRE-121")
+    found = answer.get("BucketRegion")
     if found is None:
-        yield cannot_tell(f"S3 does not say where {name} lies")
-    elif found == wanted:
-        yield passed(f"{name} in {found}")
-    elif must:
-        yield failed(
+        return cannot_tell(f"S3 does not say where {name} lies")
+    if found == wanted:
+        return passed(f"{name} in {found}")
+    if must:
+        return failed(
             f"{name} lies in {found}, and {wanted} is expected",
             fix=f"for a repository say bucket_region: {found}; access logs need a bucket of {wanted}",
         )
-    else:
-        yield warned(f"{name} lies in {found}: each GB to {wanted} is charged", fix=f"use a bucket in {wanted}")
+    return warned(f"{name} lies in {found}: each GB to {wanted} is charged", fix=f"use a bucket in {wanted}")
 
 
 def _new(cluster: Cluster) -> Mapping[str, tuple[str, str]]:
     """Name of a new bucket, and the stack that makes it."""
     return {
-        f"{where}.checkpoints.bucket_name": (
-            store.checkpoints.bucket_name,
-            data_stack(cluster.spec.name, where.removeprefix("data.")),
-        )
+        f"{where}.checkpoints.bucket_name": (name, data_stack(cluster.spec.name, where.removeprefix("data.")))
         for where, store in cluster.stores(CheckpointsSpec).items()
-        if store.checkpoints.bucket_name is not None
+        if (name := store.checkpoints.bucket_name) is not None
     }
 
 
-def _free(named: tuple[str, str], inquiry: Inquiry) -> Iterator[Verdict]:
+@check(
+    "GPU-PRE-123",
+    "the name of a new bucket is free",
+    source='Amazon S3 user guide, "General purpose bucket naming rules": names are unique in a partition',
+    calls=(BUCKET, STACKS),
+    subjects=_new,
+    unless="no new bucket has a name of its own",
+)
+def _name_free(named: tuple[str, str], inquiry: Inquiry) -> Verdict:
     name, stack = named
     inquiry.start(STACKS, StackName=stack)
     try:
         inquiry.ask(BUCKET, Bucket=name)
     except Absent:
-        yield passed(f"{name} is free")
-        return
+        return passed(f"{name} is free")
     except Denied:
-        yield failed(f"{name} is another account's, or hidden from the caller", fix="choose another name")
-        return
-    try:
-        inquiry.ask(STACKS, StackName=stack)
-    except Absent:
-        yield failed(
-            f"{name} is there already, and stack {stack} is not",
-            fix="choose another name, or name it as existing_checkpoints",
-        )
-    else:
-        yield passed(f"{name} is there, and so is stack {stack}")
+        return failed(f"{name} is another account's, or hidden from the caller", fix="choose another name")
+    if inquiry.find(STACKS, StackName=stack) is not None:
+        return passed(f"{name} is there, and so is stack {stack}")
+    return failed(
+        f"{name} is there already, and stack {stack} is not",
+        fix="choose another name, or name it as existing_checkpoints",
+    )
 
 
 def _directory(cluster: Cluster) -> Mapping[str, str]:
@@ -309,38 +277,18 @@ def _directory(cluster: Cluster) -> Mapping[str, str]:
     }
 
 
-def _directory_there(name: str, inquiry: Inquiry) -> Iterator[Verdict]:
-    names = {one["Name"] for one in inquiry.ask(DIRECTORY_BUCKETS).get("Buckets", ())}
-    if name not in names:
-        yield failed(
-            f"the account has no directory bucket {name} in {inquiry.cluster.region}",
-            fix="correct the name, or the Region",
-        )
-
-
-_NO_BUCKET = "the file names no existing bucket"
-
-BUCKETS_CHECKS = (
-    Check(
-        rule=BUCKET_EXISTS,
-        calls=(BUCKET,),
-        subjects=_existing_buckets,
-        judge=_bucket_exists,
-        unless=_NO_BUCKET,
-    ),
-    Check(rule=SAME_REGION, calls=(BUCKET,), subjects=_placed, judge=_same_region, unless=_NO_BUCKET),
-    Check(
-        rule=NAME_FREE,
-        calls=(BUCKET, STACKS),
-        subjects=_new,
-        judge=_free,
-        unless="no new bucket has a name of its own",
-    ),
-    Check(
-        rule=DIRECTORY_BUCKET,
-        calls=(DIRECTORY_BUCKETS,),
-        subjects=_directory,
-        judge=_directory_there,
-        unless="the file names no directory bucket",
-    ),
+@check(
+    "GPU-PRE-124",
+    "existing directory buckets are there",
+    source="Amazon S3 API reference, ListDirectoryBuckets",
+    calls=(DIRECTORY_BUCKETS,),
+    subjects=_directory,
+    unless="the file names no directory bucket",
 )
+def _directory_bucket_there(name: str, inquiry: Inquiry) -> Verdict | None:
+    if name in {one["Name"] for one in inquiry.ask(DIRECTORY_BUCKETS).get("Buckets", ())}:
+        return None
+    return failed(
+        f"the account has no directory bucket {name} in {inquiry.cluster.region}",
+        fix="correct the name, or the Region",
+    )
