@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH, Balancer, render_haproxy
+from cdk_gpu_clusters.node.model_server import NODE_HEALTH_PATH, ServerSettings, render_haproxy
+from cdk_gpu_clusters.rules.model_servers import DeviceKind, ServerPlan
 from toy_servers import ToyServers
 
 COUNT = 56
@@ -28,13 +30,13 @@ MINIMUM = 28
 class Proxy:
     """A running HAProxy."""
 
-    balancer: Balancer
+    settings: ServerSettings
     process: subprocess.Popen[bytes]
 
     @contextmanager
     def answer(self, path: str) -> Iterator[http.client.HTTPResponse]:
         """One request on a connection of its own; the body is still to be read."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.balancer.port, timeout=10)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.settings.plan.port, timeout=10)) as connection:
             connection.request("GET", path)
             with connection.getresponse() as response:
                 yield response
@@ -46,7 +48,7 @@ class Proxy:
 
     def states(self) -> dict[int, str]:
         """What HAProxy thinks of each server that it has checked: UP, DOWN or in between."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.balancer.stats_port, timeout=10)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.settings.plan.stats_port, timeout=10)) as connection:
             connection.request("GET", "/;csv")
             rows = csv.DictReader(io.StringIO(connection.getresponse().read().decode()))
         return {
@@ -77,6 +79,30 @@ def free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
+def settings_of(count: int, *, port: int = 8080, stats_port: int = 8404, **options: Any) -> ServerSettings:
+    """The settings of a node with that many model servers."""
+    plan = ServerPlan(
+        kind=DeviceKind.GPU, devices=((0,),) * count, port=port, stats_port=stats_port, first_server_port=9000
+    )
+    return ServerSettings(
+        **{"image": "vllm", "plan": plan, "container_port": 8000, "health_path": "/health", **options}
+    )
+
+
+def on_loopback(settings: ServerSettings, ports: list[int]) -> str:
+    """The configuration with quick checks, in front of servers on ports of their own, closed to other machines."""
+    text = render_haproxy(settings)
+    quick = {"bind *:": "bind 127.0.0.1:", "inter 5s ": "inter 1s ", "slowstart 15s": "slowstart 1s"}
+    servers = {
+        f" 127.0.0.1:{given}\n": f" 127.0.0.1:{port}\n"
+        for given, port in zip(settings.plan.server_ports, ports, strict=True)
+    }
+    for old, new in {**quick, **servers}.items():
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return text
+
+
 @pytest.fixture
 def servers() -> Iterator[ToyServers]:
     with ToyServers(COUNT) as running:
@@ -87,24 +113,15 @@ def servers() -> Iterator[ToyServers]:
 def proxy(haproxy: str, servers: ToyServers, tmp_path: Path) -> Iterator[Proxy]:
     """HAProxy in front of the servers, with quick checks, when it has checked them all."""
     port, stats_port = free_ports(2)
-    balancer = Balancer(
-        address="127.0.0.1",
-        port=port,
-        stats_port=stats_port,
-        server_ports=servers.ports,
-        health_path="/health",
-        minimum_servers=MINIMUM,
-        idle_timeout_seconds=2,
-        drain_seconds=20,
-        interval_seconds=1,
-        slow_start_seconds=1,
+    settings = settings_of(
+        COUNT, port=port, stats_port=stats_port, minimum_servers=MINIMUM, idle_timeout_seconds=2, drain_seconds=20
     )
     configuration = tmp_path / "haproxy.cfg"
-    configuration.write_text(render_haproxy(balancer))
+    configuration.write_text(on_loopback(settings, servers.ports))
     with subprocess.Popen([haproxy, "-db", "-f", str(configuration)], stdout=subprocess.DEVNULL) as process:
-        running = Proxy(balancer, process)
+        running = Proxy(settings, process)
         try:
-            eventually(lambda: _listens(balancer.stats_port))
+            eventually(lambda: _listens(stats_port))
             eventually(lambda: len(running.up()) == COUNT)
             yield running
         finally:
@@ -121,12 +138,9 @@ def _listens(port: int) -> bool:
 def test_the_real_program_accepts_the_configuration(
     haproxy: str, tmp_path: Path, count: int, limit: int | None
 ) -> None:
-    balancer = Balancer(
-        port=8080, server_ports=range(9000, 9000 + count), health_path="/v1/health?deep=1",
-        minimum_servers=count, requests_per_server=limit,
-    )  # fmt: skip
+    settings = settings_of(count, health_path="/v1/health?deep=1", minimum_servers=count, requests_per_server=limit)
     configuration = tmp_path / "haproxy.cfg"
-    configuration.write_text(render_haproxy(balancer))
+    configuration.write_text(render_haproxy(settings))
     done = subprocess.run(
         [haproxy, "-c", "-f", str(configuration)], capture_output=True, text=True, timeout=10, check=False
     )
@@ -136,7 +150,7 @@ def test_the_real_program_accepts_the_configuration(
 
 def test_the_real_program_refuses_a_broken_configuration(haproxy: str, tmp_path: Path) -> None:
     """Otherwise the test above would show nothing."""
-    text = render_haproxy(Balancer(port=8080, server_ports=[9000], health_path="/health"))
+    text = render_haproxy(settings_of(1))
     configuration = tmp_path / "haproxy.cfg"
     configuration.write_text(text.replace("balance leastconn", "balance leastcon"))
     done = subprocess.run([haproxy, "-c", "-f", str(configuration)], capture_output=True, timeout=10, check=False)
@@ -191,7 +205,7 @@ def test_a_long_stream_lives_on_while_all_others_die(proxy: Proxy, servers: ToyS
             assert [int(stream.readline()) for _ in range(10)] == [own] * 10
         eventually(lambda: proxy.up() == {own})
         # Longer than the idle time-out: data keeps a stream alive.
-        while time.monotonic() < begin + 2 * proxy.balancer.idle_timeout_seconds:
+        while time.monotonic() < begin + 2 * proxy.settings.idle_timeout_seconds:
             assert int(stream.readline()) == own
         servers.end_streams()
         rest = stream.read().split()
@@ -201,11 +215,11 @@ def test_a_long_stream_lives_on_while_all_others_die(proxy: Proxy, servers: ToyS
 def test_a_silent_request_ends_at_the_idle_timeout(proxy: Proxy) -> None:
     begin = time.monotonic()
     assert proxy.ask("/hang")[0] == 504
-    assert time.monotonic() - begin < proxy.balancer.idle_timeout_seconds + 2
+    assert time.monotonic() - begin < proxy.settings.idle_timeout_seconds + 2
 
 
 def test_a_request_that_reached_a_server_is_never_sent_twice(proxy: Proxy, servers: ToyServers) -> None:
-    with closing(socket.create_connection(("127.0.0.1", proxy.balancer.port), timeout=10)) as client:
+    with closing(socket.create_connection(("127.0.0.1", proxy.settings.plan.port), timeout=10)) as client:
         client.sendall(b"GET /hang HTTP/1.1\r\nHost: x\r\n\r\n")
         eventually(lambda: servers.asked["/hang"] == 1)
         servers.kill(*range(COUNT))
@@ -229,7 +243,7 @@ def test_a_drain_closes_the_port_and_lets_streams_end(proxy: Proxy, servers: Toy
     with proxy.answer("/stream") as stream:
         own = stream.readline()
         proxy.process.send_signal(signal.SIGUSR1)
-        eventually(lambda: not _listens(proxy.balancer.port))
+        eventually(lambda: not _listens(proxy.settings.plan.port))
         assert [stream.readline() for _ in range(10)] == [own] * 10
         servers.end_streams()
         stream.read()
@@ -237,6 +251,6 @@ def test_a_drain_closes_the_port_and_lets_streams_end(proxy: Proxy, servers: Toy
 
 
 def test_only_the_one_port_is_open_to_others() -> None:
-    text = render_haproxy(Balancer(port=8080, server_ports=[9000, 9001], health_path="/health"))
+    text = render_haproxy(settings_of(2))
     binds = [line.split()[1] for line in text.splitlines() if line.strip().startswith("bind ")]
     assert binds == ["*:8080", "127.0.0.1:8404"]

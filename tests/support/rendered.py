@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.node import NodeSettings, SoftwareObject, render_user_data
+from cdk_gpu_clusters.node.settings import NodeSettings
+from cdk_gpu_clusters.node.software import SoftwareObject
+from cdk_gpu_clusters.node.user_data import render_user_data
 
 #: Names of the greatest length.
 SOFTWARE = SoftwareObject(bucket_name="b" * 63, object_key="k" * 68, sha256="5" * 64)

@@ -47,9 +47,9 @@ class ServerSettings:
         weights_uri: `s3://bucket/prefix` to copy into that folder at boot; empty if the folder has them already.
         shared_memory_gib: Size of a container's /dev/shm; None for Docker's 64 MiB.
         minimum_servers: Servers that must be up for the node to be healthy.
-        idle_timeout_seconds: How long a request or a stream may be silent.
+        idle_timeout_seconds: How long a request or a stream may be silent. Any data restarts it.
         drain_seconds: How long running requests get when the node drains.
-        requests_per_server: Concurrent requests per server; None: no limit.
+        requests_per_server: Concurrent requests per server; others wait in HAProxy. None: no limit.
     """
 
     image: str
@@ -66,41 +66,6 @@ class ServerSettings:
     minimum_servers: int = 1
     idle_timeout_seconds: int = 300
     drain_seconds: int = 300
-    requests_per_server: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Balancer:
-    """The settings of HAProxy on a node.
-
-    Attributes:
-        port: Port for requests and the load balancer's health checks.
-        server_ports: Port of each model server on 127.0.0.1.
-        health_path: Path that a healthy server answers with a status of 200 to 299.
-        address: Address of `port`; every IPv4 address if left out.
-        stats_port: Port of its statistics page, on loopback only.
-        minimum_servers: Servers that must be up for the node to be healthy.
-        idle_timeout_seconds: How long a request or a stream may be silent. Any data restarts it.
-        drain_seconds: How long running requests get when the node drains.
-        interval_seconds: Time between two checks of a server.
-        rise: Good checks in a row that bring a server up.
-        fall: Bad checks in a row that take it out.
-        slow_start_seconds: How long a new server takes to reach its full share.
-        requests_per_server: Concurrent requests per server; others wait in HAProxy. None: no limit.
-    """
-
-    port: int
-    server_ports: Sequence[int]
-    health_path: str
-    address: str = "*"
-    stats_port: int = 8404
-    minimum_servers: int = 1
-    idle_timeout_seconds: int = 300
-    drain_seconds: int = 300
-    interval_seconds: int = 5
-    rise: int = 2
-    fall: int = 3
-    slow_start_seconds: int = 15
     requests_per_server: int | None = None
 
 
@@ -121,7 +86,7 @@ def model_server_files(settings: ServerSettings) -> tuple[NodeFile, ...]:
     files = (
         *((path, installed_text(name), mode) for name, (path, mode) in _FILES.items()),
         *((path, f'{head}{_PROGRAM}" {command}\n', 0o755) for path, command in calls.items()),
-        ("/etc/gpu-cluster/haproxy.cfg", render_haproxy(balancer_of(settings)), 0o644),
+        ("/etc/gpu-cluster/haproxy.cfg", render_haproxy(settings), 0o644),
     )
     # Not early: the script of model_server_part is the first that needs them.
     return tuple(NodeFile(path=path, text=text, mode=mode, early=False) for path, text, mode in files)
@@ -174,21 +139,7 @@ def _assignments(settings: ServerSettings) -> Iterable[str]:
         yield f"MODEL_{name}=({' '.join(map(shlex.quote, texts))})"
 
 
-def balancer_of(settings: ServerSettings) -> Balancer:
-    """The settings of the node's HAProxy."""
-    return Balancer(
-        port=settings.plan.port,
-        server_ports=settings.plan.server_ports,
-        stats_port=settings.plan.stats_port,
-        health_path=settings.health_path,
-        minimum_servers=settings.minimum_servers,
-        idle_timeout_seconds=settings.idle_timeout_seconds,
-        drain_seconds=settings.drain_seconds,
-        requests_per_server=settings.requests_per_server,
-    )
-
-
-def render_haproxy(balancer: Balancer) -> str:
+def render_haproxy(settings: ServerSettings) -> str:
     """Write the configuration of a node's balancer.
 
     Requests go to the server with the fewest of them. A request is retried on another server only if no connection was
@@ -198,28 +149,25 @@ def render_haproxy(balancer: Balancer) -> str:
     Source: HAProxy 2.4 to 2.8 configuration manual; Amazon Linux 2023, Ubuntu and Debian package versions of these.
 
     Example:
-        >>> text = render_haproxy(Balancer(port=8080, server_ports=[9000, 9001], health_path="/health"))
+        >>> from cdk_gpu_clusters.rules.model_servers import plan_servers
+        >>> plan = plan_servers("g5.12xlarge")
+        >>> text = render_haproxy(ServerSettings(image="vllm", plan=plan, container_port=8000, health_path="/health"))
         >>> text.splitlines()[-1].strip()
-        'server s1 127.0.0.1:9001'
+        'server s3 127.0.0.1:9003'
     """
-    limit = "" if balancer.requests_per_server is None else f" maxconn {balancer.requests_per_server}"
+    plan, limit = settings.plan, settings.requests_per_server
     head = _TEMPLATE.format(
-        drain=balancer.drain_seconds,
-        idle=balancer.idle_timeout_seconds,
-        keep_alive=balancer.idle_timeout_seconds + _KEEP_ALIVE_MARGIN_SECONDS,
-        address=balancer.address,
-        port=balancer.port,
+        drain=settings.drain_seconds,
+        idle=settings.idle_timeout_seconds,
+        keep_alive=settings.idle_timeout_seconds + _KEEP_ALIVE_MARGIN_SECONDS,
+        port=plan.port,
         node_health_path=NODE_HEALTH_PATH,
-        minimum=balancer.minimum_servers,
-        stats_port=balancer.stats_port,
-        health_path=balancer.health_path,
-        interval=balancer.interval_seconds,
-        rise=balancer.rise,
-        fall=balancer.fall,
-        slowstart=balancer.slow_start_seconds,
-        limit=limit,
+        minimum=settings.minimum_servers,
+        stats_port=plan.stats_port,
+        health_path=settings.health_path,
+        limit="" if limit is None else f" maxconn {limit}",
     )
-    servers = (f"    server s{index} 127.0.0.1:{port}" for index, port in enumerate(balancer.server_ports))
+    servers = (f"    server s{index} 127.0.0.1:{port}" for index, port in enumerate(plan.server_ports))
     return "\n".join([head.rstrip("\n"), *servers, ""])
 
 
@@ -247,7 +195,7 @@ defaults
     timeout check 5s
 
 frontend node
-    bind {address}:{port}
+    bind *:{port}
     monitor-uri {node_health_path}
     acl too_few nbsrv(servers) lt {minimum}
     monitor fail if too_few
@@ -263,5 +211,5 @@ backend servers
     option httpchk
     http-check send meth GET uri {health_path} ver HTTP/1.1 hdr Host 127.0.0.1
     http-check expect status 200-299
-    default-server check inter {interval}s fastinter 1s rise {rise} fall {fall} slowstart {slowstart}s{limit}
+    default-server check inter 5s fastinter 1s rise 2 fall 3 slowstart 15s{limit}
 """

@@ -9,8 +9,7 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type, instance_types
 from cdk_gpu_clusters.catalogue.nccl import all_reduce_bandwidths, nccl_variables, node_all_reduce
-from cdk_gpu_clusters.node import NodeSettings
-from cdk_gpu_clusters.node.settings import default_nccl_environment
+from cdk_gpu_clusters.node.settings import NodeSettings, default_nccl_environment
 
 
 def test_everything_has_a_dated_source() -> None:

@@ -238,7 +238,9 @@ class Node:
 
     def install(self, **settings: Any) -> None:
         # The library itself does not import on Python 3.9, on which the tests of the node software run too.
-        from cdk_gpu_clusters.node import NodeSettings, SoftwareObject, render_user_data, software_files
+        from cdk_gpu_clusters.node.settings import NodeSettings
+        from cdk_gpu_clusters.node.software import SoftwareObject, software_files
+        from cdk_gpu_clusters.node.user_data import render_user_data
 
         given = NodeSettings(fleet_name="trainers", **settings)
         self.unpack(render_user_data(given, SoftwareObject(bucket_name="b", object_key="k", sha256="s")))

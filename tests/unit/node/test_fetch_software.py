@@ -11,16 +11,10 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node import (
-    NodeFile,
-    NodeSettings,
-    SoftwareObject,
-    mig_settings,
-    render_user_data,
-    software_archive,
-    software_files,
-)
-from cdk_gpu_clusters.node.user_data import user_data_files
+from cdk_gpu_clusters.node.mig import mig_settings
+from cdk_gpu_clusters.node.settings import NodeSettings
+from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject, software_archive, software_files
+from cdk_gpu_clusters.node.user_data import render_user_data, user_data_files
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 
 BUCKET, KEY = "cdk-hnb659fds-assets-123456789012-us-east-2", "0123abcd.tar"

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import cdk_gpu_clusters.catalogue
-from cdk_gpu_clusters.node import mig_settings
-from cdk_gpu_clusters.node.mig import MigSettings
+from cdk_gpu_clusters.node.mig import MigSettings, mig_settings
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from fakes.nvidia_smi import CLIENT, Handler, serve
 

@@ -10,16 +10,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from cdk_gpu_clusters.node import (
-    USER_DATA_LIMIT_BYTES,
-    FabricManagerOrder,
-    MigSettings,
-    NodeSettings,
-    mig_settings,
-    user_data_size_bytes,
-)
-from cdk_gpu_clusters.node.mig import fabric_manager_drop_in
+from cdk_gpu_clusters.node.mig import FabricManagerOrder, MigSettings, fabric_manager_drop_in, mig_settings
+from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.software import installed_text
+from cdk_gpu_clusters.node.user_data import USER_DATA_LIMIT_BYTES, user_data_size_bytes
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from rendered import rendered
 

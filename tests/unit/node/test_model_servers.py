@@ -8,17 +8,12 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node import (
-    USER_DATA_LIMIT_BYTES,
-    NodeFile,
-    NodeSettings,
-    ScratchSettings,
-    check_settings,
-    check_user_data,
-    mig_settings,
-    user_data_size_bytes,
-)
+from cdk_gpu_clusters.node.mig import mig_settings
 from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
+from cdk_gpu_clusters.node.settings import NodeSettings, check_settings
+from cdk_gpu_clusters.node.software import NodeFile
+from cdk_gpu_clusters.node.storage import ScratchSettings
+from cdk_gpu_clusters.node.user_data import USER_DATA_LIMIT_BYTES, check_user_data, user_data_size_bytes
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
 from rendered import rendered

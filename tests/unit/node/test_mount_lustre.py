@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node import LustreMount
+from cdk_gpu_clusters.node.storage import LustreMount
 
 SCRIPT = "usr/local/libexec/gpu-cluster/mount-lustre"
 FSX = LustreMount(mount_point="/fsx", dns_name="fs-0a.fsx.us-east-2.amazonaws.com", mount_name="abcdbev")

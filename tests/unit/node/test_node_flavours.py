@@ -16,16 +16,10 @@ from typing import Any
 import pytest
 
 import cdk_gpu_clusters.node
-from cdk_gpu_clusters.node import (
-    USER_DATA_LIMIT_BYTES,
-    LustreMount,
-    NodeSettings,
-    ScratchSettings,
-    UserDataPart,
-    check_user_data,
-    mig_settings,
-    user_data_size_bytes,
-)
+from cdk_gpu_clusters.node.mig import mig_settings
+from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart
+from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings
+from cdk_gpu_clusters.node.user_data import USER_DATA_LIMIT_BYTES, check_user_data, user_data_size_bytes
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from rendered import rendered
 

@@ -12,11 +12,10 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.xids import xids
-from cdk_gpu_clusters.node import NodeSettings, software_files
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.watch.kernel import read_xids
-from cdk_gpu_clusters.node.settings import GpuFacts, gpu_facts
-from cdk_gpu_clusters.node.software import GPUNODE_FOLDER, check_files, gpunode_files
+from cdk_gpu_clusters.node.settings import GpuFacts, NodeSettings, gpu_facts
+from cdk_gpu_clusters.node.software import GPUNODE_FOLDER, check_files, gpunode_files, software_files
 from rendered import rendered
 
 

@@ -11,22 +11,18 @@ import tarfile
 from dataclasses import replace
 from typing import Any
 
-from cdk_gpu_clusters.node import (
+from cdk_gpu_clusters.node.mig import mig_settings
+from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
+from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart
+from cdk_gpu_clusters.node.software import NodeFile, archive, software_archive, software_files
+from cdk_gpu_clusters.node.storage import LustreMount
+from cdk_gpu_clusters.node.user_data import (
     USER_DATA_LIMIT_BYTES,
-    LustreMount,
-    NodeFile,
-    NodeSettings,
-    UserDataPart,
     check_user_data,
-    mig_settings,
     render_user_data,
-    software_archive,
-    software_files,
+    user_data_files,
     user_data_size_bytes,
 )
-from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files, model_server_part
-from cdk_gpu_clusters.node.software import archive
-from cdk_gpu_clusters.node.user_data import user_data_files
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, plan_servers
 from rendered import SOFTWARE, rendered
@@ -145,7 +141,7 @@ def test_archives_have_the_same_bytes_on_every_machine() -> None:
 
 
 def test_another_process_makes_the_same_archive() -> None:
-    code = "import hashlib; from cdk_gpu_clusters.node import *\nprint(hashlib.sha256(software_archive()).hexdigest())"
+    code = "import hashlib; from cdk_gpu_clusters.node.software import *\nprint(hashlib.sha256(software_archive()).hexdigest())"
     environment = {"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "77", "TZ": "Asia/Tokyo"}
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment)  # fmt: skip
     assert done.stdout.strip() == hashlib.sha256(software_archive()).hexdigest()

@@ -9,16 +9,9 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node import (
-    USER_DATA_LIMIT_BYTES,
-    LustreMount,
-    NodeSettings,
-    ScratchSettings,
-    check_settings,
-    check_storage,
-    checkpoint_environment,
-    user_data_size_bytes,
-)
+from cdk_gpu_clusters.node.settings import NodeSettings, check_settings
+from cdk_gpu_clusters.node.storage import LustreMount, ScratchSettings, check_storage, checkpoint_environment
+from cdk_gpu_clusters.node.user_data import USER_DATA_LIMIT_BYTES, user_data_size_bytes
 from rendered import rendered
 
 # Names as long as AWS gives them.

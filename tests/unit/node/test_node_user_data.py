@@ -12,15 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 import cdk_gpu_clusters.node
-from cdk_gpu_clusters.node import (
-    USER_DATA_LIMIT_BYTES,
-    NodeSettings,
-    UserDataPart,
-    check_settings,
-    check_user_data,
-    nccl_environment,
-    user_data_size_bytes,
-)
+from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings, nccl_environment
+from cdk_gpu_clusters.node.user_data import USER_DATA_LIMIT_BYTES, check_user_data, user_data_size_bytes
 from rendered import SOFTWARE, rendered
 
 TOKENS = {

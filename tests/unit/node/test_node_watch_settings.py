@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node import NodeSettings, check_settings
 from cdk_gpu_clusters.node.gpunode.watch.mode import Mode
-from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, WatchMode
+from cdk_gpu_clusters.node.settings import FaultSeverity, NodeSettings, NodeWatch, WatchMode, check_settings
 from cdk_gpu_clusters.node.user_data import node_environment
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node import ScratchSettings
+from cdk_gpu_clusters.node.storage import ScratchSettings
 
 SCRIPT = "usr/local/libexec/gpu-cluster/scratch-raid"
 LABEL = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS"

@@ -61,8 +61,6 @@ def run(*arguments: str, timeout_seconds: float = 20, environment: Mapping[str, 
     Here it is polled and then left alone. While it exists, the same command line is not run again.
 
     Args:
-        arguments: The program and its arguments.
-        timeout_seconds: Deadline.
         environment: Variables in addition to those of this process.
     """
     if _is_stuck(arguments):

@@ -33,8 +33,6 @@ def watch_for_end(node: Node, events: Events, *, orchestrator: Orchestrator | No
     """Wait for the end, drain the node once, and complete the terminating hook.
 
     Args:
-        node: This node.
-        events: Receives what happens.
         orchestrator: What assigns work to the node; None if nothing does.
         report: Sends the events to AWS; may raise.
 
@@ -227,10 +225,7 @@ def end_work(node: Node, events: Events, orchestrator: Orchestrator | None, seco
     holds the node back. The orchestrator does not report the end of its jobs, so they get all of the time.
 
     Args:
-        node: This node.
-        events: Receives what happens.
         orchestrator: What assigns work to the node; None if nothing does.
-        seconds: How long they have.
     """
     until = time.monotonic() + seconds
     waits = orchestrator is not None and _end_jobs(orchestrator, events)

@@ -48,12 +48,8 @@ def complete_hook(
     Failed calls are tried again: the policy that allows the call may be attached after the boot.
 
     Args:
-        node: This node.
-        events: Receives what happens.
-        hook: Name of the hook.
         result: `CONTINUE` or `ABANDON`.
         phase: `Pending` or `Terminating`.
-        until_uptime_seconds: When to give up.
 
     Returns:
         Whether nothing is left to complete.
@@ -117,7 +113,6 @@ def keep_for_inspection(node: Node, events: Events, report: Callable[[], None]) 
 
     Args:
         node: This node, which failed its first boot.
-        events: Receives what happens.
         report: Sends the events to AWS.
     """
     until = paths.uptime_seconds() + node.settings.number("inspection")

@@ -140,9 +140,6 @@ class Aws:
         """Make one call.
 
         Args:
-            service: Service as the command-line interface names it, such as `autoscaling`.
-            operation: Operation, such as `describe-auto-scaling-instances`.
-            arguments: Further arguments.
             timeout_seconds: Deadline of the program, its own retries included.
 
         Returns:

@@ -25,7 +25,6 @@ class QueryResult:
     Attributes:
         rows: One for each GPU that answers, field to cell.
         lost: Rows of GPUs that no longer answer, unchanged.
-        outcome: The outcome of the program.
     """
 
     rows: list[dict[str, str]]

@@ -119,8 +119,6 @@ def collect_evidence(node: Node, reason: str, *, folder: Path | None = None) -> 
     """Write the bundle to a folder, in place of an earlier one.
 
     Args:
-        node: This node.
-        reason: Why it is collected.
         folder: The folder; the node's state folder by default.
 
     Raises:

@@ -61,7 +61,6 @@ def give_back(name: str, lines: Sequence[str]) -> None:
     """Put lines that were not sent back, before newer ones.
 
     Args:
-        name: Spool.
         lines: The remaining lines of `take`. If they cannot be written now, the next `take` finds all of them.
     """
     text = "".join(f"{line}\n" for line in lines)
@@ -142,7 +141,6 @@ def locked(file: Path, seconds: float) -> Iterator[bool]:
     """Hold a lock between programs of this node. The kernel releases it if a program dies.
 
     Args:
-        file: The file to lock; created if it is missing.
         seconds: How long to wait for its holder. A frozen holder must not block others.
 
     Yields:

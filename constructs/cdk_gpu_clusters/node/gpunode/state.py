@@ -31,8 +31,6 @@ def remember(name: str, known: Mapping[str, Any], folder: Callable[[], Path] | N
     """Store state of this boot, in place of earlier state.
 
     Args:
-        name: Name of the state.
-        known: Values that JSON can hold.
         folder: Its folder; the one in memory by default.
 
     Raises:
@@ -48,7 +46,6 @@ def recall(name: str, folder: Callable[[], Path] | None = None) -> dict[str, Any
     """The state that a program stored during this boot; empty if there is none that can be read.
 
     Args:
-        name: Name of the state.
         folder: Its folder; the one in memory by default.
     """
     try:

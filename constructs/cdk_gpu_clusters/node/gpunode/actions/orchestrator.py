@@ -35,10 +35,6 @@ class Orchestrator(Protocol):
     def take_out(self, severity: Severity, reason: str) -> None:
         """Take this node out of service.
 
-        Args:
-            severity: The action that the fault requires.
-            reason: Why, for people.
-
         Raises:
             ActionError: If it fails.
         """

@@ -33,9 +33,6 @@ def boot(
     and AWS, with the evidence. A reboot checks again and completes nothing.
 
     Args:
-        node: This node.
-        events: Receives what happens.
-        stages: Returns the stages of a node.
         report: Sends the events to AWS.
         collect: Stores the evidence of a failure, given its reason, outside the node.
 

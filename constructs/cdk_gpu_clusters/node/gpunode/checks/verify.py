@@ -68,8 +68,6 @@ def verify(node: Node, checks: Mapping[str, Check], *, deadline_seconds: float =
     A check that fails or is not done in time is UNKNOWN and does not delay the others.
 
     Args:
-        node: This node.
-        checks: Checks by name.
         deadline_seconds: How long all of them together may take.
 
     Returns:

@@ -233,13 +233,7 @@ def lustre_counters() -> Counters:
 
 
 def rates(before: Mapping[str, object], now: Counters, seconds: float) -> dict[Metric, list[float]]:
-    """Increases per second. A new counter, or one that fell because its device was reset, has none.
-
-    Args:
-        before: Counters of the previous measurement.
-        now: Counters of this one.
-        seconds: Time between the two.
-    """
+    """Increases per second. A new counter, or one that fell because its device was reset, has none."""
     found: dict[Metric, list[float]] = {metric: [] for metric in _metrics()}
     by_name = {metric.name: metric for metric in found}
     for key, value in now.items():

@@ -23,8 +23,6 @@ def record(values: Values, *, fleet: str, instance_id: str) -> dict[str, Any]:
 
     Args:
         values: Metric -> a value for each GPU, device or mount.
-        fleet: The fleet.
-        instance_id: The node.
     """
     given = {metric: list(numbers[:_MOST_VALUES]) for metric, numbers in values.items() if numbers}
     if not given:

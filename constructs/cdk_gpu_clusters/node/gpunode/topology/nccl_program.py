@@ -46,8 +46,6 @@ def on_one_node(program: str, gpus: int, max_size: str) -> list[str]:
     """The command for all GPUs of this node in one process.
 
     Args:
-        program: The program.
-        gpus: How many.
         max_size: Largest message, such as `16G`; sizes double from 8 bytes.
     """
     return [program, "-b", "8", "-e", max_size, "-f", "2", "-g", str(gpus)]
@@ -60,11 +58,6 @@ def on_nodes(
 
     Args:
         program: The program, in the same place on every node.
-        mpi: `mpirun` of Open MPI.
-        hosts: File of hosts with their slots.
-        nodes: How many nodes.
-        gpus: GPUs of each.
-        max_size: Largest message.
         variables: Names of this process's variables. Those of NCCL and libfabric are passed on.
     """
     passed_on = ["LD_LIBRARY_PATH", *(name for name in sorted(variables) if name.startswith(_PASSED_ON))]

@@ -126,10 +126,6 @@ def judge(
     """Compare a measurement with the expected bandwidth.
 
     Args:
-        rows: The measurement.
-        instance_type: Type of the nodes.
-        nodes: How many.
-        gpus: GPUs per node.
         tolerance_percent: How much slower is still acceptable.
         fresh: Whether to record it as this node's own, in place of an earlier record.
     """

@@ -159,7 +159,6 @@ def find_peers(node: Node, *, by_network: bool = True) -> Peers:
     """List the nodes of this node's group that are in service.
 
     Args:
-        node: This node.
         by_network: Whether to order by EC2's network, not by addresses alone.
 
     Raises:
@@ -180,12 +179,6 @@ def find_peers(node: Node, *, by_network: bool = True) -> Peers:
 
 def wait_for_peers(node: Node, count: int, *, timeout_seconds: float, by_network: bool = True) -> Peers:
     """List the nodes once the requested number is in service.
-
-    Args:
-        node: This node.
-        count: How many.
-        timeout_seconds: How long to wait.
-        by_network: As in `find_peers`.
 
     Raises:
         NoPeersError: If this node is in no group.
@@ -306,9 +299,6 @@ def as_text(peers: Sequence[Peer], form: str, *, own_id: str, slots: int, port: 
     Args:
         peers: The nodes, the first of them rank 0.
         form: One of `FORMATS`, or `rdzv` for the endpoint of a rendezvous.
-        own_id: Instance of this node.
-        slots: Processes per node.
-        port: Port of the first node.
 
     Raises:
         NoPeersError: If this node needs a rank and is not in the list.

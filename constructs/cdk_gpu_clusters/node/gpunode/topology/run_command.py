@@ -169,12 +169,7 @@ class NoGpuError(Exception):
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU.
-
-    Attributes:
-        index: Its index.
-        address: Its PCI address.
-    """
+    """A GPU."""
 
     index: str
     address: str

@@ -46,7 +46,6 @@ class Cases:
         Args:
             acts_from: Least severity that requires an action.
             report: Receives `seen` and `gone` symptoms, at a rate that people can read.
-            clock: Monotonic seconds.
         """
         self.open: dict[str, Case] = {}
         self._handled: dict[str, Case] = {}
@@ -59,7 +58,6 @@ class Cases:
         """Record the result of one probe.
 
         Args:
-            probe: Its name.
             symptoms: What it observed. Earlier symptoms that are missing have ended.
         """
         lasting = {symptom.key: symptom for symptom in symptoms if symptom.lasting}

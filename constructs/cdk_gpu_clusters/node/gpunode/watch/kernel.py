@@ -55,7 +55,6 @@ class KernelLog:
             after: Last message that an earlier process of this boot read. -1: start with the boot's first message that
                 is still available, since a fault counts even before the watchdog runs.
             from_end: Skip existing messages, in a container that shares its host's log.
-            path: Where the log is.
         """
         self.sequence: int = after
         self.overwritten: int = 0
@@ -226,7 +225,6 @@ class XidTable:
         """The severity of an Xid.
 
         Args:
-            code: Its number.
             message: Its line of the kernel log. For some Xids only that line names the action.
         """
         row = self._rows.get(str(code), {})

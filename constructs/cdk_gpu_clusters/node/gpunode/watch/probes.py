@@ -89,7 +89,6 @@ def check_probes(node: Node, checks: Mapping[str, Check]) -> list[Probe]:
     """The probes for those checks of a node that are watched.
 
     Args:
-        node: The node.
         checks: Its checks by name, as `checks_of` gives them.
     """
     return [_probe(node, name, check) for name, check in checks.items() if name in _PACES]

@@ -38,7 +38,6 @@ class ResponseResult(NamedTuple):
     """The result of a response.
 
     Attributes:
-        outcome: Its outcome.
         words: Why, in a sentence.
     """
 

@@ -59,11 +59,6 @@ def make_watch(
     """The watchdog of a node.
 
     Args:
-        node: The node.
-        events: Receives what happens.
-        checks: Its checks by name.
-        mode: What the watchdog may do.
-        clock: Monotonic seconds.
         patience_seconds: How long a poll waits for what it started.
     """
     settings, memory = node.settings, memory_of(mode)

@@ -60,14 +60,9 @@ class Watch:
         """Continue where an earlier process of this boot ended.
 
         Args:
-            events: Receives what happens.
-            log: The kernel's log.
-            xids: The actions that Xids require.
-            rounds: The probes.
             response: What to do about an unhealthy node; None if it is only reported.
             acts_from: Least severity that triggers the response.
             after_action: Sends the events to AWS before the node goes; may raise.
-            memory: Name of the remembered state.
             clock: Monotonic seconds, unaffected by changes of the time of day.
             patience_seconds: How long a poll waits for an action. A longer action goes on in the background.
         """
@@ -198,7 +193,6 @@ class Seen(NamedTuple):
     """What one probe observed.
 
     Attributes:
-        probe: Name of the probe.
         symptoms: What is unhealthy.
     """
 
