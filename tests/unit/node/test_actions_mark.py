@@ -8,11 +8,11 @@ import pytest
 
 from cdk_gpu_clusters.node.gpunode import drain
 from cdk_gpu_clusters.node.gpunode.actions.auto_scaling import AutoScaling
-from cdk_gpu_clusters.node.gpunode.actions.choice import orchestrator_of
 from cdk_gpu_clusters.node.gpunode.actions.kubernetes import Kubernetes
 from cdk_gpu_clusters.node.gpunode.actions.slurm import Slurm
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.drain import mark_ending
+from cdk_gpu_clusters.node.gpunode.watch.service import orchestrator_of
 from watched_node import Told, WatchedNode
 
 

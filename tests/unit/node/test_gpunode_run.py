@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cdk_gpu_clusters.node import gpunode
-from cdk_gpu_clusters.node.gpunode.devices import as_cpu_list, read_cpu_list
+from cdk_gpu_clusters.node.gpunode.devices import as_ranges, read_cpu_list
 from cdk_gpu_clusters.node.gpunode.topology import run_command
 from cdk_gpu_clusters.node.gpunode.topology.run_command import Gpu, NoGpuError, gpu_of, local_rank
 from fakes import gpu_health
@@ -249,5 +249,5 @@ def test_a_gpu_whose_processors_are_not_given_to_the_job(tmp_path: Path, monkeyp
 
 
 def test_lists_of_processors() -> None:
-    assert as_cpu_list(read_cpu_list("0-3,8,10-11\n")) == "0-3,8,10-11"
-    assert (read_cpu_list(""), read_cpu_list("none"), as_cpu_list(set())) == (set(), set(), "")
+    assert as_ranges(read_cpu_list("0-3,8,10-11\n")) == "0-3,8,10-11"
+    assert (read_cpu_list(""), read_cpu_list("none"), as_ranges(set())) == (set(), set(), "")

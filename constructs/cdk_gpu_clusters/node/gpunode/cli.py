@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from . import paths
-from .actions.choice import orchestrator_of
 from .boot.boot import boot
 from .boot.stages import stages_of
 from .checks.verify import as_json, as_table, checks_of, verify, worst
@@ -24,12 +24,8 @@ from .topology.nccl_test import add_nccl_test
 from .topology.peers import add_peers
 from .topology.run_command import add_run
 from .watch.mode import Mode, mode_of
-from .watch.service import watch
+from .watch.service import orchestrator_of, watch
 
-# sysexits.h; argparse's own status 2 would look like a severity.
-_MISUSE, _NOT_NOW = 64, 75
-
-_VERIFY_HELP = "check this node: GPUs, memory, links, EFA, Lustre"
 _VERIFY_TEXT = """\
 Check this node. The report has each finding, the expected value and what to do.
 
@@ -40,22 +36,19 @@ GPU, 4 reboot the node, 5 replace the node. 64 is a wrong command line.
 
 class _Parser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        super().exit(_MISUSE if status == 2 else status, message)
+        # argparse's own status 2 would look like a severity.
+        super().exit(os.EX_USAGE if status == 2 else status, message)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
-
-    Returns:
-        Exit status of the command.
-    """
+    """Run one command, and return its exit status."""
     parser = _Parser(prog="gpunode", description="Software of a GPU cluster node.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser("boot", help="check this boot stage by stage, then complete the launch")
     command.set_defaults(run=_boot)
     command = commands.add_parser(
         "verify",
-        help=_VERIFY_HELP,
+        help="check this node: GPUs, memory, links, EFA, Lustre",
         description=_VERIFY_TEXT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -128,10 +121,10 @@ def _ship(_: argparse.Namespace) -> int:
         ship(node)
     except AwsError as fault:
         sys.stderr.write(f"the records stay on this node for now: {fault}\n")
-        return _NOT_NOW
+        return os.EX_TEMPFAIL
     return 0
 
 
 def _without_identity() -> int:
     sys.stderr.write("the instance metadata service does not return the id of this instance\n")
-    return _NOT_NOW
+    return os.EX_TEMPFAIL

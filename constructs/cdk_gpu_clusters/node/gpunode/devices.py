@@ -51,18 +51,11 @@ def neuron_counters(name: str) -> dict[str, int]:
     found: dict[str, int] = {}
     folder = paths.below("/sys/devices/virtual/neuron_device")
     for device in sorted(folder.glob("neuron*")):
-        values = [_number(file) for file in device.rglob(name)]
+        values = [paths.read_number(file) for file in device.rglob(name)]
         counted = [value for value in values if value is not None]
         if counted:
             found[device.name] = max(counted)
     return found
-
-
-def _number(file: Path) -> int | None:
-    try:
-        return int(paths.read_text(file).strip())
-    except ValueError:
-        return None
 
 
 def pci_device(address: str) -> Path:
@@ -77,10 +70,8 @@ def pci_device(address: str) -> Path:
 
 def numa_node(device: Path) -> int:
     """The NUMA node of a device; -1 if the kernel has none."""
-    try:
-        return int(paths.read_text(device / "numa_node").strip())
-    except ValueError:
-        return -1
+    found = paths.read_number(device / "numa_node")
+    return -1 if found is None else found
 
 
 def local_cpus(device: Path) -> set[int]:
@@ -99,14 +90,13 @@ def read_cpu_list(text: str) -> set[int]:
     return found
 
 
-def as_cpu_list(cpus: set[int]) -> str:
-    """Processors as such a list.
+def as_ranges(numbers: set[int]) -> str:
+    """Processors, or GPUs, as such a list.
 
     Example:
-        >>> as_cpu_list({0, 1, 2, 3, 8})
+        >>> as_ranges({0, 1, 2, 3, 8})
         '0-3,8'
     """
-    numbers = sorted(cpus)
-    starts = [number for number in numbers if number - 1 not in cpus]
-    ends = [number for number in numbers if number + 1 not in cpus]
+    starts = [number for number in sorted(numbers) if number - 1 not in numbers]
+    ends = [number for number in sorted(numbers) if number + 1 not in numbers]
     return ",".join(str(one) if one == two else f"{one}-{two}" for one, two in zip(starts, ends))

@@ -8,12 +8,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from functools import partial
 from typing import Any
 
 from . import jobs, paths
-from .actions.orchestrator import Orchestrator
+from .actions.orchestrator import Orchestrator, moment_of
 from .command import NOT_EXECUTABLE, NOT_FOUND, Background, run
 from .events import Events
 from .lifecycle import complete_hook
@@ -41,7 +40,7 @@ def watch_for_end(node: Node, events: Events, *, orchestrator: Orchestrator | No
     """
     endings, hinted = Endings(node), ""
     ends_on_hint = node.settings.text("rebalance").lower() == "drain"
-    drained = _is_drained()
+    drained = paths.below("/run/gpu-cluster/drained").exists()
     _try(jobs.make_folder)
     while True:
         hint = endings.hint()
@@ -91,10 +90,6 @@ def _remember() -> None:
     (paths.run_folder() / "drained").touch()
 
 
-def _is_drained() -> bool:
-    return paths.below("/run/gpu-cluster/drained").exists()
-
-
 def _try(step: Callable[[], object]) -> None:
     """Run a step that must not prevent the following ones."""
     try:
@@ -136,7 +131,7 @@ class Endings:
 
     def __init__(self, node: Node, clock: Callable[[], float] = time.monotonic) -> None:
         self._metadata, self._clock = node.metadata, clock
-        self._drain_at = _moment(node.settings.text("drain_at"))
+        self._drain_at = moment_of(node.settings.text("drain_at"))
         self._due_since: float | None = None
 
     def find(self) -> Ending | None:
@@ -164,7 +159,7 @@ class Endings:
 
 def _spot(notice: str) -> Ending:
     text = _text(notice, "time")
-    end = _moment(text)
+    end = moment_of(text)
     left = None if end is None else end - time.time()
     # A time in the past, while the node still runs, means that the clock is wrong.
     return Ending(f"{SPOT} {text}".strip(), seconds_left=left if left and left > 0 else None)
@@ -176,15 +171,6 @@ def _text(notice: str, name: str) -> str:
         return str(found.get(name) or "")
     except (ValueError, AttributeError):
         return ""
-
-
-def _moment(text: str) -> float | None:
-    """A time such as 2026-12-15T10:50:00Z, in seconds since 1970; None for anything else."""
-    try:
-        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
 def run_on_drain(events: Events, reason: str, deadline_seconds: float) -> None:
@@ -199,23 +185,20 @@ def run_on_drain(events: Events, reason: str, deadline_seconds: float) -> None:
         return
     events.write("drain", "started", reason)
     begin, seconds = time.monotonic(), f"{deadline_seconds:.0f}"
-    outcome = run(
-        str(command),
-        *reason.split(),
-        timeout_seconds=deadline_seconds,
-        environment={"GPU_DRAIN_SECONDS": seconds},
-    )
+    environment = {"GPU_DRAIN_SECONDS": seconds}
+    outcome = run(str(command), *reason.split(), timeout_seconds=deadline_seconds, environment=environment)
     spent = time.monotonic() - begin
     if outcome.output:
         sys.stderr.write(outcome.output)
     if outcome.ok:
-        events.write("drain", "ok", reason, seconds=spent)
+        words = reason
     elif outcome.hung:
-        events.write("drain", "failed", f"on-drain was still running after {seconds} s", seconds=spent)
+        words = f"on-drain was still running after {seconds} s"
     elif outcome.status in (NOT_FOUND, NOT_EXECUTABLE):
-        events.write("drain", "failed", outcome.words, seconds=spent)
+        words = outcome.words
     else:
-        events.write("drain", "failed", f"on-drain exited with {outcome.status}", seconds=spent)
+        words = f"on-drain exited with {outcome.status}"
+    events.write("drain", "ok" if outcome.ok else "failed", words, seconds=spent)
 
 
 def end_work(node: Node, events: Events, orchestrator: Orchestrator | None, seconds: float) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from . import paths
-from .command import Outcome, run
+from .command import run
 
 _PREFIX = "GPU_"
 
@@ -148,7 +148,10 @@ class Aws:
         Raises:
             AwsError: If the call failed.
         """
-        outcome = self._run(service, operation, *arguments, timeout_seconds=timeout_seconds)
+        region = self.region or os.environ.get("AWS_DEFAULT_REGION", "")
+        environment = {**_ENVIRONMENT, "AWS_DEFAULT_REGION": region}
+        command = ("aws", service, operation, *arguments, "--output", "json")
+        outcome = run(*command, timeout_seconds=timeout_seconds, environment=environment)
         if not outcome.ok:
             raise AwsError(outcome.words or f"aws {service} {operation} ended with status {outcome.status}")
         text = outcome.output.strip()
@@ -158,13 +161,6 @@ class Aws:
             return json.loads(text)
         except ValueError as fault:
             raise AwsError(f"aws {service} {operation} answered no JSON: {outcome.words}") from fault
-
-    def _run(self, *arguments: str, timeout_seconds: float) -> Outcome:
-        environment = {
-            **_ENVIRONMENT,
-            "AWS_DEFAULT_REGION": self.region or os.environ.get("AWS_DEFAULT_REGION", ""),
-        }
-        return run("aws", *arguments, "--output", "json", timeout_seconds=timeout_seconds, environment=environment)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ _LOST = re.compile(r"is lost|unable to determine|unknown error", re.IGNORECASE)
 _KEY = re.compile(r"[0-9]+|[0-9A-Fa-f]+:[0-9A-Fa-f]+:[0-9A-Fa-f.]+")
 # Seen with nvidia-smi 535 and 550, with exit status 2.
 _REFUSED = re.compile(r'Field "([^"]+)" is not a valid field to query')
-_ABSENT = re.compile(r"\[?(N/A|Not Supported|Requested functionality .*)\]?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,6 @@ def number(cell: str) -> float | None:
         return float(cell)
     except ValueError:
         return None
-
-
-def is_absent(cell: str) -> bool:
-    """Whether a cell means that the GPU does not have this."""
-    return bool(_ABSENT.fullmatch(cell.strip()))
 
 
 def mig_device_count() -> int:

@@ -62,6 +62,14 @@ def read_text(path: Path, default: str = "") -> str:
         return default
 
 
+def read_number(path: Path) -> int | None:
+    """The number that is the text of a file; None if it cannot be read, or is no number."""
+    try:
+        return int(read_text(path))
+    except ValueError:
+        return None
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Replace a file in one step, so that no reader sees half of it."""
     fresh = path.with_name(f"{path.name}.new")

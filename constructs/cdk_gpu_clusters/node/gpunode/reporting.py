@@ -106,48 +106,13 @@ def keep_evidence(node: Node, reason: str) -> str:
     """Collect a bundle in memory, since the disk may be full or hang, and copy it to S3.
 
     Returns:
-        Its address; empty if the fleet has no bucket for it.
-
-    Raises:
-        AwsError: If S3 does not accept it.
-        OSError: If it cannot be written.
-    """
-    return upload_evidence(node, collect_evidence(node, reason, folder=paths.run_folder()))
-
-
-def collect_evidence(node: Node, reason: str, *, folder: Path | None = None) -> Path:
-    """Write the bundle to a folder, in place of an earlier one.
-
-    Args:
-        folder: The folder; the node's state folder by default.
-
-    Raises:
-        OSError: If it cannot be written.
-    """
-    parts = {"reason.json": json.dumps({"instance_id": node.instance_id, "reason": reason, "time": time.time()})}
-    with ThreadPoolExecutor(_PROGRAMS_AT_ONCE) as pool:
-        outcomes = {name: pool.submit(_run, program) for name, program in _PROGRAMS.items()}
-        checks = pool.submit(_checks, node, outcomes["nvidia-smi.txt"])
-        parts.update({name: outcome.result().output for name, outcome in outcomes.items()})
-        parts["checks.json"] = checks.result()
-    for path in _FILES:
-        parts[path.rsplit("/", 1)[-1]] = paths.read_text(paths.below(path))
-    bundle = (folder or paths.state_folder()) / "evidence.tar.gz"
-    with tarfile.open(bundle, "w:gz") as archive:
-        for name, text in parts.items():
-            _add(archive, name, text)
-    return bundle
-
-
-def upload_evidence(node: Node, bundle: Path) -> str:
-    """Copy a bundle to the fleet's bucket.
-
-    Returns:
         Its `s3://` address; empty if the fleet has no bucket for it.
 
     Raises:
         AwsError: If S3 does not accept it.
+        OSError: If it cannot be written.
     """
+    bundle = _collect(node, reason)
     place = node.settings.text("evidence_uri").rstrip("/")
     if not place:
         return ""
@@ -156,16 +121,31 @@ def upload_evidence(node: Node, bundle: Path) -> str:
     return address
 
 
+def _collect(node: Node, reason: str) -> Path:
+    """Write the bundle, in place of an earlier one."""
+    parts = {"reason.json": json.dumps({"instance_id": node.instance_id, "reason": reason, "time": time.time()})}
+    with ThreadPoolExecutor(_PROGRAMS_AT_ONCE) as pool:
+        outcomes = {
+            name: pool.submit(run, *program, timeout_seconds=_TIMEOUT_SECONDS) for name, program in _PROGRAMS.items()
+        }
+        checks = pool.submit(_checks, node, outcomes["nvidia-smi.txt"])
+        parts.update({name: outcome.result().output for name, outcome in outcomes.items()})
+        parts["checks.json"] = checks.result()
+    for path in _FILES:
+        parts[path.rsplit("/", 1)[-1]] = paths.read_text(paths.below(path))
+    bundle = paths.run_folder() / "evidence.tar.gz"
+    with tarfile.open(bundle, "w:gz") as archive:
+        for name, text in parts.items():
+            _add(archive, name, text)
+    return bundle
+
+
 def _checks(node: Node, nvidia_smi: Future[Outcome]) -> str:
     """The output of `gpunode verify --json`; empty if the driver hangs, to leave no more stuck children."""
     if nvidia_smi.result().hung:
         return ""
     results = verify(node, checks_of(node), deadline_seconds=_TIMEOUT_SECONDS)
     return as_json(results, worst(results), node.instance_id)
-
-
-def _run(program: tuple[str, ...]) -> Outcome:
-    return run(*program, timeout_seconds=_TIMEOUT_SECONDS)
 
 
 def _add(archive: tarfile.TarFile, name: str, text: str) -> None:

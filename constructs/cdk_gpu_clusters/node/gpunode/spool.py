@@ -35,7 +35,7 @@ def keep(name: str, record: Mapping[str, Any], *, milliseconds: int | None = Non
     """
     now = int(time.time() * 1000)
     line = _line(now if milliseconds is None else milliseconds, record)
-    if not any(_append(folder / f"{name}.jsonl", line) for folder in _folders()):
+    if not any(_add(folder / f"{name}.jsonl", f"{line}\n") for folder in _folders()):
         sys.stderr.write(f"the spool {name} cannot be written\n")
 
 
@@ -64,7 +64,7 @@ def give_back(name: str, lines: Sequence[str]) -> None:
         lines: The remaining lines of `take`. If they cannot be written now, the next `take` finds all of them.
     """
     text = "".join(f"{line}\n" for line in lines)
-    if not text or any(_prepend(folder / f"{name}.jsonl", text) for folder in _folders()):
+    if not text or any(_add(folder / f"{name}.jsonl", text, first=True) for folder in _folders()):
         for folder in _folders():
             with suppress(OSError):
                 (folder / f"{name}.taken").unlink(missing_ok=True)
@@ -89,21 +89,15 @@ def _line(milliseconds: int, record: Mapping[str, Any]) -> str:
     return json.dumps({"timestamp": milliseconds, "message": json.dumps(record)})
 
 
-def _append(file: Path, line: str) -> bool:
+def _add(file: Path, text: str, *, first: bool = False) -> bool:
+    """Add lines at the end of a file, or before its first line. Return whether that is possible."""
     try:
         with _locked(file):
-            with file.open("a", encoding="utf-8") as stream:
-                stream.write(line + "\n")
-            _shorten(file)
-    except OSError:
-        return False
-    return True
-
-
-def _prepend(file: Path, text: str) -> bool:
-    try:
-        with _locked(file):
-            paths.write_atomically(file, text + paths.read_text(file))
+            if first:
+                paths.write_atomically(file, text + paths.read_text(file))
+            else:
+                with file.open("a", encoding="utf-8") as stream:
+                    stream.write(text)
             _shorten(file)
     except OSError:
         return False

@@ -8,13 +8,13 @@ and here. A group whose process `ReplaceUnhealthy` is suspended keeps the marked
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from typing import Any
 
 from ..checks.check import Severity
 from ..node import AwsError, Node
-from .orchestrator import HOUR_SECONDS, ActionError
+from .orchestrator import HOUR_SECONDS, ActionError, moment_of
 
 _IN_SERVICE = "InService"
 # On their way into service: the launch hook still checks them.
@@ -112,9 +112,5 @@ def _replaced(activities: Iterable[Mapping[str, Any]]) -> Iterable[str]:
 
 
 def _is_recent(moment: object) -> bool:
-    try:
-        start = datetime.fromisoformat(str(moment).replace("Z", "+00:00"))
-    except ValueError:
-        return True
-    start = start if start.tzinfo else start.replace(tzinfo=timezone.utc)
-    return (datetime.now(timezone.utc) - start).total_seconds() < HOUR_SECONDS
+    start = moment_of(str(moment))
+    return start is None or time.time() - start < HOUR_SECONDS

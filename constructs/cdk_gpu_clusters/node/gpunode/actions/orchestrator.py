@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from typing import Protocol
 
 from ..checks.check import Severity
@@ -13,6 +14,15 @@ HOUR_SECONDS = 3600.0
 
 class ActionError(Exception):
     """The orchestrator refused or did not answer; the text is the reason."""
+
+
+def moment_of(text: str) -> float | None:
+    """A time such as 2026-12-15T10:50:00Z, in seconds since 1970; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text.strip().replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
 
 
 class Orchestrator(Protocol):

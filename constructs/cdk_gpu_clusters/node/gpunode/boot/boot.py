@@ -66,10 +66,7 @@ def _first_failure(
 ) -> tuple[str, str]:
     """Why the node is not ready, and what to do about it; empty if all stages hold."""
     if not node.instance_id:
-        return (
-            "the instance metadata service does not return the id of this instance",
-            "is it enabled, for IMDSv2?",
-        )
+        return "the instance metadata service does not return the id of this instance", "is it enabled, for IMDSv2?"
     try:
         for stage in stages(node):
             verdict = pass_stage(stage, node, events, until_uptime_seconds=until)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from .. import nvidia_smi, paths
 from ..command import run
-from ..devices import neuron_counters, neuron_devices
+from ..devices import as_ranges, neuron_counters, neuron_devices
 from ..node import Node
-from .check import Result, Severity, Undetermined, gpu_rows, list_indexes, or_well
+from .check import Result, Severity, Undetermined, gpu_rows, or_well
 
 # A GPU that fell off the bus keeps its row in nvidia-smi, and the exit status stays 0, so it is not counted. A node
 # with too few GPUs is replaced: awslabs/awsome-distributed-ai @ 95b939c, 2.gpu-cluster-healthcheck (severity
@@ -45,7 +45,7 @@ def _models(rows: Sequence[Mapping[str, str]], model: str) -> Iterator[Result]:
         return
     others = [row for row in rows if not _words_of(model) <= _words_of(row["name"])]
     if others:
-        found = f"GPU {list_indexes([row['index'] for row in others])}: {others[0]['name']}"
+        found = f"GPU {as_ranges({int(row['index']) for row in others})}: {others[0]['name']}"
         yield Result("gpus", Severity.MONITOR, found, model, "is the instance of the fleet's type?")
 
 

@@ -67,15 +67,3 @@ def gpu_rows(fields: Sequence[str], *, what: str = "gpu") -> list[dict[str, str]
 def or_well(check: str, findings: Iterable[Result], found: str) -> list[Result]:
     """The findings of a check, or one OK result."""
     return list(findings) or [Result(check, Severity.OK, found)]
-
-
-def list_indexes(indexes: Sequence[str]) -> str:
-    """GPU indexes as a list such as `0-3,5`."""
-    numbers = sorted(int(index) for index in indexes)
-    parts: list[list[int]] = []
-    for number in numbers:
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1].append(number)
-        else:
-            parts.append([number])
-    return ",".join(str(part[0]) if len(part) == 1 else f"{part[0]}-{part[-1]}" for part in parts)

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from .. import nvidia_smi, paths
 from ..boot.stage import State, probe_fabric_manager
 from ..command import run
-from ..devices import efa_devices, numa_node, pci_device
+from ..devices import as_ranges, efa_devices, numa_node, pci_device
 from ..node import Node
-from .check import Result, Severity, Undetermined, gpu_rows, list_indexes, or_well
+from .check import Result, Severity, Undetermined, gpu_rows, or_well
 
 # `nvidia-smi --help-query-gpu` (535 and 550): width and generation may be lower while the GPU is idle, and the
 # maximum is that of GPU and system together. No source recommends an action for a narrow link, so it is watched.
@@ -63,13 +63,8 @@ def check_nvlink(node: Node) -> list[Result]:
     links = {gpu: found for gpu, found in _links(outcome.output).items() if gpu not in split}
     if not links:
         if split:
-            return [
-                Result(
-                    "nvlink",
-                    Severity.OK,
-                    f"GPU {list_indexes(list(split))} split by MIG: no NVLink to others",
-                )
-            ]
+            found = f"GPU {as_ranges(set(map(int, split)))} split by MIG: no NVLink to others"
+            return [Result("nvlink", Severity.OK, found)]
         raise Undetermined(f"nvidia-smi nvlink: {outcome.words or 'lists no links'}")
     findings = [finding for gpu, found in links.items() for finding in _nvlink_of(gpu, found, expected)]
     most = max(len(found) for found in links.values())

@@ -7,6 +7,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from ..node import Node
 from .accelerators import (
@@ -124,15 +125,6 @@ def as_json(results: Sequence[Result], severity: Severity, instance_id: str) -> 
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "instance_id": instance_id,
             "severity": severity.name.lower(),
-            "results": [
-                {
-                    "check": result.check,
-                    "severity": result.severity.name.lower(),
-                    "found": result.found,
-                    "expected": result.expected,
-                    "fix": result.fix,
-                }
-                for result in results
-            ],
+            "results": [{**asdict(result), "severity": result.severity.name.lower()} for result in results],
         }
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,10 @@ def measure(node: Node) -> dict[str, Any]:
     if active_at is not None:
         found[IDLE_SECONDS] = [round(now - active_at)]
     found.update(_tried(lambda: measure_watchdog(node, now)))
-    _remember({"at": now, "active_at": active_at, "counters": counters})
+    try:
+        remember(_MEMORY, {"at": now, "active_at": active_at, "counters": counters})
+    except OSError as fault:
+        sys.stderr.write(f"not remembered: {fault}\n")
     made = record(found, fleet=settings.text("fleet"), instance_id=node.instance_id)
     if made:
         spool.keep("metrics", made)
@@ -85,13 +89,6 @@ def _tried(look: Callable[[], dict[Any, Any]]) -> dict[Any, Any]:
     except Exception as fault:  # noqa: BLE001 - a broken tool must affect only its own metrics
         sys.stderr.write(f"not measured: {type(fault).__name__}: {fault}\n")
         return {}
-
-
-def _remember(known: dict[str, Any]) -> None:
-    try:
-        remember(_MEMORY, known)
-    except OSError as fault:
-        sys.stderr.write(f"not remembered: {fault}\n")
 
 
 # A watchdog that is gone leaves its last state behind, usually a healthy one. So that state counts for three minutes
@@ -212,7 +209,7 @@ Counters = dict[str, int]
 def efa_counters() -> Counters:
     """Counters of every EFA device, by metric and device."""
     files = (file for device in efa_devices() for file in sorted(device.glob("ports/*/hw_counters/*")))
-    found = {file: _number(paths.read_text(file)) for file in files if file.name in _EFA}
+    found = {file: paths.read_number(file) for file in files if file.name in _EFA}
     return {f"{_EFA[file.name].name} {_device(file)}": value for file, value in found.items() if value is not None}
 
 
@@ -226,15 +223,14 @@ def lustre_counters() -> Counters:
         if line.startswith("llite."):
             mount = line.partition("=")[0]
         elif len(words) > _SUM and words[0] in _LUSTRE:
-            value = _number(words[_SUM])
-            if value is not None:
-                found[f"{_LUSTRE[words[0]].name} {mount}"] = value
+            with suppress(ValueError):
+                found[f"{_LUSTRE[words[0]].name} {mount}"] = int(words[_SUM])
     return found
 
 
 def rates(before: Mapping[str, object], now: Counters, seconds: float) -> dict[Metric, list[float]]:
     """Increases per second. A new counter, or one that fell because its device was reset, has none."""
-    found: dict[Metric, list[float]] = {metric: [] for metric in _metrics()}
+    found: dict[Metric, list[float]] = {metric: [] for metric in (*_EFA.values(), *_LUSTRE.values())}
     by_name = {metric.name: metric for metric in found}
     for key, value in now.items():
         earlier = before.get(key)
@@ -243,16 +239,5 @@ def rates(before: Mapping[str, object], now: Counters, seconds: float) -> dict[M
     return found
 
 
-def _metrics() -> Iterable[Metric]:
-    return (*_EFA.values(), *_LUSTRE.values())
-
-
 def _device(file: Path) -> str:
     return f"{file.parts[-5]}/{file.parts[-3]}"
-
-
-def _number(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None

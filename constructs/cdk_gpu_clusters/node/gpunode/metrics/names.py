@@ -124,24 +124,4 @@ BOOT_FAILURES = Metric(
     "BootFailures", "Count", "event", "boots that failed, as the node itself reported", "gpunode boot"
 )
 
-METRICS = (
-    GPU_UTILIZATION,
-    GPU_MEMORY_USED,
-    GPU_MEMORY_USED_PERCENT,
-    GPU_POWER_DRAW_WATTS,
-    GPU_TEMPERATURE_CELSIUS,
-    MIG_MEMORY_USED,
-    MIG_MEMORY_USED_PERCENT,
-    MIG_DEVICES_IN_USE,
-    IDLE_SECONDS,
-    EFA_RECEIVED,
-    EFA_TRANSMITTED,
-    EFA_RETRANSMITTED,
-    EFA_RECEIVE_DROPS,
-    LUSTRE_READ,
-    LUSTRE_WRITTEN,
-    NODE_SEVERITY,
-    UNHEALTHY_NODES,
-    XIDS,
-    BOOT_FAILURES,
-)
+METRICS = tuple(value for value in list(globals().values()) if isinstance(value, Metric))

@@ -86,11 +86,7 @@ def add_nccl_test(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def nccl_test(given: argparse.Namespace) -> int:
-    """Measure, compare and print.
-
-    Returns:
-        Exit status.
-    """
+    """Measure, compare and print; returns the exit status."""
     node = this_node()
     try:
         gpus, memory_gib = _gpus()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import ipaddress
 import json
+import os
 import random
 import re
 import sys
@@ -18,8 +19,6 @@ from .. import paths
 from ..lifecycle import membership
 from ..node import Aws, AwsError, Node, this_node
 
-# sysexits.h
-_MISUSE, _UNAVAILABLE, _NOT_NOW = 64, 69, 75
 _HOSTS = "/etc/gpu-cluster/hosts"
 
 _TEXT = """\
@@ -59,14 +58,10 @@ def add_peers(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def peers(given: argparse.Namespace) -> int:
-    """Print or write the list.
-
-    Returns:
-        Exit status.
-    """
+    """Print or write the list, and return the exit status."""
     form = "rdzv" if given.rdzv_endpoint else given.format or ("mpirun" if given.write else "plain")
     if given.own_first and form in SAME_ON_ALL:
-        return _fail(f"--own-first breaks {form}: all nodes must see the same order", _MISUSE)
+        return _fail(f"--own-first breaks {form}: all nodes must see the same order", os.EX_USAGE)
     node = this_node()
     try:
         found = wait_for_peers(node, given.wait, timeout_seconds=given.timeout, by_network=given.order == "network")
@@ -80,9 +75,9 @@ def peers(given: argparse.Namespace) -> int:
             port=given.port,
         )
     except NoPeersError as reason:
-        return _fail(str(reason), _UNAVAILABLE)
+        return _fail(str(reason), os.EX_UNAVAILABLE)
     except NotYetError as reason:
-        return _fail(str(reason), _NOT_NOW)
+        return _fail(str(reason), os.EX_TEMPFAIL)
     if given.write or given.output:
         _write(paths.below(_HOSTS) if given.write else Path(given.output), text)
     else:

@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from .. import jobs, nvidia_smi, paths
-from ..command import NOT_FOUND, run
-from ..devices import as_cpu_list, local_cpus, numa_node, pci_device
+from ..command import NOT_EXECUTABLE, NOT_FOUND, run
+from ..devices import as_ranges, local_cpus, numa_node, pci_device
 
-# sysexits.h, and what shells give for a program that is not there or cannot be run.
-_MISUSE, _NOT_EXECUTABLE, _NOT_FOUND = 64, 126, 127
 _JOB = "GPUNODE_JOB"
 # torchrun runs this instead of its own interpreter for every rank (torch/distributed/run.py).
 _PYTHON = "PYTHON_EXEC"
@@ -59,19 +57,15 @@ def add_run(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def run_job(given: argparse.Namespace) -> int:
-    """Replace this process by the job; returns only if that fails.
-
-    Returns:
-        Exit status.
-    """
+    """Replace this process by the job; returns an exit status only if that fails."""
     command = given.job[1:] if given.job[:1] == ["--"] else list(given.job)
     if given.python:
         command.insert(0, _interpreter(os.getppid()))
     if not command:
-        return _fail("no command: gpunode run [--pin] -- COMMAND ...", _MISUSE)
+        return _fail("no command: gpunode run [--pin] -- COMMAND ...", os.EX_USAGE)
     program = Path(command[0]).name
     if given.pin and program in _OTHER_LAUNCHERS:
-        return _fail(f"{program} starts the ranks: {program} ... gpunode run --pin -- PROGRAM ...", _MISUSE)
+        return _fail(f"{program} starts the ranks: {program} ... gpunode run --pin -- PROGRAM ...", os.EX_USAGE)
     set_variables()
     if given.pin:
         command = [*_pin(command, verbose=given.verbose), *command]
@@ -137,9 +131,9 @@ def _become(command: Sequence[str]) -> int:
     try:
         os.execvp(command[0], list(command))
     except FileNotFoundError:
-        return _fail(f"not found: {command[0]}", _NOT_FOUND)
+        return _fail(f"not found: {command[0]}", NOT_FOUND)
     except OSError as fault:
-        return _fail(f"{command[0]}: {fault.strerror}", _NOT_EXECUTABLE)
+        return _fail(f"{command[0]}: {fault.strerror}", NOT_EXECUTABLE)
 
 
 def _warn(words: str) -> None:
@@ -255,10 +249,10 @@ def pin_to(gpu: Gpu) -> Pinned:
     here, allowed = local_cpus(device), os.sched_getaffinity(0)
     cpus = here & allowed
     if not cpus:
-        reason = f"only {as_cpu_list(allowed)} may be used" if here else "the kernel lists no processors near it"
+        reason = f"only {as_ranges(allowed)} may be used" if here else "the kernel lists no processors near it"
         return Pinned(f"GPU{gpu.index}: not pinned: {reason}", is_complete=False)
     os.sched_setaffinity(0, cpus)
-    words = f"GPU{gpu.index}: processors {as_cpu_list(cpus)}"
+    words = f"GPU{gpu.index}: processors {as_ranges(cpus)}"
     node = numa_node(device)
     if node < 0:
         return Pinned(f"{words}; memory not pinned: the kernel reports no NUMA node", is_complete=False)

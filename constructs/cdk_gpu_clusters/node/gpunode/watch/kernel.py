@@ -12,10 +12,10 @@ import os
 import re
 import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from re import Match, Pattern
+from re import Pattern
 from typing import Any, NamedTuple
 
 from .. import paths
@@ -143,12 +143,24 @@ _LONGEST_REASON = 300
 _XID = re.compile(r"^NVRM: Xid \((?:PCI:)?([0-9A-Fa-f:.]+)[^)]*\): (\d+),?\s*(.*)")
 # NVIDIA Fabric Manager user guide, appendix D: `nvidia-nvswitch0: SXid (PCI:0000:c3:00.0): 24007, Fatal, Link 30 ...`.
 _SXID = re.compile(r"SXid \(PCI:([0-9A-Fa-f:.]+)\): (\d+), (Fatal|Non-fatal),?\s*(.*)")
-# Lustre, ptlrpc/import.c: requests in flight at that server are lost.
-_EVICTED = re.compile(r"This client was evicted by ([^;\s]+)")
-# The same: `fsx-OST0001-osc-ffff: Connection to fsx-OST0001 (at 10.0.0.9@tcp) was lost; in progress operations ...`.
-_CUT_OFF = re.compile(r"Lustre: \S+: Connection to (\S+) \(at ([^)\s]+)\) was lost")
-# Linux kernel, kernel/hung_task.c.
-_HUNG = re.compile(r"INFO: task (\S+):\d+ blocked for more than (\d+) seconds")
+#: Messages that are only watched: the beginning of the symptom's key, and its words.
+_WATCHED: Mapping[Pattern[str], tuple[str, str]] = {
+    # Lustre, ptlrpc/import.c: requests in flight at that server are lost.
+    re.compile(r"This client was evicted by ([^;\s]+)"): (
+        "evicted",
+        "Lustre: evicted by {}; requests in flight there are lost",
+    ),
+    # The same: `fsx-OST0001-osc-ffff: Connection to fsx-OST0001 (at 10.0.0.9@tcp) was lost; in progress ...`.
+    re.compile(r"Lustre: \S+: Connection to (\S+) \(at ([^)\s]+)\) was lost"): (
+        "cut-off",
+        "Lustre: connection to {} at {} lost; requests in flight there wait for it",
+    ),
+    # Linux kernel, kernel/hung_task.c.
+    re.compile(r"INFO: task (\S+):\d+ blocked for more than (\d+) seconds"): (
+        "hung",
+        "{} is blocked in the kernel for more than {} s",
+    ),
+}
 
 
 def symptom_of(record: Record, table: XidTable) -> Symptom | None:
@@ -156,53 +168,25 @@ def symptom_of(record: Record, table: XidTable) -> Symptom | None:
 
     One message is enough: the kernel reports an event once.
     """
-    for pattern, make in _MEANINGS.items():
+    xid, sxid = _XID.search(record.text), _SXID.search(record.text)
+    if xid:
+        device, code, text = xid[1], int(xid[2]), xid[3]
+        name = table.name(code)
+        words = f"Xid {code}{f' ({name})' if name else ''} on {device}: {text}"
+        return _event(f"xid-{code}-{device}", table.severity(code, xid[0]), words)
+    if sxid:
+        # Fatal ones require a restart of the guest or of its host (appendix D.5 and D.6), others nothing.
+        severity = Severity.REBOOT if sxid[3] == "Fatal" else Severity.MONITOR
+        return _event(f"sxid-{sxid[2]}-{sxid[1]}", severity, f"SXid {sxid[2]} ({sxid[3]}) on {sxid[1]}: {sxid[4]}")
+    for pattern, (key, words) in _WATCHED.items():
         match = pattern.search(record.text)
         if match:
-            return make(match, table)
+            return _event(f"{key}-{match[1]}", Severity.MONITOR, words.format(*match.groups()))
     return None
-
-
-def _xid(match: Match[str], table: XidTable) -> Symptom:
-    device, code, text = match[1], int(match[2]), match[3]
-    name = table.name(code)
-    words = f"Xid {code}{f' ({name})' if name else ''} on {device}: {text}"
-    return _event(f"xid-{code}-{device}", table.severity(code, match[0]), words)
-
-
-def _sxid(match: Match[str], _: XidTable) -> Symptom:
-    """Fatal ones require a restart of the guest or of its host (appendix D.5 and D.6), others nothing."""
-    severity = Severity.REBOOT if match[3] == "Fatal" else Severity.MONITOR
-    words = f"SXid {match[2]} ({match[3]}) on {match[1]}: {match[4]}"
-    return _event(f"sxid-{match[2]}-{match[1]}", severity, words)
-
-
-def _evicted(match: Match[str], _: XidTable) -> Symptom:
-    words = f"Lustre: evicted by {match[1]}; requests in flight there are lost"
-    return _event(f"evicted-{match[1]}", Severity.MONITOR, words)
-
-
-def _cut_off(match: Match[str], _: XidTable) -> Symptom:
-    words = f"Lustre: connection to {match[1]} at {match[2]} lost; requests in flight there wait for it"
-    return _event(f"cut-off-{match[1]}", Severity.MONITOR, words)
-
-
-def _hung(match: Match[str], _: XidTable) -> Symptom:
-    words = f"{match[1]} is blocked in the kernel for more than {match[2]} s"
-    return _event(f"hung-{match[1]}", Severity.MONITOR, words)
 
 
 def _event(key: str, severity: Severity, words: str) -> Symptom:
     return Symptom(key, severity, words.strip()[:_LONGEST_REASON], lasting=False)
-
-
-_MEANINGS: Mapping[Pattern[str], Callable[[Match[str], XidTable], Symptom]] = {
-    _XID: _xid,
-    _SXID: _sxid,
-    _EVICTED: _evicted,
-    _CUT_OFF: _cut_off,
-    _HUNG: _hung,
-}
 
 
 # The table of Xids comes with this package. Its sources are in the library's catalogue.

@@ -85,15 +85,6 @@ _PACES: Mapping[str, _Pace] = {
 }
 
 
-def check_probes(node: Node, checks: Mapping[str, Check]) -> list[Probe]:
-    """The probes for those checks of a node that are watched.
-
-    Args:
-        checks: Its checks by name, as `checks_of` gives them.
-    """
-    return [_probe(node, name, check) for name, check in checks.items() if name in _PACES]
-
-
 def _probe(node: Node, name: str, check: Check) -> Probe:
     pace = _PACES[name]
 
@@ -168,14 +159,8 @@ def probe_lustre_client() -> list[Symptom]:
     health = " ".join(paths.read_text(paths.below("/sys/fs/lustre/health_check")).split())
     if health in ("", "healthy"):
         return []
-    return [
-        Symptom(
-            "lustre-client",
-            Severity.MONITOR,
-            f"the Lustre client reports: {health[:200]}",
-            _CLIENT_CONFIRMATIONS,
-        )
-    ]
+    words = f"the Lustre client reports: {health[:200]}"
+    return [Symptom("lustre-client", Severity.MONITOR, words, _CLIENT_CONFIRMATIONS)]
 
 
 # A few errors of an EFA device are normal in a network, many at once are not. Counters and limits:
@@ -222,9 +207,8 @@ class EfaCounters:
 
     def _risen(self, file: Path) -> int:
         """By how much it rose, or 0 if that is within its limit."""
-        try:
-            value = int(paths.read_text(file))
-        except ValueError:
+        value = paths.read_number(file)
+        if value is None:
             return 0
         bucket = self._buckets.get(file)
         if bucket is None:
@@ -279,11 +263,11 @@ def _failed() -> dict[str, Any]:
 
 
 def probes_of(node: Node, checks: Mapping[str, Check], clock: Callable[[], float] = time.monotonic) -> list[Probe]:
-    """All probes of a node."""
+    """All probes of a node, those of its checks that are watched among them."""
     probes = [
         Probe("boot", probe_boot),
         Probe("disk", probe_disk, every=6),
-        *check_probes(node, checks),
+        *(_probe(node, name, check) for name, check in checks.items() if name in _PACES),
     ]
     if node.settings.text("accelerator") == "gpu":
         probes.append(Probe("nvidia-smi", probe_nvidia_smi))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 
-from ..actions.choice import orchestrator_of
+from ..actions.auto_scaling import AutoScaling
+from ..actions.kubernetes import Kubernetes
 from ..actions.orchestrator import Orchestrator
+from ..actions.slurm import Slurm
 from ..checks.check import Check, Severity
 from ..events import Events
 from ..node import Node
@@ -19,6 +21,12 @@ from .probes import is_launch_abandoned, probes_of
 from .response import Response, TakeOutSlots
 from .watch import PATIENCE_SECONDS, Rounds, Watch, notify, watchdog_seconds
 
+_ORCHESTRATORS: Mapping[str, Callable[[Node], Orchestrator]] = {
+    "ec2": AutoScaling,
+    "eks": Kubernetes,
+    "slurm": Slurm,
+    "pcs": Slurm,
+}
 _INTERVAL_SECONDS = 10
 _LIMIT_PER_HOUR = 2
 
@@ -75,6 +83,12 @@ def make_watch(
         clock=clock,
         patience_seconds=patience_seconds,
     )
+
+
+def orchestrator_of(node: Node) -> Orchestrator | None:
+    """The orchestrator that GPU_ORCHESTRATOR names: `ec2`, `eks`, `slurm` or `pcs`; None if it names none."""
+    make = _ORCHESTRATORS.get(node.settings.text("orchestrator").lower())
+    return make(node) if make else None
 
 
 def _response(node: Node, orchestrator: Orchestrator | None, mode: Mode) -> Response | None:

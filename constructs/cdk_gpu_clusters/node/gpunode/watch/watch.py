@@ -190,11 +190,7 @@ class Watch:
 
 
 class Seen(NamedTuple):
-    """What one probe observed.
-
-    Attributes:
-        symptoms: What is unhealthy.
-    """
+    """What one probe observed to be unhealthy."""
 
     probe: str
     symptoms: list[Symptom]
