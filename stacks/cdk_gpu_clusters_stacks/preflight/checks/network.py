@@ -157,14 +157,18 @@ def _subnet_range(named: tuple[str, str], inquiry: Inquiry) -> Verdict | None:
     return None if found == said else failed(f"{subnet_id} has {found}, the file has {said}", fix=f"cidr: {found}")
 
 
-def _used(cluster: Cluster, role: str) -> list[SubnetUse]:
-    """Existing subnets of a role that contain something."""
-    return [one for one in cluster.plan.network.subnets if one.role == role and one.subnet_ids and one.uses]
+def _used(cluster: Cluster, role: str, key: str) -> Mapping[str, SubnetUse]:
+    """Existing subnets of a role that contain something, by their keys in the file."""
+    return {
+        f"network.{key}" if role == "fleet" else f"network.{key}.{one.availability_zone}": one
+        for one in cluster.plan.network.subnets
+        if one.role == role and one.subnet_ids and one.uses
+    }
 
 
 def _service_subnets(cluster: Cluster) -> Mapping[str, SubnetUse]:
-    keys = {"load-balancer": "service_subnets", "public": "public_subnets"}
-    return {f"network.{key}.{one.availability_zone}": one for role, key in keys.items() for one in _used(cluster, role)}
+    private, public = _used(cluster, "load-balancer", "service_subnets"), _used(cluster, "public", "public_subnets")
+    return {**private, **public}
 
 
 def _addresses(use: SubnetUse, inquiry: Inquiry) -> Verdict:
