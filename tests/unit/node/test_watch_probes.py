@@ -10,18 +10,23 @@ from typing import NamedTuple
 import pytest
 
 from cdk_gpu_clusters.node.gpunode import state
-from cdk_gpu_clusters.node.gpunode.checks.check import Result, Severity, Undetermined
+from cdk_gpu_clusters.node.gpunode.checks.check import Check, Result, Severity, Undetermined
 from cdk_gpu_clusters.node.gpunode.command import STUCK, TIMED_OUT, Outcome
 from cdk_gpu_clusters.node.gpunode.node import Node
 from cdk_gpu_clusters.node.gpunode.watch import probes
 from cdk_gpu_clusters.node.gpunode.watch.probes import (
-    check_probes,
+    Probe,
     probe_disk,
     probe_lustre_client,
     probe_nvidia_smi,
     probes_of,
 )
 from watched_node import WatchedNode
+
+
+def of_checks(node: Node, checks: dict[str, Check]) -> list[Probe]:
+    """The probes of a node that are its checks."""
+    return [probe for probe in probes_of(node, checks) if probe.name in checks]
 
 
 @pytest.fixture
@@ -109,7 +114,7 @@ def results(*found: Result) -> Callable[[Node], list[Result]]:
 def test_checks_become_symptoms_that_enough_looks_must_agree_on(watched: WatchedNode) -> None:
     lost = Result("gpus", Severity.REPLACE, "7 GPUs answer", "8 GPUs", "replace the node")
     well = Result("gpus", Severity.OK, "8 GPUs")
-    [look] = check_probes(watched.node(), {"gpus": results(lost, well)})
+    [look] = of_checks(watched.node(), {"gpus": results(lost, well)})
     [symptom] = look.take()
     assert (symptom.key, symptom.severity, symptom.confirmations, symptom.lasting) == (
         "gpus-replace",
@@ -124,7 +129,7 @@ def test_check_that_cannot_tell_is_unknown(watched: WatchedNode) -> None:
     def check(_: Node) -> list[Result]:
         raise Undetermined("nvidia-smi: not found")
 
-    [look] = check_probes(watched.node(), {"ecc": check})
+    [look] = of_checks(watched.node(), {"ecc": check})
     [symptom] = look.take()
     assert (symptom.severity, symptom.reason) == (Severity.UNKNOWN, "nvidia-smi: not found")
 
@@ -143,7 +148,7 @@ def test_no_condition_is_believed_after_one_look(watched: WatchedNode) -> None:
         "neuron-memory",
         "efa",
     ]
-    looks = check_probes(watched.node(), dict.fromkeys([*names, "clocks", "lustre", "pcie", "driver"], broken))
+    looks = of_checks(watched.node(), dict.fromkeys([*names, "clocks", "lustre", "pcie", "driver"], broken))
     assert [look.name for look in looks] == [*names, "clocks", "lustre"]
     assert min(symptom.confirmations for look in looks for symptom in look.take()) == 2
 
