@@ -291,6 +291,6 @@ def _nat_gateway_count(cluster: Cluster, inquiry: Inquiry) -> Verdict:
 def _balancer_count(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     def used() -> float:
         found = inquiry.ask(LOAD_BALANCERS)["LoadBalancers"]
-        return sum(one.get("Type") == "application" for one in found)
+        return float(sum(one.get("Type") == "application" for one in found))
 
     return weigh(quota("load-balancers"), inquiry, used=used, least=len(cluster.balanced))
