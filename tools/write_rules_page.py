@@ -81,7 +81,7 @@ class Row:
 
 def rules() -> Iterator[Row]:
     """The rules that the modules define at their top level, or by the decorator of a check."""
-    for rule in constants_made_by("define_rule", "define_template_rule", "check"):
+    for rule in constants_made_by("define_rule", "define_template_rule", "define_check"):
         yield Row(rule.argument(0), rule.argument(1), rule.keyword("source"), rule.file)
 
 

@@ -151,7 +151,7 @@ class Check(Generic[SubjectT]):
         return self.rule.title
 
 
-def check(
+def define_check(
     rule_id: str,
     title: str,
     *,

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from cdk_gpu_clusters.rules.zones import is_zone_id
 
 from ..call import BUCKET, CALLER, PARAMETER, REGIONS, STACKS, ZONES, RegionSilent
-from ..check import Inquiry, Verdict, check, failed, passed, warned, whole
+from ..check import Inquiry, Verdict, define_check, failed, passed, warned, whole
 from ..cluster import Cluster, words
 
 
-@check(
+@define_check(
     "GPU-PRE-001",
     "the credentials are those of the account in the file",
     source="AWS STS API reference, GetCallerIdentity",
@@ -29,7 +29,7 @@ def _right_account(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     return passed(f"account {caller['Account']}, {caller['Arn']}")
 
 
-@check(
+@define_check(
     "GPU-PRE-002",
     "the caller is not the root user",
     source='AWS IAM user guide, "Root user best practices for your AWS account"',
@@ -43,7 +43,7 @@ def _not_root(_: Cluster, inquiry: Inquiry) -> Verdict | None:
     return None
 
 
-@check(
+@define_check(
     "GPU-PRE-003",
     "the Region is enabled in the account",
     source="EC2 API reference, DescribeRegions",
@@ -72,7 +72,7 @@ def _named_zones(cluster: Cluster) -> Mapping[str, str]:
     return {**found, **{where: zone for where, (_, zone) in cluster.subnets.items()}}
 
 
-@check(
+@define_check(
     "GPU-PRE-004",
     "every zone of the file exists for the account, is available, and is opted in to",
     source="EC2 API reference, DescribeAvailabilityZones",
@@ -103,7 +103,7 @@ def _chosen_zones(cluster: Cluster) -> Mapping[str, Cluster]:
     return {} if network is None or network.control_availability_zones else {"network": cluster}
 
 
-@check(
+@define_check(
     "GPU-PRE-005",
     "the Region has two zones for what needs several",
     source='AWS EC2 user guide, "Regions and Zones"; this library\'s networks stand in two or more zones',
@@ -135,7 +135,7 @@ _LEAST_BOOTSTRAP_VERSION = 6
 _DELETE_FIRST = frozenset({"ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "CREATE_FAILED", "DELETE_FAILED"})
 
 
-@check(
+@define_check(
     "GPU-PRE-011",
     "the account is bootstrapped in the Region with the usual qualifier, recently enough",
     source='AWS CDK developer guide, "Bootstrap your environment"; aws-cdk-lib 2.275, DefaultStackSynthesizer',
@@ -155,7 +155,7 @@ def _bootstrapped(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     return passed(f"bootstrap version {version}")
 
 
-@check(
+@define_check(
     "GPU-PRE-012",
     "the bucket of that bootstrap is there",
     source='AWS CDK developer guide, "Bootstrap your environment"; the nodes\' software is an asset in it',
@@ -177,7 +177,7 @@ def _bootstrap(cluster: Cluster, inquiry: Inquiry) -> str:
     return f"cdk bootstrap aws://{inquiry.ask(CALLER)['Account']}/{cluster.region}"
 
 
-@check(
+@define_check(
     "GPU-PRE-013",
     "stacks that are there already can be updated",
     source='AWS CloudFormation user guide, "Stack status codes"',

@@ -21,7 +21,7 @@ from ..call import (
     ZONES,
     NoAnswer,
 )
-from ..check import Inquiry, Verdict, cannot_tell, check, failed, passed, warned
+from ..check import Inquiry, Verdict, cannot_tell, define_check, failed, passed, warned
 from ..cluster import Cluster, fleets_where, words
 from ..quota import QUOTA_CALLS, weigh
 
@@ -44,7 +44,7 @@ def _existing(cluster: Cluster) -> Mapping[str, ExistingEksSpec]:
     return {} if found is None or cluster.plan.kubernetes is None else {"eks.existing": found}
 
 
-@check(
+@define_check(
     "GPU-PRE-161",
     "EKS offers the version of Kubernetes, in standard support",
     source=f"{_API}, DescribeClusterVersions",
@@ -64,7 +64,7 @@ def _version_offered(plan: KubernetesPlan, inquiry: Inquiry) -> Verdict:
     return passed(f"Kubernetes {plan.version} is in standard support")
 
 
-@check(
+@define_check(
     "GPU-PRE-162",
     "EKS offers every add-on for the version of Kubernetes",
     source=f"{_API}, DescribeAddonVersions",
@@ -89,7 +89,7 @@ def _named_zones(cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
     return {where: zones} if zones and _made(cluster) else {}
 
 
-@check(
+@define_check(
     "GPU-PRE-163",
     "the zones of the control plane take one",
     source='Amazon EKS user guide, "View Amazon EKS networking requirements for VPC and subnets": not use1-az3, '
@@ -110,7 +110,7 @@ def _zones_take_clusters(zones: tuple[str, ...], inquiry: Inquiry) -> Verdict:
     return passed(words(zones))
 
 
-@check(
+@define_check(
     "GPU-PRE-164",
     "the quota of EKS clusters has room for one more",
     source=_QUOTAS,
@@ -127,7 +127,7 @@ def _cluster_count(plan: KubernetesPlan, inquiry: Inquiry) -> Verdict:
     return weigh(quota("eks-clusters"), inquiry, used=lambda: len(found), least=1)
 
 
-@check(
+@define_check(
     "GPU-PRE-165",
     "the quota of nodes in a managed node group has room for each fleet",
     source=_QUOTAS,
@@ -140,7 +140,7 @@ def _node_count(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     return weigh(limit, inquiry, used=lambda: 0, least=spec.minimum_nodes, most=spec.maximum_nodes)
 
 
-@check(
+@define_check(
     "GPU-PRE-166",
     "an existing EKS cluster is there, and active",
     source=f"{_API}, DescribeCluster",
@@ -161,7 +161,7 @@ def _cluster_there(existing: ExistingEksSpec, inquiry: Inquiry) -> Verdict:
     return failed(f"{existing.cluster_name} is {status}", fix="wait, or name another cluster")
 
 
-@check(
+@define_check(
     "GPU-PRE-167",
     "an existing EKS cluster matches the file: version, security group, services, VPC, access entries",
     source=f"{_API}, DescribeCluster",
@@ -200,7 +200,7 @@ def _admins(cluster: Cluster) -> Mapping[str, str]:
     return {f"eks.admin_principal_arns.{index}": arn for index, arn in enumerate(cluster.spec.eks.admin_principal_arns)}
 
 
-@check(
+@define_check(
     "GPU-PRE-168",
     "the principals that administer the EKS cluster are there",
     source=f"{_API}, CreateAccessEntry; IAM API reference, GetRole and GetUser",

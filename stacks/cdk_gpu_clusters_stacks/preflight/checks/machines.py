@@ -17,7 +17,7 @@ from cdk_gpu_clusters_stacks.spec import ImageById, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ..call import CALLER, IMAGES, OFFERINGS, PARAMETER, TYPES, NoAnswer
-from ..check import Inquiry, Verdict, cannot_tell, check, failed, passed, warned
+from ..check import Inquiry, Verdict, cannot_tell, define_check, failed, passed, warned
 from ..cluster import Cluster, fleets_where, words
 
 _BLOCKS = "EC2 lists only what it sells on demand, and this type may come in blocks alone"
@@ -27,7 +27,7 @@ def _types(cluster: Cluster) -> list[str]:
     return sorted({fleet.type.name for fleet in cluster.fleets.values()})
 
 
-@check(
+@define_check(
     "GPU-PRE-021",
     "EC2 offers the instance type in the zones of the fleet",
     source="EC2 API reference, DescribeInstanceTypeOfferings",
@@ -65,7 +65,7 @@ def _described(name: str, inquiry: Inquiry) -> Mapping[str, object]:
     raise NoAnswer(f"EC2 does not describe {name} in {inquiry.cluster.region}", fix="see GPU-PRE-021")
 
 
-@check(
+@define_check(
     "GPU-PRE-022",
     "the instance type matches the catalogue: processors, accelerators, network cards, EFA",
     source="EC2 API reference, DescribeInstanceTypes; the catalogue's record of the type",
@@ -108,7 +108,7 @@ def _part(said: Mapping[str, object], key: str) -> Mapping[str, object]:
     return found if isinstance(found, Mapping) else {}
 
 
-@check(
+@define_check(
     "GPU-PRE-023",
     "EC2 sells the instance type the way the fleet buys it",
     source="EC2 API reference, DescribeInstanceTypes, SupportedUsageClasses",
@@ -181,7 +181,7 @@ def _image_of(fleet: PlannedFleet, inquiry: Inquiry) -> Mapping[str, Any]:
     return found[0]
 
 
-@check(
+@define_check(
     "GPU-PRE-101",
     "the SSM parameter of the image is there and holds an image id",
     source="Systems Manager API reference, GetParameter",
@@ -203,7 +203,7 @@ def _parameter_there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     return failed(f"{name} holds {value!r}, no image id", fix="name a parameter that holds an image id")
 
 
-@check(
+@define_check(
     "GPU-PRE-102",
     "the image is there and available",
     source=_API,
@@ -224,7 +224,7 @@ def _image_there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     return passed(f"{image_id}: {found[0].get('Name')}")
 
 
-@check(
+@define_check(
     "GPU-PRE-103",
     "image and instance type fit: architecture, virtualization, ENA, boot mode",
     source=f"{_API}; DescribeInstanceTypes",
@@ -250,7 +250,7 @@ def _image_starts(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
     )
 
 
-@check(
+@define_check(
     "GPU-PRE-104",
     "the image's root device is that of the operating system in the file",
     source=f"{_API}; the launch template names the root device to size and encrypt it",
@@ -269,7 +269,7 @@ def _root_device(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
     )
 
 
-@check(
+@define_check(
     "GPU-PRE-105",
     "the root volume is not smaller than the image's snapshot",
     source='Amazon EBS user guide, "Create an Amazon EBS volume"',
@@ -290,7 +290,7 @@ def _root_size(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     return passed(f"{given} GiB for an image of {needed} GiB")
 
 
-@check(
+@define_check(
     "GPU-PRE-106",
     "the image's drivers serve the accelerator, as far as description and catalogue say",
     source="descriptions of AWS Deep Learning AMIs: Supported EC2 instances; the catalogue's release notes",
@@ -320,7 +320,7 @@ def _serves_accelerator(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdi
             yield warned(f"{finding.cause}, got {finding.got}", fix=finding.fix)
 
 
-@check(
+@define_check(
     "GPU-PRE-107",
     "the image belongs to Amazon or to the account, and is not deprecated",
     source=_API,

@@ -23,7 +23,7 @@ from ..call import (
     VPCS,
     NoAnswer,
 )
-from ..check import Inquiry, Verdict, cannot_tell, check, failed, passed, warned
+from ..check import Inquiry, Verdict, cannot_tell, define_check, failed, passed, warned
 from ..cluster import Cluster, words
 from ..quota import QUOTA_CALLS, weigh
 
@@ -41,7 +41,7 @@ def _named(key: str, *values: str) -> list[dict[str, Any]]:
     return [{"Name": key, "Values": list(values)}]
 
 
-@check(
+@define_check(
     "GPU-PRE-071",
     "the VPC is there and available",
     source="EC2 API reference, DescribeVpcs",
@@ -58,7 +58,7 @@ def _vpc_there(vpc_id: str, inquiry: Inquiry) -> Verdict:
     return passed(f"{vpc_id}: {found.get('CidrBlock')}")
 
 
-@check(
+@define_check(
     "GPU-PRE-072",
     "the VPC resolves names and gives host names",
     source='Amazon VPC user guide, "DNS attributes for your VPC"; FSx and interface endpoints are reached by name',
@@ -99,7 +99,7 @@ def _found_subnet(subnet_id: str, inquiry: Inquiry) -> Mapping[str, Any]:
     return found
 
 
-@check(
+@define_check(
     "GPU-PRE-073",
     "the subnets are there, in the VPC of the file",
     source="EC2 API reference, DescribeSubnets",
@@ -119,7 +119,7 @@ def _subnet_there(named: tuple[str, str], inquiry: Inquiry) -> Verdict | None:
     return None
 
 
-@check(
+@define_check(
     "GPU-PRE-074",
     "the subnets are in the zones that the file gives",
     source="EC2 API reference, DescribeSubnets",
@@ -143,7 +143,7 @@ def _ranged(cluster: Cluster) -> Mapping[str, tuple[str, str]]:
     return {"network.cidr": (network.subnet_ids[0], network.cidr)}
 
 
-@check(
+@define_check(
     "GPU-PRE-075",
     "the subnet has the range that the file gives",
     source=_CIDR_BLOCKS,
@@ -204,7 +204,7 @@ def _own_addresses(subnet_ids: Sequence[str], inquiry: Inquiry) -> int:
     )
 
 
-_fleet_addresses = check(
+_fleet_addresses = define_check(
     "GPU-PRE-076",
     "the fleets' subnets have a free address for every interface that takes one",
     source=_CIDR_BLOCKS,
@@ -212,7 +212,7 @@ _fleet_addresses = check(
     subjects=lambda cluster: _used(cluster, "fleet", "subnet_ids"),
     unless=_NO_VPC,
 )(_addresses)
-_service_addresses = check(
+_service_addresses = define_check(
     "GPU-PRE-077",
     "the subnets of load balancers have free addresses for them and for the nodes there",
     source='Application Load Balancers user guide, "Subnets for your load balancer": eight free addresses in each',
@@ -279,7 +279,7 @@ def _present(table: Mapping[str, Any], inquiry: Inquiry) -> set[str]:
     }
 
 
-@check(
+@define_check(
     "GPU-PRE-081",
     "private subnets have a way to the AWS services that nodes call: a NAT gateway or the like, or endpoints",
     source=f"{_ROUTES}; this library's list of services that nodes call",
@@ -308,7 +308,7 @@ def _judged_public(cluster: Cluster) -> Mapping[str, tuple[str, bool]]:
     return {where: (subnet, where not in private) for where, (subnet, _) in cluster.subnets.items()}
 
 
-@check(
+@define_check(
     "GPU-PRE-082",
     "public subnets lead to an internet gateway, and private ones do not",
     source=f"{_ROUTES}: without a public address nothing answers through an internet gateway",
@@ -332,7 +332,7 @@ def _public_as_said(named: tuple[str, bool], inquiry: Inquiry) -> Verdict:
     return passed(f"{subnet_id} is {'public' if public else 'private'}")
 
 
-@check(
+@define_check(
     "GPU-PRE-083",
     "S3 is reached through a gateway endpoint",
     source='Amazon VPC user guide, "Gateway endpoints for Amazon S3": no fee, as a NAT gateway takes for each GB',
@@ -356,7 +356,7 @@ def _closed(cluster: Cluster) -> Mapping[str, Cluster]:
     return {"network.egress": cluster} if network is not None and network.egress == "closed" else {}
 
 
-@check(
+@define_check(
     "GPU-PRE-084",
     "the endpoints of a closed network are available in its zones",
     source="EC2 API reference, DescribeVpcEndpointServices",
@@ -386,7 +386,7 @@ def _endpoints_sold(cluster: Cluster, inquiry: Inquiry) -> Iterator[Verdict]:
 _NO_STORE = "the file names no existing file system"
 
 
-@check(
+@define_check(
     "GPU-PRE-091",
     "the security groups are there, in the VPC of the file",
     source="EC2 API reference, DescribeSecurityGroups",
@@ -413,7 +413,7 @@ def _rules(group_id: str, inquiry: Inquiry) -> list[Mapping[str, Any]]:
     return list(inquiry.ask(SECURITY_GROUP_RULES, Filters=_named("group-id", group_id))["SecurityGroupRules"])
 
 
-@check(
+@define_check(
     "GPU-PRE-092",
     "the group of an existing file system lets its servers talk to each other, all traffic with EFA",
     source='FSx for Lustre user guide, "File system access control with Amazon VPC" and "Working with EFA-enabled '
@@ -454,7 +454,7 @@ def _covers(rule: Mapping[str, Any], first: int | None, last: int | None) -> boo
     return bool(rule.get("FromPort", -1) <= first and last <= rule.get("ToPort", -1))
 
 
-@check(
+@define_check(
     "GPU-PRE-093",
     "the group of an existing file system has room for the rules that let the fleets in",
     source='Amazon VPC user guide, "Amazon VPC quotas": 60 rules in each direction by default',

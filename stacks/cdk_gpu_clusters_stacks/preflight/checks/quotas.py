@@ -27,7 +27,7 @@ from ..call import (
     VPCS,
     Call,
 )
-from ..check import Inquiry, Judge, Verdict, cannot_tell, check, passed, whole
+from ..check import Inquiry, Judge, Verdict, cannot_tell, define_check, passed, whole
 from ..cluster import Cluster, words
 from ..quota import QUOTA_CALLS, weigh
 
@@ -145,7 +145,7 @@ def _size(found: Mapping[str, Any]) -> int:
     return int(options.get("CoreCount", 1)) * int(options.get("ThreadsPerCore", 1))
 
 
-_on_demand_vcpus = check(
+_on_demand_vcpus = define_check(
     "GPU-PRE-031",
     "the On-Demand vCPU quota has room for fleets without a reservation, reservations made here, and system nodes",
     source=f'{_QUOTAS}; AWS EC2 user guide, "On-Demand Capacity Reservations": reservations count, blocks do not',
@@ -153,7 +153,7 @@ _on_demand_vcpus = check(
     subjects=partial(_needs, "on-demand"),
     unless="reservations, blocks or spot cover every fleet",
 )(_vcpus)
-_spot_vcpus = check(
+_spot_vcpus = define_check(
     "GPU-PRE-032",
     "the Spot vCPU quota has room for spot fleets",
     source=_QUOTAS,
@@ -172,7 +172,7 @@ def _range(sizes: Iterable[tuple[PlannedFleet, float]]) -> dict[str, float]:
     }
 
 
-@check(
+@define_check(
     "GPU-PRE-033",
     "the gp3 storage quota has room for the root volumes of all nodes",
     source='Amazon EBS user guide, "Quotas for Amazon EBS"',
@@ -189,7 +189,7 @@ def _volume_storage(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     return weigh(quota("gp3-storage"), inquiry, used=used, **tib)
 
 
-@check(
+@define_check(
     "GPU-PRE-034",
     "the quota of network interfaces has room for those of all nodes",
     source='Amazon VPC user guide, "Amazon VPC quotas"; a p5.48xlarge with EFA has 33',
@@ -234,7 +234,7 @@ def _one_more(key: str, call: Call, items: str) -> Judge[Cluster]:
     return judge
 
 
-_vpc_count = check(
+_vpc_count = define_check(
     "GPU-PRE-041",
     "the VPC quota has room for the cluster's",
     source=_VPC_QUOTAS,
@@ -242,7 +242,7 @@ _vpc_count = check(
     subjects=_new,
     unless="the network exists",
 )(_one_more("vpcs", VPCS, "Vpcs"))
-_elastic_ips = check(
+_elastic_ips = define_check(
     "GPU-PRE-042",
     "the Elastic IP quota has room for that of the NAT gateway",
     source='AWS EC2 user guide, "Elastic IP addresses": 5 in a Region by default',
@@ -250,7 +250,7 @@ _elastic_ips = check(
     subjects=_with_nat,
     unless=_NO_NAT,
 )(_one_more("elastic-ips", ADDRESSES, "Addresses"))
-_internet_gateway_count = check(
+_internet_gateway_count = define_check(
     "GPU-PRE-043",
     "the quota of internet gateways has room for the network's",
     source=_VPC_QUOTAS,
@@ -260,7 +260,7 @@ _internet_gateway_count = check(
 )(_one_more("internet-gateways", INTERNET_GATEWAYS, "InternetGateways"))
 
 
-@check(
+@define_check(
     "GPU-PRE-044",
     "the quota of NAT gateways in the zone has room for the network's",
     source=_VPC_QUOTAS,
@@ -280,7 +280,7 @@ def _nat_gateway_count(cluster: Cluster, inquiry: Inquiry) -> Verdict:
     return weigh(quota("nat-gateways"), inquiry, used=lambda: used, least=1)
 
 
-@check(
+@define_check(
     "GPU-PRE-045",
     "the quota of Application Load Balancers has room for those of the inference fleets",
     source='Elastic Load Balancing user guide, "Quotas for your Application Load Balancers"',

@@ -10,7 +10,7 @@ from cdk_gpu_clusters_stacks.spec.capacity import placement_group_of
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
 from ..call import GROUP_MEMBERS, INSTANCES, PLACEMENT_GROUPS, RESERVATIONS, Absent, NoAnswer
-from ..check import Inquiry, Subjects, Verdict, check, failed, passed, warned
+from ..check import Inquiry, Subjects, Verdict, define_check, failed, passed, warned
 from ..cluster import Cluster, utc, words
 
 _ODCR = 'AWS EC2 user guide, "On-Demand Capacity Reservations"'
@@ -83,7 +83,7 @@ def _found_of(fleet: PlannedFleet, inquiry: Inquiry) -> list[Found]:
     return seen
 
 
-@check(
+@define_check(
     "GPU-PRE-051",
     "the reservation, or the resource group with reservations in it, is there",
     source="EC2 API reference, DescribeCapacityReservations; Resource Groups API reference, ListGroupResources",
@@ -109,7 +109,7 @@ def _there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     return passed(f"{words(wanted)} of account {words(owners)}")
 
 
-@check(
+@define_check(
     "GPU-PRE-052",
     "a Capacity Block is used as a block, an On-Demand Capacity Reservation as a reservation",
     source=f"{_BLOCKS}: launches into one name the market type capacity-block",
@@ -126,7 +126,7 @@ def _right_kind(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
             yield failed(f"{one['CapacityReservationId']} is {what}", fix=f"name it as {right}")
 
 
-@check(
+@define_check(
     "GPU-PRE-053",
     "the reservation is active, or a block that is still to start",
     source=_ODCR,
@@ -147,7 +147,7 @@ def _right_state(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
             yield failed(said, fix="name a reservation that is active")
 
 
-@check(
+@define_check(
     "GPU-PRE-054",
     "the reservation holds the fleet's instance type",
     source=_ODCR,
@@ -165,7 +165,7 @@ def _right_type(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
             )
 
 
-@check(
+@define_check(
     "GPU-PRE-055",
     "the reservation lies in the fleet's zone",
     source=_ODCR,
@@ -184,7 +184,7 @@ def _right_zone(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
             )
 
 
-@check(
+@define_check(
     "GPU-PRE-056",
     "the reservation is for Linux/UNIX with default tenancy",
     source=_ODCR,
@@ -202,7 +202,7 @@ def _right_platform(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
             )
 
 
-@check(
+@define_check(
     "GPU-PRE-057",
     "the reservation has a free instance for every node",
     source=_ODCR,
@@ -242,7 +242,7 @@ def _own_nodes(found: list[Found], inquiry: Inquiry) -> int:
     )
 
 
-@check(
+@define_check(
     "GPU-PRE-058",
     "the file names the placement group that the reservation was made in",
     source=_ODCR,
@@ -274,7 +274,7 @@ def _named_groups(cluster: Cluster) -> Mapping[str, str]:
     return {f"{where}.placement_group": name for where, name in named.items() if name}
 
 
-@check(
+@define_check(
     "GPU-PRE-059",
     "the placement group that the file names is there and has the strategy cluster",
     source="EC2 API reference, DescribePlacementGroups",
@@ -300,7 +300,7 @@ _SOON = timedelta(days=1)
 _SAME = timedelta(minutes=1)
 
 
-@check(
+@define_check(
     "GPU-PRE-061",
     "the reservation does not end within a day",
     source='AWS EC2 user guide, "On-Demand Capacity Reservations": instances run on, new ones do not start',
@@ -321,7 +321,7 @@ def _not_over(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
             yield passed(f"{name} ends at {utc(end)}")
 
 
-@check(
+@define_check(
     "GPU-PRE-062",
     "the block starts at the time in the file",
     source=_BLOCKS,
@@ -346,7 +346,7 @@ def _block_start(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
             yield warned(f"{name} starts at {utc(start)}, the file has {utc(said)}", fix=f"starts_at: {utc(start)}")
 
 
-@check(
+@define_check(
     "GPU-PRE-063",
     "the block ends at the time in the file",
     source=f"{_BLOCKS}: EC2 terminates instances from 30 minutes before the end",

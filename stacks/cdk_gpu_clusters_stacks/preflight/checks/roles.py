@@ -8,7 +8,7 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.spec import LustreSpec
 
 from ..call import KEY, ROLE, NoAnswer
-from ..check import Inquiry, Judge, Subjects, Verdict, check, failed, passed, warned, whole
+from ..check import Inquiry, Judge, Subjects, Verdict, define_check, failed, passed, warned, whole
 from ..cluster import Cluster
 
 
@@ -30,14 +30,14 @@ def _role(name: str, service: str) -> Judge[Cluster]:
     return judge
 
 
-_auto_scaling = check(
+_auto_scaling = define_check(
     "GPU-PRE-141",
     "the service-linked role of EC2 Auto Scaling is there",
     source='Amazon EC2 Auto Scaling user guide, "Service-linked roles"',
     calls=(ROLE,),
     subjects=whole,
 )(_role("AWSServiceRoleForAutoScaling", "autoscaling.amazonaws.com"))
-_spot = check(
+_spot = define_check(
     "GPU-PRE-142",
     "the service-linked role of EC2 Spot is there",
     source='AWS EC2 user guide, "Service-linked role for Spot Instance requests"',
@@ -45,7 +45,7 @@ _spot = check(
     subjects=_when(lambda cluster: any(one.plan.terms.kind is CapacityKind.SPOT for one in cluster.fleets.values())),
     unless="no fleet is spot",
 )(_role("AWSServiceRoleForEC2Spot", "spot.amazonaws.com"))
-_fsx = check(
+_fsx = define_check(
     "GPU-PRE-143",
     "the service-linked role of Amazon FSx is there",
     source='FSx for Lustre user guide, "Using service-linked roles for Amazon FSx"; that of a link to S3 is made '
@@ -54,7 +54,7 @@ _fsx = check(
     subjects=_when(lambda cluster: cluster.stores(LustreSpec)),
     unless="no Lustre file system is made",
 )(_role("AWSServiceRoleForAmazonFSx", "fsx.amazonaws.com"))
-_load_balancing = check(
+_load_balancing = define_check(
     "GPU-PRE-144",
     "the service-linked role of Elastic Load Balancing is there",
     source='Elastic Load Balancing user guide, "Service-linked role"',
@@ -62,7 +62,7 @@ _load_balancing = check(
     subjects=_when(lambda cluster: cluster.balanced),
     unless="no load balancer is made",
 )(_role("AWSServiceRoleForElasticLoadBalancing", "elasticloadbalancing.amazonaws.com"))
-_eks = check(
+_eks = define_check(
     "GPU-PRE-145",
     "the service-linked role of Amazon EKS is there",
     source='Amazon EKS user guide, "Using roles for Amazon EKS clusters"',
@@ -70,7 +70,7 @@ _eks = check(
     subjects=_when(lambda cluster: cluster.makes_eks),
     unless="no EKS cluster is made",
 )(_role("AWSServiceRoleForAmazonEKS", "eks.amazonaws.com"))
-_eks_nodes = check(
+_eks_nodes = define_check(
     "GPU-PRE-146",
     "the service-linked role of EKS node groups is there",
     source='Amazon EKS user guide, "Using roles for Amazon EKS node groups"',
@@ -85,7 +85,7 @@ _eks_nodes = check(
 _NO_KEY = "the file names no key"
 
 
-@check(
+@define_check(
     "GPU-PRE-131",
     "the KMS keys are there and enabled",
     source='AWS KMS developer guide, "Key states of AWS KMS keys"',
@@ -103,7 +103,7 @@ def _key_enabled(arn: str, inquiry: Inquiry) -> Verdict:
     return passed(f"{arn} is enabled")
 
 
-@check(
+@define_check(
     "GPU-PRE-132",
     "the KMS keys are symmetric, customer managed, and encrypt",
     source="AWS KMS API reference, KeyMetadata; S3 and FSx take symmetric keys only",

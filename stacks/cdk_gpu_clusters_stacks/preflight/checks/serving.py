@@ -8,7 +8,7 @@ from datetime import timedelta
 from cdk_gpu_clusters.rules.model_servers import EcrImage, read_ecr_image
 
 from ..call import CERTIFICATE, CONTAINER_IMAGE, PARAMETERS, SECRET, Absent, NoAnswer
-from ..check import Inquiry, Verdict, check, failed, passed, warned
+from ..check import Inquiry, Verdict, define_check, failed, passed, warned
 from ..cluster import Cluster, utc
 
 _CERTIFICATES = "AWS Certificate Manager API reference, DescribeCertificate"
@@ -24,7 +24,7 @@ def _certificates(cluster: Cluster) -> Mapping[str, str]:
     return {where: arn for where, arn in named.items() if arn}
 
 
-@check(
+@define_check(
     "GPU-PRE-151",
     "the certificates of load balancers are there and issued",
     source=_CERTIFICATES,
@@ -42,7 +42,7 @@ def _issued(arn: str, inquiry: Inquiry) -> Verdict:
     return passed(f"{domain}: issued")
 
 
-@check(
+@define_check(
     "GPU-PRE-152",
     "certificates that ACM does not renew last for 30 days more",
     source=f'{_CERTIFICATES}; AWS Certificate Manager user guide, "Managed certificate renewal"',
@@ -71,7 +71,7 @@ def _images(cluster: Cluster) -> Mapping[str, tuple[EcrImage, str]]:
     return {where: (found, text) for where, text in images.items() if (found := read_ecr_image(text)) is not None}
 
 
-@check(
+@define_check(
     "GPU-PRE-153",
     "container images of private ECR repositories are there",
     source="Amazon ECR API reference, DescribeImages",
@@ -111,7 +111,7 @@ def _secrets(cluster: Cluster) -> Mapping[str, str]:
     return found
 
 
-@check(
+@define_check(
     "GPU-PRE-154",
     "the secrets and parameters of model servers are there",
     source="AWS Secrets Manager API reference, DescribeSecret; Systems Manager API reference, DescribeParameters",

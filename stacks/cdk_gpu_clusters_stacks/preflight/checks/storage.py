@@ -11,7 +11,7 @@ from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec
 from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 from ..call import BUCKET, DIRECTORY_BUCKETS, FILE_SYSTEMS, STACKS, SUBNETS, Absent, Denied, NoAnswer
-from ..check import Inquiry, Verdict, cannot_tell, check, failed, passed, warned
+from ..check import Inquiry, Verdict, cannot_tell, define_check, failed, passed, warned
 from ..cluster import Cluster
 from ..quota import QUOTA_CALLS, weigh
 from .network import found_subnets
@@ -45,7 +45,7 @@ def _others(scratch: bool, inquiry: Inquiry) -> list[Mapping[str, Any]]:
     ]
 
 
-@check(
+@define_check(
     "GPU-PRE-111",
     "the storage quota of FSx for Lustre has room for new file systems",
     source=_QUOTAS,
@@ -62,7 +62,7 @@ def _storage(scratch: bool, inquiry: Inquiry) -> Verdict:
     )
 
 
-@check(
+@define_check(
     "GPU-PRE-112",
     "the quota of Lustre file systems has room for new ones",
     source=_QUOTAS,
@@ -84,7 +84,7 @@ def _found(store: ExistingLustreOptions, inquiry: Inquiry) -> Mapping[str, Any] 
     return next((one for one in found if one["FileSystemId"] == store.file_system_id), None)
 
 
-@check(
+@define_check(
     "GPU-PRE-113",
     "an existing file system is Lustre, and available",
     source=_FILE_SYSTEMS,
@@ -113,7 +113,7 @@ def _known(store: ExistingLustreOptions, inquiry: Inquiry) -> Mapping[str, Any]:
     return found
 
 
-@check(
+@define_check(
     "GPU-PRE-114",
     "an existing file system matches the file: mount name, DNS name, EFA, version",
     source=_FILE_SYSTEMS,
@@ -136,7 +136,7 @@ def _as_described(store: ExistingLustreOptions, inquiry: Inquiry) -> Iterator[Ve
             yield failed(f"{store.file_system_id} has {name} {right}, the file has {said}", fix=f"{name}: {right}")
 
 
-@check(
+@define_check(
     "GPU-PRE-115",
     "an existing file system is in the VPC and zone of the fleets",
     source='FSx for Lustre user guide, "Working with EFA-enabled file systems"; traffic between zones is charged',
@@ -174,7 +174,7 @@ _HEAD = "Amazon S3 API reference, HeadBucket"
 _NO_BUCKET = "the file names no existing bucket"
 
 
-@check(
+@define_check(
     "GPU-PRE-121",
     "the buckets are there, and let the caller list them",
     source=_HEAD,
@@ -208,7 +208,7 @@ def _placed(cluster: Cluster) -> Mapping[str, tuple[str, str, bool]]:
     return found
 
 
-@check(
+@define_check(
     "GPU-PRE-122",
     "the buckets are in the Region that the file gives, or in the cluster's",
     source=f'{_HEAD}; FSx for Lustre user guide, "Linking your file system to an Amazon S3 bucket"; traffic '
@@ -244,7 +244,7 @@ def _new(cluster: Cluster) -> Mapping[str, tuple[str, str]]:
     }
 
 
-@check(
+@define_check(
     "GPU-PRE-123",
     "the name of a new bucket is free",
     source='Amazon S3 user guide, "General purpose bucket naming rules": names are unique in a partition',
@@ -277,7 +277,7 @@ def _directory(cluster: Cluster) -> Mapping[str, str]:
     }
 
 
-@check(
+@define_check(
     "GPU-PRE-124",
     "existing directory buckets are there",
     source="Amazon S3 API reference, ListDirectoryBuckets",
