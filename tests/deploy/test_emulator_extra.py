@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from cdk_gpu_clusters.testing._extra import optional_module, package_folder
+from cdk_gpu_clusters.testing._extra import optional_module, require_packages
 
 
-@pytest.mark.parametrize("ask", [optional_module, package_folder])
+@pytest.mark.parametrize("ask", [optional_module, require_packages])
 def test_a_missing_package_names_the_extra(ask: object) -> None:
     assert callable(ask)
     with pytest.raises(

@@ -6,7 +6,7 @@ once for each answer. So both branches of `Fn::If` are looked at, and no two bra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -54,10 +54,6 @@ class Choices(dict[str, Choice]):
     def having(self, name: str, choice: Choice) -> Choices:
         """These, and one more."""
         return Choices({**self, name: choice})
-
-    def key(self) -> frozenset[tuple[str, Choice]]:
-        """The same for equal choices."""
-        return frozenset(self.items())
 
     def __str__(self) -> str:
         return ", ".join(_shown(name, choice) for name, choice in self.items())
@@ -120,6 +116,3 @@ def assume_either(choices: Choices, question: str, unclear: Undecidable) -> bool
         return choice.value == "true"
     options = tuple(choices.having(question, Choice(answer)) for answer in ("true", "false"))
     raise Fork(options, must_agree=True, unclear=unclear)
-
-
-NO_CHOICES: Mapping[str, Choice] = Choices()

@@ -25,6 +25,9 @@ class Place:
     line: int
     column: int
 
+    def __str__(self) -> str:
+        return f"{self.line}:{self.column}"
+
 
 class UnusableTemplate(Exception):
     """The text is no usable template: one line with the reason, and the place."""

@@ -12,7 +12,7 @@ from cdk_gpu_clusters.template_rules.engine import judge_estate
 from cdk_gpu_clusters.template_rules.links import estates_of
 from cdk_gpu_clusters.template_rules.rule import Outcome, TemplateRule, Verdict
 from cdk_gpu_clusters.template_rules.sources import Source, sources_of
-from cdk_gpu_clusters.template_rules.template import Template, read_template
+from cdk_gpu_clusters.template_rules.template import Template
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,11 @@ class PlacedVerdict:
     place: Place
     verdict: Verdict
 
+    @property
+    def where(self) -> str:
+        """File, line and column."""
+        return f"{self.file}:{self.place}"
+
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
@@ -38,8 +43,7 @@ class Unusable:
     fault: UnusableTemplate
 
     def __str__(self) -> str:
-        place = self.fault.place
-        where = f"{self.file}:{place.line}:{place.column}" if place else self.file
+        where = f"{self.file}:{self.fault.place}" if self.fault.place else self.file
         return f"{where}: {_one_line(self.fault.cause)}"
 
 
@@ -52,8 +56,7 @@ class Unread:
     key: str
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.place.line}:{self.place.column}"
-        return f"{where}: not looked at: {_one_line(self.key)}, which only CloudFormation expands"
+        return f"{self.file}:{self.place}: not looked at: {_one_line(self.key)}, which only CloudFormation expands"
 
 
 @dataclass(slots=True)
@@ -109,7 +112,7 @@ def lint(
     accepted: dict[Template, list[Acknowledgement]] = {}
     for source in _sources(report, paths):
         try:
-            template = _template(source, region)
+            template = source.template(region)
             own = acknowledged_in(template)
         except UnusableTemplate as fault:
             report.unusable.append(Unusable(str(source.file), fault))
@@ -136,15 +139,6 @@ def _sources(report: Report, paths: Sequence[File]) -> Iterator[Source]:
             continue
         yield from (source for source in sources if source.file not in seen)
         seen |= {source.file for source in sources}
-
-
-def _template(source: Source, region: str | None) -> Template:
-    return read_template(
-        source.file,
-        region=source.region or region,
-        stack_name=source.stack_name,
-        environment=source.environment,
-    )
 
 
 def _placed(verdicts: Sequence[Verdict]) -> Iterator[PlacedVerdict]:

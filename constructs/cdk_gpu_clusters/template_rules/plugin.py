@@ -18,7 +18,7 @@ from cdk_gpu_clusters.template_rules.links import estates_of
 from cdk_gpu_clusters.template_rules.registry import choose_rules
 from cdk_gpu_clusters.template_rules.rule import Outcome, Verdict
 from cdk_gpu_clusters.template_rules.sources import PLUGIN, nested_templates, sources_of
-from cdk_gpu_clusters.template_rules.template import Template, read_template
+from cdk_gpu_clusters.template_rules.template import Template
 
 
 @jsii.implements(cdk.IPolicyValidationPlugin)
@@ -90,15 +90,7 @@ def _templates(paths: Sequence[str]) -> list[Template]:
     folders = {file.parent for file in stacks}
     sources = {source.file: source for folder in sorted(folders) for source in sources_of(folder)}
     files = dict.fromkeys([*stacks, *(file for folder in sorted(folders) for file in nested_templates(folder))])
-    return [
-        read_template(
-            file,
-            region=sources[file].region,
-            stack_name=sources[file].stack_name,
-            environment=sources[file].environment,
-        )
-        for file in files
-    ]
+    return [sources[file].template() for file in files]
 
 
 def _heading(verdict: Verdict) -> tuple[str, str, str]:

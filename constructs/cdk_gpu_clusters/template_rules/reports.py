@@ -24,7 +24,7 @@ def human_text(report: Report) -> str:
 def _faults(report: Report) -> Iterator[str]:
     for one in report.faults():
         verdict = one.verdict
-        yield f"{_where(one)}: {verdict.severity.value}: {verdict.rule.id}: {verdict.message}"
+        yield f"{one.where}: {verdict.severity.value}: {verdict.rule.id}: {verdict.message}"
         yield f"    at {path_text(verdict.path)}"
         if verdict.finding and verdict.finding.fix:
             yield f"    fix: {verdict.finding.fix}"
@@ -35,14 +35,10 @@ def _undecidable(report: Report) -> Iterator[str]:
     rules: dict[tuple[str, str, str], list[str]] = {}
     for one in report.undecidable():
         reason = f"{one.verdict.reason} (when {one.verdict.when})" if one.verdict.when else one.verdict.reason
-        rules.setdefault((_where(one), path_text(one.verdict.path), reason), []).append(one.verdict.rule.id)
+        rules.setdefault((one.where, path_text(one.verdict.path), reason), []).append(one.verdict.rule.id)
     for (where, path, reason), ids in rules.items():
         yield f"{where}: undecidable: {', '.join(dict.fromkeys(ids))}: {reason}"
         yield f"    at {path}"
-
-
-def _where(one: PlacedVerdict) -> str:
-    return f"{one.file}:{one.place.line}:{one.place.column}"
 
 
 def _summary(report: Report) -> str:
@@ -197,7 +193,6 @@ def junit_text(report: Report) -> str:
 
 def _add_case(suite: ET.Element, one: PlacedVerdict) -> None:
     verdict = one.verdict
-    place = f"{one.file}:{one.place.line}:{one.place.column}"
     case = ET.SubElement(
         suite,
         "testcase",
@@ -206,9 +201,9 @@ def _add_case(suite: ET.Element, one: PlacedVerdict) -> None:
     )
     if verdict.outcome is Outcome.NOT_COMPLIANT:
         failure = ET.SubElement(case, "failure", type=verdict.severity.value, message=_printable(verdict.message))
-        failure.text = _printable(f"{place}: fix: {verdict.finding.fix if verdict.finding else ''}")
+        failure.text = _printable(f"{one.where}: fix: {verdict.finding.fix if verdict.finding else ''}")
     else:
-        ET.SubElement(case, "skipped", message=_printable(f"{place}: {verdict.message}"))
+        ET.SubElement(case, "skipped", message=_printable(f"{one.where}: {verdict.message}"))
 
 
 def _printable(text: str) -> str:

@@ -361,11 +361,6 @@ def _in_map(scope: Scope, name: Resolved, first: Resolved, second: Resolved) -> 
     return values[0] if values and all(value == values[0] for value in values) else None
 
 
-def _base64(scope: Scope, argument: Any) -> Resolved:
-    """The text itself: its reader decodes it again."""
-    return resolve(scope, argument)
-
-
 def _length(scope: Scope, argument: Any) -> Resolved:
     items = resolve(scope, argument)
     if isinstance(items, list):
@@ -381,7 +376,7 @@ def _to_json_string(scope: Scope, argument: Any) -> Resolved:
 
 _FUNCTIONS: dict[str, Callable[[Scope, Any], Resolved]] = {
     "Ref": _ref,
-    "Fn::Base64": _base64,
+    "Fn::Base64": resolve,  # the text itself: its reader decodes it again
     "Fn::FindInMap": _find_in_map,
     "Fn::GetAtt": _get_att,
     "Fn::GetStackOutput": _stack_output,
@@ -520,7 +515,7 @@ def parameter_value(scope: Scope, name: str) -> Resolved:
     Raises:
         Fork: If it has allowed values only.
     """
-    key, kind = scope.key(name), _kind(scope, name)
+    key, kind = scope.key(name), str(_definition(scope, name).get("Type", "String"))
     choice = scope.choices.get(key, Choice())
     if choice.value is not None:
         return _typed(kind, choice.value)
@@ -542,24 +537,22 @@ def parameter_value(scope: Scope, name: str) -> Resolved:
 
 def default_of(scope: Scope, name: str) -> str | None:
     """The default of a parameter, as text; None if it has none."""
-    definition = scope.template.parameters.get(name)
-    default = definition.get("Default") if isinstance(definition, dict) else None
+    default = _definition(scope, name).get("Default")
     return None if default is None else text_of(default)
 
 
 def possible_values(scope: Scope, name: str) -> list[str] | None:
     """Allowed values of a parameter that are not ruled out; None if any value is allowed."""
-    definition = scope.template.parameters.get(name)
-    allowed = definition.get("AllowedValues") if isinstance(definition, dict) else None
+    allowed = _definition(scope, name).get("AllowedValues")
     if not isinstance(allowed, list):
         return None
     excluded = scope.choices.get(scope.key(name), Choice()).excluded
     return [text for value in allowed if (text := text_of(value)) not in excluded]
 
 
-def _kind(scope: Scope, name: str) -> str:
+def _definition(scope: Scope, name: str) -> dict[str, Any]:
     definition = scope.template.parameters.get(name)
-    return str(definition.get("Type", "String")) if isinstance(definition, dict) else "String"
+    return definition if isinstance(definition, dict) else {}
 
 
 def given_value(scope: Scope, name: str) -> Resolved | None:

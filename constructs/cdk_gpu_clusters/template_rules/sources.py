@@ -10,6 +10,7 @@ from typing import Any
 
 from cdk_gpu_clusters.template_rules.acknowledgements import Acknowledgement
 from cdk_gpu_clusters.template_rules.document import UnusableTemplate
+from cdk_gpu_clusters.template_rules.template import Template, read_template
 
 #: Name of the CDK plugin; what CDK acknowledges is `<plugin>::<rule id>`.
 PLUGIN = "GpuClusterRules"
@@ -39,6 +40,16 @@ class Source:
     stack_name: str | None = None
     environment: str = ""
     acknowledgements: tuple[Acknowledgement, ...] = ()
+
+    def template(self, region: str | None = None) -> Template:
+        """Read it; `region` is taken if its own is not known.
+
+        Raises:
+            UnusableTemplate: If it cannot be read, or is no template.
+        """
+        return read_template(
+            self.file, region=self.region or region, stack_name=self.stack_name, environment=self.environment
+        )
 
 
 def sources_of(path: File) -> list[Source]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from pathlib import Path
 from typing import Any
 
 
@@ -25,26 +24,15 @@ def optional_module(name: str) -> Any:
         raise _missing(package) from error
 
 
-def package_folder(name: str) -> Path:
-    """Where a package of the extra is installed; it is not imported.
+def require_packages(*names: str) -> None:
+    """Check that packages of the extra are installed; they are not imported.
 
     Raises:
-        ImportError: If it is not installed; the message names the extra.
+        ImportError: If one is not installed; the message names the extra.
     """
-    found = importlib.util.find_spec(name)
-    if found is None or found.origin is None:
-        raise _missing(name)
-    return Path(found.origin).parent
-
-
-def require_emulator() -> None:
-    """Check that what the emulator is made of is installed.
-
-    Raises:
-        ImportError: If a package is not installed; the message names the extra.
-    """
-    for package in ("ministack", "cfnlint", "jsonschema", "boto3"):
-        package_folder(package)
+    for name in names:
+        if importlib.util.find_spec(name) is None:
+            raise _missing(name)
 
 
 def _missing(package: str) -> ImportError:

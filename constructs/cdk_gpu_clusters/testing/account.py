@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from ._extra import optional_module
+from ._extra import optional_module, require_packages
 
 Json = dict[str, Any]
 
@@ -34,13 +34,33 @@ class EmulatedAccount(ABC):
     region: str
     account: str
 
+    def __init__(self, account: str, region: str, seed: Mapping[str, Any] | None) -> None:
+        require_packages("ministack", "cfnlint", "jsonschema", "boto3")
+        self.account, self.region = account, region
+        self._seed = seed
+
     @abstractmethod
     def client(self, service: str) -> Any:
         """A boto3 client of this account."""
 
+    def _client_at(self, service: str, endpoint_url: str) -> Any:
+        session = optional_module("boto3").Session(
+            aws_access_key_id=self.account, aws_secret_access_key=NO_SECRET, region_name=self.region
+        )
+        return session.client(service, endpoint_url=endpoint_url)
+
     @abstractmethod
+    def _ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send a request to the emulator itself; the status and the body of its answer."""
+
     def _control(self, method: str, action: str, document: Any = None) -> Any:
         """Call a control path and give its JSON answer."""
+        body = b"" if document is None else json.dumps(document, default=str).encode()
+        status, payload = self._ask(method, f"/_emulator/{action}", body)
+        answered = json.loads(payload)
+        if status != 200:
+            raise ValueError(answered["error"])
+        return answered
 
     @abstractmethod
     def __enter__(self) -> Self: ...

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import io
-import json
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 
-from ._extra import optional_module, require_emulator
-from .account import DEFAULT_ACCOUNT, NO_SECRET, EmulatedAccount
+from ._extra import optional_module
+from .account import DEFAULT_ACCOUNT, EmulatedAccount
 
 if TYPE_CHECKING:
     from gpu_clusters_emulator.world import World
@@ -45,12 +44,10 @@ class InProcessEmulator(EmulatedAccount):
         region: str = "us-east-1",
         seed: Mapping[str, Any] | None = None,
     ) -> None:
-        require_emulator()
+        super().__init__(account, region, seed)
         from gpu_clusters_emulator.engine import engine
         from gpu_clusters_emulator.front import Front
 
-        self.account, self.region = account, region
-        self._seed = seed
         self._engine = engine()
         self._front = Front(self._engine)
         self._loop = asyncio.new_event_loop()
@@ -76,11 +73,7 @@ class InProcessEmulator(EmulatedAccount):
 
     def client(self, service: str) -> Any:
         if service not in self._clients:
-            made = (
-                optional_module("boto3")
-                .Session(aws_access_key_id=self.account, aws_secret_access_key=NO_SECRET, region_name=self.region)
-                .client(service, endpoint_url=_NOWHERE)
-            )
+            made = self._client_at(service, _NOWHERE)
             made.meta.events.register("before-send", self._answer)
             self._clients[service] = made
         return self._clients[service]
@@ -94,13 +87,9 @@ class InProcessEmulator(EmulatedAccount):
         response = optional_module("botocore.awsrequest").AWSResponse
         return response(request.url, status, answered, _Raw(payload))
 
-    def _control(self, method: str, action: str, document: Any = None) -> Any:
-        body = b"" if document is None else json.dumps(document, default=str).encode()
-        status, _, payload = self._request(method, f"{_NOWHERE}/_emulator/{action}", {}, body)
-        answered = json.loads(payload)
-        if status != 200:
-            raise ValueError(answered["error"])
-        return answered
+    def _ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        status, _, payload = self._request(method, f"{_NOWHERE}{path}", {}, body)
+        return status, payload
 
     def _request(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes

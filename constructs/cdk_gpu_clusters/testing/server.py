@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from http.client import HTTPConnection
 from typing import IO, Any, Self
 
-from ._extra import optional_module, require_emulator
 from .account import DEFAULT_ACCOUNT, NO_SECRET, EmulatedAccount
 
 _STOP_SECONDS = 10
@@ -46,10 +45,8 @@ class Emulator(EmulatedAccount):
         port: int = 0,
         log: IO[bytes] | None = None,
     ) -> None:
-        require_emulator()
-        self.account, self.region = account, region
+        super().__init__(account, region, seed)
         self.endpoint_url = ""
-        self._seed = seed
         self._port = port
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
@@ -119,22 +116,13 @@ class Emulator(EmulatedAccount):
         return {**kept, **self.settings}
 
     def client(self, service: str) -> Any:
-        return (
-            optional_module("boto3")
-            .Session(aws_access_key_id=self.account, aws_secret_access_key=NO_SECRET, region_name=self.region)
-            .client(service, endpoint_url=self.endpoint_url)
-        )
+        return self._client_at(service, self.endpoint_url)
 
-    def _control(self, method: str, action: str, document: Any = None) -> Any:
-        body = None if document is None else json.dumps(document, default=str).encode()
-        host, port = self.endpoint_url.removeprefix("http://").split(":")
-        connection = HTTPConnection(host, int(port), timeout=_ANSWER_SECONDS)
+    def _ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        connection = HTTPConnection(self.endpoint_url.removeprefix("http://"), timeout=_ANSWER_SECONDS)
         try:
-            connection.request(method, f"/_emulator/{action}", body=body)
+            connection.request(method, path, body=body or None)
             response = connection.getresponse()
-            answered = json.load(response)
+            return response.status, response.read()
         finally:
             connection.close()
-        if response.status != 200:
-            raise ValueError(answered["error"])
-        return answered

@@ -8,11 +8,7 @@ from typing import NamedTuple
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.node_ranges import NODE_RANGES, check_node_ranges
 from cdk_gpu_clusters.template_rules.case import Resource, Value
-from cdk_gpu_clusters.template_rules.lookups.groups import (
-    COMPUTE_ENVIRONMENT,
-    launch_of_node_group,
-    records_of,
-)
+from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, launch_of_node_group, records_of
 from cdk_gpu_clusters.template_rules.lookups.launches import record_of, specification_of, values_at
 from cdk_gpu_clusters.template_rules.rule import (
     Fault,

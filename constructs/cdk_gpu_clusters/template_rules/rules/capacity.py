@@ -48,12 +48,7 @@ from cdk_gpu_clusters.template_rules.lookups.launches import (
     launch_of,
     values_at,
 )
-from cdk_gpu_clusters.template_rules.lookups.network import (
-    SUBNET,
-    known_zone_of,
-    subnets_used,
-    zone_in,
-)
+from cdk_gpu_clusters.template_rules.lookups.network import SUBNET, known_zone_of, subnets_used, zone_in
 from cdk_gpu_clusters.template_rules.rule import (
     Fault,
     NotApplicable,
@@ -70,6 +65,13 @@ def _findings(
     """What `check_capacity` finds in the terms of a launch."""
     terms = CapacityTerms(kind=capacity_kind_of(launch, record))
     return check_capacity(terms, record, node_count=node_count, region=region)
+
+
+_SIZE_OF_BLOCK = (
+    "LaunchTemplateData/InstanceMarketOptions/MarketType",
+    "LaunchTemplateData/InstanceType",
+    "greatest size of the resources that use the launch template",
+)
 
 
 @template_rule(
@@ -127,11 +129,7 @@ def ultraserver_block(resource: Resource) -> Iterator[Fault]:
     fix="set the maximum size to the number of instances of the UltraServers in the block",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
     on=LAUNCHES,
-    looks_at=(
-        "LaunchTemplateData/InstanceMarketOptions/MarketType",
-        "LaunchTemplateData/InstanceType",
-        "greatest size of the resources that use the launch template",
-    ),
+    looks_at=_SIZE_OF_BLOCK,
 )
 def ultraserver_size(resource: Resource) -> Iterator[Fault]:
     launch = block_launch(resource)
@@ -148,11 +146,7 @@ def ultraserver_size(resource: Resource) -> Iterator[Fault]:
     fix="make one group for each block",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html",
     on=LAUNCHES,
-    looks_at=(
-        "LaunchTemplateData/InstanceMarketOptions/MarketType",
-        "LaunchTemplateData/InstanceType",
-        "greatest size of the resources that use the launch template",
-    ),
+    looks_at=_SIZE_OF_BLOCK,
 )
 def block_size(resource: Resource) -> Iterator[Fault]:
     launch = block_launch(resource)

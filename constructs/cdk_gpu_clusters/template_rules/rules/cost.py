@@ -8,12 +8,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.choices import Undecidable
 from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM, is_lustre
-from cdk_gpu_clusters.template_rules.lookups.groups import (
-    COMPUTE_ENVIRONMENT,
-    EKS_NODE_GROUP,
-    HYPERPOD,
-    PCS_NODE_GROUP,
-)
+from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, EKS_NODE_GROUP, HYPERPOD, PCS_NODE_GROUP
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     INSTANCE,
     LAUNCHES,

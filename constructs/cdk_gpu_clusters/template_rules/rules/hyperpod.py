@@ -7,18 +7,8 @@ from collections.abc import Iterator
 from cdk_gpu_clusters.catalogue.lookup import instance_type_names
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.template_rules.case import Resource
-from cdk_gpu_clusters.template_rules.lookups.groups import (
-    HYPERPOD,
-    efa_groups,
-    hyperpod_record_of,
-    instance_groups,
-)
-from cdk_gpu_clusters.template_rules.lookups.network import (
-    exchange_all,
-    groups_at,
-    is_same_zone,
-    known_zone_of,
-)
+from cdk_gpu_clusters.template_rules.lookups.groups import HYPERPOD, efa_groups, hyperpod_record_of, instance_groups
+from cdk_gpu_clusters.template_rules.lookups.network import exchange_all, groups_at, is_same_zone, known_zone_of
 from cdk_gpu_clusters.template_rules.rule import Fault, applicable, define_template_rule
 
 _FAMILIES = {name.partition(".")[0] for name in instance_type_names()}

@@ -39,11 +39,12 @@ def balancer_of(listener: Resource) -> Resource | None:
     return target_of(listener.get("LoadBalancerArn"))
 
 
-def serves_models(balancer: Resource) -> bool:
-    """Whether one of an Application Load Balancer's listeners sends requests to accelerated nodes."""
-    if (balancer.get("Type").text() or "application") != "application":
-        return False
-    return any(balancer_of(one) == balancer for one in balancer.case.resources_naming(balancer, LISTENER))
+def require_models(balancer: Resource) -> None:
+    """Go on only if one of an Application Load Balancer's listeners sends requests to accelerated nodes."""
+    is_application = (balancer.get("Type").text() or "application") == "application"
+    listeners = balancer.case.resources_naming(balancer, LISTENER) if is_application else ()
+    if not any(balancer_of(one) == balancer for one in listeners):
+        raise NotApplicable
 
 
 def is_internet_facing(listener: Resource) -> bool:
@@ -107,8 +108,7 @@ def tls(resource: Resource) -> Iterator[Fault]:
     looks_at=("LoadBalancerAttributes",),
 )
 def idle_timeout(resource: Resource) -> Iterator[Fault]:
-    if not serves_models(resource):
-        raise NotApplicable
+    require_models(resource)
     seconds = attribute_of(resource, "LoadBalancerAttributes", "idle_timeout.timeout_seconds")
     if seconds is not None:
         findings = inference.check_idle_timeout(seconds.integer() or 0)
@@ -124,8 +124,7 @@ def idle_timeout(resource: Resource) -> Iterator[Fault]:
     looks_at=("Subnets",),
 )
 def balancer_zones(resource: Resource) -> Iterator[Fault]:
-    if not serves_models(resource):
-        raise NotApplicable
+    require_models(resource)
     subnets = resource.get("Subnets")
     if not subnets.exists:
         raise NotApplicable  # SubnetMappings
@@ -187,8 +186,7 @@ def time_to_boot(resource: Resource) -> Iterator[Fault]:
     looks_at=("LoadBalancerAttributes",),
 )
 def explicit_idle_timeout(resource: Resource) -> Iterator[Fault]:
-    if not serves_models(resource):
-        raise NotApplicable
+    require_models(resource)
     if attribute_of(resource, "LoadBalancerAttributes", "idle_timeout.timeout_seconds") is None:
         at = resource.get("LoadBalancerAttributes")
         yield Fault(at=at, got="no idle_timeout.timeout_seconds", allowed="longer than the longest answer")

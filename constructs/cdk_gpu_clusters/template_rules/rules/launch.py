@@ -13,11 +13,7 @@ from cdk_gpu_clusters.rules import images
 from cdk_gpu_clusters.rules.harmful_variables import HARMFUL_VARIABLE, check_variable
 from cdk_gpu_clusters.rules.root_volume import ROOT_IOPS, ROOT_SIZE, ROOT_THROUGHPUT, check_root_volume
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
-from cdk_gpu_clusters.template_rules.lookups.groups import (
-    COMPUTE_ENVIRONMENT,
-    EKS_NODE_GROUP,
-    PCS_NODE_GROUP,
-)
+from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, EKS_NODE_GROUP, PCS_NODE_GROUP
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     LAUNCHES,
     Launch,

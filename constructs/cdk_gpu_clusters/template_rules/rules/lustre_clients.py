@@ -12,12 +12,7 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.node.storage import OVERLAP
 from cdk_gpu_clusters.rules.lustre_clients import CLIENT_NETWORK, CLIENT_ZONE, check_lustre_client
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
-from cdk_gpu_clusters.template_rules.lookups.file_systems import (
-    FILE_SYSTEM,
-    lustre_only,
-    lustre_version,
-    mounted_by,
-)
+from cdk_gpu_clusters.template_rules.lookups.file_systems import FILE_SYSTEM, lustre_only, lustre_version, mounted_by
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     LAUNCHES,
     Launch,

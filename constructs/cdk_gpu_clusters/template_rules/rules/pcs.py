@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.errors import Finding, Severity
-from cdk_gpu_clusters.rules.interfaces import (
-    PCS_DEVICE_INDEX,
-    PCS_EFA_ONLY,
-    PCS_SHARED_CARD,
-    check_pcs_interfaces,
-)
+from cdk_gpu_clusters.rules.interfaces import PCS_DEVICE_INDEX, PCS_EFA_ONLY, PCS_SHARED_CARD, check_pcs_interfaces
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import (
     PCS_CLUSTER,
@@ -22,13 +17,7 @@ from cdk_gpu_clusters.template_rules.lookups.groups import (
     user_data_faults,
 )
 from cdk_gpu_clusters.template_rules.lookups.launches import layout_of, own_types_of, values_at
-from cdk_gpu_clusters.template_rules.rule import (
-    Fault,
-    NotApplicable,
-    SharedCheck,
-    applicable,
-    define_template_rule,
-)
+from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, SharedCheck, applicable, define_template_rule
 
 
 def _interface_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
