@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from itertools import count as numbers_from
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -97,8 +98,7 @@ def watch(
     elif found:
         write_blocks(found)
     if not found:
-        output.write(f"no block in {hours:g} hours\n", stderr=True)
-        output.leave(1)
+        output.stop(f"no block in {hours:g} hours")
 
 
 @app.command(
@@ -134,15 +134,10 @@ def buy(
     offer = next((one for one in blocks if one.id == offering), None)
     if offer is None:
         reasons = "; ".join(one.reason for one in problems) or "search again: offerings change"
-        output.write(f"{offering} is not on offer in {region}: {reasons}\n", stderr=True)
-        output.leave(1)
+        output.stop(f"{offering} is not on offer in {region}: {reasons}")
     write_blocks([offer])
     if limit is not None and not offer.costs_at_most(limit):
-        output.write(
-            f"it costs {offer.price} {offer.currency}, which is not within {limit} {PRICE_CURRENCY}\n",
-            stderr=True,
-        )
-        output.leave(1)
+        output.stop(f"it costs {offer.price} {offer.currency}, which is not within {limit} {PRICE_CURRENCY}")
     if not yes:
         _confirm(offer)
     reservation = _buy(offer, _clients(profile, attempts=1), name)
@@ -159,22 +154,18 @@ def _buy(offer: BlockOffer, clients: Ec2Clients, name: str | None) -> dict[str, 
         except Exception as error:  # noqa: BLE001 - every failure is said in words
             reason = problem_of(error, region=offer.region, action="ec2:PurchaseCapacityBlock").reason
             if is_refusal(error):
-                output.write(f"not bought: {reason}\n", stderr=True)
-            else:
-                output.write(
-                    f"no answer: {reason}. It may have been bought: look at the Capacity Reservations of "
-                    f"{offer.region} before you try again\n",
-                    stderr=True,
-                )
-            output.leave(1)
+                output.stop(f"not bought: {reason}")
+            output.stop(
+                f"no answer: {reason}. It may have been bought: look at the Capacity Reservations of {offer.region} "
+                "before you try again"
+            )
 
 
 def _confirm(offer: BlockOffer) -> None:
     price = f"{offer.price} {offer.currency}"
     answer = output.ask(f"This charges {price} at once and cannot be undone. Type the price to buy it", "")
     if answer.replace(",", "").strip() not in (price, str(offer.price)):
-        output.write("not bought: the price was not typed\n", stderr=True)
-        output.leave(1)
+        output.stop("not bought: the price was not typed")
 
 
 def _price(text: str) -> Decimal:
@@ -249,22 +240,11 @@ def _refusals() -> Iterator[None]:
 def _market(request: CapacityRequest, regions: list[str], clients: Ec2Clients) -> Market:
     from cdk_gpu_clusters_stacks.offers import calls_of, search_market
 
-    with _refusals(), _progress(calls_of(regions)) as on_answer:
-        return search_market(request, regions, clients, now=datetime.now(UTC), on_answer=on_answer)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal, nothing elsewhere."""
-    printer = output.console(stderr=True)
-    if not printer.is_terminal:
-        yield lambda: None
-        return
-    from rich.progress import Progress
-
-    with Progress(console=printer, transient=True) as bar:
-        task = bar.add_task("asking EC2", total=total)
-        yield lambda: bar.advance(task)
+    answers, total = numbers_from(1), calls_of(regions)
+    with _refusals(), output.progress("asking EC2") as on_done:
+        return search_market(
+            request, regions, clients, now=datetime.now(UTC), on_answer=lambda: on_done(next(answers), total)
+        )
 
 
 # Offers as tables.

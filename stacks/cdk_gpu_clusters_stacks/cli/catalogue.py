@@ -118,8 +118,7 @@ def list_types(
         output.write_json({"instance_types": [_record(one, region) for one in found]})
         return
     if not found:
-        output.write("no instance type of the catalogue is like this\n", stderr=True)
-        output.leave(1)
+        output.stop("no instance type of the catalogue is like this")
     columns = ("type", "accelerators", "GiB each", "vCPUs", "memory GiB", "EFA", "local disks")
     price = () if region is None else (f"USD/h in {region}",)
     output.write_table(

@@ -128,6 +128,12 @@ def leave(status: int) -> NoReturn:
     raise typer.Exit(status)
 
 
+def stop(message: str) -> NoReturn:
+    """End the command, since the answer is no: one line on standard error, exit status 1."""
+    write(f"{message}\n", stderr=True)
+    leave(1)
+
+
 def refuse(message: str) -> NoReturn:
     """End the command, since its input cannot be used: one line, exit status 2."""
     write(f"gpu-clusters: {message}\n", stderr=True)

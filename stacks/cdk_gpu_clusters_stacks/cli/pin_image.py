@@ -51,6 +51,5 @@ def run(
     try:
         image_id = pin_image(parameter, region=region)
     except Exception as error:  # noqa: BLE001 - whatever the account answers is for the user to read
-        output.write(f"gpu-clusters pin-image: cannot read {parameter} in {region}: {error}\n", stderr=True)
-        output.leave(1)
+        output.stop(f"gpu-clusters pin-image: cannot read {parameter} in {region}: {error}")
     output.write(f"{CONTEXT_FILE}: {parameter} in {region} is pinned to {image_id}\n")

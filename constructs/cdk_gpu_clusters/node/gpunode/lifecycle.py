@@ -67,7 +67,7 @@ def complete_hook(
                 events.write("hook", "skipped", f"nothing to complete: {found.group} has this node {found.state}")
                 return True
             if found.group:
-                _complete(node, hook, found.group, result)
+                _call(node, "complete-lifecycle-action", hook, found.group, "--lifecycle-action-result", result)
                 events.write("hook", "ok", f"{hook} of {found.group}: {result}")
                 return True
             alone += 1
@@ -83,19 +83,9 @@ def complete_hook(
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
 
-def _complete(node: Node, hook: str, group: str, result: str) -> None:
-    node.aws.call(
-        "autoscaling",
-        "complete-lifecycle-action",
-        "--lifecycle-hook-name",
-        hook,
-        "--auto-scaling-group-name",
-        group,
-        "--instance-id",
-        node.instance_id,
-        "--lifecycle-action-result",
-        result,
-    )
+def _call(node: Node, operation: str, hook: str, group: str, *arguments: str) -> None:
+    names = ("--lifecycle-hook-name", hook, "--auto-scaling-group-name", group, "--instance-id", node.instance_id)
+    node.aws.call("autoscaling", operation, *names, *arguments)
 
 
 # A node that failed its boot stays for inspection if the launches of its group are suspended. Otherwise it is
@@ -144,16 +134,7 @@ def _extend(node: Node, hook: str) -> bool:
     found = membership(node)
     if not found.state.startswith("Pending") or not _is_suspended(node, found.group):
         return False
-    node.aws.call(
-        "autoscaling",
-        "record-lifecycle-action-heartbeat",
-        "--lifecycle-hook-name",
-        hook,
-        "--auto-scaling-group-name",
-        found.group,
-        "--instance-id",
-        node.instance_id,
-    )
+    _call(node, "record-lifecycle-action-heartbeat", hook, found.group)
     return True
 
 

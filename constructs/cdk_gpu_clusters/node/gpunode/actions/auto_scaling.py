@@ -62,14 +62,8 @@ class AutoScaling:
 
     def take_out(self, severity: Severity, reason: str) -> None:  # noqa: ARG002 - the API takes no reason
         """Mark the node, without the group's grace period, which is for nodes that still start."""
-        self._call(
-            "set-instance-health",
-            "--instance-id",
-            self._node.instance_id,
-            "--health-status",
-            "Unhealthy",
-            "--no-should-respect-grace-period",
-        )
+        options = ("--health-status", "Unhealthy", "--no-should-respect-grace-period")
+        self._call("set-instance-health", "--instance-id", self._node.instance_id, *options)
 
     def keep_new_work_away(self, reason: str) -> None:
         """Nothing: Auto Scaling assigns no work, and ends the node by itself."""

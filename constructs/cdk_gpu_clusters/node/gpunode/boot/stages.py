@@ -149,7 +149,8 @@ def unit_probe(name: str) -> Callable[[Node], Verdict]:
     """A probe of the result that `gpu-NAME.service` left during this boot. An older result does not count."""
 
     def probe(_: Node) -> Verdict:
-        state, reason = result_of(name)
+        result = recall(name, paths.state_folder)
+        state, reason = str(result.get("state", "")), str(result.get("reason", ""))
         if state == "ok":
             return Verdict.ok(reason)
         if state == "failed":
@@ -157,12 +158,6 @@ def unit_probe(name: str) -> Callable[[Node], Verdict]:
         return Verdict.waiting(f"gpu-{name} has not finished: {state or 'not started'} {reason}".strip())
 
     return probe
-
-
-def result_of(name: str) -> tuple[str, str]:
-    """State and reason that a unit left during this boot; empty if it left none."""
-    result = recall(name, paths.state_folder)
-    return str(result.get("state", "")), str(result.get("reason", ""))
 
 
 # A GPU that needs a reset while it is idle must not get work first.

@@ -94,27 +94,17 @@ def check_recovery(_: Node) -> list[Result]:
     known = [action for action in actions if action != "N/A"]
     if not known:
         return _reset_flags()
-    findings = [
-        Result(
-            "recovery",
-            _severity_of_action(action),
-            f"the driver requests: {action}",
-            "None",
-            f"drain the node; then: {action}",
-        )
-        for action in sorted(set(known))
-        if action != "None"
-    ]
+    findings = [_requested(action) for action in sorted(set(known)) if action != "None"]
     return or_well("recovery", findings, f"the driver requests nothing for {len(known)} GPUs")
 
 
-def _severity_of_action(action: str) -> Severity:
-    words = action.lower()
+def _requested(action: str) -> Result:
+    words, severity = action.lower(), Severity.UNKNOWN
     if "reboot" in words:
-        return Severity.REBOOT
-    if "reset" in words or "drain" in words:
-        return Severity.RESET
-    return Severity.UNKNOWN
+        severity = Severity.REBOOT
+    elif "reset" in words or "drain" in words:
+        severity = Severity.RESET
+    return Result("recovery", severity, f"the driver requests: {action}", "None", f"drain the node; then: {action}")
 
 
 def _reset_flags() -> list[Result]:
@@ -122,16 +112,10 @@ def _reset_flags() -> list[Result]:
     known = [row for row in rows if {row[flag] for flag in _RESET_FLAGS} & {"Yes", "No"}]
     if not known:
         return []
+    waiting = [row["index"] for row in known if "Yes" in [row[flag] for flag in _RESET_FLAGS]]
     findings = [
-        Result(
-            "recovery",
-            Severity.RESET,
-            f"GPU {row['index']}: the driver requests a reset",
-            "No",
-            "drain and reset it",
-        )
-        for row in known
-        if "Yes" in [row[flag] for flag in _RESET_FLAGS]
+        Result("recovery", Severity.RESET, f"GPU {gpu}: the driver requests a reset", "No", "drain and reset it")
+        for gpu in waiting
     ]
     return or_well("recovery", findings, f"the driver requests nothing for {len(known)} GPUs")
 
@@ -157,31 +141,20 @@ def check_clocks(_: Node) -> list[Result]:
     known = [row for row in rows if {row[field] for field in fields} & {"Active", "Not Active"}]
     if not known:
         raise Undetermined("the driver does not report why clocks are low")
-    findings = [
-        Result(
-            "clocks",
-            Severity.MONITOR,
-            f"GPU {row['index']}: {why} ({_clock_text(row)})",
-            "",
-            "ask AWS about the host",
-        )
-        for row in known
-        for why in ["; ".join(_slowdowns(row))]
-        if why
-    ]
-    return or_well(
-        "clocks",
-        findings,
-        f"{len(known)} GPUs not slowed down; GPU {known[0]['index']}: {_clock_text(known[0])}",
-    )
+    findings = [finding for row in known for finding in _slowdown_of(row)]
+    found = f"{len(known)} GPUs not slowed down; GPU {known[0]['index']}: {_clock_text(known[0])}"
+    return or_well("clocks", findings, found)
 
 
-def _slowdowns(row: Mapping[str, str]) -> list[str]:
-    return [
-        why
-        for reason, why in _SLOWDOWNS.items()
+def _slowdown_of(row: Mapping[str, str]) -> Iterator[Result]:
+    why = [
+        words
+        for reason, words in _SLOWDOWNS.items()
         if "Active" in [row[f"{section}.{reason}"] for section in _CLOCK_SECTIONS]
     ]
+    if why:
+        found = f"GPU {row['index']}: {'; '.join(why)} ({_clock_text(row)})"
+        yield Result("clocks", Severity.MONITOR, found, fix="ask AWS about the host")
 
 
 def _clock_text(row: Mapping[str, str]) -> str:

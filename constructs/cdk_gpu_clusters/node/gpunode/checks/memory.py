@@ -83,31 +83,17 @@ def check_row_remapping(_: Node) -> list[Result]:
 def _rows_of(row: Mapping[str, str]) -> Iterator[Result]:
     gpu = f"GPU at {row['gpu_bus_id']}"
     if row[_FAILURE].lower() in _YES:
-        yield Result(
-            "row-remapping",
-            Severity.REPLACE,
-            f"{gpu}: a row could not be remapped",
-            "none",
-            "replace the node",
-        )
+        found, fix = f"{gpu}: a row could not be remapped", "replace the node"
+        yield Result("row-remapping", Severity.REPLACE, found, "none", fix)
     if row[_PENDING].lower() in _YES:
-        fix = "drain the node and reset the GPU"
-        yield Result("row-remapping", Severity.RESET, f"{gpu}: a row waits to be remapped", "none", fix)
+        found, fix = f"{gpu}: a row waits to be remapped", "drain the node and reset the GPU"
+        yield Result("row-remapping", Severity.RESET, found, "none", fix)
 
 
 def _retired_pages() -> list[Result]:
     rows = [row for row in gpu_rows([_RETIRED]) if row[_RETIRED].lower() in (*_YES, *_NO)]
     if not rows:
         return []
-    findings = [
-        Result(
-            "row-remapping",
-            Severity.REBOOT,
-            f"GPU {row['index']}: pages wait to be retired",
-            "none",
-            "reboot the node",
-        )
-        for row in rows
-        if row[_RETIRED].lower() in _YES
-    ]
+    waiting = [f"GPU {row['index']}: pages wait to be retired" for row in rows if row[_RETIRED].lower() in _YES]
+    findings = [Result("row-remapping", Severity.REBOOT, found, "none", "reboot the node") for found in waiting]
     return or_well("row-remapping", findings, f"{len(rows)} GPUs without pages that wait to be retired")

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +99,7 @@ def nccl_test(given: argparse.Namespace) -> int:
         tolerance = node.settings.number("nccl_tolerance", _TOLERANCE_PERCENT)
     kind = node.metadata.get("instance-type") or ""
     verdict = judge(
-        rows,
-        instance_type=kind,
-        nodes=given.nodes,
-        gpus=gpus,
-        tolerance_percent=tolerance,
-        fresh=given.record,
+        rows, instance_type=kind, nodes=given.nodes, gpus=gpus, tolerance_percent=tolerance, fresh=given.record
     )
     sys.stdout.write((_as_json if given.json else _as_table)(rows, verdict) + "\n")
     return verdict.status
@@ -227,9 +222,7 @@ def _as_json(rows: Sequence[Row], verdict: BandwidthVerdict) -> str:
             "status": verdict.status,
             "verdict": verdict.words,
             "expected_gbytes_per_s": None if expected is None else expected.gbytes_per_s,
-            "rows": [
-                {"size_bytes": row.size_bytes, "gbytes_per_s": row.gbytes_per_s, "wrong": row.wrong} for row in rows
-            ],
+            "rows": [asdict(row) for row in rows],
         }
     )
 

@@ -79,7 +79,9 @@ def peers(given: argparse.Namespace) -> int:
     except NotYetError as reason:
         return _fail(str(reason), os.EX_TEMPFAIL)
     if given.write or given.output:
-        _write(paths.below(_HOSTS) if given.write else Path(given.output), text)
+        file = paths.below(_HOSTS) if given.write else Path(given.output)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        paths.write_atomically(file, text + "\n")
     else:
         sys.stdout.write(text + "\n")
     return 0
@@ -87,11 +89,6 @@ def peers(given: argparse.Namespace) -> int:
 
 def _ordered(nodes: list[Peer], node: Node, *, own_first: bool) -> list[Peer]:
     return sorted(nodes, key=lambda peer: peer.instance_id != node.instance_id) if own_first else nodes
-
-
-def _write(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    paths.write_atomically(file, text + "\n")
 
 
 def _number(text: str) -> int:
@@ -307,15 +304,14 @@ def as_text(peers: Sequence[Peer], form: str, *, own_id: str, slots: int, port: 
         ranks = [peer.instance_id for peer in peers]
         if own_id not in ranks:
             raise NoPeersError(f"this node ({own_id}) is not in service, so it has no rank")
-        return "\n".join(
-            [
-                f"MASTER_ADDR={first}",
-                f"MASTER_PORT={port}",
-                f"NNODES={len(peers)}",
-                f"NODE_RANK={ranks.index(own_id)}",
-                f"NPROC_PER_NODE={slots}",
-            ]
-        )
+        variables = {
+            "MASTER_ADDR": first,
+            "MASTER_PORT": port,
+            "NNODES": len(peers),
+            "NODE_RANK": ranks.index(own_id),
+            "NPROC_PER_NODE": slots,
+        }
+        return "\n".join(f"{name}={value}" for name, value in variables.items())
     if form == "json":
         return json.dumps([_as_row(peer, own_id) for peer in peers])
     return "\n".join(peer.private_ip for peer in peers)
