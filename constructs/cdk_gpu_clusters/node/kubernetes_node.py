@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
 from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.node.software import NodeFile
 
@@ -306,23 +306,14 @@ def kubectl_part(*, url: str, sha256: str) -> UserDataPart:
         >>> part.content_type
         'text/x-shellscript'
     """
-    wrong = []
+    cause = "the nodes would run a program as root without verifying it"
+    findings = []
     if not url.startswith(("https://", "s3://")):
-        wrong.append(("url", url, "https://... or s3://..."))
+        findings.append(PINNED.finding(cause=cause, got=url, allowed="https://... or s3://...", path="url"))
     if not _SHA256.fullmatch(sha256):
-        wrong.append(("sha256", sha256, "64 hexadecimal digits, as in the file beside the program"))
-    if wrong:
-        raise ConfigError(
-            [
-                PINNED.finding(
-                    cause="the nodes would run a program as root without verifying it",
-                    got=got,
-                    allowed=allowed,
-                    path=path,
-                )
-                for path, got, allowed in wrong
-            ]
-        )
+        allowed = "64 hexadecimal digits, as in the file beside the program"
+        findings.append(PINNED.finding(cause=cause, got=sha256, allowed=allowed, path="sha256"))
+    raise_for(findings)
     place, source = "/usr/local/bin/kubectl", shlex.quote(url)
     get = f"aws s3 cp --only-show-errors {source}" if url.startswith("s3:") else f"curl -fsSL --retry 5 {source} -o"
     lines = [

@@ -75,18 +75,12 @@ def render_user_data(settings: NodeSettings, software: SoftwareObject) -> str:
         >>> render_user_data(NodeSettings(fleet_name="preprocessing"), software).splitlines()[0]
         'MIME-Version: 1.0'
     """
-    parts = own_parts(settings, software)
     boundary = _BOUNDARY
     while any(f"--{boundary}" in part.body for part in settings.user_parts):
         boundary += "-"
     lines = ["MIME-Version: 1.0", f'Content-Type: multipart/mixed; boundary="{boundary}"', ""]
-    for part in parts:
-        lines += [
-            f"--{boundary}",
-            f"Content-Type: {part.content_type}",
-            "",
-            _ending_in_one_newline(part.body),
-        ]
+    for part in own_parts(settings, software):
+        lines += [f"--{boundary}", f"Content-Type: {part.content_type}", "", _ending_in_one_newline(part.body)]
     for part in settings.user_parts:
         lines += [f"--{boundary}", f"Content-Type: {part.content_type}"]
         if part.content_type == "text/cloud-config":

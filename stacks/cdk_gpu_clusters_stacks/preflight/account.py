@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import datetime
 from threading import Lock
 from types import TracebackType
 from typing import Any, Self
@@ -67,7 +66,7 @@ class Account:
             parameters: Parameters of the call, as boto3 takes them.
         """
         where = region or self._place(call)
-        key = json.dumps([call.service, call.operation, where, parameters], sort_keys=True, default=_text)
+        key = json.dumps([call.service, call.operation, where, parameters], sort_keys=True, default=str)
         with self._lock:
             if key not in self._answers:
                 self.asked.append(key)
@@ -109,17 +108,12 @@ class Account:
             return self._made[service, region]
 
 
-def _text(value: object) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
 # Credentials and clients of boto3, set up for many short calls.
 
 # The standard mode retries throttling and lost connections with growing, random pauses (boto3 guide, "Retries").
 _ATTEMPTS = 6
 _CONNECT_SECONDS = 5
 _READ_SECONDS = 20
-_CONNECTIONS = 24
 
 
 def boto3_clients(profile: str | None = None) -> Clients:
@@ -142,7 +136,7 @@ def boto3_clients(profile: str | None = None) -> Clients:
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         connect_timeout=_CONNECT_SECONDS,
         read_timeout=_READ_SECONDS,
-        max_pool_connections=_CONNECTIONS,
+        max_pool_connections=_AT_ONCE,
     )
 
     def client(service: str, region: str) -> Any:

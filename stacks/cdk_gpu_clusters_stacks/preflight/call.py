@@ -9,7 +9,7 @@ from typing import Literal
 from cdk_gpu_clusters_stacks.aws_errors import Trouble, aws_error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Call:
     """One operation of an AWS API.
 
@@ -43,13 +43,7 @@ def _call(
 ) -> Call:
     """A call; its IAM action has the name of the operation, unless others are given."""
     name = "".join(word.capitalize() for word in operation.split("_"))
-    return Call(
-        service=service,
-        operation=operation,
-        actions=actions or (f"{service}:{name}",),
-        page_size=page_size,
-        place=place,
-    )
+    return Call(service, operation, actions or (f"{service}:{name}",), page_size, place)
 
 
 CALLER = _call("sts", "get_caller_identity", place="partition")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -97,8 +98,7 @@ class Inquiry:
             NoAnswer: If AWS gives none.
             LookupError: If the check does not declare the call: the policy would lack its permission.
         """
-        self._must_declare(call)
-        return self.account.ask(call, region=region, **parameters)
+        return self.start(call, region=region, **parameters).result()
 
     def find(self, call: Call, **parameters: Any) -> Answer | None:
         """The answer to a call, as `ask` gives it; None if what it asks for does not exist."""
@@ -107,14 +107,11 @@ class Inquiry:
         except Absent:
             return None
 
-    def start(self, call: Call, **parameters: Any) -> None:
+    def start(self, call: Call, *, region: str | None = None, **parameters: Any) -> Future[Answer]:
         """Ask now what is needed later, so that calls run side by side."""
-        self._must_declare(call)
-        self.account.start(call, **parameters)
-
-    def _must_declare(self, call: Call) -> None:
         if call not in self.calls:
             raise LookupError(f"a check makes {call.name} and does not declare it")
+        return self.account.start(call, region=region, **parameters)
 
 
 #: Says what it finds of one subject; nothing found is a pass.

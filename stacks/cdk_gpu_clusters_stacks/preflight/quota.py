@@ -42,7 +42,10 @@ def weigh(
     limit = limit_of(quota, inquiry)
     greatest = least if most is None else most
     need = _number(least) if greatest == least else f"{_number(least)} to {_number(greatest)}"
-    fix = f"ask for {_number(greatest)} more than is used: {_request(quota)}"
+    fix = (
+        f"ask for {_number(greatest)} more than is used: aws service-quotas request-service-quota-increase "
+        f"--service-code {quota.service} --quota-code {quota.code} --desired-value …"
+    )
     said = f"{quota.name}: {_number(limit)} {quota.unit}, {need} needed"
     if least > limit:
         return failed(said, fix=fix)
@@ -58,13 +61,6 @@ def weigh(
     if greatest + others > limit:
         return warned(f"{said}: enough for the start, not for the greatest size", fix=fix)
     return passed(said)
-
-
-def _request(quota: Quota) -> str:
-    return (
-        f"aws service-quotas request-service-quota-increase --service-code {quota.service} "
-        f"--quota-code {quota.code} --desired-value …"
-    )
 
 
 def _number(value: float) -> str:
