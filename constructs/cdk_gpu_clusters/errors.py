@@ -7,11 +7,14 @@ fault at once; a plan or a constructor raises `ConfigError` with all of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import wraps
 from types import MappingProxyType
+from typing import ParamSpec
 
+_Parameters = ParamSpec("_Parameters")
 _RULE_ID = re.compile(r"GPU-[A-Z][A-Z0-9]{1,4}-\d{3}")
 _RULES: dict[str, Rule] = {}
 
@@ -98,6 +101,17 @@ def define_rule(rule_id: str, title: str, *, source: str) -> Rule:
     rule = Rule(rule_id, title, source)
     _RULES[rule_id] = rule
     return rule
+
+
+def check(function: Callable[_Parameters, Iterator[Finding]]) -> Callable[_Parameters, list[Finding]]:
+    """Make a check of a generator: a call returns the list of what it yields."""
+
+    @wraps(function)
+    def listed(*args: _Parameters.args, **options: _Parameters.kwargs) -> list[Finding]:
+        return list(function(*args, **options))
+
+    function.__annotations__["return"] = "list[Finding]"
+    return listed
 
 
 def defined_rules() -> Mapping[str, Rule]:

@@ -6,12 +6,12 @@ Sources: kubernetes-sigs/jobset v0.12.0, api/jobset/v1alpha2; kubernetes-sigs/ku
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.kubernetes.gpu_pod import (
     memory_lock,
     memory_mib,
@@ -263,55 +263,45 @@ def check_gang_job(job: GangJob) -> list[Finding]:
     ]
 
 
-def _check_nodes(job: GangJob) -> list[Finding]:
-    if 1 <= job.node_count <= job.pool.node_count:
-        return []
-    return [
-        NODE_COUNT.finding(
+def _check_nodes(job: GangJob) -> Iterator[Finding]:
+    if not 1 <= job.node_count <= job.pool.node_count:
+        yield NODE_COUNT.finding(
             cause=f"the group {job.pool.name} never has room for this job",
             got=f"{job.node_count} nodes",
             allowed=f"1 to {job.pool.node_count}",
             fix="take fewer nodes, or give the group more",
             path="node_count",
         )
-    ]
 
 
-def check_gpus(pool: NodePool) -> list[Finding]:
+@check
+def check_gpus(pool: NodePool) -> Iterator[Finding]:
     """Find nodes on which no job over several GPUs runs."""
     accelerator = pool.instance_type.accelerator
     if accelerator is None or accelerator.kind is not AcceleratorKind.GPU:
-        return [
-            NVIDIA_GPUS.finding(
-                cause="these nodes have no NVIDIA GPU",
-                got=pool.instance_type.name,
-                allowed="a group of G or P nodes",
-                fix="choose another group",
-                path="pool",
-            )
-        ]
-    if pool.mig is None:
-        return []
-    return [
-        WHOLE_GPUS.finding(
+        yield NVIDIA_GPUS.finding(
+            cause="these nodes have no NVIDIA GPU",
+            got=pool.instance_type.name,
+            allowed="a group of G or P nodes",
+            fix="choose another group",
+            path="pool",
+        )
+    elif pool.mig is not None:
+        yield WHOLE_GPUS.finding(
             cause="GPU instances of MIG exchange no data with each other, over NVLink or EFA",
             got=f"{pool.name}, with {pool.mig.partition}",
             allowed="a group of nodes whose GPUs are not split",
             fix="choose another group, or run one process on each slice (mig_fan_out)",
             path="pool",
         )
-    ]
 
 
-def _check_fabric(job: GangJob) -> list[Finding]:
-    if job.node_count < 2 or job.pool.efa_count:
-        return []
-    return [
-        OVER_TCP.finding(
+def _check_fabric(job: GangJob) -> Iterator[Finding]:
+    if job.node_count >= 2 and not job.pool.efa_count:
+        yield OVER_TCP.finding(
             cause=f"the nodes of {job.pool.name} have no EFA: NCCL goes over TCP",
             got=f"{job.node_count} nodes without EFA",
             fix="choose a size with EFA, or give the group its EFA interfaces",
             path="pool",
             severity=Severity.WARNING,
         )
-    ]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.mig import MigProfile
-from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gang_job import queue_label
 from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, placement, plain_variables, pod_resources
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
@@ -63,19 +63,17 @@ def slice_share(pool: NodePool, profile: MigProfile) -> NodeShare:
     )
 
 
-def check_split(pool: NodePool, *, path: str = "pool") -> list[Finding]:
+@check
+def check_split(pool: NodePool, *, path: str = "pool") -> Iterator[Finding]:
     """Find a group whose GPUs are not split."""
-    if pool.mig is not None and pool.mig.slices_per_node:
-        return []
-    return [
-        SPLIT_GPUS.finding(
+    if pool.mig is None or not pool.mig.slices_per_node:
+        yield SPLIT_GPUS.finding(
             cause="the GPUs of these nodes are not split",
             got=pool.name,
             allowed="a group with mig",
             fix="give the group a MIG layout, or run the job on unsplit GPUs",
             path=path,
         )
-    ]
 
 
 def profile_label(profile: MigProfile) -> str:

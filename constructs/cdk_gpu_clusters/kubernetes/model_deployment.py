@@ -6,12 +6,13 @@ Sources: vLLM documentation, "Using Kubernetes" (probes, /dev/shm); Kubernetes d
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.mig import MigProfile
-from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, placement, pod_resources
 from cdk_gpu_clusters.kubernetes.mig import PROFILE, profiles_of, slice_count, slice_share
 from cdk_gpu_clusters.kubernetes.model_server import (
@@ -252,18 +253,16 @@ def _wrong_profile(got: str, names: list[str]) -> Finding:
     )
 
 
-def _check_count(pool: NodePool, servers: int | None, places: int) -> list[Finding]:
-    if servers is None or 1 <= servers <= places:
-        return []
-    return [
-        SERVER_COUNT.finding(
+@check
+def _check_count(pool: NodePool, servers: int | None, places: int) -> Iterator[Finding]:
+    if servers is not None and not 1 <= servers <= places:
+        yield SERVER_COUNT.finding(
             cause=f"the nodes of {pool.name} do not run so many",
             got=f"{servers} servers",
             allowed=f"1 to {places}",
             fix="run fewer, or give the group more nodes",
             path="servers",
         )
-    ]
 
 
 # How the number of model servers follows their load: a HorizontalPodAutoscaler on a metric of the servers themselves.
@@ -364,7 +363,8 @@ def prometheus_adapter_rule() -> dict[str, Any]:
     }
 
 
-def check_scaling(scaling: ServerScaling, places: int, servers: int | None = None) -> list[Finding]:
+@check
+def check_scaling(scaling: ServerScaling, places: int, servers: int | None = None) -> Iterator[Finding]:
     """Find bounds between which no number lies, or for which a group has no places.
 
     Args:
@@ -373,25 +373,20 @@ def check_scaling(scaling: ServerScaling, places: int, servers: int | None = Non
         servers: A number of servers that is asked for beside them.
     """
     most = scaling.most(places)
-    findings = check_counts(min_servers=scaling.min_servers, target_per_server=scaling.target_per_server)
+    yield from check_counts(min_servers=scaling.min_servers, target_per_server=scaling.target_per_server)
     if most > places or scaling.min_servers >= most:
-        findings.append(
-            ROOM_TO_SCALE.finding(
-                cause="the number of servers has no room to change, or the group no places for it",
-                got=f"{scaling.min_servers} to {most}",
-                allowed=f"fewer than the most, up to {places}",
-                fix="change min_servers or max_servers, give the group more nodes, or leave scaling out",
-                path="scaling",
-            )
+        yield ROOM_TO_SCALE.finding(
+            cause="the number of servers has no room to change, or the group no places for it",
+            got=f"{scaling.min_servers} to {most}",
+            allowed=f"fewer than the most, up to {places}",
+            fix="change min_servers or max_servers, give the group more nodes, or leave scaling out",
+            path="scaling",
         )
     if servers is not None:
-        findings.append(
-            ROOM_TO_SCALE.finding(
-                cause="the autoscaler sets the number of servers, and another one is given",
-                got=str(servers),
-                allowed="servers or scaling",
-                fix="leave servers out",
-                path="servers",
-            )
+        yield ROOM_TO_SCALE.finding(
+            cause="the autoscaler sets the number of servers, and another one is given",
+            got=str(servers),
+            allowed="servers or scaling",
+            fix="leave servers out",
+            path="servers",
         )
-    return findings

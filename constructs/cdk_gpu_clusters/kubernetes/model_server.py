@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -204,43 +204,36 @@ def check_server(pool: NodePool, server: ServerPod) -> list[Finding]:
     ]
 
 
-def _check_secret(variable: str, secret: SecretKey) -> list[Finding]:
-    if _SECRET_KEY.fullmatch(secret.key) and not check_name(secret.name):
-        return []
-    return [
-        SECRET.finding(
+def _check_secret(variable: str, secret: SecretKey) -> Iterator[Finding]:
+    if not _SECRET_KEY.fullmatch(secret.key) or check_name(secret.name):
+        yield SECRET.finding(
             cause=f"{variable} comes from no Secret of Kubernetes",
             got=f"{secret.name!r}, key {secret.key!r}",
             allowed="the name of a Secret, and a key of letters, digits, dots, dashes and underscores",
             fix="name a Secret of the server's namespace; the value itself never belongs here",
             path=f"secrets[{variable}]",
         )
-    ]
 
 
-def _check_weights(pool: NodePool, server: ServerPod) -> list[Finding]:
+def _check_weights(pool: NodePool, server: ServerPod) -> Iterator[Finding]:
     path, uri = server.weights_path, server.weights_uri
     if path is None and uri is None:
-        return []
+        return
     if path is None:
-        return [
-            WEIGHTS.finding(
-                cause="the bucket is mounted nowhere",
-                got=f"weights_uri {uri}, and no weights_path",
-                allowed="a folder such as /weights",
-                fix="give weights_path",
-                path="weights_path",
-            )
-        ]
-    findings = check_weights(path, uri)
-    if uri is None and store_of(pool, path) is None:
-        findings.append(
-            WEIGHTS.finding(
-                cause="a pod does not see this folder",
-                got=path,
-                allowed=f"a folder below {', '.join(pool.mounts)}" if pool.mounts else "a folder of a mounted store",
-                fix="choose another folder, add a file system to the group's mounts, or give weights_uri",
-                path="weights_path",
-            )
+        yield WEIGHTS.finding(
+            cause="the bucket is mounted nowhere",
+            got=f"weights_uri {uri}, and no weights_path",
+            allowed="a folder such as /weights",
+            fix="give weights_path",
+            path="weights_path",
         )
-    return findings
+        return
+    yield from check_weights(path, uri)
+    if uri is None and store_of(pool, path) is None:
+        yield WEIGHTS.finding(
+            cause="a pod does not see this folder",
+            got=path,
+            allowed=f"a folder below {', '.join(pool.mounts)}" if pool.mounts else "a folder of a mounted store",
+            fix="choose another folder, add a file system to the group's mounts, or give weights_uri",
+            path="weights_path",
+        )

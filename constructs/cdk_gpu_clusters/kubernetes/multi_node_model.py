@@ -7,6 +7,7 @@ vLLM with MultiProcessing (stored copy of 2026); kubernetes-sigs/kueue v0.19.2, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -150,16 +151,14 @@ def _template(
     }
 
 
-def _check_nodes(pool: NodePool, nodes_per_server: int, servers: int | None) -> list[Finding]:
+def _check_nodes(pool: NodePool, nodes_per_server: int, servers: int | None) -> Iterator[Finding]:
     wanted = nodes_per_server * (1 if servers is None else servers)
     if nodes_per_server >= 2 and (servers is None or servers >= 1) and wanted <= pool.node_count:
-        return []
-    return [
-        NODE_COUNT.finding(
-            cause=f"the group {pool.name} never has room for these servers, or they need no LeaderWorkerSet",
-            got=f"{'some' if servers is None else servers} servers of {nodes_per_server} nodes each",
-            allowed=f"2 nodes or more each, {pool.node_count} in all",
-            fix="take fewer nodes, give the group more, or use model_deployment for servers of one node",
-            path="nodes_per_server",
-        )
-    ]
+        return
+    yield NODE_COUNT.finding(
+        cause=f"the group {pool.name} never has room for these servers, or they need no LeaderWorkerSet",
+        got=f"{'some' if servers is None else servers} servers of {nodes_per_server} nodes each",
+        allowed=f"2 nodes or more each, {pool.node_count} in all",
+        fix="take fewer nodes, give the group more, or use model_deployment for servers of one node",
+        path="nodes_per_server",
+    )

@@ -6,12 +6,13 @@ MPI with an operator, or SSH keys in a secret. The formula of the bandwidth is t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.resources import files
 
 from cdk_gpu_clusters.catalogue import Architecture
 from cdk_gpu_clusters.catalogue.kubernetes import image as image_of
 from cdk_gpu_clusters.catalogue.nccl import AllReduceBandwidth, all_reduce_bandwidths
-from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gang_job import GangJob, check_gang_job, job_set
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, metadata
@@ -150,31 +151,26 @@ def _program(job: GangJob) -> KubernetesObject:
     }
 
 
-def _check_size(pool: NodePool, size_gib: float) -> list[Finding]:
+def _check_size(pool: NodePool, size_gib: float) -> Iterator[Finding]:
     room = _room_gib(pool)
     # Where there is no GPU, another rule says so.
-    if not room or _SMALLEST / _MIB / 1024 <= size_gib <= room:
-        return []
-    return [
-        SIZE.finding(
+    if room and not _SMALLEST / _MIB / 1024 <= size_gib <= room:
+        yield SIZE.finding(
             cause="a GPU cannot hold a message of this size, or it is too small to measure bandwidth with",
             got=f"{size_gib:g} GiB",
             allowed=f"1 to {room:.0f} GiB on {pool.instance_type.name}",
             fix="change max_size_gib, or leave it out",
             path="max_size_gib",
         )
-    ]
 
 
-def _check_architecture(pool: NodePool) -> list[Finding]:
-    if pool.instance_type.architecture is Architecture.X86_64:
-        return []
-    return [
-        NO_IMAGE.finding(
+@check
+def _check_architecture(pool: NodePool) -> Iterator[Finding]:
+    if pool.instance_type.architecture is not Architecture.X86_64:
+        yield NO_IMAGE.finding(
             cause="the catalogue has no image of PyTorch for these nodes",
             got=f"{pool.instance_type.name}, which is {pool.instance_type.architecture.value}",
             allowed="an image of yours with PyTorch and aws-ofi-nccl",
             fix="give image",
             path="image",
         )
-    ]

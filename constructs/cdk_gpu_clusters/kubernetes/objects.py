@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from io import StringIO
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, LiteralScalarString
 
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 
 #: An object of Kubernetes, as its YAML has it.
 KubernetesObject = dict[str, Any]
@@ -36,7 +36,8 @@ NAME_FORM = define_rule(
 )
 
 
-def check_name(name: str, *, longest: int = _LONGEST, path: str = "name") -> list[Finding]:
+@check
+def check_name(name: str, *, longest: int = _LONGEST, path: str = "name") -> Iterator[Finding]:
     """Find a name that Kubernetes would refuse for an object, or for one that a controller names after it.
 
     Args:
@@ -48,17 +49,14 @@ def check_name(name: str, *, longest: int = _LONGEST, path: str = "name") -> lis
         >>> [finding.id for finding in check_name("Llama_train")]
         ['GPU-K8S-001']
     """
-    if _LABEL.fullmatch(name) and len(name) <= longest:
-        return []
-    return [
-        NAME_FORM.finding(
+    if not _LABEL.fullmatch(name) or len(name) > longest:
+        yield NAME_FORM.finding(
             cause="Kubernetes takes no such name",
             got=repr(name),
             allowed=f"1 to {longest} lower-case letters, digits and dashes, with a letter first and no dash last",
             fix="change the name",
             path=path,
         )
-    ]
 
 
 def metadata(

@@ -5,11 +5,11 @@ Sources: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2 and docs, "Topology A
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.instances import topology_labels
-from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE, HUGE_PAGES_RESOURCE, allocatable, placement
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import (
@@ -108,7 +108,8 @@ def topology_annotation(pool: NodePool, same_layer: int | None = None) -> dict[s
     return {_PREFERRED: labels[-1] if labels else _HOST}
 
 
-def check_layer(pool: NodePool, same_layer: int | None, queue: str | None) -> list[Finding]:
+@check
+def check_layer(pool: NodePool, same_layer: int | None, queue: str | None) -> Iterator[Finding]:
     """Find a layer of the network that the labels of the nodes do not have, or that would have no effect.
 
     Args:
@@ -118,26 +119,23 @@ def check_layer(pool: NodePool, same_layer: int | None, queue: str | None) -> li
     """
     count = len(_layers(pool))
     if same_layer is None or (queue is not None and 1 <= same_layer <= count):
-        return []
+        return
     if queue is None:
-        return [
-            LAYER.finding(
-                cause="Kueue places pods in the network, and this job has no queue",
-                got=f"same_layer {same_layer}, no queue",
-                allowed="a queue, or no same_layer",
-                fix="give queue, or leave same_layer out",
-                path="same_layer",
-            )
-        ]
-    return [
-        LAYER.finding(
-            cause=f"nodes of {pool.instance_type.name} have no label for this layer",
-            got=str(same_layer),
-            allowed=f"1 to {count}, or none" if count else "none: Kueue places them as it finds room",
-            fix="leave it out",
+        yield LAYER.finding(
+            cause="Kueue places pods in the network, and this job has no queue",
+            got=f"same_layer {same_layer}, no queue",
+            allowed="a queue, or no same_layer",
+            fix="give queue, or leave same_layer out",
             path="same_layer",
         )
-    ]
+        return
+    yield LAYER.finding(
+        cause=f"nodes of {pool.instance_type.name} have no label for this layer",
+        got=str(same_layer),
+        allowed=f"1 to {count}, or none" if count else "none: Kueue places them as it finds room",
+        fix="leave it out",
+        path="same_layer",
+    )
 
 
 def check_pools(pools: Sequence[NodePool]) -> list[Finding]:

@@ -5,7 +5,7 @@ Sources: PyTorch documentation, torchrun; kubeflow/trainer v2.3.0, pkg/apis/trai
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
@@ -185,29 +185,23 @@ def _train_job(job: GangJob) -> KubernetesObject:
     }
 
 
-def _check_command(command: Sequence[str]) -> list[Finding]:
-    if len(command) > 1 and all(argument.isprintable() and argument for argument in command):
-        return []
-    return [
-        COMMAND.finding(
+def _check_command(command: Sequence[str]) -> Iterator[Finding]:
+    if len(command) <= 1 or not all(argument.isprintable() and argument for argument in command):
+        yield COMMAND.finding(
             cause="torchrun would have nothing to run",
             got=repr(list(command[1:])),
             allowed="a script and its arguments, one printable line each",
             fix="give the script, such as [train.py, --epochs, '3']",
             path="command",
         )
-    ]
 
 
-def _check_checkpoints(pool: NodePool, folder: str | None) -> list[Finding]:
-    if folder is None or store_of(pool, folder) is not None:
-        return []
-    return [
-        CHECKPOINTS.finding(
+def _check_checkpoints(pool: NodePool, folder: str | None) -> Iterator[Finding]:
+    if folder is not None and store_of(pool, folder) is None:
+        yield CHECKPOINTS.finding(
             cause="a pod that starts again would not find its checkpoints",
             got=folder,
             allowed=f"a folder below {', '.join(pool.mounts)}" if pool.mounts else "none: no file system is mounted",
             fix="choose another folder, or add a file system to the group's mounts",
             path="checkpoint_directory",
         )
-    ]

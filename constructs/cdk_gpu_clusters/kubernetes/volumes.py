@@ -7,11 +7,11 @@ pkg/driver/node.go; awslabs/mountpoint-s3-csi-driver, docs/CONFIGURATION.md, "St
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import Any
 
-from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
 from cdk_gpu_clusters.rules.model_servers import check_weights
@@ -127,7 +127,8 @@ def claimed(volumes: Iterable[LustreVolume]) -> list[dict[str, Any]]:
     ]
 
 
-def check_sub_path(sub_path: str, *, path: str = "sub_path") -> list[Finding]:
+@check
+def check_sub_path(sub_path: str, *, path: str = "sub_path") -> Iterator[Finding]:
     """Find a sub path that Kubernetes would refuse.
 
     Args:
@@ -139,17 +140,14 @@ def check_sub_path(sub_path: str, *, path: str = "sub_path") -> list[Finding]:
         ['GPU-K8S-012']
     """
     inside = not PurePosixPath(sub_path).is_absolute() and ".." not in PurePosixPath(sub_path).parts
-    if inside and re.fullmatch(r"[\w./-]*", sub_path, re.ASCII):
-        return []
-    return [
-        SUB_PATH.finding(
+    if not inside or not re.fullmatch(r"[\w./-]*", sub_path, re.ASCII):
+        yield SUB_PATH.finding(
             cause="this is no folder inside the file system",
             got=repr(sub_path),
             allowed="a relative path, such as checkpoints/llama",
             fix="leave the leading slash and .. out",
             path=path,
         )
-    ]
 
 
 def store_of(pool: NodePool, folder: str) -> tuple[str, LustreVolume] | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import DRAIN_BEFORE_END, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
@@ -62,6 +63,7 @@ _RESERVATION_ID = re.compile(r"cr-([0-9a-f]{8}|[0-9a-f]{17})")
 _GROUP_ARN = re.compile(r"arn:aws[a-z-]*:resource-groups:[a-z0-9-]+:\d{12}:group/[\w.-]{1,300}")
 
 
+@check
 def check_capacity(
     terms: CapacityTerms,
     instance_type: InstanceType,
@@ -70,7 +72,7 @@ def check_capacity(
     region: str | None = None,
     placement: PlacementStrategy | None = None,
     has_reservation_group: bool = False,
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find everything that is wrong with buying a type on some terms.
 
     Args:
@@ -81,165 +83,134 @@ def check_capacity(
         placement: The requested strategy; None to let the library choose.
         has_reservation_group: Whether the placement group in use is the one the reservation was made in.
     """
-    findings = _check_ids(terms)
-    findings += _check_placement(terms, placement, has_reservation_group)
+    yield from _check_ids(terms)
+    yield from _check_placement(terms, placement, has_reservation_group)
     if terms.kind.is_block:
-        findings += _check_window(terms)
-        findings += _check_block_type(terms, instance_type, node_count, region)
+        yield from _check_window(terms)
+        yield from _check_block_type(terms, instance_type, node_count, region)
     elif instance_type.ultraservers:
-        findings.append(
-            ONLY_ULTRASERVER.finding(
-                cause=f"{instance_type.name} is sold only as an UltraServer Capacity Block",
-                got=terms.kind.value,
-                allowed=CapacityKind.ULTRASERVER_BLOCK.value,
-                fix="buy an UltraServer block and give its resource group",
-            )
+        yield ONLY_ULTRASERVER.finding(
+            cause=f"{instance_type.name} is sold only as an UltraServer Capacity Block",
+            got=terms.kind.value,
+            allowed=CapacityKind.ULTRASERVER_BLOCK.value,
+            fix="buy an UltraServer block and give its resource group",
         )
     if terms.kind is CapacityKind.SPOT:
-        findings += _check_spot(terms, instance_type)
+        yield from _check_spot(terms, instance_type)
     if terms.kind is CapacityKind.ON_DEMAND and _is_scarce(instance_type):
-        findings.append(
-            ON_DEMAND_P.finding(
-                cause=f"{instance_type.name} is rarely available on demand",
-                got=terms.kind.value,
-                fix="reserve it: a Capacity Block or an On-Demand Capacity Reservation",
-                severity=Severity.WARNING,
-            )
+        yield ON_DEMAND_P.finding(
+            cause=f"{instance_type.name} is rarely available on demand",
+            got=terms.kind.value,
+            fix="reserve it: a Capacity Block or an On-Demand Capacity Reservation",
+            severity=Severity.WARNING,
         )
-    return findings
 
 
 def _is_scarce(instance_type: InstanceType) -> bool:
     return instance_type.family.startswith(("p4", "p5", "p6"))
 
 
-def _check_ids(terms: CapacityTerms) -> list[Finding]:
-    findings = []
+def _check_ids(terms: CapacityTerms) -> Iterator[Finding]:
     if terms.reservation_id is not None and not _RESERVATION_ID.fullmatch(terms.reservation_id):
-        findings.append(
-            RESERVATION_ID.finding(
-                cause="that is not the id of a Capacity Reservation or Capacity Block",
-                got=terms.reservation_id,
-                allowed="cr- and 17 (or 8) hexadecimal digits",
-                fix="copy the id from the EC2 console or from DescribeCapacityReservations",
-            )
+        yield RESERVATION_ID.finding(
+            cause="that is not the id of a Capacity Reservation or Capacity Block",
+            got=terms.reservation_id,
+            allowed="cr- and 17 (or 8) hexadecimal digits",
+            fix="copy the id from the EC2 console or from DescribeCapacityReservations",
         )
     if terms.reservation_group_arn is not None and not _GROUP_ARN.fullmatch(terms.reservation_group_arn):
-        findings.append(
-            RESERVATION_GROUP_ARN.finding(
-                cause="that is not the ARN of a resource group",
-                got=terms.reservation_group_arn,
-                allowed="arn:<partition>:resource-groups:<region>:<account>:group/<name>",
-                fix="give the ARN of the resource group that holds the reservations",
-            )
+        yield RESERVATION_GROUP_ARN.finding(
+            cause="that is not the ARN of a resource group",
+            got=terms.reservation_group_arn,
+            allowed="arn:<partition>:resource-groups:<region>:<account>:group/<name>",
+            fix="give the ARN of the resource group that holds the reservations",
         )
-    return findings
 
 
 def _check_placement(
     terms: CapacityTerms, placement: PlacementStrategy | None, has_reservation_group: bool
-) -> list[Finding]:
+) -> Iterator[Finding]:
     if placement is None or placement is PlacementStrategy.NONE:
-        return []
+        return
     if terms.kind.is_block:
-        return [
-            BLOCK_WITH_PLACEMENT_GROUP.finding(
-                cause="a launch into a Capacity Block may not name a placement group",
-                got=placement.value,
-                allowed="none",
-                fix="leave the placement group out: the block's instances are already close together",
-            )
-        ]
-    if terms.kind is CapacityKind.RESERVATION and not has_reservation_group:
-        return [
-            FOREIGN_PLACEMENT_GROUP.finding(
-                cause="the reservation was not made in that placement group, so part of it cannot be launched",
-                got=placement.value,
-                allowed="the placement group that the reservation was made in, or none",
-                fix="give the reservation's own placement group, or leave the placement out",
-            )
-        ]
-    return []
+        yield BLOCK_WITH_PLACEMENT_GROUP.finding(
+            cause="a launch into a Capacity Block may not name a placement group",
+            got=placement.value,
+            allowed="none",
+            fix="leave the placement group out: the block's instances are already close together",
+        )
+    elif terms.kind is CapacityKind.RESERVATION and not has_reservation_group:
+        yield FOREIGN_PLACEMENT_GROUP.finding(
+            cause="the reservation was not made in that placement group, so part of it cannot be launched",
+            got=placement.value,
+            allowed="the placement group that the reservation was made in, or none",
+            fix="give the reservation's own placement group, or leave the placement out",
+        )
 
 
-def _check_window(terms: CapacityTerms) -> list[Finding]:
+def _check_window(terms: CapacityTerms) -> Iterator[Finding]:
     if terms.ends_at is None:
-        return [
-            BLOCK_NEEDS_END.finding(
-                cause="a Capacity Block needs its end, so that the nodes are drained before EC2 takes them",
-                got="no ends_at",
-                allowed="the end date of the block, such as 2026-12-15T11:30Z",
-                fix="add ends_at as DescribeCapacityReservations shows it",
-                path="ends_at",
-            )
-        ]
-    findings = []
+        yield BLOCK_NEEDS_END.finding(
+            cause="a Capacity Block needs its end, so that the nodes are drained before EC2 takes them",
+            got="no ends_at",
+            allowed="the end date of the block, such as 2026-12-15T11:30Z",
+            fix="add ends_at as DescribeCapacityReservations shows it",
+            path="ends_at",
+        )
+        return
     if (terms.ends_at.hour, terms.ends_at.minute) != _BLOCK_END_UTC:
-        findings.append(
-            BLOCK_END_TIME.finding(
-                cause="a Capacity Block ends at 11:30 UTC on its last day",
-                got=_show(terms.ends_at),
-                allowed=f"{terms.ends_at:%Y-%m-%d}T11:30Z",
-                fix="compare ends_at with EndDate in DescribeCapacityReservations",
-                path="ends_at",
-                severity=Severity.WARNING,
-            )
+        yield BLOCK_END_TIME.finding(
+            cause="a Capacity Block ends at 11:30 UTC on its last day",
+            got=_show(terms.ends_at),
+            allowed=f"{terms.ends_at:%Y-%m-%d}T11:30Z",
+            fix="compare ends_at with EndDate in DescribeCapacityReservations",
+            path="ends_at",
+            severity=Severity.WARNING,
         )
     drain = DRAIN_BEFORE_END[terms.kind]
     if terms.starts_at is not None and terms.starts_at >= terms.ends_at:
-        findings.append(
-            WINDOW_REVERSED.finding(
-                cause="the block starts at or after its end",
-                got=f"{_show(terms.starts_at)} to {_show(terms.ends_at)}",
-                fix="exchange or correct starts_at and ends_at",
-                path="starts_at",
-            )
+        yield WINDOW_REVERSED.finding(
+            cause="the block starts at or after its end",
+            got=f"{_show(terms.starts_at)} to {_show(terms.ends_at)}",
+            fix="exchange or correct starts_at and ends_at",
+            path="starts_at",
         )
     elif terms.starts_at is not None and terms.ends_at - terms.starts_at <= drain:
-        findings.append(
-            WINDOW_TOO_SHORT.finding(
-                cause="the block is over before its nodes would be drained",
-                got=str(terms.ends_at - terms.starts_at),
-                allowed=f"longer than {drain}",
-                fix="correct starts_at or ends_at; the shortest block is one day",
-                path="ends_at",
-            )
+        yield WINDOW_TOO_SHORT.finding(
+            cause="the block is over before its nodes would be drained",
+            got=str(terms.ends_at - terms.starts_at),
+            allowed=f"longer than {drain}",
+            fix="correct starts_at or ends_at; the shortest block is one day",
+            path="ends_at",
         )
-    return findings
 
 
 def _check_block_type(
     terms: CapacityTerms, instance_type: InstanceType, node_count: int | None, region: str | None
-) -> list[Finding]:
-    findings = []
+) -> Iterator[Finding]:
     is_ultraserver = bool(instance_type.ultraservers)
     if "capacity-block" not in instance_type.usage_classes or is_ultraserver != (
         terms.kind is CapacityKind.ULTRASERVER_BLOCK
     ):
-        findings.append(_wrong_block_kind(terms, instance_type))
+        yield _wrong_block_kind(terms, instance_type)
     elif is_ultraserver:
-        findings += _check_ultraserver_nodes(instance_type, node_count)
+        yield from _check_ultraserver_nodes(instance_type, node_count)
     elif node_count is not None and node_count > MAX_BLOCK_INSTANCES:
-        findings.append(
-            BLOCK_SIZE.finding(
-                cause="one Auto Scaling group takes one Capacity Block",
-                got=f"{node_count} nodes",
-                allowed=f"1 to {MAX_BLOCK_INSTANCES}",
-                fix="make one fleet per block",
-            )
+        yield BLOCK_SIZE.finding(
+            cause="one Auto Scaling group takes one Capacity Block",
+            got=f"{node_count} nodes",
+            allowed=f"1 to {MAX_BLOCK_INSTANCES}",
+            fix="make one fleet per block",
         )
     listed = instance_type.capacity_block_regions
     if region is not None and listed and region not in listed:
-        findings.append(
-            BLOCK_REGION.finding(
-                cause=f"AWS lists no Capacity Blocks of {instance_type.name} in this Region",
-                got=region,
-                allowed=", ".join(listed),
-                fix="check the Region; the list is of mid-2026 and may have grown",
-                severity=Severity.WARNING,
-            )
+        yield BLOCK_REGION.finding(
+            cause=f"AWS lists no Capacity Blocks of {instance_type.name} in this Region",
+            got=region,
+            allowed=", ".join(listed),
+            fix="check the Region; the list is of mid-2026 and may have grown",
+            severity=Severity.WARNING,
         )
-    return findings
 
 
 def _wrong_block_kind(terms: CapacityTerms, instance_type: InstanceType) -> Finding:
@@ -257,42 +228,33 @@ def _wrong_block_kind(terms: CapacityTerms, instance_type: InstanceType) -> Find
     )
 
 
-def _check_ultraserver_nodes(instance_type: InstanceType, node_count: int | None) -> list[Finding]:
+def _check_ultraserver_nodes(instance_type: InstanceType, node_count: int | None) -> Iterator[Finding]:
     sizes = sorted({server.instance_count for server in instance_type.ultraservers})
-    if node_count is None or any(node_count % size == 0 for size in sizes):
-        return []
-    return [
-        ULTRASERVER_NODES.finding(
+    if node_count is not None and not any(node_count % size == 0 for size in sizes):
+        yield ULTRASERVER_NODES.finding(
             cause="an UltraServer block is bought and drained as one unit",
             got=f"{node_count} nodes",
             allowed="multiples of " + " or ".join(str(size) for size in sizes),
             fix="give the number of instances of the UltraServers in the block",
         )
-    ]
 
 
-def _check_spot(terms: CapacityTerms, instance_type: InstanceType) -> list[Finding]:
-    findings = []
+def _check_spot(terms: CapacityTerms, instance_type: InstanceType) -> Iterator[Finding]:
     if "spot" not in instance_type.usage_classes:
-        findings.append(
-            NO_SPOT.finding(
-                cause=f"{instance_type.name} is not offered as spot",
-                got="spot",
-                allowed=", ".join(sorted(instance_type.usage_classes)),
-                fix="use one of the purchase options that the type has",
-            )
+        yield NO_SPOT.finding(
+            cause=f"{instance_type.name} is not offered as spot",
+            got="spot",
+            allowed=", ".join(sorted(instance_type.usage_classes)),
+            fix="use one of the purchase options that the type has",
         )
     price = terms.max_price_usd_per_hour
     if price is not None and price <= MIN_SPOT_PRICE_USD_PER_HOUR:
-        findings.append(
-            SPOT_PRICE.finding(
-                cause="EC2 refuses so low a spot price limit",
-                got=str(price),
-                allowed=f"more than {MIN_SPOT_PRICE_USD_PER_HOUR} US dollars per instance-hour",
-                fix="leave the limit out to pay at most the on-demand price",
-            )
+        yield SPOT_PRICE.finding(
+            cause="EC2 refuses so low a spot price limit",
+            got=str(price),
+            allowed=f"more than {MIN_SPOT_PRICE_USD_PER_HOUR} US dollars per instance-hour",
+            fix="leave the limit out to pay at most the on-demand price",
         )
-    return findings
 
 
 def _show(instant: datetime) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 from cdk_gpu_clusters.rules.zones import is_zone_id
 
 _PAGE = 'Amazon S3 user guide, "Directory bucket naming rules" (stored copy of 2026)'
@@ -64,7 +65,8 @@ def read_directory_bucket_name(name: str) -> tuple[str, str]:
     return found["base"], found["zone"]
 
 
-def check_bucket_name(name: str) -> list[Finding]:
+@check
+def check_bucket_name(name: str) -> Iterator[Finding]:
     """Find a name that no bucket of a Region has.
 
     Args:
@@ -75,10 +77,8 @@ def check_bucket_name(name: str) -> list[Finding]:
         ['GPU-CKP-004']
     """
     is_directory = name.endswith("--x-s3")
-    if _BUCKET.fullmatch(name) and not _ADDRESS.fullmatch(name) and not is_directory:
-        return []
-    return [
-        BUCKET_NAME.finding(
+    if not _BUCKET.fullmatch(name) or _ADDRESS.fullmatch(name) or is_directory:
+        yield BUCKET_NAME.finding(
             cause="this is the name of a directory bucket of S3 Express One Zone"
             if is_directory
             else "a bucket cannot have this name",
@@ -86,10 +86,10 @@ def check_bucket_name(name: str) -> list[Finding]:
             allowed="letters or digits around each dot, no IP address, no --x-s3 at the end",
             fix="name the bucket of the Region here" if is_directory else "correct the name",
         )
-    ]
 
 
-def check_directory_bucket(zone_id: str | None, base: str | None) -> list[Finding]:
+@check
+def check_directory_bucket(zone_id: str | None, base: str | None) -> Iterator[Finding]:
     """Find what is wrong with a directory bucket's zone or name.
 
     Args:
@@ -100,43 +100,35 @@ def check_directory_bucket(zone_id: str | None, base: str | None) -> list[Findin
         >>> [finding.id for finding in check_directory_bucket("us-east-1a", "Llama")]
         ['GPU-CKP-001', 'GPU-CKP-002']
     """
-    findings = []
     if zone_id is not None and not is_zone_id(zone_id):
-        findings.append(
-            ZONE_ID.finding(
-                cause="a directory bucket is placed by a zone id, as zone names differ between accounts",
-                got=zone_id,
-                allowed="an id such as use1-az4",
-                fix="look it up: aws ec2 describe-availability-zones --query 'AvailabilityZones[].[ZoneName,ZoneId]'",
-            )
+        yield ZONE_ID.finding(
+            cause="a directory bucket is placed by a zone id, as zone names differ between accounts",
+            got=zone_id,
+            allowed="an id such as use1-az4",
+            fix="look it up: aws ec2 describe-availability-zones --query 'AvailabilityZones[].[ZoneName,ZoneId]'",
         )
     longest = _LONGEST - len(directory_bucket_name("", zone_id or "use1-az4"))
     if base is not None and (not _BASE.fullmatch(base) or len(base) > longest):
-        findings.append(
-            BASE_NAME.finding(
-                cause="a directory bucket cannot have this name",
-                got=base,
-                allowed=f"1 to {longest} lower-case letters, digits and hyphens, with a letter or digit at both ends",
-                fix="change the name, or leave it out",
-            )
+        yield BASE_NAME.finding(
+            cause="a directory bucket cannot have this name",
+            got=base,
+            allowed=f"1 to {longest} lower-case letters, digits and hyphens, with a letter or digit at both ends",
+            fix="change the name, or leave it out",
         )
-    return findings
 
 
-def check_days(name: str, days: float) -> list[Finding]:
+@check
+def check_days(name: str, days: float) -> Iterator[Finding]:
     """Find a time that a lifecycle rule cannot wait for.
 
     Args:
         name: What waits.
         days: How long.
     """
-    if days >= 1 and days == int(days):
-        return []
-    return [
-        DAYS.finding(
+    if days < 1 or days != int(days):
+        yield DAYS.finding(
             cause=f"{name} is not a number of days",
             got=f"{days:g} days",
             allowed="1 or more",
             fix="use cdk.Duration.days(...)",
         )
-    ]

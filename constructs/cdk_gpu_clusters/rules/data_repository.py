@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_fact, lustre_version_allows
-from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
+from cdk_gpu_clusters.errors import ConfigError, Finding, check, define_rule
 from cdk_gpu_clusters.rules.lustre import LustreSizing
 
 _PAGE = 'FSx for Lustre user guide, "Linking your file system to an Amazon S3 bucket" (stored copy of 2026)'
@@ -118,7 +118,8 @@ def read_prefix(prefix: str, *, uri: str = "") -> str:
     return prefix if prefix.endswith("/") else f"{prefix}/"
 
 
-def check_path(path: str) -> list[Finding]:
+@check
+def check_path(path: str) -> Iterator[Finding]:
     """Find what is wrong with a directory of the file system.
 
     Example:
@@ -127,15 +128,15 @@ def check_path(path: str) -> list[Finding]:
     """
     parts = path.removeprefix("/").removesuffix("/").split("/")
     if path == "/":
-        return []
+        return
     if not path.startswith("/") or {"", ".", ".."} & set(parts) or _FORBIDDEN.search(path) or len(path) > 4096:
         cause, fix = "this is not an absolute path of a directory", "write it as /data or /data/tokens"
     elif not path.endswith("/") and _OBJECT_LIKE.fullmatch(parts[-1]):
         cause = f"{parts[-1]} looks like a file, and only a directory can be linked"
         fix = "link the directory it is in, or end the path with a slash"
     else:
-        return []
-    return [PATH_FORM.finding(cause=cause, got=path, allowed="/, or /name/name", fix=fix)]
+        return
+    yield PATH_FORM.finding(cause=cause, got=path, allowed="/, or /name/name", fix=fix)
 
 
 def normal_path(path: str) -> str:
@@ -169,60 +170,51 @@ def check_data_repositories(
     return findings + (_check_file_system(sizing, backup_retention_days) if repositories else [])
 
 
-def check_chunk_size(mib: int) -> list[Finding]:
+@check
+def check_chunk_size(mib: int) -> Iterator[Finding]:
     """Find what is wrong with the chunk size of imported files."""
     smallest, largest = (
         lustre_fact("limits", "smallest_chunk_mib"),
         lustre_fact("limits", "largest_chunk_mib"),
     )
-    if smallest <= mib <= largest:
-        return []
-    return [
-        CHUNK.finding(
+    if not smallest <= mib <= largest:
+        yield CHUNK.finding(
             cause="imported files cannot have chunks of this size",
             got=f"{mib} MiB",
             allowed=f"{smallest} to {largest} MiB",
             fix="leave it out for 1024 MiB",
         )
-    ]
 
 
-def _check_count(count: int) -> list[Finding]:
+@check
+def _check_count(count: int) -> Iterator[Finding]:
     most = int(lustre_fact("limits", "data_repositories"))
-    if count <= most:
-        return []
-    return [
-        COUNT.finding(
+    if count > most:
+        yield COUNT.finding(
             cause="the file system has too many data repository associations",
             got=str(count),
             allowed=f"at most {most}",
             fix="link a prefix that holds several of them, or use a second file system",
         )
-    ]
 
 
-def _check_overlaps(repositories: Iterable[DataRepository]) -> list[Finding]:
-    findings = []
+@check
+def _check_overlaps(repositories: Iterable[DataRepository]) -> Iterator[Finding]:
     for first, second in combinations(repositories, 2):
         if _inside(first.path, second.path):
-            findings.append(
-                PATH_OVERLAP.finding(
-                    cause="one linked directory lies inside another",
-                    got=f"{first.path} and {second.path}",
-                    allowed="directories apart from each other; / only alone",
-                    fix="link directories beside each other",
-                )
+            yield PATH_OVERLAP.finding(
+                cause="one linked directory lies inside another",
+                got=f"{first.path} and {second.path}",
+                allowed="directories apart from each other; / only alone",
+                fix="link directories beside each other",
             )
         if first.bucket == second.bucket and _inside(first.prefix, second.prefix):
-            findings.append(
-                PREFIX_OVERLAP.finding(
-                    cause="one linked S3 prefix lies inside another",
-                    got=f"{_uri(first)} and {_uri(second)}",
-                    allowed="prefixes apart from each other",
-                    fix="link prefixes beside each other, or only the outer one",
-                )
+            yield PREFIX_OVERLAP.finding(
+                cause="one linked S3 prefix lies inside another",
+                got=f"{_uri(first)} and {_uri(second)}",
+                allowed="prefixes apart from each other",
+                fix="link prefixes beside each other, or only the outer one",
             )
-    return findings
 
 
 def _inside(first: str, second: str) -> bool:
@@ -232,52 +224,42 @@ def _inside(first: str, second: str) -> bool:
     return a[:shorter] == b[:shorter]
 
 
-def _check_region(repository: DataRepository, region: str | None) -> list[Finding]:
+def _check_region(repository: DataRepository, region: str | None) -> Iterator[Finding]:
     if not repository.auto_import or None in (region, repository.bucket_region):
-        return []
-    if region == repository.bucket_region:
-        return []
-    return [
-        IMPORT_REGION.finding(
+        return
+    if region != repository.bucket_region:
+        yield IMPORT_REGION.finding(
             cause=f"automatic import from {_uri(repository)} needs its bucket in the file system's Region",
             got=f"bucket in {repository.bucket_region}",
             allowed=str(region),
             fix="use a bucket in that Region, or leave auto_import out: export works across Regions",
         )
-    ]
 
 
-def _check_file_system(sizing: LustreSizing | None, backup_retention_days: int | None) -> list[Finding]:
-    findings = []
+@check
+def _check_file_system(sizing: LustreSizing | None, backup_retention_days: int | None) -> Iterator[Finding]:
     if sizing is not None and sizing.is_tiering:
-        findings.append(
-            CLASS.finding(
-                cause="an Intelligent-Tiering file system cannot be linked to S3",
-                got="INTELLIGENT_TIERING",
-                allowed="SSD",
-                fix="use SSD storage, or copy the data with DataSync or s5cmd",
-            )
+        yield CLASS.finding(
+            cause="an Intelligent-Tiering file system cannot be linked to S3",
+            got="INTELLIGENT_TIERING",
+            allowed="SSD",
+            fix="use SSD storage, or copy the data with DataSync or s5cmd",
         )
     version = None if sizing is None else str(getattr(sizing.version, "value", sizing.version))
     if version is not None and not lustre_version_allows(version, "data_repositories"):
-        findings.append(
-            CLASS.finding(
-                cause="this Lustre version has no data repository associations",
-                got=version,
-                allowed="2.12, 2.15",
-                fix="use 2.15",
-            )
+        yield CLASS.finding(
+            cause="this Lustre version has no data repository associations",
+            got=version,
+            allowed="2.12, 2.15",
+            fix="use 2.15",
         )
     if backup_retention_days:
-        findings.append(
-            BACKUPS.finding(
-                cause="a file system that is linked to S3 cannot be backed up",
-                got=f"backup_retention_days={backup_retention_days}",
-                allowed="0",
-                fix="set backup_retention_days=0; automatic export keeps a copy in S3",
-            )
+        yield BACKUPS.finding(
+            cause="a file system that is linked to S3 cannot be backed up",
+            got=f"backup_retention_days={backup_retention_days}",
+            allowed="0",
+            fix="set backup_retention_days=0; automatic export keeps a copy in S3",
         )
-    return findings
 
 
 def _uri(repository: DataRepository) -> str:

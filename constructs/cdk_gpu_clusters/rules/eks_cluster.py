@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from types import MappingProxyType
@@ -11,7 +11,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.kubernetes_labels import TAINTS
 
 # What a cluster of Amazon EKS may be: version, name, networks, and the nodes that hold its own pods.
@@ -126,7 +126,8 @@ def check_existing_cluster(
     ]
 
 
-def check_version(version: str) -> list[Finding]:
+@check
+def check_version(version: str) -> Iterator[Finding]:
     """Find a version that EKS does not offer; one that is newer than the catalogue is a warning.
 
     Args:
@@ -135,32 +136,30 @@ def check_version(version: str) -> list[Finding]:
     offered = kubernetes_versions()
     names = [row.version for row in offered]
     if version in names:
-        return []
+        return
     newer = re.fullmatch(r"1\.\d+", version) is not None and _minor(version) > offered[-1].minor
     cause = (
         "this version of the library does not know it: neither charts nor schemas were held against it"
         if newer
         else "EKS does not offer this version of Kubernetes"
     )
-    return [
-        VERSION.finding(
-            cause=cause,
-            got=version,
-            allowed=", ".join(names),
-            fix=f'kubernetes_version="{names[-2]}"',
-            path="kubernetes_version",
-            severity=Severity.WARNING if newer else Severity.ERROR,
-        )
-    ]
+    yield VERSION.finding(
+        cause=cause,
+        got=version,
+        allowed=", ".join(names),
+        fix=f'kubernetes_version="{names[-2]}"',
+        path="kubernetes_version",
+        severity=Severity.WARNING if newer else Severity.ERROR,
+    )
 
 
-def check_public_cidrs(cidrs: Iterable[str]) -> list[Finding]:
+@check
+def check_public_cidrs(cidrs: Iterable[str]) -> Iterator[Finding]:
     """Find blocks that EKS refuses, and those that let everybody in.
 
     Args:
         cidrs: Networks from which the API server is reached over the internet.
     """
-    findings = []
     for cidr in cidrs:
         block = _block(cidr)
         if block is None:
@@ -173,29 +172,25 @@ def check_public_cidrs(cidrs: Iterable[str]) -> list[Finding]:
             fix = "name the public addresses of the network, or reach the private endpoint from it"
         else:
             continue
-        findings.append(
-            PUBLIC_CIDRS.finding(
-                cause=cause,
-                got=cidr,
-                allowed="public IPv4 blocks, such as 203.0.113.0/24",
-                fix=fix,
-                path="public_access_cidrs",
-            )
+        yield PUBLIC_CIDRS.finding(
+            cause=cause,
+            got=cidr,
+            allowed="public IPv4 blocks, such as 203.0.113.0/24",
+            fix=fix,
+            path="public_access_cidrs",
         )
-    return findings
 
 
-def check_control_plane_subnets(subnet_count: int, zones: Collection[str]) -> list[Finding]:
+@check
+def check_control_plane_subnets(subnet_count: int, zones: Collection[str]) -> Iterator[Finding]:
     """Find a control plane that has subnets in only one zone.
 
     Args:
         subnet_count: Number of its subnets.
         zones: Their zones, as far as they are known; a zone that is not known counts as another one.
     """
-    if subnet_count >= _ZONES and len(set(zones)) != 1:
-        return []
-    return [
-        ZONES.finding(
+    if subnet_count < _ZONES or len(set(zones)) == 1:
+        yield ZONES.finding(
             cause="EKS makes no control plane in one zone",
             got=", ".join(sorted(set(zones))) or f"{subnet_count} subnets",
             allowed="subnets in two or more zones",
@@ -203,24 +198,22 @@ def check_control_plane_subnets(subnet_count: int, zones: Collection[str]) -> li
             "nodes may stand in one zone all the same",
             path="vpc_subnets",
         )
-    ]
 
 
-def check_cluster_name(name: str) -> list[Finding]:
+@check
+def check_cluster_name(name: str) -> Iterator[Finding]:
     """Find a name that EKS refuses."""
-    if _NAME.fullmatch(name):
-        return []
-    return [
-        NAME.finding(
+    if not _NAME.fullmatch(name):
+        yield NAME.finding(
             cause="EKS refuses this name",
             got=name,
             allowed="1 to 100 letters, digits, - and _, a letter or digit first",
             path="cluster_name",
         )
-    ]
 
 
-def check_service_cidr(cidr: str, vpc_cidrs: Iterable[str] = ()) -> list[Finding]:
+@check
+def check_service_cidr(cidr: str, vpc_cidrs: Iterable[str] = ()) -> Iterator[Finding]:
     """Find a block of service addresses that EKS refuses.
 
     Args:
@@ -236,47 +229,40 @@ def check_service_cidr(cidr: str, vpc_cidrs: Iterable[str] = ()) -> list[Finding
     elif any((other := _block(one)) is not None and block.overlaps(other) for one in vpc_cidrs):
         cause = "services would have addresses of the VPC"
     else:
-        return []
-    return [
-        SERVICE_CIDR.finding(
-            cause=cause,
-            got=cidr,
-            allowed=allowed,
-            fix="change service_ipv4_cidr; it cannot change later",
-            path="service_ipv4_cidr",
-        )
-    ]
+        return
+    yield SERVICE_CIDR.finding(
+        cause=cause,
+        got=cidr,
+        allowed=allowed,
+        fix="change service_ipv4_cidr; it cannot change later",
+        path="service_ipv4_cidr",
+    )
 
 
-def check_system_nodes(instance_type: InstanceType, node_count: int) -> list[Finding]:
+@check
+def check_system_nodes(instance_type: InstanceType, node_count: int) -> Iterator[Finding]:
     """Find system nodes that are too few, or too precious.
 
     Args:
         instance_type: Their type.
         node_count: How many there are.
     """
-    findings = []
     if node_count < SYSTEM_NODE_COUNT:
-        findings.append(
-            SYSTEM_NODES.finding(
-                cause="the cluster has no DNS while its only system node is replaced",
-                got=str(node_count),
-                allowed="2 or more",
-                fix="system_node_count=2",
-                path="system_node_count",
-            )
+        yield SYSTEM_NODES.finding(
+            cause="the cluster has no DNS while its only system node is replaced",
+            got=str(node_count),
+            allowed="2 or more",
+            fix="system_node_count=2",
+            path="system_node_count",
         )
     if instance_type.accelerator is not None:
-        findings.append(
-            SYSTEM_NODES.finding(
-                cause="the accelerators of system nodes would do nothing",
-                got=instance_type.name,
-                allowed="a type without accelerators",
-                fix=f'system_instance_type="{SYSTEM_INSTANCE_TYPE}", and GPU nodes by add_gpu_node_group(...)',
-                path="system_instance_type",
-            )
+        yield SYSTEM_NODES.finding(
+            cause="the accelerators of system nodes would do nothing",
+            got=instance_type.name,
+            allowed="a type without accelerators",
+            fix=f'system_instance_type="{SYSTEM_INSTANCE_TYPE}", and GPU nodes by add_gpu_node_group(...)',
+            path="system_instance_type",
         )
-    return findings
 
 
 def _block(cidr: str) -> IPv4Network | None:

@@ -6,11 +6,11 @@ Source: AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 
 _EFA_PAGE = 'AWS EC2 user guide, "Elastic Fabric Adapter for AI/ML and HPC workloads on Amazon EC2", limitations'
 
@@ -41,7 +41,8 @@ ONE_TYPE = define_rule(
 ISOLATED_FAMILIES = frozenset({"p4d", "p4de", "dl1"})
 
 
-def check_fabric(instance_types: Sequence[InstanceType | str]) -> list[Finding]:
+@check
+def check_fabric(instance_types: Sequence[InstanceType | str]) -> Iterator[Finding]:
     """Find instance types that cannot exchange EFA traffic although they share a fabric.
 
     Args:
@@ -62,35 +63,30 @@ def check_fabric(instance_types: Sequence[InstanceType | str]) -> list[Finding]:
     with_efa = sorted({kind.name: kind for kind in types if kind.network.efa}.values(), key=lambda k: k.name)
     isolated = [kind for kind in with_efa if kind.family in ISOLATED_FAMILIES]
     others = [kind for kind in with_efa if kind.family not in ISOLATED_FAMILIES]
-    findings = []
     if isolated and others:
-        findings.append(
-            ISOLATED_TYPE.finding(
-                cause=f"{_names(isolated)} cannot exchange EFA traffic with other instance types",
-                got=_names(with_efa),
-                allowed="one of them alone, or other types alone",
-                fix=f"give {_names(isolated)} an own EFA security group, and run no job across both",
-            )
+        yield ISOLATED_TYPE.finding(
+            cause=f"{_names(isolated)} cannot exchange EFA traffic with other instance types",
+            got=_names(with_efa),
+            allowed="one of them alone, or other types alone",
+            fix=f"give {_names(isolated)} an own EFA security group, and run no job across both",
         )
     if len({kind.family for kind in isolated}) > 1:
-        findings.append(
-            ISOLATED_AMONG_THEMSELVES.finding(
-                cause="it is unknown whether these types exchange EFA traffic with each other",
-                got=_names(isolated),
-                allowed="one family",
-                fix="give each family an own EFA security group",
-                severity=Severity.WARNING,
-            )
+        yield ISOLATED_AMONG_THEMSELVES.finding(
+            cause="it is unknown whether these types exchange EFA traffic with each other",
+            got=_names(isolated),
+            allowed="one family",
+            fix="give each family an own EFA security group",
+            severity=Severity.WARNING,
         )
-    return findings
 
 
+@check
 def check_efa_group(
     instance_types: Sequence[InstanceType | str],
     *,
     zones: Iterable[str] = (),
     subnets: Iterable[str] = (),
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find what keeps one group of nodes from exchanging EFA traffic.
 
     Args:
@@ -102,22 +98,19 @@ def check_efa_group(
         ConfigError: If a name is not known.
     """
     names = sorted({given if isinstance(given, str) else given.name for given in instance_types})
-    findings = check_fabric(instance_types)
+    yield from check_fabric(instance_types)
     for rule, values, what, fix in (
         (ONE_TYPE, names, "instance type", "make one group per instance type"),
         (ONE_ZONE, sorted(set(zones)), "Availability Zone", "keep one zone: EFA traffic cannot cross zones"),
         (ONE_SUBNET, sorted(set(subnets)), "subnet", "keep one subnet, large enough for every node"),
     ):
         if len(values) > 1:
-            findings.append(
-                rule.finding(
-                    cause=f"an EFA group has more than one {what}",
-                    got=", ".join(values),
-                    allowed=f"one {what}",
-                    fix=fix,
-                )
+            yield rule.finding(
+                cause=f"an EFA group has more than one {what}",
+                got=", ".join(values),
+                allowed=f"one {what}",
+                fix=fix,
             )
-    return findings
 
 
 def _names(types: Iterable[InstanceType]) -> str:

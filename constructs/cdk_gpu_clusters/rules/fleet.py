@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import timedelta
 
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityDecision
 
 # The size, the hooks and the subnets of a fleet, as far as plain values tell.
@@ -33,46 +34,43 @@ DRAIN_OF_BLOCK = define_rule(
 BLOCK_DRAIN = timedelta(minutes=10)
 
 
-def check_size(minimum: int | None, maximum: int | None) -> list[Finding]:
+@check
+def check_size(minimum: int | None, maximum: int | None) -> Iterator[Finding]:
     """Find what is wrong with a fleet's size.
 
     Args:
         minimum: Least nodes, None if not given.
         maximum: Most nodes, None if not given.
     """
-    if minimum is not None and maximum is not None and 0 <= minimum <= maximum and maximum >= 1:
-        return []
-    return [
-        FLEET_SIZE.finding(
+    if minimum is None or maximum is None or not 0 <= minimum <= maximum or maximum < 1:
+        yield FLEET_SIZE.finding(
             cause="that is not a size of a fleet",
             got=f"{_or_nothing(minimum)} to {_or_nothing(maximum)} nodes",
             allowed="node_count of 1 or more, or 0 <= min_node_count <= max_node_count",
             fix="give node_count, or both min_node_count and max_node_count, as numbers: a CloudFormation "
             "parameter is not known when the fleet is planned",
         )
-    ]
 
 
-def check_timeout(name: str, seconds: int) -> list[Finding]:
+@check
+def check_timeout(name: str, seconds: int) -> Iterator[Finding]:
     """Find a lifecycle-hook time-out that EC2 Auto Scaling would refuse.
 
     Args:
         name: Name of the value, for the message.
         seconds: Time-out in seconds.
     """
-    if 30 <= seconds <= 7200:
-        return []
-    return [
-        HOOK_TIMEOUT.finding(
+    if not 30 <= seconds <= 7200:
+        yield HOOK_TIMEOUT.finding(
             cause=f"{name} is no time-out of a lifecycle hook",
             got=f"{seconds} seconds",
             allowed="30 to 7,200 seconds",
             fix=f"change {name}",
         )
-    ]
 
 
-def check_drain_of_block(decision: CapacityDecision, seconds: int) -> list[Finding]:
+@check
+def check_drain_of_block(decision: CapacityDecision, seconds: int) -> Iterator[Finding]:
     """Find a drain that EC2 would cut off at the end of a block.
 
     Args:
@@ -80,36 +78,31 @@ def check_drain_of_block(decision: CapacityDecision, seconds: int) -> list[Findi
         seconds: Time-out of the terminating hook.
     """
     most = int(BLOCK_DRAIN.total_seconds())
-    if decision.drain_before_end is None or seconds <= most:
-        return []
-    return [
-        DRAIN_OF_BLOCK.finding(
+    if decision.drain_before_end is not None and seconds > most:
+        yield DRAIN_OF_BLOCK.finding(
             cause="EC2 terminates a block's instances before the nodes would be drained",
             got=f"{seconds} seconds",
             allowed=f"at most {most} seconds",
             fix="change drain_timeout; let the job write checkpoints before the block ends",
         )
-    ]
 
 
-def check_public_subnet(*, interface_count: int, public: bool) -> list[Finding]:
+@check
+def check_public_subnet(*, interface_count: int, public: bool) -> Iterator[Finding]:
     """Find nodes with several network interfaces in a public subnet.
 
     Args:
         interface_count: Network interfaces of a node.
         public: Whether the subnet gives its instances public addresses.
     """
-    if interface_count <= 1 or not public:
-        return []
-    return [
-        EFA_PUBLIC_SUBNET.finding(
+    if interface_count > 1 and public:
+        yield EFA_PUBLIC_SUBNET.finding(
             cause=f"EC2 gives no public address to a node with {interface_count} network interfaces, so that "
             "in a public subnet it reaches nothing",
             got="a public subnet",
             allowed="a private subnet with a NAT gateway or endpoints",
             fix="choose a private subnet, or switch EFA off",
         )
-    ]
 
 
 def _or_nothing(value: int | None) -> str:

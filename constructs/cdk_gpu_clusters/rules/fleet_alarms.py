@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 
 ALARMS = define_rule(
     "GPU-ALM-001",
@@ -100,23 +100,23 @@ def check_alarms(settings: AlarmSettings, *, ready_timeout_seconds: int) -> list
     return findings
 
 
-def check_emails(emails: Sequence[str]) -> list[Finding]:
+@check
+def check_emails(emails: Sequence[str]) -> Iterator[Finding]:
     """Find addresses that get no mail, get it twice, or are not there.
 
     Args:
         emails: Addresses that are notified of alarms.
     """
     if not emails:
-        return [
-            EMAIL.finding(
-                cause="no address would be notified",
-                got="no address",
-                allowed="one address or more",
-                fix="give an address",
-                path="emails",
-            )
-        ]
-    return [
+        yield EMAIL.finding(
+            cause="no address would be notified",
+            got="no address",
+            allowed="one address or more",
+            fix="give an address",
+            path="emails",
+        )
+        return
+    yield from (
         EMAIL.finding(
             cause="not an email address" if emails.index(email) == index else "the address is listed twice",
             got=email,
@@ -126,4 +126,4 @@ def check_emails(emails: Sequence[str]) -> list[Finding]:
         )
         for index, email in enumerate(emails)
         if not _EMAIL.fullmatch(email) or len(email) > _EMAIL_CHARACTERS or emails.index(email) != index
-    ]
+    )

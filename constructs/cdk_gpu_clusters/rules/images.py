@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
@@ -15,7 +15,7 @@ from cdk_gpu_clusters.catalogue.images import (
     images_for,
     minimum_software,
 )
-from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, check, define_rule
 
 # Which machine image an instance type can start from.
 #
@@ -131,18 +131,16 @@ def check_image(instance_type: InstanceType | str, image: ImageParameter) -> lis
     return findings or _check_software(kind, image)
 
 
-def check_image_id(image_id: str) -> list[Finding]:
+@check
+def check_image_id(image_id: str) -> Iterator[Finding]:
     """Find a pinned image id that no image can have."""
-    if _IMAGE_ID.fullmatch(image_id):
-        return []
-    return [
-        IMAGE_ID_FORM.finding(
+    if not _IMAGE_ID.fullmatch(image_id):
+        yield IMAGE_ID_FORM.finding(
             cause="this is not an image id",
             got=repr(image_id),
             allowed="ami- and 8 or 17 hexadecimal digits",
             fix="give the id, not the image's name or its SSM parameter",
         )
-    ]
 
 
 def parameter_name(image: ImageParameter, *, kubernetes_version: str | None = None) -> str:

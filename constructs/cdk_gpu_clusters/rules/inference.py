@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 
 _ALB = "Elastic Load Balancing user guide for Application Load Balancers"
 
@@ -59,7 +59,8 @@ DRAIN_MARGIN_SECONDS = 90
 LOAD_BALANCER_ADDRESSES = 8
 
 
-def check_tls(*, has_certificate: bool, plain_http: bool, internet_facing: bool) -> list[Finding]:
+@check
+def check_tls(*, has_certificate: bool, plain_http: bool, internet_facing: bool) -> Iterator[Finding]:
     """Find a load balancer that would take requests in clear text although that is not explicit.
 
     Args:
@@ -68,63 +69,55 @@ def check_tls(*, has_certificate: bool, plain_http: bool, internet_facing: bool)
         internet_facing: Whether the load balancer has public addresses.
     """
     if has_certificate and not plain_http:
-        return []
+        return
     if plain_http and not has_certificate and not internet_facing:
-        return []
+        return
     where = "internet-facing" if internet_facing else "internal"
     how = "plain_http=True" if plain_http else "no certificate"
-    return [
-        TLS.finding(
-            cause="a certificate and plain HTTP exclude each other"
-            if has_certificate
-            else "requests and answers would cross the network in clear text",
-            got=f"an {where} load balancer with {how}" + (" and a certificate" if has_certificate else ""),
-            allowed="certificate=..., or plain_http=True for an internal one",
-            fix="give an ACM certificate" + ("" if internet_facing else ", or say plain_http=True"),
-        )
-    ]
+    yield TLS.finding(
+        cause="a certificate and plain HTTP exclude each other"
+        if has_certificate
+        else "requests and answers would cross the network in clear text",
+        got=f"an {where} load balancer with {how}" + (" and a certificate" if has_certificate else ""),
+        allowed="certificate=..., or plain_http=True for an internal one",
+        fix="give an ACM certificate" + ("" if internet_facing else ", or say plain_http=True"),
+    )
 
 
-def check_idle_timeout(seconds: int) -> list[Finding]:
+@check
+def check_idle_timeout(seconds: int) -> Iterator[Finding]:
     """Find an idle time-out that the load balancer refuses."""
-    if 1 <= seconds <= 4000:
-        return []
-    return [
-        IDLE_TIMEOUT.finding(
+    if not 1 <= seconds <= 4000:
+        yield IDLE_TIMEOUT.finding(
             cause="the load balancer cannot wait that long for data",
             got=f"{seconds} seconds",
             allowed="1 to 4,000 seconds",
             fix="let the servers send something more often, such as a comment line in an event stream",
         )
-    ]
 
 
-def check_drain_timeout(seconds: int) -> list[Finding]:
+@check
+def check_drain_timeout(seconds: int) -> Iterator[Finding]:
     """Find a drain that the target group refuses."""
-    if 1 <= seconds <= 3600:
-        return []
-    return [
-        DRAIN_TIMEOUT.finding(
+    if not 1 <= seconds <= 3600:
+        yield DRAIN_TIMEOUT.finding(
             cause="running requests cannot get that long when a node leaves",
             got=f"{seconds} seconds",
             allowed="1 to 3,600 seconds",
             fix="change drain_timeout",
         )
-    ]
 
 
-def check_balancer_zones(zone_count: int) -> list[Finding]:
+@check
+def check_balancer_zones(zone_count: int) -> Iterator[Finding]:
     """Find a load balancer in too few zones."""
-    if zone_count >= 2:
-        return []
-    return [
-        BALANCER_ZONES.finding(
+    if zone_count < 2:
+        yield BALANCER_ZONES.finding(
             cause="the load balancer has subnets in too few Availability Zones",
             got=f"{zone_count}",
             allowed="2 or more",
             fix="pass load_balancer_subnets with one subnet in each of two zones; the nodes may stand in one",
         )
-    ]
 
 
 def check_zones_of_nodes(node_zones: Iterable[str], balancer_zones: Iterable[str]) -> list[Finding]:
@@ -151,27 +144,26 @@ def check_zones_of_nodes(node_zones: Iterable[str], balancer_zones: Iterable[str
     ]
 
 
-def check_fleet_zones(zone_count: int, *, pinned: bool) -> list[Finding]:
+@check
+def check_fleet_zones(zone_count: int, *, pinned: bool) -> Iterator[Finding]:
     """Find a service that goes down with one zone, though its capacity does not ask for that.
 
     Args:
         zone_count: Zones of the nodes.
         pinned: Whether reserved capacity lies in one zone.
     """
-    if zone_count >= 2 or pinned:
-        return []
-    return [
-        FLEET_ZONES.finding(
+    if zone_count < 2 and not pinned:
+        yield FLEET_ZONES.finding(
             cause="all of the service is in one Availability Zone",
             got="one zone",
             allowed="two or more",
             fix="choose subnets in two zones, or acknowledge it",
             severity=Severity.WARNING,
         )
-    ]
 
 
-def check_room_to_scale(minimum: int, maximum: int, *, size_is_set: bool) -> list[Finding]:
+@check
+def check_room_to_scale(minimum: int, maximum: int, *, size_is_set: bool) -> Iterator[Finding]:
     """Find a scaling policy that can do nothing, or that fights another one.
 
     Args:
@@ -180,24 +172,19 @@ def check_room_to_scale(minimum: int, maximum: int, *, size_is_set: bool) -> lis
         size_is_set: Whether a Capacity Block's own lifecycle sets the size.
     """
     if size_is_set:
-        return [
-            ROOM_TO_SCALE.finding(
-                cause="the Capacity Block's start and end set the size of this fleet",
-                got="a scaling policy",
-                allowed="no scaling policy",
-                fix="leave the policy out: the entire block is paid for",
-            )
-        ]
-    if minimum < maximum:
-        return []
-    return [
-        ROOM_TO_SCALE.finding(
+        yield ROOM_TO_SCALE.finding(
+            cause="the Capacity Block's start and end set the size of this fleet",
+            got="a scaling policy",
+            allowed="no scaling policy",
+            fix="leave the policy out: the entire block is paid for",
+        )
+    elif minimum >= maximum:
+        yield ROOM_TO_SCALE.finding(
             cause="a scaling policy cannot change the size of this fleet",
             got=f"{minimum} to {maximum} nodes",
             allowed="min_node_count below max_node_count",
             fix="give both bounds, or leave the policy out",
         )
-    ]
 
 
 def servers_required(server_count: int, requested: int | None) -> int:
@@ -214,23 +201,21 @@ def servers_required(server_count: int, requested: int | None) -> int:
     return (server_count + 1) // 2 if requested is None else requested
 
 
-def check_servers_required(required: int, server_count: int) -> list[Finding]:
+@check
+def check_servers_required(required: int, server_count: int) -> Iterator[Finding]:
     """Find a health limit that a node can never meet, or always meets.
 
     Args:
         required: Servers that must be up for the node to be healthy.
         server_count: Servers of a node.
     """
-    if 1 <= required <= server_count:
-        return []
-    return [
-        SERVERS_REQUIRED.finding(
+    if not 1 <= required <= server_count:
+        yield SERVERS_REQUIRED.finding(
             cause="the node can never, or will always, call itself healthy",
             got=str(required),
             allowed=f"1 to {server_count}",
             fix="change min_servers_per_node",
         )
-    ]
 
 
 def check_counts(**counts: float | None) -> list[Finding]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from cdk_gpu_clusters.catalogue import InstanceType, NetworkCard
 from cdk_gpu_clusters.catalogue import instance_type as look_up
-from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
 # Whether nodes of a type get EFA interfaces where the user leaves it open.
@@ -48,26 +48,27 @@ def uses_efa(instance_type: InstanceType | str, requested: bool | None) -> bool:
     return record.accelerator is not None if requested is None else requested
 
 
-def check_efa_request(instance_type: InstanceType, requested: bool | None) -> list[Finding]:
+@check
+def check_efa_request(instance_type: InstanceType, requested: bool | None) -> Iterator[Finding]:
     """Find EFA that is requested and not available: the traffic would go over TCP without a message.
 
     Args:
         instance_type: The type of the nodes.
         requested: The requested setting; None if it is left open.
     """
-    if not requested or instance_type.network.efa is not None:
-        return []
-    return [
-        NO_EFA.finding(
+    if requested and instance_type.network.efa is None:
+        yield NO_EFA.finding(
             cause=f"{instance_type.name} has no EFA",
             got="efa: true",
             allowed="efa: false, or a type with EFA",
             fix="remove efa, or choose a larger size of the family",
         )
-    ]
 
 
-def check_efa_unused(instance_type: InstanceType, *, efa: bool, placement: PlacementStrategy | None) -> list[Finding]:
+@check
+def check_efa_unused(
+    instance_type: InstanceType, *, efa: bool, placement: PlacementStrategy | None
+) -> Iterator[Finding]:
     """Find nodes that stand close together, and exchange their data over TCP all the same.
 
     Args:
@@ -76,17 +77,14 @@ def check_efa_unused(instance_type: InstanceType, *, efa: bool, placement: Place
         placement: Strategy of their placement group, None if they stand in none.
     """
     has_it = instance_type.network.efa is not None and instance_type.accelerator is not None
-    if efa or not has_it or placement is not PlacementStrategy.CLUSTER:
-        return []
-    return [
-        EFA_USED.finding(
+    if not efa and has_it and placement is PlacementStrategy.CLUSTER:
+        yield EFA_USED.finding(
             cause="nodes that are placed close together to exchange data fast exchange it over TCP, without a message",
             got=f"no EFA on {instance_type.name}",
             allowed="EFA, or no cluster placement group",
             fix="leave efa out; or acknowledge this",
             severity=Severity.WARNING,
         )
-    ]
 
 
 # What bandwidth a set of network cards gives together.
@@ -474,23 +472,21 @@ def check_interfaces(instance_type: InstanceType | str, interfaces: Sequence[Net
     ]
 
 
-def check_public_ip(interfaces: Sequence[NetworkInterface], *, public_ip: bool) -> list[Finding]:
+@check
+def check_public_ip(interfaces: Sequence[NetworkInterface], *, public_ip: bool) -> Iterator[Finding]:
     """Find a public address asked for at a launch with several interfaces.
 
     Args:
         interfaces: The interfaces of one launch.
         public_ip: Whether any of them asks for a public address, or the subnet assigns one by itself.
     """
-    if not public_ip or len(interfaces) < 2:
-        return []
-    return [
-        ONE_INTERFACE_FOR_PUBLIC_IP.finding(
+    if public_ip and len(interfaces) >= 2:
+        yield ONE_INTERFACE_FOR_PUBLIC_IP.finding(
             cause="a node with several network interfaces cannot be given a public address at launch",
             got=f"{len(interfaces)} interfaces and a public address",
             allowed="one interface, or no public address",
             fix="use a private subnet with NAT or endpoints, or attach an Elastic IP address after launch",
         )
-    ]
 
 
 def check_addresses(addressed: Iterable[NetworkInterface]) -> list[Finding]:
@@ -511,54 +507,44 @@ def check_addresses(addressed: Iterable[NetworkInterface]) -> list[Finding]:
     ]
 
 
-def _check_primary(interfaces: Sequence[NetworkInterface]) -> list[Finding]:
+def _check_primary(interfaces: Sequence[NetworkInterface]) -> Iterator[Finding]:
     primaries = [interface for interface in interfaces if interface.is_primary]
-    findings = []
     if len(primaries) != 1:
-        findings.append(
-            ONE_PRIMARY.finding(
-                cause="a launch needs exactly one primary interface",
-                got=f"{len(primaries)} at card 0 device 0",
-                allowed="1 at card 0 device 0",
-                fix="put one interface at network card 0, device 0",
-            )
+        yield ONE_PRIMARY.finding(
+            cause="a launch needs exactly one primary interface",
+            got=f"{len(primaries)} at card 0 device 0",
+            allowed="1 at card 0 device 0",
+            fix="put one interface at network card 0, device 0",
         )
     if any(not primary.has_ip for primary in primaries):
-        findings.append(
-            PRIMARY_HAS_IP.finding(
-                cause="the primary interface needs an IP address",
-                got="efa-only at card 0 device 0",
-                allowed="interface, or efa where card 0 supports EFA",
-                fix="make it interface, and put efa-only at card 0 device 1 where card 0 supports EFA",
-            )
+        yield PRIMARY_HAS_IP.finding(
+            cause="the primary interface needs an IP address",
+            got="efa-only at card 0 device 0",
+            allowed="interface, or efa where card 0 supports EFA",
+            fix="make it interface, and put efa-only at card 0 device 1 where card 0 supports EFA",
         )
-    return findings
 
 
-def _check_cards(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
+def _check_cards(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> Iterator[Finding]:
     cards = {card.index: card for card in kind.network.cards}
-    findings = []
     by_card: dict[int, list[NetworkInterface]] = defaultdict(list)
     for interface in interfaces:
         by_card[interface.network_card_index].append(interface)
     for index, on_card in sorted(by_card.items()):
         if index in cards:
-            findings += _check_card(kind, cards[index], on_card)
+            yield from _check_card(kind, cards[index], on_card)
         else:
-            findings.append(
-                CARD_EXISTS.finding(
-                    cause=f"{kind.name} has no network card {index}",
-                    got=f"network card {index}",
-                    allowed=_span(cards),
-                    fix="move the interface to a card that exists, or remove it",
-                )
+            yield CARD_EXISTS.finding(
+                cause=f"{kind.name} has no network card {index}",
+                got=f"network card {index}",
+                allowed=_span(cards),
+                fix="move the interface to a card that exists, or remove it",
             )
-    return findings
 
 
-def _check_card(kind: InstanceType, card: NetworkCard, on_card: Sequence[NetworkInterface]) -> list[Finding]:
+def _check_card(kind: InstanceType, card: NetworkCard, on_card: Sequence[NetworkInterface]) -> Iterator[Finding]:
     where = f"network card {card.index} of {kind.name}"
-    findings = [
+    yield from (
         TYPE_ON_CARD.finding(
             cause=f"{where} does not accept {interface.interface_type}",
             got=str(interface),
@@ -567,27 +553,23 @@ def _check_card(kind: InstanceType, card: NetworkCard, on_card: Sequence[Network
         )
         for interface in on_card
         if interface.interface_type not in card.interface_types
-    ]
+    )
     efa = sum(interface.is_efa for interface in on_card)
     if efa > 1:
-        findings.append(
-            ONE_EFA_PER_CARD.finding(
-                cause=f"{where} carries more than one EFA interface",
-                got=str(efa),
-                allowed="1",
-                fix="keep one; a plain interface may stand beside it",
-            )
+        yield ONE_EFA_PER_CARD.finding(
+            cause=f"{where} carries more than one EFA interface",
+            got=str(efa),
+            allowed="1",
+            fix="keep one; a plain interface may stand beside it",
         )
     if len(on_card) > card.max_interfaces:
-        findings.append(
-            CARD_TOTAL.finding(
-                cause=f"{where} holds fewer interfaces than that",
-                got=str(len(on_card)),
-                allowed=f"at most {card.max_interfaces}",
-                fix="spread the interfaces over more cards, or remove some",
-            )
+        yield CARD_TOTAL.finding(
+            cause=f"{where} holds fewer interfaces than that",
+            got=str(len(on_card)),
+            allowed=f"at most {card.max_interfaces}",
+            fix="spread the interfaces over more cards, or remove some",
         )
-    return findings + _check_devices(where, card, on_card)
+    yield from _check_devices(where, card, on_card)
 
 
 def _check_devices(where: str, card: NetworkCard, on_card: Sequence[NetworkInterface]) -> list[Finding]:
@@ -615,29 +597,23 @@ def _check_devices(where: str, card: NetworkCard, on_card: Sequence[NetworkInter
     return findings
 
 
-def _check_totals(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
-    findings = []
+def _check_totals(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> Iterator[Finding]:
     most_efa = kind.network.efa.max_interfaces if kind.network.efa else 0
     efa = sum(interface.is_efa for interface in interfaces)
     if efa > most_efa:
-        findings.append(
-            EFA_TOTAL.finding(
-                cause=f"{kind.name} supports {most_efa or 'no'} EFA interface{'' if most_efa == 1 else 's'}",
-                got=str(efa),
-                allowed=f"at most {most_efa}",
-                fix="remove EFA interfaces, or use a type with more",
-            )
+        yield EFA_TOTAL.finding(
+            cause=f"{kind.name} supports {most_efa or 'no'} EFA interface{'' if most_efa == 1 else 's'}",
+            got=str(efa),
+            allowed=f"at most {most_efa}",
+            fix="remove EFA interfaces, or use a type with more",
         )
     if len(interfaces) > kind.network.max_interfaces:
-        findings.append(
-            INSTANCE_TOTAL.finding(
-                cause=f"{kind.name} holds fewer interfaces than that",
-                got=str(len(interfaces)),
-                allowed=f"at most {kind.network.max_interfaces}",
-                fix="remove interfaces; efa-only ones count too",
-            )
+        yield INSTANCE_TOTAL.finding(
+            cause=f"{kind.name} holds fewer interfaces than that",
+            got=str(len(interfaces)),
+            allowed=f"at most {kind.network.max_interfaces}",
+            fix="remove interfaces; efa-only ones count too",
         )
-    return findings
 
 
 def _span(indexes: Collection[int]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -16,7 +17,7 @@ from cdk_gpu_clusters.catalogue.lustre import (
     lustre_version_allows,
     lustre_versions_of,
 )
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 
 # Whether an FSx for Lustre file system of a class, size and speed can be made.
 
@@ -91,63 +92,57 @@ def _not_offered(deployment_type: str) -> Finding:
     )
 
 
-def _check_storage_type(sizing: LustreSizing) -> list[Finding]:
-    if sizing.storage_type in tuple(LustreStorageType) and not (sizing.is_tiering and sizing.is_scratch):
-        return []
-    return [
-        STORAGE_TYPE.finding(
+@check
+def _check_storage_type(sizing: LustreSizing) -> Iterator[Finding]:
+    if sizing.storage_type not in tuple(LustreStorageType) or (sizing.is_tiering and sizing.is_scratch):
+        yield STORAGE_TYPE.finding(
             cause=f"{_name(sizing.deployment_type)} has no such storage class",
             got=_name(sizing.storage_type),
             allowed="SSD" if sizing.is_scratch else "SSD, INTELLIGENT_TIERING",
             fix="use SSD, or PERSISTENT_2" if sizing.is_tiering else "use SSD",
         )
-    ]
 
 
-def _check_ssd(sizing: LustreSizing) -> list[Finding]:
-    findings = []
+@check
+def _check_ssd(sizing: LustreSizing) -> Iterator[Finding]:
     if sizing.throughput_capacity_mb_per_s is not None or sizing.read_cache is not None or sizing.read_cache_gib:
-        findings.append(
-            STORAGE_TYPE.finding(
-                cause="throughput capacity and read cache belong to Intelligent-Tiering",
-                got="SSD",
-                allowed="storage_capacity_gib and throughput_mb_per_s_per_tib",
-                fix="leave them out, or use storage_type INTELLIGENT_TIERING",
-            )
+        yield STORAGE_TYPE.finding(
+            cause="throughput capacity and read cache belong to Intelligent-Tiering",
+            got="SSD",
+            allowed="storage_capacity_gib and throughput_mb_per_s_per_tib",
+            fix="leave them out, or use storage_type INTELLIGENT_TIERING",
         )
     tiers = [tier for tier in lustre_tiers() if tier.deployment_type == sizing.deployment_type]
     if sizing.tier is None:
         rates = [str(tier.throughput_mb_per_s_per_tib) for tier in tiers if tier.throughput_mb_per_s_per_tib]
         got = sizing.throughput_mb_per_s_per_tib
-        findings.append(
-            THROUGHPUT.finding(
-                cause=f"{_name(sizing.deployment_type)} has no such throughput tier",
-                got="none" if got is None else f"{got} MB/s/TiB",
-                allowed=", ".join(rates) + " MB/s/TiB" if rates else "none: it has one fixed rate, 200 MB/s/TiB",
-                fix=f"use one of {', '.join(rates)}" if rates else "leave throughput_mb_per_s_per_tib out",
-            )
+        yield THROUGHPUT.finding(
+            cause=f"{_name(sizing.deployment_type)} has no such throughput tier",
+            got="none" if got is None else f"{got} MB/s/TiB",
+            allowed=", ".join(rates) + " MB/s/TiB" if rates else "none: it has one fixed rate, 200 MB/s/TiB",
+            fix=f"use one of {', '.join(rates)}" if rates else "leave throughput_mb_per_s_per_tib out",
         )
-    return findings + _check_capacity(sizing)
+    yield from _check_capacity(sizing)
 
 
-def _check_capacity(sizing: LustreSizing) -> list[Finding]:
+def _check_capacity(sizing: LustreSizing) -> Iterator[Finding]:
     capacity = sizing.storage_capacity_gib
     smallest = int(lustre_fact("ssd_capacity", "smallest_gib"))
     step = int(lustre_fact("ssd_capacity", "step_gib"))
     efa_step = sizing.tier.efa_step_gib if sizing.efa and sizing.tier else None
     if capacity is not None and efa_step is not None:
-        return [] if capacity > 0 and capacity % efa_step == 0 else [_efa_capacity(sizing, capacity, efa_step)]
+        if capacity <= 0 or capacity % efa_step != 0:
+            yield _efa_capacity(sizing, capacity, efa_step)
+        return
     if capacity is not None and (capacity == smallest or (capacity > 0 and capacity % step == 0)):
-        return []
+        return
     near = (smallest, step) if capacity is None else capacities_near(capacity, step, smallest_gib=smallest)
-    return [
-        CAPACITY.finding(
-            cause="an SSD file system cannot have this capacity",
-            got="none" if capacity is None else f"{capacity} GiB",
-            allowed="1200 GiB, 2400 GiB, or a multiple of 2400 GiB",
-            fix=f"use {_or(near)} GiB",
-        )
-    ]
+    yield CAPACITY.finding(
+        cause="an SSD file system cannot have this capacity",
+        got="none" if capacity is None else f"{capacity} GiB",
+        allowed="1200 GiB, 2400 GiB, or a multiple of 2400 GiB",
+        fix=f"use {_or(near)} GiB",
+    )
 
 
 def _efa_capacity(sizing: LustreSizing, capacity: int, step: int) -> Finding:
@@ -159,20 +154,19 @@ def _efa_capacity(sizing: LustreSizing, capacity: int, step: int) -> Finding:
     )
 
 
-def _check_efa_class(sizing: LustreSizing) -> list[Finding]:
-    if not (sizing.efa and sizing.is_scratch):
-        return []
-    return [
-        EFA_CLASS.finding(
+@check
+def _check_efa_class(sizing: LustreSizing) -> Iterator[Finding]:
+    if sizing.efa and sizing.is_scratch:
+        yield EFA_CLASS.finding(
             cause="a SCRATCH_2 file system takes no EFA clients",
             got="SCRATCH_2 with EFA",
             allowed="PERSISTENT_2",
             fix="use PERSISTENT_2, or efa=False",
         )
-    ]
 
 
-def _check_version(sizing: LustreSizing) -> list[Finding]:
+@check
+def _check_version(sizing: LustreSizing) -> Iterator[Finding]:
     version, deployment = _name(sizing.version), _name(sizing.deployment_type)
     configured = sizing.effective_metadata_mode.value != "NONE"
     versions = [
@@ -180,43 +174,35 @@ def _check_version(sizing: LustreSizing) -> list[Finding]:
         for one in lustre_versions_of(deployment)
         if not configured or lustre_version_allows(one, "metadata_configuration")
     ]
-    if version in versions:
-        return []
-    return [
-        VERSION.finding(
+    if version not in versions:
+        yield VERSION.finding(
             cause=f"{deployment}{' with a metadata configuration' if configured else ''} does not run this version",
             got=version,
             allowed=", ".join(versions),
             fix="use 2.15",
         )
-    ]
 
 
-def _advise(sizing: LustreSizing) -> list[Finding]:
+@check
+def _advise(sizing: LustreSizing) -> Iterator[Finding]:
     capacity, quota = sizing.storage_capacity_gib, int(lustre_fact("limits", "storage_quota_gib"))
-    findings = []
     if capacity is not None and capacity > quota:
-        findings.append(
-            STORAGE_QUOTA.finding(
-                cause="the file system is larger than an account's default quota",
-                got=f"{capacity} GiB",
-                allowed=f"{quota} GiB by default",
-                fix="raise the quota in Service Quotas before deploying",
-                severity=Severity.WARNING,
-            )
+        yield STORAGE_QUOTA.finding(
+            cause="the file system is larger than an account's default quota",
+            got=f"{capacity} GiB",
+            allowed=f"{quota} GiB by default",
+            fix="raise the quota in Service Quotas before deploying",
+            severity=Severity.WARNING,
         )
     step = sizing.tier.efa_step_gib if sizing.tier else None
     if not sizing.efa and step and capacity and capacity % step == 0:
-        findings.append(
-            EFA_POSSIBLE.finding(
-                cause="this file system could serve its clients over EFA, and it can never be switched on later",
-                got="efa=False",
-                allowed="efa=True or False",
-                fix="set efa=True if its clients have EFA and stand in its zone; worth it above 10 GB/s",
-                severity=Severity.INFO,
-            )
+        yield EFA_POSSIBLE.finding(
+            cause="this file system could serve its clients over EFA, and it can never be switched on later",
+            got="efa=False",
+            allowed="efa=True or False",
+            fix="set efa=True if its clients have EFA and stand in its zone; worth it above 10 GB/s",
+            severity=Severity.INFO,
         )
-    return findings
 
 
 def _name(value: object) -> str:
@@ -418,7 +404,8 @@ METADATA_MODE = define_rule(
 )
 
 
-def check_metadata(sizing: LustreSizing) -> list[Finding]:
+@check
+def check_metadata(sizing: LustreSizing) -> Iterator[Finding]:
     """Find what is wrong with the metadata mode, or with the operations to provision.
 
     Example:
@@ -426,28 +413,22 @@ def check_metadata(sizing: LustreSizing) -> list[Finding]:
         '1500, 3000, 6000, or multiples of 12000 up to 192000'
     """
     mode = sizing.effective_metadata_mode
-    findings = []
     if mode not in _modes(sizing):
-        findings.append(
-            METADATA_MODE.finding(
-                cause=f"a file system {_describe(sizing)} does not take this metadata mode",
-                got=mode.value,
-                allowed=", ".join(one.value for one in _modes(sizing)),
-                fix="leave metadata_mode out, or use an allowed one",
-            )
+        yield METADATA_MODE.finding(
+            cause=f"a file system {_describe(sizing)} does not take this metadata mode",
+            got=mode.value,
+            allowed=", ".join(one.value for one in _modes(sizing)),
+            fix="leave metadata_mode out, or use an allowed one",
         )
     if mode is MetadataMode.USER_PROVISIONED:
-        return findings + _check_iops(sizing)
-    if sizing.metadata_iops is not None:
-        findings.append(
-            METADATA_MODE.finding(
-                cause="metadata_iops are given in a mode that takes none",
-                got=f"{sizing.metadata_iops} with {mode.value}",
-                allowed="metadata_iops with USER_PROVISIONED only",
-                fix="leave metadata_iops out" if sizing.is_scratch else "use USER_PROVISIONED, or leave them out",
-            )
+        yield from _check_iops(sizing)
+    elif sizing.metadata_iops is not None:
+        yield METADATA_MODE.finding(
+            cause="metadata_iops are given in a mode that takes none",
+            got=f"{sizing.metadata_iops} with {mode.value}",
+            allowed="metadata_iops with USER_PROVISIONED only",
+            fix="leave metadata_iops out" if sizing.is_scratch else "use USER_PROVISIONED, or leave them out",
         )
-    return findings
 
 
 def valid_metadata_iops(iops: int, *, tiering: bool) -> bool:
@@ -480,22 +461,20 @@ def _describe(sizing: LustreSizing) -> str:
     return "with EFA" if sizing.efa else "of PERSISTENT_2"
 
 
-def _check_iops(sizing: LustreSizing) -> list[Finding]:
+def _check_iops(sizing: LustreSizing) -> Iterator[Finding]:
     iops = sizing.metadata_iops
     if iops is not None and valid_metadata_iops(iops, tiering=sizing.is_tiering):
-        return []
+        return
     allowed = "6000, 12000" if sizing.is_tiering else "1500, 3000, 6000, or multiples of 12000 up to 192000"
     near = "6000 or 12000" if sizing.is_tiering else " or ".join(map(str, _nearest(iops or 0)))
-    return [
-        METADATA.finding(
-            cause="so many metadata operations cannot be provisioned"
-            if iops is not None
-            else "this metadata mode needs metadata_iops",
-            got="none" if iops is None else str(iops),
-            allowed=allowed,
-            fix=f"use {near}",
-        )
-    ]
+    yield METADATA.finding(
+        cause="so many metadata operations cannot be provisioned"
+        if iops is not None
+        else "this metadata mode needs metadata_iops",
+        got="none" if iops is None else str(iops),
+        allowed=allowed,
+        fix=f"use {near}",
+    )
 
 
 def _nearest(iops: int) -> list[int]:
@@ -526,7 +505,8 @@ TIERING_QUOTA = define_rule(
 )
 
 
-def check_tiering(sizing: LustreSizing) -> list[Finding]:
+@check
+def check_tiering(sizing: LustreSizing) -> Iterator[Finding]:
     """Find what is wrong with the throughput or the read cache of an Intelligent-Tiering file system.
 
     Example:
@@ -539,73 +519,62 @@ def check_tiering(sizing: LustreSizing) -> list[Finding]:
         >>> [finding.fix for finding in check_tiering(sizing)]
         ['use 4000 or 8000 MB/s']
     """
-    findings = []
     if sizing.storage_capacity_gib is not None or sizing.throughput_mb_per_s_per_tib is not None:
-        findings.append(
-            TIERING_THROUGHPUT.finding(
-                cause="Intelligent-Tiering storage is elastic: it has no capacity, and no rate for each TiB",
-                got=f"{sizing.storage_capacity_gib} GiB, {sizing.throughput_mb_per_s_per_tib} MB/s/TiB",
-                allowed="throughput_capacity_mb_per_s",
-                fix="leave storage_capacity_gib and throughput_mb_per_s_per_tib out, or use SSD",
-            )
+        yield TIERING_THROUGHPUT.finding(
+            cause="Intelligent-Tiering storage is elastic: it has no capacity, and no rate for each TiB",
+            got=f"{sizing.storage_capacity_gib} GiB, {sizing.throughput_mb_per_s_per_tib} MB/s/TiB",
+            allowed="throughput_capacity_mb_per_s",
+            fix="leave storage_capacity_gib and throughput_mb_per_s_per_tib out, or use SSD",
         )
-    return findings + _check_throughput(sizing) + _check_cache(sizing)
+    yield from _check_throughput(sizing)
+    yield from _check_cache(sizing)
 
 
-def _check_throughput(sizing: LustreSizing) -> list[Finding]:
+def _check_throughput(sizing: LustreSizing) -> Iterator[Finding]:
     step, largest = _fact("throughput_step_mb_per_s"), _fact("largest_throughput_mb_per_s")
     quota = int(lustre_fact("limits", "tiering_throughput_quota_mb_per_s"))
     given = sizing.throughput_capacity_mb_per_s
     if given is None or given <= 0 or given > largest or given % step:
         near = (step,) if given is None else capacities_near(min(max(given, 1), largest - 1), step)
-        return [
-            TIERING_THROUGHPUT.finding(
-                cause="Intelligent-Tiering cannot have this throughput capacity",
-                got="none" if given is None else f"{given} MB/s",
-                allowed=f"multiples of {step} up to {largest} MB/s",
-                fix=f"use {' or '.join(map(str, near))} MB/s",
-            )
-        ]
-    if given <= quota:
-        return []
-    return [
-        TIERING_QUOTA.finding(
+        yield TIERING_THROUGHPUT.finding(
+            cause="Intelligent-Tiering cannot have this throughput capacity",
+            got="none" if given is None else f"{given} MB/s",
+            allowed=f"multiples of {step} up to {largest} MB/s",
+            fix=f"use {' or '.join(map(str, near))} MB/s",
+        )
+    elif given > quota:
+        yield TIERING_QUOTA.finding(
             cause="the throughput is above an account's default quota",
             got=f"{given} MB/s",
             allowed=f"{quota} MB/s by default",
             fix="raise the quota in Service Quotas before deploying",
             severity=Severity.WARNING,
         )
-    ]
 
 
-def _check_cache(sizing: LustreSizing) -> list[Finding]:
+def _check_cache(sizing: LustreSizing) -> Iterator[Finding]:
     smallest = _fact("smallest_cache_gib")
     steps = max(1, sizing.object_servers)
     largest = _fact("cache_gib_per_step") * steps
     wanted = sizing.read_cache is ReadCacheMode.USER_PROVISIONED
     given = sizing.read_cache_gib
     if sizing.read_cache is None:
-        return [
-            READ_CACHE.finding(
-                cause="Intelligent-Tiering needs a read cache, or the word that there is none",
-                got="none",
-                allowed=", ".join(mode.name for mode in ReadCacheMode),
-                fix="give read_cache=ReadCacheMode.PROPORTIONAL, 5 GiB for each MB/s",
-            )
-        ]
+        yield READ_CACHE.finding(
+            cause="Intelligent-Tiering needs a read cache, or the word that there is none",
+            got="none",
+            allowed=", ".join(mode.name for mode in ReadCacheMode),
+            fix="give read_cache=ReadCacheMode.PROPORTIONAL, 5 GiB for each MB/s",
+        )
+        return
     if not wanted and given is None:
-        return []
-    if wanted and given is not None and smallest * steps <= given <= largest:
-        return []
-    return [
-        READ_CACHE.finding(
+        return
+    if not wanted or given is None or not smallest * steps <= given <= largest:
+        yield READ_CACHE.finding(
             cause="the read cache cannot have this size" if wanted else "this read cache has no size of its own",
             got="none" if given is None else f"{given} GiB",
             allowed=f"{smallest * steps} to {largest} GiB" if wanted else "read_cache_gib with USER_PROVISIONED only",
             fix="choose a size in the range" if wanted else "leave read_cache_gib out",
         )
-    ]
 
 
 def _fact(name: str) -> int:
@@ -618,7 +587,8 @@ RETENTION = define_rule("GPU-LUS-015", "backups are kept 0 to 90 days, and SCRAT
 KEY = define_rule("GPU-LUS-016", "SCRATCH_2 takes no key: FSx encrypts it with its own", source=_API)
 
 
-def check_backups(sizing: LustreSizing, retention_days: int) -> list[Finding]:
+@check
+def check_backups(sizing: LustreSizing, retention_days: int) -> Iterator[Finding]:
     """Find what is wrong with the days for which automatic backups are kept.
 
     Example:
@@ -626,10 +596,8 @@ def check_backups(sizing: LustreSizing, retention_days: int) -> list[Finding]:
         [True, True, False]
     """
     largest = 0 if sizing.is_scratch else int(lustre_fact("limits", "largest_backup_retention_days"))
-    if 0 <= retention_days <= largest:
-        return []
-    return [
-        RETENTION.finding(
+    if not 0 <= retention_days <= largest:
+        yield RETENTION.finding(
             cause="SCRATCH_2 has no backups" if sizing.is_scratch else "backups cannot be kept so long",
             got=f"{retention_days} days",
             allowed="0" if sizing.is_scratch else f"0 to {largest} days",
@@ -637,18 +605,15 @@ def check_backups(sizing: LustreSizing, retention_days: int) -> list[Finding]:
             if sizing.is_scratch
             else "choose a number in the range",
         )
-    ]
 
 
-def check_encryption_key(sizing: LustreSizing, *, given: bool) -> list[Finding]:
+@check
+def check_encryption_key(sizing: LustreSizing, *, given: bool) -> Iterator[Finding]:
     """Find a key that the class cannot use."""
-    if not (given and sizing.is_scratch):
-        return []
-    return [
-        KEY.finding(
+    if given and sizing.is_scratch:
+        yield KEY.finding(
             cause="a SCRATCH_2 file system cannot use a key of yours",
             got="encryption_key",
             allowed="none",
             fix="leave it out, or use PERSISTENT_2",
         )
-    ]

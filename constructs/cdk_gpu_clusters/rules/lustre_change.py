@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.errors import Finding, define_rule
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode
 
 _CREATE_ONLY = (
@@ -65,20 +67,20 @@ def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Findi
     return findings if settled else findings + _check_rate(before, after)
 
 
-def _check_rate(before: LustreSizing, after: LustreSizing) -> list[Finding]:
+@check
+def _check_rate(before: LustreSizing, after: LustreSizing) -> Iterator[Finding]:
     old, new = before.throughput_mb_per_s_per_tib, after.throughput_mb_per_s_per_tib
     if old == new:
-        return []
+        return
     if not before.efa:
-        return [_replaces_by_template("throughput_mb_per_s_per_tib", old, new)]
-    return [
-        RATE_WITH_EFA.finding(
-            cause="the throughput tier of a file system with EFA cannot change",
-            got=f"{new} MB/s/TiB",
-            allowed=f"{old} MB/s/TiB",
-            fix="grow the storage instead: throughput grows with it",
-        )
-    ]
+        yield _replaces_by_template("throughput_mb_per_s_per_tib", old, new)
+        return
+    yield RATE_WITH_EFA.finding(
+        cause="the throughput tier of a file system with EFA cannot change",
+        got=f"{new} MB/s/TiB",
+        allowed=f"{old} MB/s/TiB",
+        fix="grow the storage instead: throughput grows with it",
+    )
 
 
 def _number(version: object) -> tuple[int, ...]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from ipaddress import ip_network
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.lustre import lustre_client, lustre_fact
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.images import version_of
 from cdk_gpu_clusters.rules.interfaces import efa_gbps_of
 
@@ -47,6 +47,7 @@ CLIENT_COUNT = define_rule(
 )
 
 
+@check
 def check_lustre_client(
     *,
     operating_system: str | None = None,
@@ -59,7 +60,7 @@ def check_lustre_client(
     cidrs: Collection[str] = (),
     file_system_cidr: str | None = None,
     efa: bool = False,
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find what keeps nodes from mounting a file system, or makes it slow.
 
     Anything left out is unknown, and not checked. A type without EFA mounts an EFA file system over TCP.
@@ -80,25 +81,23 @@ def check_lustre_client(
         >>> [f.id for f in check_lustre_client(zones=["us-east-1b"], file_system_zone="us-east-1a", efa=True)]
         ['GPU-LUS-021']
     """
-    findings = _check_system(operating_system, version, efa=efa)
-    findings += _check_kernel(operating_system, kernel, efa=efa)
+    yield from _check_system(operating_system, version, efa=efa)
+    yield from _check_kernel(operating_system, kernel, efa=efa)
     if file_system_zone is not None and any(zone != file_system_zone for zone in zones):
-        findings.append(_other_zone(zones, file_system_zone, efa=efa))
+        yield _other_zone(zones, file_system_zone, efa=efa)
     if not efa:
-        return findings
-    findings += [] if instance_type is None else _check_type(instance_type)
-    findings += _check_network(cidrs, file_system_cidr)
+        return
+    if instance_type is not None:
+        yield from _check_type(instance_type)
+    yield from _check_network(cidrs, file_system_cidr)
     most = int(lustre_fact("efa", "largest_connection_count"))
     if node_count is not None and node_count > most:
-        findings.append(
-            CLIENT_COUNT.finding(
-                cause="too many nodes mount the file system over EFA",
-                got=str(node_count),
-                allowed=f"at most {most}",
-                fix="spread them over several file systems, or let some mount over TCP",
-            )
+        yield CLIENT_COUNT.finding(
+            cause="too many nodes mount the file system over EFA",
+            got=str(node_count),
+            allowed=f"at most {most}",
+            fix="spread them over several file systems, or let some mount over TCP",
         )
-    return findings
 
 
 def lustre_efa_interfaces(instance_type: InstanceType, node_count: int | None = None) -> int:
@@ -121,35 +120,31 @@ def lustre_efa_interfaces(instance_type: InstanceType, node_count: int | None = 
     return max(1, min(wanted, there, room))
 
 
-def _check_system(operating_system: str | None, version: str | None, *, efa: bool) -> list[Finding]:
+def _check_system(operating_system: str | None, version: str | None, *, efa: bool) -> Iterator[Finding]:
     if operating_system is None:
-        return []
+        return
     client = lustre_client(operating_system)
     if client is None:
-        return []
+        return
     if (version is None or version in client.file_system_versions) and (client.efa or not efa):
-        return []
+        return
     has_none = not client.file_system_versions
-    return [
-        CLIENT_VERSION.finding(
-            cause=f"{operating_system} has no Lustre client{'' if has_none else ' for this file system'}",
-            got=f"Lustre {version}" if version else operating_system,
-            allowed=", ".join(client.file_system_versions) or "al2023, ubuntu-24.04, ubuntu-22.04",
-            fix="use another operating system on the nodes" if has_none else "use a 2.15 file system",
-        )
-    ]
+    yield CLIENT_VERSION.finding(
+        cause=f"{operating_system} has no Lustre client{'' if has_none else ' for this file system'}",
+        got=f"Lustre {version}" if version else operating_system,
+        allowed=", ".join(client.file_system_versions) or "al2023, ubuntu-24.04, ubuntu-22.04",
+        fix="use another operating system on the nodes" if has_none else "use a 2.15 file system",
+    )
 
 
-def _check_kernel(operating_system: str | None, kernel: str | None, *, efa: bool) -> list[Finding]:
+def _check_kernel(operating_system: str | None, kernel: str | None, *, efa: bool) -> Iterator[Finding]:
     client = None if operating_system is None else lustre_client(operating_system)
     if client is None or kernel is None or not client.kernels:
-        return []
+        return
     oldest = client.efa_kernel if efa and client.efa_kernel else "0"
     served = [one for one in client.kernels if version_of(one) >= version_of(oldest)]
-    if any(f"{kernel}.".startswith(f"{one}.") for one in served):
-        return []
-    return [
-        CLIENT_KERNEL.finding(
+    if not any(f"{kernel}.".startswith(f"{one}.") for one in served):
+        yield CLIENT_KERNEL.finding(
             cause=f"the release note of the {operating_system} image names a kernel without a Lustre client"
             + (" for EFA" if efa else ""),
             got=kernel,
@@ -157,7 +152,6 @@ def _check_kernel(operating_system: str | None, kernel: str | None, *, efa: bool
             fix="use another operating system, or bake a kernel and its client into an image of your own",
             severity=Severity.WARNING,
         )
-    ]
 
 
 def _other_zone(zones: Collection[str], file_system_zone: str, *, efa: bool) -> Finding:
@@ -172,42 +166,37 @@ def _other_zone(zones: Collection[str], file_system_zone: str, *, efa: bool) -> 
     )
 
 
-def _check_network(cidrs: Collection[str], file_system_cidr: str | None) -> list[Finding]:
+def _check_network(cidrs: Collection[str], file_system_cidr: str | None) -> Iterator[Finding]:
     if file_system_cidr is None:
-        return []
+        return
     prefix = int(lustre_fact("efa", "client_prefix"))
     block = ip_network(file_system_cidr).supernet(new_prefix=prefix)
     outside = sorted(cidr for cidr in cidrs if ip_network(cidr).supernet(new_prefix=prefix) != block)
-    if not outside:
-        return []
-    return [
-        CLIENT_NETWORK.finding(
+    if outside:
+        yield CLIENT_NETWORK.finding(
             cause="nodes that mount over EFA have addresses of another block than the file system",
             got=", ".join(outside),
             allowed=str(block),
             fix="put the nodes and the file system into subnets of one block",
         )
-    ]
 
 
-def _check_type(instance_type: InstanceType) -> list[Finding]:
+def _check_type(instance_type: InstanceType) -> Iterator[Finding]:
     efa = instance_type.network.efa
     without = instance_type.family.startswith(tuple(lustre_fact("efa", "families_without")))
     if efa is not None and efa.rdma_write and not without:
-        return []
+        return
     unknown = efa is not None and efa.rdma_write is None and not without
-    return [
-        CLIENT_TYPE.finding(
-            cause="it is not known whether this type mounts Lustre over EFA"
-            if unknown
-            else "this type cannot mount Lustre over EFA",
-            got=instance_type.name,
-            allowed="types of Nitro v4 or later with EFA, such as p5, p5en, p6-b200, g6e; not trn2",
-            fix="mount a file system made without efa, or take another type; nodes with efa=False mount this one over "
-            "TCP, and have no EFA among themselves",
-            severity=Severity.WARNING if unknown else Severity.ERROR,
-        )
-    ]
+    yield CLIENT_TYPE.finding(
+        cause="it is not known whether this type mounts Lustre over EFA"
+        if unknown
+        else "this type cannot mount Lustre over EFA",
+        got=instance_type.name,
+        allowed="types of Nitro v4 or later with EFA, such as p5, p5en, p6-b200, g6e; not trn2",
+        fix="mount a file system made without efa, or take another type; nodes with efa=False mount this one over "
+        "TCP, and have no EFA among themselves",
+        severity=Severity.WARNING if unknown else Severity.ERROR,
+    )
 
 
 # How fast nodes can read from an FSx for Lustre file system, as far as their network goes.

@@ -13,7 +13,7 @@ from cdk_gpu_clusters.catalogue import InstanceType, instance_types
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.catalogue.images import ImageParameter
 from cdk_gpu_clusters.catalogue.mig import MigEvidence, MigGpu, MigProfile, mig_gpu_of
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
 from cdk_gpu_clusters.rules.images import version_of
 
 # What the user asks of one GPU: the profiles of its instances, by name or id.
@@ -229,7 +229,8 @@ def check_mig(instance_type: InstanceType | str, layouts: MigLayout | Sequence[M
     return findings or _advice(gpu)
 
 
-def check_layout(gpu: MigGpu, layout: MigLayout) -> list[Finding]:
+@check
+def check_layout(gpu: MigGpu, layout: MigLayout) -> Iterator[Finding]:
     """Find what is wrong with the layout of one GPU.
 
     Args:
@@ -237,26 +238,28 @@ def check_layout(gpu: MigGpu, layout: MigLayout) -> list[Finding]:
         layout: Its requested instances.
     """
     if layout.is_whole_gpu:
-        return []
+        return
     names = [str(name) for name in layout.profiles]
     if not any(names) or OFF in names:
-        return [_nothing_split(repr(",".join(names)))]
+        yield _nothing_split(repr(",".join(names)))
+        return
     found = [gpu.profile(name) for name in names]
     unknown = dict.fromkeys(name for name, profile in zip(names, found, strict=True) if profile is None)
     if unknown:
-        return [_unknown(gpu, name) for name in unknown]
+        yield from (_unknown(gpu, name) for name in unknown)
+        return
     profiles = [profile for profile in found if profile is not None]
     conflict = media_conflict(profiles)
     if conflict is not None:
-        return [_media(gpu, profiles, conflict)]
-    if place(gpu, creation_order(profiles)) is None:
-        return [_does_not_fit(gpu, profiles)]
-    return []
+        yield _media(gpu, profiles, conflict)
+    elif place(gpu, creation_order(profiles)) is None:
+        yield _does_not_fit(gpu, profiles)
 
 
+@check
 def check_mig_with_efa(
     instance_type: InstanceType | str, layouts: MigLayout | Sequence[MigLayout] | None, *, efa: bool
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find a fleet that is split with MIG and yet set up for training over EFA.
 
     Args:
@@ -265,34 +268,31 @@ def check_mig_with_efa(
         efa: Whether the nodes have EFA interfaces.
     """
     if layouts is None or not efa:
-        return []
+        return
     name = instance_type if isinstance(instance_type, str) else instance_type.name
-    return [
-        WITH_EFA.finding(
-            cause="MIG and EFA do not go together: a process can use one MIG instance only, and a split GPU has no "
-            "NVLink peer-to-peer, so that collectives over a fabric would have nothing to run between",
-            got=f"{name} with mig and EFA",
-            allowed="mig with efa=False, or EFA with GPUs that are not split",
-            fix="pass efa=False if the nodes serve or share GPUs; leave mig out if they train together",
-            path="mig",
-        )
-    ]
+    yield WITH_EFA.finding(
+        cause="MIG and EFA do not go together: a process can use one MIG instance only, and a split GPU has no "
+        "NVLink peer-to-peer, so that collectives over a fabric would have nothing to run between",
+        got=f"{name} with mig and EFA",
+        allowed="mig with efa=False, or EFA with GPUs that are not split",
+        fix="pass efa=False if the nodes serve or share GPUs; leave mig out if they train together",
+        path="mig",
+    )
 
 
-def _check_count(record: InstanceType, given: list[MigLayout]) -> list[Finding]:
+@check
+def _check_count(record: InstanceType, given: list[MigLayout]) -> Iterator[Finding]:
     count = record.accelerator.count if record.accelerator else 0
     if len(given) in (1, count):
-        return []
+        return
     kind = "too many" if len(given) > count else "too few"
-    return [
-        LAYOUT_COUNT.finding(
-            cause=f"{kind} layouts for the {count} GPUs of a {record.name}",
-            got=f"{len(given)} layouts",
-            allowed="1" if count == 1 else f"1 for all GPUs, or {count}",
-            fix="give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU unsplit",
-            path="mig",
-        )
-    ]
+    yield LAYOUT_COUNT.finding(
+        cause=f"{kind} layouts for the {count} GPUs of a {record.name}",
+        got=f"{len(given)} layouts",
+        allowed="1" if count == 1 else f"1 for all GPUs, or {count}",
+        fix="give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU unsplit",
+        path="mig",
+    )
 
 
 def _not_capable(record: InstanceType, gpu: MigGpu | None) -> Finding:
@@ -372,19 +372,18 @@ def _nothing_split(got: str) -> Finding:
     )
 
 
-def _advice(gpu: MigGpu) -> list[Finding]:
+@check
+def _advice(gpu: MigGpu) -> Iterator[Finding]:
     doubts = {"names": gpu.names, "ids": gpu.ids, "placements": gpu.placements}
     if set(doubts.values()) == {MigEvidence.VERIFIED}:
-        return []
+        return
     told = ", ".join(f"{what} {evidence.value}" for what, evidence in doubts.items())
-    return [
-        INFERRED.finding(
-            cause=f"profiles of {gpu.key}: {told}. {' '.join(gpu.notes).rstrip('.')}",
-            fix="try the layout on one node; nodes read it back and fail their boot if it differs",
-            path="mig",
-            severity=Severity.INFO if gpu.names is MigEvidence.VERIFIED else Severity.WARNING,
-        )
-    ]
+    yield INFERRED.finding(
+        cause=f"profiles of {gpu.key}: {told}. {' '.join(gpu.notes).rstrip('.')}",
+        fix="try the layout on one node; nodes read it back and fail their boot if it differs",
+        path="mig",
+        severity=Severity.INFO if gpu.names is MigEvidence.VERIFIED else Severity.WARNING,
+    )
 
 
 def layout_text(profiles: Sequence[MigProfile]) -> str:
@@ -575,7 +574,8 @@ def minimum_driver(gpu: MigGpu, layouts: Iterable[Iterable[str]]) -> str:
     return max([gpu.minimum_driver, *needs], key=version_of)
 
 
-def check_mig_driver(model: str, needed: str, image: ImageParameter | None) -> list[Finding]:
+@check
+def check_mig_driver(model: str, needed: str, image: ImageParameter | None) -> Iterator[Finding]:
     """Find an image whose driver is too old for a layout, or is not known.
 
     A release note is a day's state, and images move on: an older driver is pointed out. The node itself refuses it.
@@ -587,7 +587,7 @@ def check_mig_driver(model: str, needed: str, image: ImageParameter | None) -> l
     """
     driver = None if image is None else image.versions.get("nvidia_driver")
     if driver is not None and version_of(driver) >= version_of(needed):
-        return []
+        return
     if image is None:
         cause = "it is not known which driver your own image has; nodes check it at boot"
         got, fix = "an image of your own", "look at nvidia-smi on a node of that image"
@@ -603,13 +603,11 @@ def check_mig_driver(model: str, needed: str, image: ImageParameter | None) -> l
             driver,
             "choose another operating system, or check the image that the parameter gives today",
         )
-    return [
-        DRIVER.finding(
-            cause=cause,
-            got=got,
-            allowed=f"driver {needed} or newer on {model}",
-            fix=fix,
-            path="mig",
-            severity=Severity.INFO if driver is None else Severity.WARNING,
-        )
-    ]
+    yield DRIVER.finding(
+        cause=cause,
+        got=got,
+        allowed=f"driver {needed} or newer on {model}",
+        fix=fix,
+        path="mig",
+        severity=Severity.INFO if driver is None else Severity.WARNING,
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import ceil
@@ -12,7 +12,7 @@ from math import ceil
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.catalogue.mig import MigGpu, MigProfile, mig_gpu_of
-from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule, raise_for
+from cdk_gpu_clusters.errors import ConfigError, Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, check_mig, creation_order, fits, plan_mig
 
 # What a user wants of MIG without naming a layout: so many instances of at least so much memory, or of a profile.
@@ -195,18 +195,16 @@ def pack_mig(instance_type: InstanceType | str, requests: str) -> MigPacking:
     )
 
 
-def _check_size(requests: Sequence[MigRequest]) -> list[Finding]:
+@check
+def _check_size(requests: Sequence[MigRequest]) -> Iterator[Finding]:
     total = sum(request.count for request in requests)
-    if total <= MOST_INSTANCES and len(requests) <= MOST_KINDS:
-        return []
-    return [
-        TOO_MANY.finding(
+    if total > MOST_INSTANCES or len(requests) > MOST_KINDS:
+        yield TOO_MANY.finding(
             cause="the request is too long to prove that its packing is the best",
             got=f"{total} instances of {len(requests)} kinds",
             allowed=f"{MOST_INSTANCES} instances of {MOST_KINDS} kinds",
             fix="pack a part of it, such as what one node or one team needs, and repeat that",
         )
-    ]
 
 
 def _upgrade(gpu: MigGpu, requests: Sequence[MigRequest]) -> list[MigProfile]:

@@ -5,12 +5,12 @@ Source: NVIDIA/k8s-device-plugin, README, "Configuration option details" (`MIG_S
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
-from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigPlan
 
 SINGLE_NEEDS_ONE_PROFILE = define_rule(
@@ -62,31 +62,27 @@ def choose_strategy(mig: MigPlan | None, requested: MigStrategy | None = None) -
     return MigStrategy.NONE if mig is None else MigStrategy.MIXED
 
 
-def check_strategy(mig: MigPlan | None, requested: MigStrategy | None) -> list[Finding]:
+@check
+def check_strategy(mig: MigPlan | None, requested: MigStrategy | None) -> Iterator[Finding]:
     """Find a strategy that does not fit how the GPUs are split."""
     if requested is None:
-        return []
+        return
     if (mig is None) != (requested is MigStrategy.NONE):
-        return [
-            NO_SLICES.finding(
-                cause="the device plugin would show no GPU of these nodes as they are",
-                got=f"strategy {requested.value}, with {'whole' if mig is None else 'split'} GPUs",
-                allowed="none for unsplit GPUs; single or mixed for split ones",
-                fix="leave the strategy out",
-                path="mig_strategy",
-            )
-        ]
-    if mig is not None and requested is MigStrategy.SINGLE and not _is_uniform(mig):
-        return [
-            SINGLE_NEEDS_ONE_PROFILE.finding(
-                cause="the slices of the node are not all alike",
-                got=f"strategy single, with {mig.partition}",
-                allowed="strategy mixed",
-                fix="leave the strategy out, or give every GPU the same slices of one profile",
-                path="mig_strategy",
-            )
-        ]
-    return []
+        yield NO_SLICES.finding(
+            cause="the device plugin would show no GPU of these nodes as they are",
+            got=f"strategy {requested.value}, with {'whole' if mig is None else 'split'} GPUs",
+            allowed="none for unsplit GPUs; single or mixed for split ones",
+            fix="leave the strategy out",
+            path="mig_strategy",
+        )
+    elif mig is not None and requested is MigStrategy.SINGLE and not _is_uniform(mig):
+        yield SINGLE_NEEDS_ONE_PROFILE.finding(
+            cause="the slices of the node are not all alike",
+            got=f"strategy single, with {mig.partition}",
+            allowed="strategy mixed",
+            fix="leave the strategy out, or give every GPU the same slices of one profile",
+            path="mig_strategy",
+        )
 
 
 def node_resources(record: InstanceType, mig: MigPlan | None, strategy: MigStrategy | None = None) -> Mapping[str, int]:

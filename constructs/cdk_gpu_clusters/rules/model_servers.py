@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import combinations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
 from cdk_gpu_clusters.rules.checkpoints import check_bucket_name
 
 # What a user says about a model server: image, health path, variables, secrets and weights.
@@ -102,21 +102,20 @@ def read_ecr_image(reference: str) -> EcrImage | None:
     return None if found is None else EcrImage(*found.groups())
 
 
-def check_health_path(path: str) -> list[Finding]:
+@check
+def check_health_path(path: str) -> Iterator[Finding]:
     """Find a health path that no server could be asked for."""
-    if path.startswith("/") and path.isascii() and path.isprintable() and not re.search(r"[\s\"'#\\]", path):
-        return []
-    return [
-        HEALTH_PATH.finding(
+    if not path.startswith("/") or not path.isascii() or not path.isprintable() or re.search(r"[\s\"'#\\]", path):
+        yield HEALTH_PATH.finding(
             cause="this is not the path of a health check",
             got=repr(path),
             allowed="a path such as /health",
             fix="begin the path with a slash, and leave spaces, quotes and fragments out",
         )
-    ]
 
 
-def check_container_image(image: str | None, *, tag: str | None = None) -> list[Finding]:
+@check
+def check_container_image(image: str | None, *, tag: str | None = None) -> Iterator[Finding]:
     """Find what is wrong with the reference of a container image.
 
     Args:
@@ -131,36 +130,29 @@ def check_container_image(image: str | None, *, tag: str | None = None) -> list[
         reference = image if tag is None else f"{image} and tag {tag}"
     found = _IMAGE.fullmatch(reference)
     if found is None:
-        return [
-            IMAGE_FORM.finding(
-                cause="this is not a reference of a container image",
-                got=repr(reference),
-                allowed="[registry/]name[:tag][@sha256:digest], the name in lower case; tag only with a repository",
-                fix="write it as docker pull takes it, without https://",
-            )
-        ]
-    if found["digest"] or found["tag"] not in (None, "latest"):
-        return []
-    return [
-        IMAGE_MOVES.finding(
+        yield IMAGE_FORM.finding(
+            cause="this is not a reference of a container image",
+            got=repr(reference),
+            allowed="[registry/]name[:tag][@sha256:digest], the name in lower case; tag only with a repository",
+            fix="write it as docker pull takes it, without https://",
+        )
+    elif not found["digest"] and found["tag"] in (None, "latest"):
+        yield IMAGE_MOVES.finding(
             cause="nodes that start at different times may run different images",
             got=reference,
             allowed="a tag that is not moved, or a digest",
             fix="name the version, best by its digest",
             severity=Severity.WARNING,
         )
-    ]
 
 
-def check_container_port(port: int) -> list[Finding]:
+@check
+def check_container_port(port: int) -> Iterator[Finding]:
     """Find a port on which nothing can listen."""
-    if 1 <= port <= 65_535:
-        return []
-    return [
-        CONTAINER_PORT.finding(
+    if not 1 <= port <= 65_535:
+        yield CONTAINER_PORT.finding(
             cause="no server can listen there", got=str(port), allowed="1 to 65,535", fix="change port"
         )
-    ]
 
 
 def check_command(command: Iterable[str]) -> list[Finding]:
@@ -176,7 +168,8 @@ def check_command(command: Iterable[str]) -> list[Finding]:
     ]
 
 
-def check_variables(environment: Mapping[str, str], secrets: Iterable[str]) -> list[Finding]:
+@check
+def check_variables(environment: Mapping[str, str], secrets: Iterable[str]) -> Iterator[Finding]:
     """Find variables that a server would not get as they stand.
 
     Args:
@@ -184,51 +177,46 @@ def check_variables(environment: Mapping[str, str], secrets: Iterable[str]) -> l
         secrets: Names of the variables that hold secrets.
     """
     names = list(secrets)
-    findings = []
     for name in (*environment, *names):
         if not _VARIABLE.fullmatch(name):
-            findings.append(_variable("this is not the name of a variable", name))
+            yield _variable("this is not the name of a variable", name)
         elif name in RESERVED_VARIABLES:
-            findings.append(_variable("the node sets this variable itself", name))
-    findings += [
+            yield _variable("the node sets this variable itself", name)
+    yield from (
         _variable("this variable has a plain value and a secret", name) for name in names if name in environment
-    ]
-    findings += [
+    )
+    yield from (
         _variable("the value is more than one printable line", f"{name}={value!r}")
         for name, value in environment.items()
         if not value.isprintable()
-    ]
-    return findings
+    )
 
 
-def check_secret_arn(arn: str) -> list[Finding]:
+@check
+def check_secret_arn(arn: str) -> Iterator[Finding]:
     """Find an ARN that names neither a secret nor a parameter."""
-    if _SECRET_ARN.fullmatch(arn):
-        return []
-    return [
-        SECRET_FORM.finding(
+    if not _SECRET_ARN.fullmatch(arn):
+        yield SECRET_FORM.finding(
             cause="this names no secret and no parameter",
             got=repr(arn),
             allowed="arn:<partition>:secretsmanager:…:secret:… or arn:<partition>:ssm:…:parameter/…",
             fix="give the ARN; a secret's own value never belongs here",
         )
-    ]
 
 
-def check_weights(path: str, uri: str | None) -> list[Finding]:
+@check
+def check_weights(path: str, uri: str | None) -> Iterator[Finding]:
     """Find a place of model weights that a node could not mount or copy from.
 
     Args:
         path: Folder on the node.
         uri: `s3://bucket/prefix` to copy from at boot, None for a folder that is there.
     """
-    findings = []
     if not re.fullmatch(r"/[\w./-]*[\w-]", path, re.ASCII) or ".." in path.split("/"):
-        findings.append(_weights("the weights do not lie in a folder of the node", path, "/fsx/models/llama"))
+        yield _weights("the weights do not lie in a folder of the node", path, "/fsx/models/llama")
     address = None if uri is None else _S3_ADDRESS.fullmatch(uri)
     if uri is not None and (address is None or check_bucket_name(address[1])):
-        findings.append(_weights("the weights come from no S3 address", uri, "s3://bucket/prefix"))
-    return findings
+        yield _weights("the weights come from no S3 address", uri, "s3://bucket/prefix")
 
 
 def _variable(cause: str, got: str) -> Finding:
@@ -339,9 +327,10 @@ def _is_inside(path: str, directories: Collection[str]) -> bool:
     return any(PurePosixPath(path).is_relative_to(directory) for directory in directories)
 
 
+@check
 def check_weights_on_scratch(
     path: str, *, instance_type: str, has_local_disks: bool, scratch: bool, copied: bool
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find weights on local disks that are not there, or that nothing fills.
 
     Args:
@@ -359,34 +348,27 @@ def check_weights_on_scratch(
         ['GPU-INF-023']
     """
     if not has_local_disks:
-        return [
-            WEIGHTS_ON_SCRATCH.finding(
-                cause="the type has no local disks to hold the weights",
-                got=f"{path} on {instance_type}",
-                allowed="a folder of the root volume or of a mounted file system",
-                fix="leave path out, and give a root_volume that holds the model; or choose a type with local disks",
-            )
-        ]
-    if not scratch:
-        return [
-            WEIGHTS_ON_SCRATCH.finding(
-                cause="the weights are to lie on the local disks, which are left alone",
-                got=f"{path} with scratch=False",
-                allowed="scratch=True, or another folder",
-                fix="leave scratch out",
-            )
-        ]
-    if copied:
-        return []
-    return [
-        WEIGHTS_ON_SCRATCH.finding(
+        yield WEIGHTS_ON_SCRATCH.finding(
+            cause="the type has no local disks to hold the weights",
+            got=f"{path} on {instance_type}",
+            allowed="a folder of the root volume or of a mounted file system",
+            fix="leave path out, and give a root_volume that holds the model; or choose a type with local disks",
+        )
+    elif not scratch:
+        yield WEIGHTS_ON_SCRATCH.finding(
+            cause="the weights are to lie on the local disks, which are left alone",
+            got=f"{path} with scratch=False",
+            allowed="scratch=True, or another folder",
+            fix="leave scratch out",
+        )
+    elif not copied:
+        yield WEIGHTS_ON_SCRATCH.finding(
             cause="the local disks are empty when a node starts, and nothing copies the weights there",
             got=f'ModelWeights.from_path("{path}")',
             allowed="ModelWeights.from_bucket, or a service of your own image that fills the folder",
             fix=f'use ModelWeights.from_bucket(bucket, prefix, path="{path}")',
             severity=Severity.WARNING,
         )
-    ]
 
 
 # How many model servers a node runs, and which devices and which port each gets.
@@ -553,7 +535,8 @@ def plan_servers(
     return plan
 
 
-def check_slots(instance_type: InstanceType, slots: ServerSlots) -> list[Finding]:
+@check
+def check_slots(instance_type: InstanceType, slots: ServerSlots) -> Iterator[Finding]:
     """Find what is wrong with sharing out the accelerators of a type.
 
     Args:
@@ -561,20 +544,21 @@ def check_slots(instance_type: InstanceType, slots: ServerSlots) -> list[Finding
         slots: How to share.
     """
     if instance_type.accelerator is None:
-        return [
-            SLOTS_FIT.finding(
-                cause="the type has no accelerator to run a model server on",
-                got=instance_type.name,
-                allowed="a type with GPUs or Neuron devices",
-                fix="choose another instance type",
-            )
-        ]
+        yield SLOTS_FIT.finding(
+            cause="the type has no accelerator to run a model server on",
+            got=instance_type.name,
+            allowed="a type with GPUs or Neuron devices",
+            fix="choose another instance type",
+        )
+        return
     if slots.mig_slices_per_node is None:
-        return _check_groups(instance_type, slots.devices_per_server)
-    return _check_slices(instance_type, slots.mig_slices_per_node)
+        yield from _check_groups(instance_type, slots.devices_per_server)
+        return
+    yield from _check_slices(instance_type, slots.mig_slices_per_node)
 
 
-def check_mig_slots(slots: ServerSlots | None, slices_per_node: int, *, whole_gpus: int) -> list[Finding]:
+@check
+def check_mig_slots(slots: ServerSlots | None, slices_per_node: int, *, whole_gpus: int) -> Iterator[Finding]:
     """Find slots that do not go with the fleet's MIG layout.
 
     Args:
@@ -582,75 +566,61 @@ def check_mig_slots(slots: ServerSlots | None, slices_per_node: int, *, whole_gp
         slices_per_node: Slices that the layout makes on a node.
         whole_gpus: GPUs that it leaves unsplit.
     """
-    findings = []
     if slots is not None and slots.mig_slices_per_node != slices_per_node:
-        findings.append(
-            SLICES_MATCH.finding(
-                cause="the slots are not those of the fleet's MIG layout",
-                got="unsplit GPUs" if slots.mig_slices_per_node is None else str(slots.mig_slices_per_node),
-                allowed=f"per_mig_slice({slices_per_node})",
-                fix="leave slots out: mig already defines them",
-            )
+        yield SLICES_MATCH.finding(
+            cause="the slots are not those of the fleet's MIG layout",
+            got="unsplit GPUs" if slots.mig_slices_per_node is None else str(slots.mig_slices_per_node),
+            allowed=f"per_mig_slice({slices_per_node})",
+            fix="leave slots out: mig already defines them",
         )
     if whole_gpus:
-        findings.append(
-            SLICES_MATCH.finding(
-                cause="GPUs that are not split run no server beside those that are",
-                got=f"{whole_gpus} unsplit GPUs",
-                allowed="a layout for every GPU",
-                fix="split them too, if only into one slice, such as 7g.40gb",
-            )
+        yield SLICES_MATCH.finding(
+            cause="GPUs that are not split run no server beside those that are",
+            got=f"{whole_gpus} unsplit GPUs",
+            allowed="a layout for every GPU",
+            fix="split them too, if only into one slice, such as 7g.40gb",
         )
-    return findings
 
 
-def _check_groups(instance_type: InstanceType, size: int) -> list[Finding]:
+def _check_groups(instance_type: InstanceType, size: int) -> Iterator[Finding]:
     count = _accelerators(instance_type)
     if size < 1 or count % size:
         sizes = ", ".join(str(n) for n in range(1, count + 1) if count % n == 0)
-        return [
-            GROUP_DIVIDES.finding(
-                cause=f"groups of that size do not share out the {count} accelerators of {instance_type.name}",
-                got=str(size),
-                allowed=sizes,
-                fix="choose a size that divides the number of accelerators, or another type",
-            )
-        ]
+        yield GROUP_DIVIDES.finding(
+            cause=f"groups of that size do not share out the {count} accelerators of {instance_type.name}",
+            got=str(size),
+            allowed=sizes,
+            fix="choose a size that divides the number of accelerators, or another type",
+        )
+        return
     accelerator = instance_type.accelerator
     if size > 1 and accelerator is not None and accelerator.nvlink_gbytes_per_s_per_gpu == 0:
-        return [
-            NO_NVLINK.finding(
-                cause=f"the GPUs of {instance_type.name} have no NVLink: a group of {size} talks over PCIe",
-                got=f"tensor_parallel({size})",
-                fix="keep groups as small as the model allows, or choose a P type",
-                severity=Severity.INFO,
-            )
-        ]
-    return []
+        yield NO_NVLINK.finding(
+            cause=f"the GPUs of {instance_type.name} have no NVLink: a group of {size} talks over PCIe",
+            got=f"tensor_parallel({size})",
+            fix="keep groups as small as the model allows, or choose a P type",
+            severity=Severity.INFO,
+        )
 
 
-def _check_slices(instance_type: InstanceType, slices: int) -> list[Finding]:
+def _check_slices(instance_type: InstanceType, slices: int) -> Iterator[Finding]:
     accelerator = instance_type.accelerator
     if accelerator is None or not accelerator.mig_capable:
-        return [
-            SLOTS_FIT.finding(
-                cause=f"the accelerators of {instance_type.name} cannot be cut into MIG slices",
-                got=f"per_mig_slice({slices})",
-                allowed="a type with A100, H100, H200, B200 or other MIG-capable GPUs",
-                fix="use one server per accelerator, or a P type",
-            )
-        ]
+        yield SLOTS_FIT.finding(
+            cause=f"the accelerators of {instance_type.name} cannot be cut into MIG slices",
+            got=f"per_mig_slice({slices})",
+            allowed="a type with A100, H100, H200, B200 or other MIG-capable GPUs",
+            fix="use one server per accelerator, or a P type",
+        )
+        return
     most = MAX_MIG_SLICES_PER_GPU * _accelerators(instance_type)
-    if 1 <= slices <= most:
-        return []
-    return [
-        SLICE_COUNT.finding(
+    if not 1 <= slices <= most:
+        yield SLICE_COUNT.finding(
             cause=f"{instance_type.name} cannot have that many MIG slices",
             got=str(slices),
             allowed=f"1 to {most}",
             fix="give the number of slices that the fleet's MIG layout makes on one node",
         )
-    ]
 
 
 def _accelerators(instance_type: InstanceType) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.kubernetes import AmiType, ami_type
 from cdk_gpu_clusters.catalogue.xids import XidClass, xids
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, PREFIX, NodeTaint
@@ -217,35 +217,30 @@ _MOST_UNAVAILABLE = 100
 _EKS_LABELS = "eks.amazonaws.com/"
 
 
-def check_block_of_group(terms: CapacityTerms) -> list[Finding]:
+@check
+def check_block_of_group(terms: CapacityTerms) -> Iterator[Finding]:
     """Find capacity that a managed node group cannot take.
 
     Args:
         terms: How the nodes are bought.
     """
-    findings = []
     if terms.kind is CapacityKind.ULTRASERVER_BLOCK:
-        findings.append(
-            ULTRASERVER.finding(
-                cause="EKS asks for the id of a block, and empties the group 40 minutes before its end; EC2 takes an "
-                "UltraServer block by its resource group, and wants it empty 60 minutes before",
-                got="an UltraServer block",
-                allowed="Capacity.capacity_block(...)",
-                fix="make a self-managed group for it: GpuLaunchTemplate(orchestrator=Orchestrator.EKS_SELF_MANAGED)",
-                path="capacity",
-            )
+        yield ULTRASERVER.finding(
+            cause="EKS asks for the id of a block, and empties the group 40 minutes before its end; EC2 takes an "
+            "UltraServer block by its resource group, and wants it empty 60 minutes before",
+            got="an UltraServer block",
+            allowed="Capacity.capacity_block(...)",
+            fix="make a self-managed group for it: GpuLaunchTemplate(orchestrator=Orchestrator.EKS_SELF_MANAGED)",
+            path="capacity",
         )
     if terms.kind is CapacityKind.SPOT and terms.max_price_usd_per_hour is not None:
-        findings.append(
-            SPOT_PRICE.finding(
-                cause="a managed node group takes no price limit",
-                got=f"{terms.max_price_usd_per_hour} USD per hour",
-                allowed="Capacity.spot()",
-                fix="leave max_price_usd_per_hour out",
-                path="capacity",
-            )
+        yield SPOT_PRICE.finding(
+            cause="a managed node group takes no price limit",
+            got=f"{terms.max_price_usd_per_hour} USD per hour",
+            allowed="Capacity.spot()",
+            fix="leave max_price_usd_per_hour out",
+            path="capacity",
         )
-    return findings
 
 
 def choose_ami_type(record: InstanceType) -> tuple[AmiType | None, list[Finding]]:
@@ -289,58 +284,51 @@ def check_group_labels(labels: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def check_group_taints(taints: Sequence[NodeTaint]) -> list[Finding]:
+@check
+def check_group_taints(taints: Sequence[NodeTaint]) -> Iterator[Finding]:
     """Find taints that EKS or Kubernetes would refuse.
 
     Args:
         taints: Taints of the group.
     """
-    findings = []
     if len(taints) > _MOST_TAINTS:
-        findings.append(
-            TAINTS.finding(
-                cause="too many taints",
-                got=str(len(taints)),
-                allowed="at most 50",
-                fix="leave some out",
-                path="taints",
-            )
+        yield TAINTS.finding(
+            cause="too many taints",
+            got=str(len(taints)),
+            allowed="at most 50",
+            fix="leave some out",
+            path="taints",
         )
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         key = (taint.key, taint.effect)
         if key in seen:
-            findings.append(
-                TAINTS.finding(
-                    cause="two taints have this key and effect",
-                    got=f"{taint.key}={taint.value}:{taint.effect}",
-                    allowed="each key and effect once",
-                    fix="leave one of them out",
-                    path=f"taints[{index}]",
-                )
+            yield TAINTS.finding(
+                cause="two taints have this key and effect",
+                got=f"{taint.key}={taint.value}:{taint.effect}",
+                allowed="each key and effect once",
+                fix="leave one of them out",
+                path=f"taints[{index}]",
             )
         seen.add(key)
-    return findings
 
 
-def check_updates(max_unavailable: int, maximum: int) -> list[Finding]:
+@check
+def check_updates(max_unavailable: int, maximum: int) -> Iterator[Finding]:
     """Find a number of nodes that an update cannot take at once.
 
     Args:
         max_unavailable: Nodes that EKS replaces at once.
         maximum: Most nodes of the group.
     """
-    if 1 <= max_unavailable <= _MOST_UNAVAILABLE:
-        return []
-    return [
-        UNAVAILABLE.finding(
+    if not 1 <= max_unavailable <= _MOST_UNAVAILABLE:
+        yield UNAVAILABLE.finding(
             cause="EKS replaces no such number of nodes at once",
             got=str(max_unavailable),
             allowed=f"1 to {min(_MOST_UNAVAILABLE, max(maximum, 1))}",
             fix="change max_unavailable",
             path="max_unavailable",
         )
-    ]
 
 
 def check_repair(repair: NodeRepair) -> list[Finding]:
@@ -377,7 +365,8 @@ def check_repair(repair: NodeRepair) -> list[Finding]:
     ]
 
 
-def check_release(release_version: str | None, kubernetes_version: str | None) -> list[Finding]:
+@check
+def check_release(release_version: str | None, kubernetes_version: str | None) -> Iterator[Finding]:
     """Find an image of another version of Kubernetes than the cluster's.
 
     Args:
@@ -385,18 +374,15 @@ def check_release(release_version: str | None, kubernetes_version: str | None) -
         kubernetes_version: The cluster's, such as `1.34`; None if only the deployment knows it.
     """
     if release_version is None or kubernetes_version is None:
-        return []
-    if release_version.startswith(f"{kubernetes_version}."):
-        return []
-    return [
-        RELEASE.finding(
+        return
+    if not release_version.startswith(f"{kubernetes_version}."):
+        yield RELEASE.finding(
             cause=f"this is no image of Kubernetes {kubernetes_version}",
             got=release_version,
             allowed=f"{kubernetes_version}.<patch>-<date>",
             fix="leave release_version out, or give one of the cluster's version",
             path="release_version",
         )
-    ]
 
 
 # How many pods a node of Amazon EKS takes, where every pod has an IP address of the VPC.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 
 NODE_RANGES = define_rule(
     "GPU-BAT-003",
@@ -15,7 +15,8 @@ NODE_RANGES = define_rule(
 _RANGE = re.compile(r"(?P<one>\d+)|(?P<first>\d*):(?P<last>\d*)")
 
 
-def check_node_ranges(node_count: int, ranges: Sequence[str]) -> list[Finding]:
+@check
+def check_node_ranges(node_count: int, ranges: Sequence[str]) -> Iterator[Finding]:
     """Find nodes of a job that no range names, and ranges that name none.
 
     Args:
@@ -37,16 +38,13 @@ def check_node_ranges(node_count: int, ranges: Sequence[str]) -> list[Finding]:
             wrong.append(text)
     missing = sorted(set(range(node_count)) - named)
     told = f"no range for nodes {missing[0]} to {missing[-1]}" if missing else f"{', '.join(wrong)} names other nodes"
-    if not missing and not wrong:
-        return []
-    return [
-        NODE_RANGES.finding(
+    if missing or wrong:
+        yield NODE_RANGES.finding(
             cause="Batch refuses a job whose ranges do not name exactly its nodes",
             got=f"{', '.join(ranges) or 'none'} for {node_count} nodes: {told}",
             allowed=f"ranges that cover 0 to {node_count - 1}",
             fix=f"use 0:{node_count - 1}, or several ranges that cover it",
         )
-    ]
 
 
 def _nodes(text: str, node_count: int) -> range:

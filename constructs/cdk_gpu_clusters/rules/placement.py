@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.errors import Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, PlacementUse
 
 # Placement groups: which strategy a type and a fleet can use.
@@ -48,6 +49,7 @@ class PlacementStrategy(str, Enum):
     NONE = "none"
 
 
+@check
 def check_placement(
     instance_type: InstanceType,
     strategy: PlacementStrategy,
@@ -55,7 +57,7 @@ def check_placement(
     node_count: int | None = None,
     efa: bool = False,
     zone_count: int = 1,
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find what is wrong with putting nodes of a type into a placement group.
 
     Args:
@@ -66,71 +68,60 @@ def check_placement(
         zone_count: Availability Zones that the nodes spread over.
     """
     if strategy is PlacementStrategy.NONE:
-        return []
-    findings = []
+        return
     supported = instance_type.placement_strategies
     if supported is not None and strategy.value not in supported:
-        findings.append(
-            STRATEGY_OF_TYPE.finding(
-                cause=f"{instance_type.name} does not support this placement strategy",
-                got=strategy.value,
-                allowed=", ".join(sorted(supported)),
-                fix="choose a supported strategy, or none",
-            )
+        yield STRATEGY_OF_TYPE.finding(
+            cause=f"{instance_type.name} does not support this placement strategy",
+            got=strategy.value,
+            allowed=", ".join(sorted(supported)),
+            fix="choose a supported strategy, or none",
         )
     limit = MAX_SPREAD_INSTANCES_PER_ZONE * zone_count
     if strategy is PlacementStrategy.SPREAD and node_count is not None and node_count > limit:
-        findings.append(
-            SPREAD_SIZE.finding(
-                cause="a spread placement group cannot run that many instances",
-                got=f"{node_count} nodes in {zone_count} Availability Zone(s)",
-                allowed=f"at most {limit}",
-                fix="use a partition group, more zones, or no placement group",
-            )
+        yield SPREAD_SIZE.finding(
+            cause="a spread placement group cannot run that many instances",
+            got=f"{node_count} nodes in {zone_count} Availability Zone(s)",
+            allowed=f"at most {limit}",
+            fix="use a partition group, more zones, or no placement group",
         )
     if strategy is PlacementStrategy.CLUSTER and zone_count > 1:
-        findings.append(
-            CLUSTER_ZONES.finding(
-                cause="a cluster placement group cannot span Availability Zones",
-                got=f"{zone_count} zones",
-                allowed="subnets of one zone",
-                fix="choose subnets of one zone, or another strategy",
-            )
+        yield CLUSTER_ZONES.finding(
+            cause="a cluster placement group cannot span Availability Zones",
+            got=f"{zone_count} zones",
+            allowed="subnets of one zone",
+            fix="choose subnets of one zone, or another strategy",
         )
     if efa and strategy is not PlacementStrategy.CLUSTER:
-        findings.append(
-            EFA_APART.finding(
-                cause="this strategy puts nodes apart that exchange EFA traffic",
-                got=strategy.value,
-                allowed="cluster",
-                fix="use cluster, or switch EFA off for this fleet",
-                severity=Severity.WARNING,
-            )
+        yield EFA_APART.finding(
+            cause="this strategy puts nodes apart that exchange EFA traffic",
+            got=strategy.value,
+            allowed="cluster",
+            fix="use cluster, or switch EFA off for this fleet",
+            severity=Severity.WARNING,
         )
-    return findings
 
 
-def check_group_of_reservation(instance_type: InstanceType) -> list[Finding]:
+@check
+def check_group_of_reservation(instance_type: InstanceType) -> Iterator[Finding]:
     """Find a type of which no reservation can have been made in a placement group: only a cluster group holds one.
 
     Args:
         instance_type: The type of every node.
     """
     supported = instance_type.placement_strategies
-    if supported is None or PlacementStrategy.CLUSTER.value in supported:
-        return []
-    return [
-        STRATEGY_OF_TYPE.finding(
+    if supported is not None and PlacementStrategy.CLUSTER.value not in supported:
+        yield STRATEGY_OF_TYPE.finding(
             cause="no reservation of this type was made in a placement group: only a cluster group holds one",
             got=instance_type.name,
             allowed="a type that a cluster placement group takes",
             fix="leave the placement group out, or choose another type",
             path="placement_group",
         )
-    ]
 
 
-def check_efa_together(*, efa: bool, is_placed: bool, is_reserved: bool, node_count: int) -> list[Finding]:
+@check
+def check_efa_together(*, efa: bool, is_placed: bool, is_reserved: bool, node_count: int) -> Iterator[Finding]:
     """Find nodes that exchange EFA traffic, and that nothing keeps close together.
 
     Args:
@@ -139,10 +130,8 @@ def check_efa_together(*, efa: bool, is_placed: bool, is_reserved: bool, node_co
         is_reserved: Whether they are launched into a reservation, which lies where it lies.
         node_count: Maximum number of nodes; placement does not matter to a single one.
     """
-    if not efa or is_placed or is_reserved or node_count <= 1:
-        return []
-    return [
-        EFA_TOGETHER.finding(
+    if efa and not is_placed and not is_reserved and node_count > 1:
+        yield EFA_TOGETHER.finding(
             cause="nodes that exchange EFA traffic may land far apart in the zone, which slows every collective "
             "operation",
             got="no placement group",
@@ -150,21 +139,18 @@ def check_efa_together(*, efa: bool, is_placed: bool, is_reserved: bool, node_co
             fix="leave the placement out: such nodes get a cluster group by themselves; or acknowledge this",
             severity=Severity.WARNING,
         )
-    ]
 
 
-def check_partition_count(partition_count: int) -> list[Finding]:
+@check
+def check_partition_count(partition_count: int) -> Iterator[Finding]:
     """Find what is wrong with a number of partitions."""
-    if 1 <= partition_count <= MAX_PARTITIONS:
-        return []
-    return [
-        PARTITION_COUNT.finding(
+    if not 1 <= partition_count <= MAX_PARTITIONS:
+        yield PARTITION_COUNT.finding(
             cause="a partition placement group cannot have that many partitions",
             got=str(partition_count),
             allowed=f"1 to {MAX_PARTITIONS} per Availability Zone",
             fix="choose a number in the range",
         )
-    ]
 
 
 # Which placement group a fleet's nodes join: from the request, the capacity and the usual choice, in one place.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime
 
 from cdk_gpu_clusters.catalogue.instances import InstanceType
-from cdk_gpu_clusters.errors import Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 from cdk_gpu_clusters.rules.capacity_checks import MAX_BLOCK_INSTANCES
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_group_of_reservation
 
@@ -35,6 +36,7 @@ UNUSED_ALARM = define_rule(
 MAX_RESERVED_INSTANCES = 1000
 
 
+@check
 def check_new_reservation(
     *,
     instance_count: int,
@@ -42,7 +44,7 @@ def check_new_reservation(
     unlimited: bool,
     placement: PlacementStrategy | None = None,
     instance_type: InstanceType | None = None,
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find what is wrong with an On-Demand Capacity Reservation that is to be made here.
 
     Args:
@@ -52,42 +54,35 @@ def check_new_reservation(
         placement: Strategy of the placement group that it is made in, if any.
         instance_type: What it reserves, None where that is checked elsewhere.
     """
-    findings = []
     if not 1 <= instance_count <= MAX_RESERVED_INSTANCES:
-        findings.append(
-            RESERVATION_COUNT.finding(
-                cause="a reservation cannot hold that many instances",
-                got=str(instance_count),
-                allowed=f"1 to {MAX_RESERVED_INSTANCES}",
-                fix="split it into several reservations",
-            )
+        yield RESERVATION_COUNT.finding(
+            cause="a reservation cannot hold that many instances",
+            got=str(instance_count),
+            allowed=f"1 to {MAX_RESERVED_INSTANCES}",
+            fix="split it into several reservations",
         )
     if unlimited == (ends_at is not None):
-        findings.append(
-            RESERVATION_END.finding(
-                cause="a reservation bills whether used or not, so it needs an end date or the word unlimited",
-                got="both" if unlimited else "neither",
-                allowed="end_date, or unlimited: true",
-                fix="give exactly one of the two",
-            )
+        yield RESERVATION_END.finding(
+            cause="a reservation bills whether used or not, so it needs an end date or the word unlimited",
+            got="both" if unlimited else "neither",
+            allowed="end_date, or unlimited: true",
+            fix="give exactly one of the two",
         )
     if placement is not None and placement is not PlacementStrategy.CLUSTER:
-        findings.append(
-            RESERVATION_PLACEMENT.finding(
-                cause="a reservation can be made only in a cluster placement group",
-                got=placement.value,
-                allowed=PlacementStrategy.CLUSTER.value,
-                fix="use a cluster placement group, or none",
-            )
+        yield RESERVATION_PLACEMENT.finding(
+            cause="a reservation can be made only in a cluster placement group",
+            got=placement.value,
+            allowed=PlacementStrategy.CLUSTER.value,
+            fix="use a cluster placement group, or none",
         )
     elif placement is not None and instance_type is not None:
-        findings += check_group_of_reservation(instance_type)
-    return findings
+        yield from check_group_of_reservation(instance_type)
 
 
+@check
 def check_reserved_use(
     *, reserved_type: str, reserved_count: int, instance_type: str, node_count: int
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find a fleet that its reservation cannot serve.
 
     Args:
@@ -96,44 +91,36 @@ def check_reserved_use(
         instance_type: Type of the nodes.
         node_count: Most nodes of the fleet.
     """
-    findings = []
     if instance_type != reserved_type:
-        findings.append(
-            RESERVED_TYPE.finding(
-                cause="the reservation holds instances of another type",
-                got=f"{instance_type} nodes, {reserved_type} reserved",
-                allowed=reserved_type,
-                fix="reserve the type of the fleet",
-            )
+        yield RESERVED_TYPE.finding(
+            cause="the reservation holds instances of another type",
+            got=f"{instance_type} nodes, {reserved_type} reserved",
+            allowed=reserved_type,
+            fix="reserve the type of the fleet",
         )
     if node_count > reserved_count:
-        findings.append(
-            RESERVED_SIZE.finding(
-                cause="the reservation holds fewer instances than the fleet has nodes",
-                got=f"{node_count} nodes, {reserved_count} reserved",
-                allowed=f"at most {reserved_count} nodes",
-                fix="raise instance_count of the reservation, or lower the number of nodes",
-            )
+        yield RESERVED_SIZE.finding(
+            cause="the reservation holds fewer instances than the fleet has nodes",
+            got=f"{node_count} nodes, {reserved_count} reserved",
+            allowed=f"at most {reserved_count} nodes",
+            fix="raise instance_count of the reservation, or lower the number of nodes",
         )
-    return findings
 
 
-def check_unused_alarm(minutes: int) -> list[Finding]:
+@check
+def check_unused_alarm(minutes: int) -> Iterator[Finding]:
     """Find a time for the unused-reservation alarm that CloudWatch would refuse.
 
     Args:
         minutes: How long reserved instances may stand unused before it fires.
     """
-    if 5 <= minutes <= 7 * 24 * 60:
-        return []
-    return [
-        UNUSED_ALARM.finding(
+    if not 5 <= minutes <= 7 * 24 * 60:
+        yield UNUSED_ALARM.finding(
             cause="an alarm cannot look back that long, or that short",
             got=f"{minutes} minutes",
             allowed="5 minutes to 7 days",
             fix="change unused_alarm_after",
         )
-    ]
 
 
 # What Capacity Block may be asked for: its duration and its size.
@@ -168,7 +155,8 @@ def hours_of(duration: str) -> int | None:
     return int(match[1]) * _HOURS[match[2]] if match else None
 
 
-def check_block_request(instance_type: InstanceType, *, count: int, duration: str) -> list[Finding]:
+@check
+def check_block_request(instance_type: InstanceType, *, count: int, duration: str) -> Iterator[Finding]:
     """Find what EC2 sells no Capacity Block for.
 
     Args:
@@ -176,30 +164,24 @@ def check_block_request(instance_type: InstanceType, *, count: int, duration: st
         count: Number of instances.
         duration: Such as `14d`.
     """
-    findings = []
     hours = hours_of(duration)
     days = None if hours is None or hours % HOURS_PER_DAY else hours // HOURS_PER_DAY
     if days is None or not _is_sold(days):
-        findings.append(
-            DURATION.finding(
-                cause="EC2 sells no Capacity Block of this duration",
-                got=duration,
-                allowed="1d to 14d, or 3w, 4w, … 26w",
-                fix=f"ask for {_nearest(days)}" if days else "write it as days or weeks, such as 14d",
-                path="duration",
-            )
+        yield DURATION.finding(
+            cause="EC2 sells no Capacity Block of this duration",
+            got=duration,
+            allowed="1d to 14d, or 3w, 4w, … 26w",
+            fix=f"ask for {_nearest(days)}" if days else "write it as days or weeks, such as 14d",
+            path="duration",
         )
     if not 1 <= count <= MAX_BLOCK_INSTANCES:
-        findings.append(
-            SIZE.finding(
-                cause=f"EC2 sells no Capacity Block of so many {instance_type.name}",
-                got=str(count),
-                allowed=f"1 to {MAX_BLOCK_INSTANCES}",
-                fix="buy several blocks, and make a fleet of each",
-                path="count",
-            )
+        yield SIZE.finding(
+            cause=f"EC2 sells no Capacity Block of so many {instance_type.name}",
+            got=str(count),
+            allowed=f"1 to {MAX_BLOCK_INSTANCES}",
+            fix="buy several blocks, and make a fleet of each",
+            path="count",
         )
-    return findings
 
 
 def _is_sold(days: int) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cdk_gpu_clusters.errors import Finding, define_rule
+from collections.abc import Iterator
+
+from cdk_gpu_clusters.errors import Finding, check, define_rule
 
 DEFAULT_SIZE_GIB = 200
 DEFAULT_IOPS = 3000
@@ -17,7 +19,8 @@ ROOT_THROUGHPUT = define_rule(
 )
 
 
-def check_root_volume(*, size_gib: int, iops: int, throughput_mib_per_s: int) -> list[Finding]:
+@check
+def check_root_volume(*, size_gib: int, iops: int, throughput_mib_per_s: int) -> Iterator[Finding]:
     """Find what EBS would refuse about a gp3 volume; each finding's path names the value to change.
 
     Args:
@@ -25,37 +28,29 @@ def check_root_volume(*, size_gib: int, iops: int, throughput_mib_per_s: int) ->
         iops: Operations per second.
         throughput_mib_per_s: MiB per second.
     """
-    findings = []
     if not 1 <= size_gib <= 65_536:
-        findings.append(
-            ROOT_SIZE.finding(
-                cause="the root volume cannot have that size",
-                got=f"{size_gib} GiB",
-                allowed="1 to 65,536 GiB",
-                fix="change size_gib",
-                path="size_gib",
-            )
+        yield ROOT_SIZE.finding(
+            cause="the root volume cannot have that size",
+            got=f"{size_gib} GiB",
+            allowed="1 to 65,536 GiB",
+            fix="change size_gib",
+            path="size_gib",
         )
     most_iops = min(80_000, max(3000, 500 * size_gib))
     if not 3000 <= iops <= most_iops:
-        findings.append(
-            ROOT_IOPS.finding(
-                cause=f"a {size_gib} GiB gp3 volume cannot have that many IOPS",
-                got=str(iops),
-                allowed=f"3000 to {most_iops}",
-                fix="change iops, or make the volume larger",
-                path="iops",
-            )
+        yield ROOT_IOPS.finding(
+            cause=f"a {size_gib} GiB gp3 volume cannot have that many IOPS",
+            got=str(iops),
+            allowed=f"3000 to {most_iops}",
+            fix="change iops, or make the volume larger",
+            path="iops",
         )
     most_throughput = min(2000, iops // 4)
     if not 125 <= throughput_mib_per_s <= most_throughput:
-        findings.append(
-            ROOT_THROUGHPUT.finding(
-                cause=f"a gp3 volume with {iops} IOPS cannot have that throughput",
-                got=f"{throughput_mib_per_s} MiB/s",
-                allowed=f"125 to {most_throughput} MiB/s",
-                fix="change throughput_mib_per_s, or raise iops to four times the throughput",
-                path="throughput_mib_per_s",
-            )
+        yield ROOT_THROUGHPUT.finding(
+            cause=f"a gp3 volume with {iops} IOPS cannot have that throughput",
+            got=f"{throughput_mib_per_s} MiB/s",
+            allowed=f"125 to {most_throughput} MiB/s",
+            fix="change throughput_mib_per_s, or raise iops to four times the throughput",
+            path="throughput_mib_per_s",
         )
-    return findings

@@ -7,6 +7,7 @@ known to be offered there is a warning only.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -131,18 +132,19 @@ def _check_region(region: str) -> list[Finding]:
     ]
 
 
-def _check_type(kind: InstanceType, zone: Zone) -> list[Finding]:
+def _check_type(kind: InstanceType, zone: Zone) -> Iterator[Finding]:
     if kind.ultraserver_only and kind.capacity_block_local_zones:
-        return [] if zone.text in kind.capacity_block_local_zones else [_not_sold(kind, zone)]
+        if zone.text not in kind.capacity_block_local_zones:
+            yield _not_sold(kind, zone)
+        return
     ids = kind.availability_zone_ids.get(zone.region, ())
     documented = zone.region in kind.capacity_block_regions or zone.text in kind.capacity_block_local_zones
     if not kind.regions or (zone.is_local and documented):
-        return []
+        return
     if zone.region not in kind.regions and not documented:
-        return [_not_offered(kind, zone.region, ", ".join(kind.regions))]
-    if zone.is_id and ids and zone.text not in ids:
-        return [_not_offered(kind, zone.text, ", ".join(ids))]
-    return []
+        yield _not_offered(kind, zone.region, ", ".join(kind.regions))
+    elif zone.is_id and ids and zone.text not in ids:
+        yield _not_offered(kind, zone.text, ", ".join(ids))
 
 
 def _is_token(text: str) -> bool:

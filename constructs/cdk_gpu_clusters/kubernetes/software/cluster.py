@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
@@ -126,30 +126,24 @@ def check_software(
     return findings if mirror is None else [*findings, *_check_mirror(mirror)]
 
 
-def _check_mirror(mirror: ImageMirror) -> list[Finding]:
-    findings: list[Finding] = []
+def _check_mirror(mirror: ImageMirror) -> Iterator[Finding]:
     if "://" in mirror.images or not mirror.images.strip("/") or mirror.images.endswith("/"):
-        findings.append(
-            IMAGE_REGISTRY.finding(
-                cause="no pod could name an image of it",
-                got=repr(mirror.images),
-                allowed="such as 111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror",
-                fix="leave out the scheme and the last slash",
-                path="mirror.images",
-            )
+        yield IMAGE_REGISTRY.finding(
+            cause="no pod could name an image of it",
+            got=repr(mirror.images),
+            allowed="such as 111122223333.dkr.ecr.us-east-1.amazonaws.com/mirror",
+            fix="leave out the scheme and the last slash",
+            path="mirror.images",
         )
     scheme, separator, place = mirror.charts.partition("://")
     if (scheme, separator) != ("oci", "://") or not place or place.endswith("/"):
-        findings.append(
-            CHART_REGISTRY.finding(
-                cause="Helm could not pull a chart from it",
-                got=repr(mirror.charts),
-                allowed="such as oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts",
-                fix="give the address below which the charts were pushed, without the last slash",
-                path="mirror.charts",
-            )
+        yield CHART_REGISTRY.finding(
+            cause="Helm could not pull a chart from it",
+            got=repr(mirror.charts),
+            allowed="such as oci://111122223333.dkr.ecr.us-east-1.amazonaws.com/charts",
+            fix="give the address below which the charts were pushed, without the last slash",
+            path="mirror.charts",
         )
-    return findings
 
 
 def _minor(version: str) -> tuple[int, ...]:
