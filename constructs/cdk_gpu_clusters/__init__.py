@@ -58,12 +58,11 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
     from cdk_gpu_clusters.rules.data_repository import DataRepositoryEvent
     from cdk_gpu_clusters.rules.endpoints import NetworkFeature
-    from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
+    from cdk_gpu_clusters.rules.fleet import AlarmSettings
     from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator
     from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
     from cdk_gpu_clusters.rules.lustre import LustreSizing, MetadataMode, ReadCacheMode
-    from cdk_gpu_clusters.rules.mig import MigLayout
-    from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+    from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
     from cdk_gpu_clusters.rules.model_servers import ServerSlots
     from cdk_gpu_clusters.rules.node_group import NodeRepair, RepairAction, RepairOverride
     from cdk_gpu_clusters.rules.placement import PlacementStrategy
@@ -74,7 +73,7 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.template_rules.plugin import GpuClusterRules
 else:
     _EXPORTS = {
-        "AlarmSettings": "rules.fleet_alarms",
+        "AlarmSettings": "rules.fleet",
         "AlarmTopic": "compute.alarms",
         "Capacity": "capacity.capacity",
         "CapacityBlockLifecycle": "compute.block_lifecycle",
@@ -119,7 +118,7 @@ else:
         "LustreVersion": "catalogue.lustre",
         "MetadataMode": "rules.lustre",
         "MigLayout": "rules.mig",
-        "MigStrategy": "rules.mig_strategy",
+        "MigStrategy": "rules.mig",
         "ModelServer": "inference.model_server",
         "ModelWeights": "inference.model_server",
         "MountableFileSystem": "compute.fleet_mounts",

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from cdk_gpu_clusters.catalogue.instances import InstanceType
-from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_types
+from cdk_gpu_clusters.catalogue.instances import InstanceType, instance_type, instance_types
 from cdk_gpu_clusters.catalogue.models import ModelShape, model_shape, nearest_shape
 from cdk_gpu_clusters.catalogue.prices import newest_price
 from cdk_gpu_clusters.rules.model_sizing import (

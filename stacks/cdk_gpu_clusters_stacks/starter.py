@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from cdk_gpu_clusters.catalogue.lookup import instance_type
+from cdk_gpu_clusters.catalogue.instances import instance_type
 
 _SCHEMA = "# Editors: gpu-clusters schema > cluster.schema.json\n# yaml-language-server: $schema=cluster.schema.json"
 

@@ -24,8 +24,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, EfaSoftware, ImageMirror, cluster_software
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
-from cdk_gpu_clusters.rules.mig import MigLayout
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
 
 RECORDINGS = Path(__file__).parents[1] / "unit" / "kubernetes" / "rendered_charts.json"
 MIRROR = ImageMirror(

@@ -11,8 +11,7 @@ from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_types
 from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
 from cdk_gpu_clusters.catalogue.mig import mig_gpu_of
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_pool
-from cdk_gpu_clusters.rules.mig import MigLayout
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
 from kubernetes_schemas import check_objects
 
 #: Versions that EKS supports by its standard terms, and the newest.

@@ -30,7 +30,7 @@ from cdk_gpu_clusters._template import Resource, Resources, att
 from cdk_gpu_clusters.capacity.placement_group import placement_group_arn, strategy_of
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.rules.capacity import parse_instant
-from cdk_gpu_clusters.rules.reservations import check_new_reservation, check_unused_alarm
+from cdk_gpu_clusters.rules.capacity_checks import check_new_reservation, check_unused_alarm
 from cdk_gpu_clusters.rules.zones import check_zone, read_zone
 
 if TYPE_CHECKING:

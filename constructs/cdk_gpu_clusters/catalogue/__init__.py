@@ -14,8 +14,6 @@ from cdk_gpu_clusters.catalogue.instances import (
     Network,
     NetworkCard,
     UltraServer,
-)
-from cdk_gpu_clusters.catalogue.lookup import (
     instance_type,
     instance_type_names,
     instance_types,

@@ -22,7 +22,7 @@ from cdk_gpu_clusters.node.gpunode.metrics.names import (
     XIDS,
     Metric,
 )
-from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms, check_emails
+from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms, check_emails
 
 if TYPE_CHECKING:
     from aws_cdk import aws_cloudwatch as cloudwatch

@@ -39,7 +39,7 @@ from cdk_gpu_clusters.compute.node_records import encrypt_logs, evidence_of, log
 from cdk_gpu_clusters.compute.node_role import NodeRole
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
 from cdk_gpu_clusters.fleet.plan import FleetPlan
-from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
+from cdk_gpu_clusters.rules.fleet import AlarmSettings
 
 if TYPE_CHECKING:  # each takes long to load, and few fleets need it
     from aws_cdk import aws_autoscaling as autoscaling

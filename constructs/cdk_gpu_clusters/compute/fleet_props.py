@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
-from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
+from cdk_gpu_clusters.rules.fleet import AlarmSettings
 
 if TYPE_CHECKING:  # each takes long to load
     import aws_cdk as cdk

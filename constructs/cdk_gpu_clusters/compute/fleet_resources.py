@@ -19,7 +19,7 @@ from cdk_gpu_clusters.compute.node_role import (
     role_resource,
 )
 from cdk_gpu_clusters.fleet.plan import FleetPlan
-from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
+from cdk_gpu_clusters.rules.fleet import AlarmSettings
 
 if TYPE_CHECKING:  # takes long to load
     from aws_cdk import aws_logs as logs

@@ -9,12 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.root_volume import (
-    DEFAULT_IOPS,
-    DEFAULT_SIZE_GIB,
-    DEFAULT_THROUGHPUT_MIB_PER_S,
-    check_root_volume,
-)
+from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_SIZE_GIB, DEFAULT_THROUGHPUT_MIB_PER_S, check_root_volume
 
 if TYPE_CHECKING:
     from aws_cdk import aws_kms as kms

@@ -13,7 +13,7 @@ from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, planned_pool
 from cdk_gpu_clusters.node.kubernetes_node import NodeConfig, check_kubelet, check_labels
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy, check_strategy
+from cdk_gpu_clusters.rules.mig import MigStrategy, check_strategy
 from cdk_gpu_clusters.rules.node_group import (
     NodeRepair,
     UpdateStrategy,

@@ -32,7 +32,7 @@ from cdk_gpu_clusters.rules.capacity import (
     block_window,
     decide_capacity,
 )
-from cdk_gpu_clusters.rules.capacity_checks import check_capacity
+from cdk_gpu_clusters.rules.capacity_checks import check_capacity, check_reserved_use
 from cdk_gpu_clusters.rules.fleet import (
     BLOCK_DRAIN,
     check_drain_of_block,
@@ -62,7 +62,6 @@ from cdk_gpu_clusters.rules.placement import (
     reservation_is_placed,
     spread_of_servers,
 )
-from cdk_gpu_clusters.rules.reservations import check_reserved_use
 
 #: What is left of the two minutes of a spot notice, after it is seen and before the instance stops.
 SPOT_DRAIN_SECONDS = 90

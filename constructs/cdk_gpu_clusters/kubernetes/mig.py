@@ -14,8 +14,7 @@ from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
 from cdk_gpu_clusters.kubernetes.volumes import claimed, volume_mount
-from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigPlan
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import WHOLE_GPU_RESOURCE, MigPlan, MigStrategy
 from cdk_gpu_clusters.rules.model_servers import check_command, check_container_image, check_variables
 
 SPLIT_GPUS = define_rule(

@@ -10,8 +10,7 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator, plan_interfaces, uses_efa
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint, node_labels, node_taints
-from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, plan_mig
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy, choose_strategy, node_resources
+from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, MigStrategy, choose_strategy, node_resources, plan_mig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

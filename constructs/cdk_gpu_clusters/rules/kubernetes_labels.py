@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind, InstanceType
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import MigStrategy
 
 #: What the labels of this library begin with.
 PREFIX = "gpu-cluster/"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cdk_gpu_clusters.catalogue.lookup import instance_type
+from cdk_gpu_clusters.catalogue.instances import instance_type
 from cdk_gpu_clusters.errors import raise_for
-from cdk_gpu_clusters.rules.reservations import check_block_request, hours_of
+from cdk_gpu_clusters.rules.capacity_checks import check_block_request, hours_of
 from cdk_gpu_clusters_stacks.offers import PRICE_CURRENCY, BlockOffer, CapacityRequest, Market
 
 from . import output

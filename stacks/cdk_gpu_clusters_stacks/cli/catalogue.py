@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cdk_gpu_clusters.catalogue.instances import InstanceType
-from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_types
+from cdk_gpu_clusters.catalogue.instances import InstanceType, instance_type, instance_types
 from cdk_gpu_clusters.catalogue.prices import newest_price
 from cdk_gpu_clusters.catalogue.regions import region as check_region
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
+from cdk_gpu_clusters.catalogue.instances import instance_type, instance_type_names
 
 from . import output
 from .group import new_app

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
+from cdk_gpu_clusters.catalogue.instances import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.mig import MigEvidence, MigGpu, mig_gpu_of, mig_gpus
 from cdk_gpu_clusters.rules.mig import MigPlan
 from cdk_gpu_clusters.rules.mig_packing import MigPacking, pack_mig

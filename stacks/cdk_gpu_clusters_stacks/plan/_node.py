@@ -14,9 +14,9 @@ from cdk_gpu_clusters.node.settings import NodeSettings
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount
 from cdk_gpu_clusters.node.user_data import node_environment
 from cdk_gpu_clusters.rules.cost import ultraserver_of
+from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_SIZE_GIB, DEFAULT_THROUGHPUT_MIB_PER_S
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, NetworkInterface
 from cdk_gpu_clusters.rules.mig import MigGpuPlan, MigPlan
-from cdk_gpu_clusters.rules.root_volume import DEFAULT_IOPS, DEFAULT_SIZE_GIB, DEFAULT_THROUGHPUT_MIB_PER_S
 from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, plan_slots

@@ -11,15 +11,13 @@ from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
     BLOCK_WITH_PLACEMENT_GROUP,
     FOREIGN_PLACEMENT_GROUP,
+    RESERVATION_COUNT,
+    RESERVATION_PLACEMENT,
     ULTRASERVER_NODES,
+    check_new_reservation,
 )
 from cdk_gpu_clusters.rules.node_group import check_block_of_group
 from cdk_gpu_clusters.rules.placement import SPREAD_SIZE
-from cdk_gpu_clusters.rules.reservations import (
-    RESERVATION_COUNT,
-    RESERVATION_PLACEMENT,
-    check_new_reservation,
-)
 
 from ._check_values import foreign_place
 from ._document import Fault, Key, faults_at, under

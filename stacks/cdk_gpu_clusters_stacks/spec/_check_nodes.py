@@ -10,17 +10,18 @@ from typing import Any
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.node.storage import LustreMount, check_storage
-from cdk_gpu_clusters.rules.fleet_alarms import check_alarms, check_emails
+from cdk_gpu_clusters.rules.fleet import (
+    DEFAULT_IOPS,
+    DEFAULT_SIZE_GIB,
+    DEFAULT_THROUGHPUT_MIB_PER_S,
+    check_alarms,
+    check_emails,
+    check_root_volume,
+)
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
 from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA
 from cdk_gpu_clusters.rules.node_group import choose_ami_type
-from cdk_gpu_clusters.rules.root_volume import (
-    DEFAULT_IOPS,
-    DEFAULT_SIZE_GIB,
-    DEFAULT_THROUGHPUT_MIB_PER_S,
-    check_root_volume,
-)
 from cdk_gpu_clusters.rules.zones import is_zone_id
 
 from ._check_user_data import check_environment, check_script

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, WatchMode
-from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
+from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy

@@ -21,7 +21,7 @@ from cdk_gpu_clusters.fleet import node_group as node_group_plan
 from cdk_gpu_clusters.fleet import plan as fleet_plan
 from cdk_gpu_clusters.network import efa_security_group
 from cdk_gpu_clusters.orchestration.eks import node_group
-from cdk_gpu_clusters.orchestration.eks.managed_nodes import managed_nodes
+from cdk_gpu_clusters.orchestration.eks.node_group import managed_nodes
 from cdk_gpu_clusters.rules import capacity, interfaces, mig
 from cdk_gpu_clusters.rules.capacity import CapacityKind, PlacementUse
 from cdk_gpu_clusters.rules.images import choose_image

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from cdk_gpu_clusters.catalogue.lookup import instance_types
+from cdk_gpu_clusters.catalogue.instances import instance_types
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.spec import read_cluster
 from cdk_gpu_clusters_stacks.starter import Purpose, Starter, StarterCapacity, starter_text

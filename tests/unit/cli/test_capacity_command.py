@@ -18,8 +18,8 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError, Rea
 from botocore.stub import Stubber
 from moto import mock_aws
 
-from cdk_gpu_clusters.catalogue.lookup import instance_type
-from cdk_gpu_clusters.rules.reservations import check_block_request
+from cdk_gpu_clusters.catalogue.instances import instance_type
+from cdk_gpu_clusters.rules.capacity_checks import check_block_request
 from cdk_gpu_clusters_stacks.cli import capacity
 from cdk_gpu_clusters_stacks.cli.main import main
 from cdk_gpu_clusters_stacks.offers import (

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.catalogue.lookup import instance_types
+from cdk_gpu_clusters.catalogue.instances import instance_types
 from cdk_gpu_clusters_stacks.cli.main import main
 
 

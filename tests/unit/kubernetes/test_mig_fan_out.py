@@ -19,8 +19,7 @@ from cdk_gpu_clusters.kubernetes.model_deployment import model_deployment
 from cdk_gpu_clusters.kubernetes.model_server import ServerPod
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool, node_pool
 from cdk_gpu_clusters.rules.interfaces import plan_interfaces
-from cdk_gpu_clusters.rules.mig import MigLayout, check_mig
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy, check_mig
 from cdk_gpu_clusters.rules.node_group import max_pods
 from kubernetes_pools import (
     MIXED,

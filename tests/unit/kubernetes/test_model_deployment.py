@@ -20,7 +20,7 @@ from cdk_gpu_clusters.kubernetes.model_deployment import (
 from cdk_gpu_clusters.kubernetes.model_server import SecretKey, ServerPod
 from cdk_gpu_clusters.kubernetes.multi_node_model import multi_node_model
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import MigStrategy
 from kubernetes_pools import (
     MIXED,
     check_everywhere,

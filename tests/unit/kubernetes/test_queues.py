@@ -13,7 +13,7 @@ from cdk_gpu_clusters.kubernetes.mig import mig_fan_out
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.kubernetes.queues import queues
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import MigStrategy
 from kubernetes_pools import (
     MIXED,
     check_everywhere,

@@ -16,7 +16,7 @@ from cdk_gpu_clusters.rules.capacity import (
     decide_capacity,
     parse_instant,
 )
-from cdk_gpu_clusters.rules.capacity_checks import check_capacity
+from cdk_gpu_clusters.rules.capacity_checks import check_capacity, check_new_reservation
 from cdk_gpu_clusters.rules.interfaces import check_efa_unused
 from cdk_gpu_clusters.rules.placement import (
     PlacementStrategy,
@@ -25,7 +25,6 @@ from cdk_gpu_clusters.rules.placement import (
     check_partition_count,
     check_placement,
 )
-from cdk_gpu_clusters.rules.reservations import check_new_reservation
 
 START = datetime(2026, 12, 1, 11, 30, tzinfo=UTC)
 END = datetime(2026, 12, 15, 11, 30, tzinfo=UTC)

@@ -7,8 +7,7 @@ import re
 from cdk_gpu_clusters.catalogue import instance_type, instance_types
 from cdk_gpu_clusters.kubernetes.node_pool import node_pool
 from cdk_gpu_clusters.rules.kubernetes_labels import node_labels, node_taints
-from cdk_gpu_clusters.rules.mig import MigLayout
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy
 
 # Kubernetes documentation, "Labels and Selectors", "Syntax and character set".
 KEY = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdk_gpu_clusters.catalogue.lookup import instance_types
+from cdk_gpu_clusters.catalogue.instances import instance_types
 from cdk_gpu_clusters.catalogue.mig import MigGpu, mig_gpu_of, mig_gpus
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters.rules.mig import fits, plan_mig

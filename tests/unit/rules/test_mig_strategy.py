@@ -6,8 +6,7 @@ import pytest
 
 from cdk_gpu_clusters.catalogue import instance_type, instance_types
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy, choose_strategy, node_resources
+from cdk_gpu_clusters.rules.mig import MigLayout, MigStrategy, choose_strategy, node_resources, plan_mig
 
 P4D = instance_type("p4d.24xlarge")
 UNIFORM = plan_mig(P4D, MigLayout("1g.5gb," * 6 + "1g.5gb"))

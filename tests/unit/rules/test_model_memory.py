@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_types
+from cdk_gpu_clusters.catalogue.instances import instance_type, instance_types
 from cdk_gpu_clusters.catalogue.models import ModelShape, model_shapes, nearest_shape
 from cdk_gpu_clusters.rules.model_sizing import (
     Precision,

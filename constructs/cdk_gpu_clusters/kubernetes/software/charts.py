@@ -12,7 +12,7 @@ from cdk_gpu_clusters.catalogue.kubernetes import DcgmField, dcgm_fields
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, SoftwareSource
 from cdk_gpu_clusters.rules.kubernetes_labels import ACCELERATOR_LABEL, EFA_LABEL, device_plugin_config
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import MigStrategy
 
 #: What GPU nodes are selected by.
 GPU_NODES = {ACCELERATOR_LABEL: AcceleratorKind.GPU.value}

@@ -28,13 +28,12 @@ from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
 from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle, follow_block
-from cdk_gpu_clusters.orchestration.eks.managed_nodes import ManagedNodes, managed_nodes
-from cdk_gpu_clusters.orchestration.eks.node_group_access import NodeGroupAccess
+from cdk_gpu_clusters.orchestration.eks.node_group import ManagedNodes, NodeGroupAccess, managed_nodes
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_nodes
-from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
+from cdk_gpu_clusters.rules.fleet import AlarmSettings
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
-from cdk_gpu_clusters.rules.mig_strategy import MigStrategy
+from cdk_gpu_clusters.rules.mig import MigStrategy
 from cdk_gpu_clusters.rules.node_group import NodeRepair
 
 if TYPE_CHECKING:  # each takes long to load, or knows this module

@@ -9,7 +9,7 @@ from cdk_gpu_clusters.compute.alarms import NodeAlarms, define_alarms, node_alar
 from cdk_gpu_clusters.compute.fleet_access import LaunchedFleet
 from cdk_gpu_clusters.compute.metrics import NodeMetrics
 from cdk_gpu_clusters.fleet.plan import FleetPlan
-from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings, check_alarms
+from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
 
 
 class NodeGroupAccess(LaunchedFleet, NodeMetrics):

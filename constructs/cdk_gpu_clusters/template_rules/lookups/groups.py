@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
+from cdk_gpu_clusters.catalogue.instances import instance_type, instance_type_names
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.launches import (
     INSTANCE,

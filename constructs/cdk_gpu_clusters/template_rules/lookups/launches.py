@@ -10,7 +10,7 @@ from typing import cast, get_args
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.images import ImageParameter, image_parameters
-from cdk_gpu_clusters.catalogue.lookup import instance_type, instance_type_names
+from cdk_gpu_clusters.catalogue.instances import instance_type, instance_type_names
 from cdk_gpu_clusters.rules.interfaces import InterfaceType, NetworkInterface
 from cdk_gpu_clusters.template_rules.case import Case, Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.choices import Undecidable, any_surely, assume_either

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.catalogue.lookup import instance_type_names
+from cdk_gpu_clusters.catalogue.instances import instance_type_names
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.template_rules.case import Resource
 from cdk_gpu_clusters.template_rules.lookups.groups import HYPERPOD, efa_groups, hyperpod_record_of, instance_groups

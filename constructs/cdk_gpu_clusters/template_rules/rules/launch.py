@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from cdk_gpu_clusters.catalogue import instance_type, instance_type_names
-from cdk_gpu_clusters.catalogue.lookup import UNKNOWN_TYPE
+from cdk_gpu_clusters.catalogue.instances import UNKNOWN_TYPE
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.node import user_data
 from cdk_gpu_clusters.rules import images
+from cdk_gpu_clusters.rules.fleet import ROOT_IOPS, ROOT_SIZE, ROOT_THROUGHPUT, check_root_volume
 from cdk_gpu_clusters.rules.harmful_variables import HARMFUL_VARIABLE, check_variable
-from cdk_gpu_clusters.rules.root_volume import ROOT_IOPS, ROOT_SIZE, ROOT_THROUGHPUT, check_root_volume
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.groups import COMPUTE_ENVIRONMENT, EKS_NODE_GROUP, PCS_NODE_GROUP
 from cdk_gpu_clusters.template_rules.lookups.launches import (

@@ -8,21 +8,19 @@ from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.capacity_checks import (
     FOREIGN_PLACEMENT_GROUP,
-    RESERVATION_GROUP_ARN,
-    RESERVATION_ID,
-    check_capacity,
-)
-from cdk_gpu_clusters.rules.fleet import RESERVATION_ZONE, RESERVED_ONE_ZONE
-from cdk_gpu_clusters.rules.placement import PlacementStrategy
-from cdk_gpu_clusters.rules.reservations import (
     RESERVATION_COUNT,
     RESERVATION_END,
+    RESERVATION_GROUP_ARN,
+    RESERVATION_ID,
     RESERVATION_PLACEMENT,
     RESERVED_SIZE,
     RESERVED_TYPE,
+    check_capacity,
     check_new_reservation,
     check_reserved_use,
 )
+from cdk_gpu_clusters.rules.fleet import RESERVATION_ZONE, RESERVED_ONE_ZONE
+from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.capacity import (
     PLACEMENT_GROUP,

@@ -10,7 +10,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.quotas import Purchase, VcpuQuota, quota, vcpu_quota
 from cdk_gpu_clusters.rules.capacity import CapacityKind
-from cdk_gpu_clusters.rules.root_volume import DEFAULT_SIZE_GIB
+from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters_stacks.spec import NewReservation
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
