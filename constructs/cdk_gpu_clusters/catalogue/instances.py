@@ -19,14 +19,6 @@ from typing import Any
 from cdk_gpu_clusters.catalogue._files import read_json
 from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
 
-# What is known of one EC2 instance type.
-#
-# Numbers come from recorded DescribeInstanceTypes output, or from AWS pages where a type is absent there
-# (`InstanceType.record_status`). What has no source is None, or is named in `InstanceType.unverified_fields`.
-#
-# Units: memory in MiB, network in Gbps (decimal), EBS in Mbps, disks in GB (decimal), NVLink in GB/s per GPU
-# with both directions summed.
-
 
 class Architecture(StrEnum):
     """Processor architecture, in EC2's own words."""
@@ -478,8 +470,6 @@ def _efa(row: Row, cards: tuple[NetworkCard, ...], facts: Row, layout_bases: Row
         recommended_layout_basis=layout_bases[layout],
     )
 
-
-# Find an instance type by name.
 
 # One file per origin: AWS pages for types that the recording lacks, and recorded API output, which wins.
 _EC2_FILES = (

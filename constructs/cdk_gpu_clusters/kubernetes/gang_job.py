@@ -209,8 +209,6 @@ def rendezvous(job: GangJob) -> list[dict[str, Any]]:
     ]
 
 
-# What keeps a job over several nodes from running, or lets it run slowly.
-
 # kubernetes-sigs/jobset v0.12.0, pkg/webhooks/jobset_webhook.go: names of jobs and pods.
 _LONGEST_POD_NAME = 63
 

@@ -11,8 +11,6 @@ from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import DRAIN_BEFORE_END, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_group_of_reservation
 
-# What EC2 would refuse about capacity, or accept and then fail.
-
 _BLOCKS = 'AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026)'
 _ODCR = 'AWS EC2 user guide, "On-Demand Capacity Reservations" (stored copy of 2026)'
 _ASG = 'EC2 Auto Scaling guide, "Use Capacity Blocks" (stored copy of 2026)'
@@ -265,8 +263,6 @@ def _show(instant: datetime) -> str:
 
 # On-Demand Capacity Reservations to create, and Capacity Blocks to request.
 
-# On-Demand Capacity Reservations that are to be made here.
-
 
 RESERVATION_COUNT = define_rule("GPU-CAP-017", "a reservation holds 1 to 1000 instances", source=_ODCR)
 RESERVATION_END = define_rule(
@@ -378,9 +374,8 @@ def check_unused_alarm(minutes: int) -> Iterator[Finding]:
 
 # What Capacity Block may be asked for: its duration and its size.
 #
-# Source: AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026): 1 to 14 days by the day, then
-# multiples of 7
-# days up to 182; at most 64 instances.
+# Source: AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026): 1 to 14 days by the day, then multiples of
+# 7 days up to 182; at most 64 instances.
 
 _SOURCE = 'AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026)'
 DURATION = define_rule(

@@ -14,8 +14,6 @@ from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.kubernetes_labels import TAINTS
 
-# What a cluster of Amazon EKS may be: version, name, networks, and the nodes that hold its own pods.
-
 #: Addresses of Kubernetes services: what EKS takes where the VPC is outside of 172.16.0.0/12.
 SERVICE_IPV4_CIDR = "172.20.0.0/16"
 SYSTEM_INSTANCE_TYPE = "m7i.large"
@@ -283,12 +281,10 @@ def _minor(version: str) -> tuple[int, int]:
 # know.
 #
 # What needs no setting: DaemonSets of the EBS, FSx and S3 drivers and of the node monitoring agent tolerate every
-# taint,
-# by the values of their charts (kubernetes-sigs/aws-ebs-csi-driver @ 006340e,
-# kubernetes-sigs/aws-fsx-csi-driver @ 05bcb51, awslabs/mountpoint-s3-csi-driver @ 016097c,
-# aws/eks-node-monitoring-agent @ 0040fd7, read 2026-11-22). The controllers of the drivers, CoreDNS and the metrics
-# server run as Deployments that tolerate no taint of nodes with accelerators, so that they stay on the system
-# nodes.
+# taint, by the values of their charts (kubernetes-sigs/aws-ebs-csi-driver @ 006340e, kubernetes-sigs/aws-fsx-csi-driver
+# @ 05bcb51, awslabs/mountpoint-s3-csi-driver @ 016097c, aws/eks-node-monitoring-agent @ 0040fd7, read 2026-11-22). The
+# controllers of the drivers, CoreDNS and the metrics server run as Deployments that tolerate no taint of nodes with
+# accelerators, so that they stay on the system nodes.
 
 ADD_ON_NAME = define_rule(
     "GPU-EKS-026",
@@ -360,8 +356,6 @@ def check_add_on_names(names: Iterable[str], known: Sequence[str], *, path: str)
         if name not in known
     ]
 
-
-# Which kubectl may speak to a cluster.
 
 KUBECTL = define_rule(
     "GPU-EKS-027",

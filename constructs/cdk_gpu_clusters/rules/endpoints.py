@@ -43,9 +43,9 @@ class NetworkFeature(StrEnum):
     KUBECTL = "kubectl"
 
 
-# SSM Agent 3.3.40.0 and later use ssmmessages where ec2messages was needed before (AWS Systems Manager user
-# guide, "Improve the security of EC2 instances by using VPC endpoints"). EKS: "Deploy private clusters with
-# limited internet access". PCS: "Access AWS Parallel Computing Service using an interface endpoint", for
+# SSM Agent 3.3.40.0 and later use ssmmessages where ec2messages was needed before (AWS Systems Manager user guide,
+# "Improve the security of EC2 instances by using VPC endpoints"). EKS: "Deploy private clusters with limited internet
+# access". PCS: "Access AWS Parallel Computing Service using an interface endpoint", for
 # RegisterComputeNodeGroupInstance.
 _NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
     {

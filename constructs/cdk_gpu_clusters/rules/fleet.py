@@ -10,10 +10,6 @@ from datetime import timedelta
 from cdk_gpu_clusters.errors import Finding, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityDecision
 
-# A fleet's size, hooks, subnets and launch template, as far as plain values show.
-
-# The size, the hooks and the subnets of a fleet, as far as plain values tell.
-
 _CARDS_PAGE = 'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
 
 FLEET_SIZE = define_rule(
@@ -195,8 +191,6 @@ def check_root_volume(*, size_gib: int, iops: int, throughput_mib_per_s: int) ->
             path="throughput_mib_per_s",
         )
 
-
-# When a fleet raises an alarm, and when it stops to launch nodes.
 
 ALARMS = define_rule(
     "GPU-ALM-001",

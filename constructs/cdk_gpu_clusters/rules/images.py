@@ -19,8 +19,8 @@ from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, check, defin
 
 # Which machine image an instance type can start from.
 #
-# An image fits by purpose, accelerator, architecture and operating system, and by the instance families that
-# its documentation lists. An image that lists the family beats the usual one, whose list may not be known.
+# An image fits by purpose, accelerator, architecture and operating system, and by the instance families that its
+# documentation lists. An image that lists the family beats the usual one, whose list may not be known.
 
 _NOTES = "AWS Deep Learning AMI release notes, EKS user guide and Neuron documentation (2026)"
 
@@ -300,9 +300,6 @@ def not_pinned(region: str | None, parameter: str) -> Finding:
         allowed="an image id in cdk.context.json",
         fix=f"run: gpu-clusters pin-image --region {where} {parameter}{also}",
     )
-
-
-# How versions of drivers, kernels and libraries compare.
 
 
 def version_of(text: str) -> tuple[int, ...]:

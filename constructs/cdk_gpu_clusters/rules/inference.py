@@ -51,8 +51,8 @@ BALANCER_ZONES_OF_NODES = define_rule(
     "enabled receive no traffic",
 )
 
-# What a drain takes besides the running requests: 15 s until the load balancer sends no more, the start of the drain
-# (5 s), and the 60 s that a fleet keeps of its hook to complete it.
+# What a drain takes besides the running requests: 15 s until the load balancer sends no more, the start of the drain (5
+# s), and the 60 s that a fleet keeps of its hook to complete it.
 DRAIN_MARGIN_SECONDS = 90
 #: Free addresses that a load balancer needs in each of its subnets (guide for Application Load Balancers, "Subnets for
 #: your load balancer").

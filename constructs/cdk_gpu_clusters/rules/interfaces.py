@@ -13,8 +13,6 @@ from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 
-# Whether nodes of a type get EFA interfaces where the user leaves it open.
-
 NO_EFA = define_rule(
     "GPU-EFA-025",
     "EFA is requested only if the instance type has it",
@@ -87,12 +85,10 @@ def check_efa_unused(
         )
 
 
-# What bandwidth a set of network cards gives together.
-
-# p6e-gb200: cards (1,2), (3,4) ... share one 400 Gbps port; odd cards (1,3), (5,7) ... one GPU of 400 Gbps.
-# Four cards in a row thus give 400 Gbps at most. Source: AWS EC2 user guide, "Maximize network bandwidth on
-# Amazon EC2 instances with multiple network cards" (stored copy, mid-2026); that the even cards count against
-# the same GPU is the cautious reading.
+# p6e-gb200: cards (1,2), (3,4) ... share one 400 Gbps port; odd cards (1,3), (5,7) ... one GPU of 400 Gbps. Four cards
+# in a row thus give 400 Gbps at most. Source: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances
+# with multiple network cards" (stored copy, mid-2026); that the even cards count against the same GPU is the cautious
+# reading.
 _SHARED_GBPS = {"p6e-gb200": (400.0, tuple(frozenset(range(first, first + 4)) for first in (1, 5, 9, 13)))}
 
 
@@ -155,11 +151,11 @@ def _sum_with_shares(family: str, per_card: dict[int, float | None]) -> float | 
 
 # Which network interfaces an instance gets: a pure function of instance type, policy and orchestrator.
 #
-# The default is AWS's present recommendation: one plain interface with the node's only IP address, and an
-# `efa-only` interface on every EFA card. AWS PCS gets the older form, the only one that its guide documents.
+# The default is AWS's present recommendation: one plain interface with the node's only IP address, and an `efa-only`
+# interface on every EFA card. AWS PCS gets the older form, the only one that its guide documents.
 #
-# Source of the layouts: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple
-# network cards" (stored copy, mid-2026); for PCS the AWS PCS guide, "Multiple network interfaces", and
+# Source of the layouts: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network
+# cards" (stored copy, mid-2026); for PCS the AWS PCS guide, "Multiple network interfaces", and
 # awslabs/awsome-distributed-ai @ 95b939c, `add-cng-p6-b200.yaml` and `add-cng-p6-b300.yaml`.
 
 _CARDS_PAGE = 'AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"'
@@ -394,8 +390,8 @@ def _no_ena_layout(kind: InstanceType) -> Finding:
 
 # Faults in any list of network interfaces: ours, a user's own, or one read from a template.
 #
-# Sources: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards"
-# and "Elastic network interfaces" (stored copies, mid-2026); EC2 DescribeInstanceTypes for each type's limits.
+# Sources: AWS EC2 user guide, "Maximize network bandwidth on Amazon EC2 instances with multiple network cards" and
+# "Elastic network interfaces" (stored copies, mid-2026); EC2 DescribeInstanceTypes for each type's limits.
 
 _TYPES = "EC2 DescribeInstanceTypes, NetworkInfo"
 
@@ -620,8 +616,6 @@ def _span(indexes: Collection[int]) -> str:
     """`0`, or `0 to 31`."""
     return f"{min(indexes)} to {max(indexes)}" if len(indexes) > 1 else str(min(indexes))
 
-
-# What departs from the layout of interfaces that AWS PCS documents.
 
 #: Where AWS documents its form.
 PCS_PAGE = 'AWS PCS guide, "Multiple network interfaces"; awslabs/awsome-distributed-ai @ 95b939c, PCS templates'

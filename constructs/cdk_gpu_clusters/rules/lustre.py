@@ -19,8 +19,6 @@ from cdk_gpu_clusters.catalogue.lustre import (
 )
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 
-# Whether an FSx for Lustre file system of a class, size and speed can be made.
-
 _API = "botocore 1.44.5, fsx service model: CreateFileSystem"
 _START = 'FSx for Lustre user guide, "Getting started" and "Increasing storage capacity" (stored copies of 2026)'
 _EFA = 'FSx for Lustre user guide, "Working with EFA-enabled file systems" (stored copy of 2026)'
@@ -213,8 +211,6 @@ def _or(values: tuple[int, ...]) -> str:
     return " or ".join(map(str, values))
 
 
-# The size of an FSx for Lustre file system, and the numbers that follow from it.
-
 _NOMINAL_GIB_PER_TIB = 1000
 """The guide counts 1200 GiB as 1.2 TiB ("a 2.4-TiB file system with 50 MB/s/TiB yields 120 MB/s")."""
 
@@ -390,8 +386,6 @@ def _tiering(name: str) -> int:
     return int(lustre_fact("intelligent_tiering", name))
 
 
-# Metadata operations of an FSx for Lustre file system.
-
 _PAGE = 'FSx for Lustre user guide, "Lustre metadata performance configuration" (stored copy of 2026)'
 
 METADATA = define_rule(
@@ -483,8 +477,6 @@ def _nearest(iops: int) -> list[int]:
     below = [value for value in valid if value < iops][-1:]
     return below + [value for value in valid if value > iops][:1]
 
-
-# Throughput and read cache of an Intelligent-Tiering file system.
 
 _TIERING_PAGE = 'FSx for Lustre user guide, "Performance characteristics of Intelligent-Tiering" (stored copy of 2026)'
 
@@ -580,8 +572,6 @@ def _check_cache(sizing: LustreSizing) -> Iterator[Finding]:
 def _fact(name: str) -> int:
     return int(lustre_fact("intelligent_tiering", name))
 
-
-# Backups and keys of an FSx for Lustre file system.
 
 RETENTION = define_rule("GPU-LUS-015", "backups are kept 0 to 90 days, and SCRATCH_2 has none", source=_API)
 KEY = define_rule("GPU-LUS-016", "SCRATCH_2 takes no key: FSx encrypts it with its own", source=_API)

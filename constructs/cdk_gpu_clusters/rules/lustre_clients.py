@@ -12,8 +12,6 @@ from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.images import version_of
 from cdk_gpu_clusters.rules.interfaces import efa_gbps_of
 
-# Whether nodes can mount an FSx for Lustre file system.
-
 _CLIENTS = 'FSx for Lustre user guide, "Installing the Lustre client" (stored copy of 2026)'
 _EFA = 'FSx for Lustre user guide, "Working with EFA-enabled file systems" (stored copy of 2026)'
 

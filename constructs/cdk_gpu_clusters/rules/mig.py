@@ -17,10 +17,6 @@ from cdk_gpu_clusters.catalogue.mig import MigEvidence, MigGpu, MigProfile, mig_
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
 from cdk_gpu_clusters.rules.images import version_of
 
-# MIG on one node: the layouts a user gives, where their instances fit on a GPU, and what the plan requires.
-
-# What the user asks of one GPU: the profiles of its instances, by name or id.
-
 #: The word for a GPU that is not split, in a layout and in MIG_PARTITION.
 OFF = "off"
 
@@ -65,8 +61,7 @@ class MigLayout:
 # Where the GPU instances of a layout can lie on a GPU: proven by search, not by sums.
 #
 # Source: NVIDIA MIG User Guide, partitioning; the catalogue's placements. 3g + 3g + 1g needs no more compute slices
-# than
-# a GPU has, and still does not fit; sums over one axis are not enough.
+# than a GPU has, and still does not fit; sums over one axis are not enough.
 
 ALL_MEDIA = "+me.all"
 MEDIA_EXTENSIONS = "+me"
@@ -171,8 +166,6 @@ def _search(shapes: tuple[tuple[tuple[int, ...], int], ...], taken: int) -> tupl
             return (start, *found)
     return None
 
-
-# What can be wrong with splitting the GPUs of a node.
 
 _GUIDE = "NVIDIA MIG User Guide, editions 580 to 620 (2026-10)"
 
@@ -550,8 +543,6 @@ def _plan_gpu(gpu: MigGpu, index: int, layout: MigLayout) -> MigGpuPlan:
         ),
     )
 
-
-# Which driver a MIG layout needs, and whether an image has it.
 
 DRIVER = define_rule(
     "GPU-MIG-009",

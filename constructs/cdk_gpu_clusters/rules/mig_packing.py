@@ -103,13 +103,9 @@ def _too_large(gpu: MigGpu, memory_gb: str) -> Finding:
     )
 
 
-# The fewest GPUs that hold requested MIG instances: an exact search, each GPU proven by the placement rules.
-#
-# On every GPU of the catalogue the smallest profile that serves a request lies wherever a larger one would, so that
-# the
+# On every GPU of the catalogue the smallest profile that serves a request lies wherever a larger one would, so that the
 # smallest of each request give the fewest GPUs; a test holds it against brute force. Compute slices that would stay
-# idle are
-# then used: a request gets a profile with more of them, and the same memory, if it costs no GPU.
+# idle are then used: a request gets a profile with more of them, and the same memory, if it costs no GPU.
 
 #: Most instances and kinds of one request list; more would take too long to prove.
 MOST_INSTANCES = 250

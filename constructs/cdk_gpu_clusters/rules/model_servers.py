@@ -15,8 +15,6 @@ from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
 from cdk_gpu_clusters.rules.checkpoints import check_bucket_name
 
-# What a user says about a model server: image, health path, variables, secrets and weights.
-
 # The grammar of distribution/reference, the Go package that Docker reads references with: registry[:port]/path, then
 # :tag and @digest.
 _DOMAIN = r"(?:[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*(?::\d+)?"
@@ -31,8 +29,8 @@ _SECRET_ARN = re.compile(
     r"arn:aws[a-z-]*:(?:secretsmanager:[a-z0-9-]+:\d{12}:secret:[A-Za-z0-9/_+=.@-]+"
     r"|ssm:[a-z0-9-]+:\d{12}:parameter/[A-Za-z0-9/_.-]+)"
 )
-# Amazon ECR user guide, "Amazon ECR registries" and "Making requests over dual-stack endpoints"; FIPS endpoints have
-# a name of their own.
+# Amazon ECR user guide, "Amazon ECR registries" and "Making requests over dual-stack endpoints"; FIPS endpoints have a
+# name of their own.
 _ECR_IMAGE = re.compile(
     r"(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.(?:aws|amazonwebservices\.com\.cn))/"
     r"([^:@]+)(?:[:@].*)?"
@@ -227,10 +225,8 @@ def _weights(cause: str, got: str, example: str) -> Finding:
     return WEIGHTS_PLACE.finding(cause=cause, got=repr(got), allowed=f"such as {example}", fix="correct it")
 
 
-# Ports of a node that runs model servers.
-
-# Privileged ports end at 1023 (ip(7)); ephemeral ports, which outgoing connections take, begin at 32768 (Linux
-# kernel documentation, ip_local_port_range).
+# Privileged ports end at 1023 (ip(7)); ephemeral ports, which outgoing connections take, begin at 32768 (Linux kernel
+# documentation, ip_local_port_range).
 _FIRST_PORT, _LAST_PORT = 1024, 32_767
 
 PORTS = define_rule(
@@ -370,8 +366,6 @@ def check_weights_on_scratch(
             severity=Severity.WARNING,
         )
 
-
-# How many model servers a node runs, and which devices and which port each gets.
 
 #: Instances that one GPU can be cut into at most (NVIDIA Multi-Instance GPU user guide, "Concepts").
 MAX_MIG_SLICES_PER_GPU = 7

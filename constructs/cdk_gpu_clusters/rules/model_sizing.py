@@ -12,8 +12,6 @@ from cdk_gpu_clusters.catalogue.mig import MigProfile, mig_gpu_of
 from cdk_gpu_clusters.catalogue.models import ModelShape
 from cdk_gpu_clusters.errors import ConfigError, define_rule
 
-# The GPUs of a node as a model sees them: how many, how much memory, and which groups can share a layer.
-
 _BYTES_PER_MIB = 1024**2
 
 
@@ -75,15 +73,12 @@ class ModelGpus:
 #
 # Sources:
 #
-# - weights, gradients and optimizer: Rajbhandari et al., ZeRO, arXiv 1910.02054, section 3 (mixed-precision Adam:
-# 16-bit
-# weights, and 32-bit weights, momentum and variance), with gradients accumulated in 32 bits, as FSDP and Megatron
-# do:
-# 2 + 4 + 12 bytes for each parameter;
-# - activations: counted as in Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models,
-# arXiv
-# 2205.05198, section 4.1, for 16-bit activations, attention that stores no scores (selective recomputation,
-# FlashAttention) and a gated feed-forward layer: the count for that is our own;
+# - weights, gradients and optimizer: Rajbhandari et al., ZeRO, arXiv 1910.02054, section 3 (mixed-precision Adam: 16-bit
+#   weights, and 32-bit weights, momentum and variance), with gradients accumulated in 32 bits, as FSDP and Megatron do:
+#   2 + 4 + 12 bytes for each parameter;
+# - activations: counted as in Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, arXiv
+#   2205.05198, section 4.1, for 16-bit activations, attention that stores no scores (selective recomputation,
+#   FlashAttention) and a gated feed-forward layer: the count for that is our own;
 # - key-value cache: a key and a value for each layer, token and key-value head.
 #
 # All are estimates for planning: frameworks add buffers, fragments and CUDA contexts of their own.
@@ -253,8 +248,7 @@ def cache_bytes(shape: ModelShape, *, tokens: int) -> int:
 # How many nodes of a type train a language model, and how it is divided over their GPUs.
 #
 # A GPU holds its share of the state (FSDP shards all of it), the layers that are gathered at the moment, and the
-# activations of one micro-batch. What follows needs no source: a division fits where that is less than the memory
-# that
+# activations of one micro-batch. What follows needs no source: a division fits where that is less than the memory that
 # is left beside a reserve, and there can be no more data-parallel groups than sequences in the global batch.
 
 

@@ -15,8 +15,6 @@ from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, Capa
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, PREFIX, NodeTaint
 
-# What a managed node group of Amazon EKS says of its capacity, its size, its updates and its repair.
-
 
 class EksCapacityType(str, Enum):
     """How EKS buys the nodes of a group: `CapacityType`, which no update changes."""
@@ -387,12 +385,9 @@ def check_release(release_version: str | None, kubernetes_version: str | None) -
 
 # How many pods a node of Amazon EKS takes, where every pod has an IP address of the VPC.
 #
-# Sources: awslabs/amazon-eks-ami @ 81fec2e, nodeadm/internal/kubelet/eni_max_pods.go (interfaces of the default
-# network
-# card x (addresses of each - 1) + 2) and templates/al2/runtime/max-pods-calculator.sh (prefixes, and the limits of
-# 110
-# and 250); aws/karpenter-provider-aws, designs/efa-for-static-capacity.md (an EFA-only interface on card 0 takes
-# the
+# Sources: awslabs/amazon-eks-ami @ 81fec2e, nodeadm/internal/kubelet/eni_max_pods.go (interfaces of the default network
+# card x (addresses of each - 1) + 2) and templates/al2/runtime/max-pods-calculator.sh (prefixes, and the limits of 110
+# and 250); aws/karpenter-provider-aws, designs/efa-for-static-capacity.md (an EFA-only interface on card 0 takes the
 # place of one with addresses). Read 2026-11-22.
 
 #: Pods of the host's network that every node has: the VPC CNI and kube-proxy.

@@ -10,8 +10,6 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, PlacementUse
 
-# Placement groups: which strategy a type and a fleet can use.
-
 _GUIDE = 'AWS EC2 user guide, "Placement groups" (stored copy of 2026)'
 
 STRATEGY_OF_TYPE = define_rule(
@@ -151,9 +149,6 @@ def check_partition_count(partition_count: int) -> Iterator[Finding]:
             allowed=f"1 to {MAX_PARTITIONS} per Availability Zone",
             fix="choose a number in the range",
         )
-
-
-# Which placement group a fleet's nodes join: from the request, the capacity and the usual choice, in one place.
 
 
 class GroupOrigin(str, Enum):

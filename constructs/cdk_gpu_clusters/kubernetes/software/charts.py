@@ -210,8 +210,6 @@ def gpu_operator_values() -> dict[str, Any]:
     return values
 
 
-# NVIDIA's DCGM exporter: what GPUs and slices do, for Prometheus.
-
 _DCGM_NAMESPACE = "dcgm-exporter"
 _PORT = 9400
 

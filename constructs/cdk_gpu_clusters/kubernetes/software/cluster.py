@@ -73,8 +73,6 @@ def cluster_software(
     return tuple(release for release in releases if release is not None)
 
 
-# What of the cluster software cannot work on a cluster, before anything is installed.
-
 _DRA_SINCE = (1, 34)
 
 DRA_VERSION = define_rule(

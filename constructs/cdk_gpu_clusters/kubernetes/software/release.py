@@ -153,9 +153,6 @@ class SoftwareSource:
         )
 
 
-# How charts and images get into the registry of a closed network.
-
-
 def mirror_commands(mirror: ImageMirror) -> tuple[str, ...]:
     """Shell commands that copy every chart and image of the catalogue, for a machine that reaches both sides.
 

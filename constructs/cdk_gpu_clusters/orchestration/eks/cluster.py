@@ -275,8 +275,8 @@ def _block_of(vpc: ec2.IVpc) -> str | None:
 
 # The control plane of a cluster: CDK's `aws_eks_v2.Cluster`, closed, logged and encrypted.
 #
-# Of that construct only the cluster and its role are used: no Auto Mode, no default capacity, none of the add-ons
-# that EKS installs by itself and never updates, and no `kubectl` (docs/decisions/0015).
+# Of that construct only the cluster and its role are used: no Auto Mode, no default capacity, none of the add-ons that
+# EKS installs by itself and never updates, and no `kubectl` (docs/decisions/0015).
 
 _CLUSTER_POLICY = AcceptedFinding(
     cause="`EksGpuCluster`: role of the control plane",
@@ -391,8 +391,8 @@ _POD_POLICIES = AcceptedFinding(
     reason="AWS keeps what its add-ons need in managed policies; each is with the one service account that uses it.",
     aws_solutions=("IAM4",),
 )
-# The one add-on whose managed policy is left out: it may make and delete file systems, and volumes of existing ones
-# are mounted without it (catalogue/data/kubernetes.json).
+# The one add-on whose managed policy is left out: it may make and delete file systems, and volumes of existing ones are
+# mounted without it (catalogue/data/kubernetes.json).
 _WITHOUT_PERMISSIONS = ("aws-fsx-csi-driver",)
 
 
