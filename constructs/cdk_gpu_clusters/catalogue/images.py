@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache
 from types import MappingProxyType
 
-from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue._files import read_json, record
 from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, Architecture
 
 
@@ -87,11 +87,6 @@ class MinimumSoftware:
     source: str
 
 
-def image_parameters() -> tuple[ImageParameter, ...]:
-    """Every image parameter of the catalogue, preferred rows of each kind first."""
-    return _image_parameters()
-
-
 def images_for(
     *,
     accelerator: AcceleratorKind | None,
@@ -113,7 +108,7 @@ def images_for(
     """
     return tuple(
         row
-        for row in _image_parameters()
+        for row in image_parameters()
         if (row.purpose, row.accelerator, row.architecture) == (purpose, accelerator, architecture)
         and operating_system in (None, row.operating_system)
     )
@@ -132,39 +127,24 @@ def root_device_name(operating_system: OperatingSystem) -> str:
     return "/dev/sda1" if ubuntu else "/dev/xvda"
 
 
+@cache
 def minimum_software(family: str) -> MinimumSoftware | None:
     """The oldest software that a family works with, or None where no source was read."""
-    return _minimum_software().get(family)
+    row = read_json("images.json")["minimum_software"].get(family)
+    return None if row is None else record(MinimumSoftware, row, family=family)
 
 
 @cache
-def _image_parameters() -> tuple[ImageParameter, ...]:
+def image_parameters() -> tuple[ImageParameter, ...]:
+    """Every image parameter of the catalogue, preferred rows of each kind first."""
     data = read_json("images.json")
     rows = [
-        ImageParameter(
-            parameter=row["parameter"],
-            purpose=ImagePurpose(row["purpose"]),
-            accelerator=AcceleratorKind(row["accelerator"]) if "accelerator" in row else None,
-            architecture=Architecture(row["architecture"]),
-            operating_system=OperatingSystem(row["operating_system"]),
-            variant=row["variant"],
-            preferred=row["preferred"],
-            families=tuple(row["families"]) if "families" in row else None,
+        record(
+            ImageParameter,
+            row,
             versions=MappingProxyType(row.get("versions", {})),
-            verification=row["verification"],
-            as_of=row.get("as_of"),
-            note=row.get("note"),
             sources=tuple(data["sources"][key] for key in row["source"]),
         )
         for row in data["parameters"]
     ]
     return tuple(sorted(rows, key=lambda row: not row.preferred))
-
-
-@cache
-def _minimum_software() -> Mapping[str, MinimumSoftware]:
-    names = ("nvidia_driver", "cuda", "nccl", "kernel", "efa_installer", "aws_ofi_nccl", "source")
-    return {
-        family: MinimumSoftware(family=family, **{name: row.get(name) for name in names})
-        for family, row in read_json("images.json")["minimum_software"].items()
-    }

@@ -16,7 +16,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue._files import read_json, record
 from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
 
 
@@ -331,49 +331,31 @@ def build_instance_type(
         zones: Zone ids that offer it, by Region.
     """
     family, _, size = name.partition(".")
-    ebs = row["ebs"]
-    return InstanceType(
+    absent = {"ultraserver_only": False, "capacity_block_regions": (), "capacity_block_local_zones": ()}
+    return record(
+        InstanceType,
+        {
+            **absent,
+            "disagreements": (),
+            **facts,
+            **row,
+            **{f"ebs_{key}": value for key, value in row["ebs"].items()},
+        },
         name=name,
         family=family,
         size=size,
-        architecture=Architecture(row["architecture"]),
-        vcpus=row["vcpus"],
-        cores=row["cores"],
-        threads_per_core=row["threads_per_core"],
-        memory_mib=row["memory_mib"],
-        bare_metal=row["bare_metal"],
-        hypervisor=row.get("hypervisor"),
-        current_generation=row.get("current_generation"),
-        cpu_manufacturer=row["cpu_manufacturer"],
-        cpu_model=facts.get("cpu_model"),
         accelerator=_accelerator(row.get("accelerator") or facts.get("accelerator"), facts),
         local_disks=tuple(LocalDisk(count=c, size_gb=s, kind=k) for c, s, k in row.get("disks", ())),
         network=_network(row["network"], facts, tables["layout_bases"]),
-        ebs_baseline_mbps=ebs.get("baseline_mbps"),
-        ebs_maximum_mbps=ebs.get("maximum_mbps"),
-        ebs_maximum_iops=ebs.get("maximum_iops"),
-        ebs_max_attachments=ebs.get("max_attachments"),
-        usage_classes=frozenset(row["usage_classes"]),
-        placement_strategies=_optional_set(row.get("placement_strategies")),
-        boot_modes=_optional_set(row.get("boot_modes")),
-        dedicated_hosts=row["dedicated_hosts"],
         ultraservers=tuple(
             UltraServer(name=n, instance_count=i, accelerator_count=a) for n, i, a in facts.get("ultraservers", ())
         ),
-        ultraserver_only=facts.get("ultraserver_only", False),
         regions=tuple(zones),
         availability_zone_ids=MappingProxyType(dict(zones)),
-        capacity_block_regions=tuple(facts.get("capacity_block_regions", ())),
-        capacity_block_local_zones=tuple(facts.get("capacity_block_local_zones", ())),
         record_status=tables["record_status"],
         unverified_fields=tuple(facts.get("unverified", ())),
-        disagreements=tuple(facts.get("disagreements", ())),
         sources=_sources(facts, tables),
     )
-
-
-def _optional_set(values: list[str] | None) -> frozenset[str] | None:
-    return None if values is None else frozenset(values)
 
 
 def _sources(facts: Row, tables: Row) -> tuple[str, ...]:
@@ -384,25 +366,13 @@ def _sources(facts: Row, tables: Row) -> tuple[str, ...]:
 def _accelerator(row: Row | None, facts: Row) -> Accelerator | None:
     if row is None:
         return None
-    mig_profile_key, nvlink = facts.get("mig_profile_key"), facts.get("nvlink_gbytes_per_s_per_gpu")
-    return Accelerator(
-        kind=AcceleratorKind(row["kind"]),
-        manufacturer=row["manufacturer"],
-        name=row["name"],
-        marketing_name=facts.get("marketing_name"),
-        count=row["count"],
-        logical_count=row.get("logical_count", row["count"]),
-        partition_fraction=row.get("partition_fraction", 1.0),
-        memory_mib_each=row["memory_mib_each"],
-        memory_mib_for_sizing=facts.get("memory_mib_for_sizing", row["memory_mib_each"]),
-        nvidia_architecture=facts.get("nvidia_architecture"),
-        cuda_compute_capability=facts.get("cuda_compute_capability"),
-        mig_capable=mig_profile_key is not None,
-        mig_profile_key=mig_profile_key,
-        nvlink_gbytes_per_s_per_gpu=nvlink,
-        nvswitch=facts.get("nvswitch", False if nvlink == 0 else None),
-        neuron_cores_each=row.get("neuron_cores_each"),
-    )
+    absent = {
+        "logical_count": row["count"],
+        "partition_fraction": 1.0,
+        "memory_mib_for_sizing": row["memory_mib_each"],
+        "nvswitch": False if facts.get("nvlink_gbytes_per_s_per_gpu") == 0 else None,
+    }
+    return record(Accelerator, {**absent, **facts, **row}, mig_capable=facts.get("mig_profile_key") is not None)
 
 
 def _network(row: Row, facts: Row, layout_bases: Row) -> Network:
@@ -410,17 +380,14 @@ def _network(row: Row, facts: Row, layout_bases: Row) -> Network:
     # On one card the instance and the card are the same thing, so the card's own limit is the answer.
     only_card_gbps = cards[0].peak_gbps if len(cards) == 1 else None
     extra = facts.get("extra_ena_cards", () if len(cards) == 1 else None)
-    return Network(
+    return record(
+        Network,
+        row,
         cards=cards,
-        max_interfaces=row["max_interfaces"],
-        ipv4_per_interface=row["ipv4_per_interface"],
-        ipv6_per_interface=row["ipv6_per_interface"],
         efa=_efa(row, cards, facts, layout_bases),
-        ena_express=row.get("ena_express"),
         extra_ena_cards=None if extra is None else tuple(extra),
         maximum_ena_gbps=facts.get("maximum_ena_gbps", only_card_gbps),
         primary_ena_gbps=facts.get("primary_ena_gbps", only_card_gbps),
-        performance=row["performance"],
     )
 
 
@@ -434,15 +401,7 @@ def _cards(rows: list[Row], facts: Row) -> tuple[NetworkCard, ...]:
         if "efa" in rows[0]["interface_types"]:
             efa_gbps[0] = facts.get("efa_gbps", peak)
     return tuple(
-        NetworkCard(
-            index=index,
-            max_interfaces=row["max_interfaces"],
-            interface_types=frozenset(row["interface_types"]),
-            baseline_gbps=row.get("baseline_gbps"),
-            peak_gbps=row.get("peak_gbps"),
-            efa_gbps=efa_gbps.get(index),
-            ena_gbps=ena_gbps.get(index),
-        )
+        record(NetworkCard, row, index=index, efa_gbps=efa_gbps.get(index), ena_gbps=ena_gbps.get(index))
         for row in rows
         for index in range(row["from"], row["to"] + 1)
     )
@@ -459,12 +418,11 @@ def _efa(row: Row, cards: tuple[NetworkCard, ...], facts: Row, layout_bases: Row
     capable = tuple(card.index for card in cards if card.supports_efa)
     one_card = len(cards) == 1
     layout = facts.get("layout", "single" if one_card else "generic")
-    return Efa(
+    return record(
+        Efa,
+        facts,
         max_interfaces=row["efa_interfaces"],
         ceiling_gbps=facts.get("efa_gbps", cards[0].peak_gbps if one_card else None),
-        rdma_read=facts.get("rdma_read"),
-        rdma_write=facts.get("rdma_write"),
-        gpudirect_rdma=facts.get("gpudirect_rdma"),
         generation=facts.get("efa_generation"),
         recommended_cards=tuple(facts.get("recommended_cards", capable)),
         recommended_layout_basis=layout_bases[layout],
@@ -510,30 +468,22 @@ def instance_type(name: str) -> InstanceType:
     return _record(name)
 
 
+@cache
 def instance_types() -> Mapping[str, InstanceType]:
     """Every instance type of the catalogue by name, accelerated and plain, in name order."""
-    return _all_records()
+    return MappingProxyType({name: _record(name) for name in sorted(_rows())})
 
 
+@cache
 def instance_type_names() -> frozenset[str]:
     """The names of every instance type of the catalogue, without their records."""
-    return _names()
+    return frozenset(_rows())
 
 
 def name_only_types() -> Mapping[str, str]:
     """Types that sources name without giving numbers, each with the reason why it cannot be used yet."""
     names: dict[str, str] = read_json("instance_facts.json")["name_only_types"]
     return MappingProxyType(names)
-
-
-@cache
-def _names() -> frozenset[str]:
-    return frozenset(_rows())
-
-
-@cache
-def _all_records() -> Mapping[str, InstanceType]:
-    return MappingProxyType({name: _record(name) for name in sorted(_rows())})
 
 
 @cache

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue._files import read_json, record
 from cdk_gpu_clusters.catalogue.images import OperatingSystem
 from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, Architecture
 
@@ -36,6 +36,7 @@ __all__ = [
 ]
 
 _EKS = "kubernetes.json"
+_Named = TypeVar("_Named")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,11 +116,12 @@ class EksAddOn:
 def kubernetes_versions() -> tuple[KubernetesVersion, ...]:
     """Every version of the catalogue, oldest first."""
     return tuple(
-        KubernetesVersion(
-            version=row["version"],
+        record(
+            KubernetesVersion,
+            row,
             standard_support_ends=_day(row["standard_support_ends"]),
             extended_support_ends=_day(row["extended_support_ends"]),
-            source=_source(row),
+            source=_source(_EKS, row),
         )
         for row in read_json(_EKS)["versions"]
     )
@@ -142,48 +144,26 @@ def ami_type(*, accelerator: AcceleratorKind | None, architecture: Architecture)
         >>> row.ami_type if row else None
         'AL2023_ARM_64_NVIDIA'
     """
-    for row in ami_types():
-        if (row.operating_system, row.accelerator, row.architecture) == (
-            OperatingSystem.AL2023,
-            accelerator,
-            architecture,
-        ):
-            return row
-    return None
+    wanted = (OperatingSystem.AL2023, accelerator, architecture)
+    rows = (row for row in ami_types() if (row.operating_system, row.accelerator, row.architecture) == wanted)
+    return next(rows, None)
 
 
 @cache
 def ami_types() -> tuple[AmiType, ...]:
     """Images of managed node groups on Linux, without those for FIPS and without CUSTOM."""
-    return tuple(
-        AmiType(
-            ami_type=row["ami_type"],
-            operating_system=OperatingSystem(row["operating_system"]),
-            accelerator=None if row["accelerator"] is None else AcceleratorKind(row["accelerator"]),
-            architecture=Architecture(row["architecture"]),
-            source=_source(row),
-        )
-        for row in read_json(_EKS)["ami_types"]
-    )
+    return tuple(record(AmiType, row, source=_source(_EKS, row)) for row in read_json(_EKS)["ami_types"])
 
 
 @cache
-def _add_ons() -> Mapping[str, EksAddOn]:
-    return {
-        row["name"]: EksAddOn(
-            **{
-                **row,
-                "managed_policies": tuple(row["managed_policies"]),
-                "source": _source(row),
-            }
-        )
-        for row in read_json(_EKS)["add_ons"]
-    }
+def _named(kind: type[_Named], file: str, table: str) -> Mapping[str, _Named]:
+    """Rows of a table by their names."""
+    return {row["name"]: record(kind, row, source=_source(file, row)) for row in read_json(file)[table]}
 
 
 def add_ons() -> tuple[EksAddOn, ...]:
     """Every EKS add-on of the catalogue."""
-    return tuple(_add_ons().values())
+    return tuple(_named(EksAddOn, _EKS, "add_ons").values())
 
 
 def add_on(name: str) -> EksAddOn:
@@ -196,7 +176,7 @@ def add_on(name: str) -> EksAddOn:
         >>> add_on("aws-ebs-csi-driver").managed_policies
         ('service-role/AmazonEBSCSIDriverPolicy',)
     """
-    return _add_ons()[name]
+    return _named(EksAddOn, _EKS, "add_ons")[name]
 
 
 def eks_image_registry(region: str) -> str | None:
@@ -217,8 +197,8 @@ def _day(text: str | None) -> date | None:
     return None if text is None else date.fromisoformat(text)
 
 
-def _source(row: Mapping[str, Any]) -> str:
-    return str(read_json(_EKS)["sources"][row["source"]])
+def _source(file: str, row: Mapping[str, Any]) -> str:
+    return str(read_json(file)["sources"][row["source"]])
 
 
 #: Kubernetes version of a new cluster; the data file says why.
@@ -314,17 +294,9 @@ class DcgmField:
     source: str
 
 
-@cache
-def _charts() -> Mapping[str, Chart]:
-    return {
-        row["name"]: Chart(**{**row, "images": tuple(row["images"]), "source": _software_source(row)})
-        for row in read_json(_SOFTWARE)["charts"]
-    }
-
-
 def charts() -> tuple[Chart, ...]:
     """Every chart of the catalogue."""
-    return tuple(_charts().values())
+    return tuple(_named(Chart, _SOFTWARE, "charts").values())
 
 
 def chart(name: str) -> Chart:
@@ -337,20 +309,12 @@ def chart(name: str) -> Chart:
         >>> chart("kueue").version
         '0.19.2'
     """
-    return _charts()[name]
-
-
-@cache
-def _images() -> Mapping[str, ContainerImage]:
-    return {
-        row["name"]: ContainerImage(**{**row, "source": _software_source(row)})
-        for row in read_json(_SOFTWARE)["images"]
-    }
+    return _named(Chart, _SOFTWARE, "charts")[name]
 
 
 def images() -> tuple[ContainerImage, ...]:
     """Every container image of the catalogue."""
-    return tuple(_images().values())
+    return tuple(_named(ContainerImage, _SOFTWARE, "images").values())
 
 
 def image(name: str) -> ContainerImage:
@@ -363,7 +327,7 @@ def image(name: str) -> ContainerImage:
         >>> image("pytorch").repository
         'public.ecr.aws/deep-learning-containers/pytorch'
     """
-    return _images()[name]
+    return _named(ContainerImage, _SOFTWARE, "images")[name]
 
 
 @cache
@@ -371,7 +335,3 @@ def dcgm_fields() -> tuple[DcgmField, ...]:
     """The fields that are worth a time series of each GPU or slice."""
     data = read_json(_SOFTWARE)
     return tuple(DcgmField(**row, source=data["dcgm_fields_source"]) for row in data["dcgm_fields"])
-
-
-def _software_source(row: Mapping[str, Any]) -> str:
-    return str(read_json(_SOFTWARE)["sources"][row["source"]])

@@ -13,7 +13,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue._files import read_json, record
 
 _FILE = "lustre.json"
 
@@ -106,9 +106,10 @@ class LustreClient:
     efa_kernel: str | None
 
 
+@cache
 def lustre_tiers() -> tuple[LustreTier, ...]:
     """Every SSD tier that is offered."""
-    return _tiers()
+    return tuple(record(LustreTier, row, provenance=_provenance(row)) for row in read_json(_FILE)["tiers"])
 
 
 def lustre_tier(deployment_type: str, throughput_mb_per_s_per_tib: int | None) -> LustreTier | None:
@@ -119,13 +120,9 @@ def lustre_tier(deployment_type: str, throughput_mb_per_s_per_tib: int | None) -
         >>> tier.efa_step_gib if tier else None
         19200
     """
-    for tier in _tiers():
-        if (tier.deployment_type.value, tier.throughput_mb_per_s_per_tib) == (
-            str(getattr(deployment_type, "value", deployment_type)),
-            throughput_mb_per_s_per_tib,
-        ):
-            return tier
-    return None
+    wanted = (deployment_type, throughput_mb_per_s_per_tib)
+    tiers = (tier for tier in lustre_tiers() if (tier.deployment_type, tier.throughput_mb_per_s_per_tib) == wanted)
+    return next(tiers, None)
 
 
 def lustre_client(operating_system: str) -> LustreClient | None:
@@ -171,44 +168,9 @@ def lustre_provenance(group: str) -> Provenance:
 
 def _provenance(row: Mapping[str, Any]) -> Provenance:
     sources = read_json(_FILE)["sources"]
-    return Provenance(
-        sources=tuple(sources[key] for key in row["source"]),
-        as_of=row["as_of"],
-        verified=row["verified"],
-        note=row.get("note"),
-    )
-
-
-@cache
-def _tiers() -> tuple[LustreTier, ...]:
-    return tuple(
-        LustreTier(
-            deployment_type=LustreDeploymentType(row["deployment_type"]),
-            storage_type=LustreStorageType(row["storage_type"]),
-            provenance=_provenance(row),
-            **{
-                name: row[name]
-                for name in LustreTier.__dataclass_fields__
-                if name not in ("deployment_type", "storage_type", "provenance")
-            },
-        )
-        for row in read_json(_FILE)["tiers"]
-    )
+    return record(Provenance, row, sources=tuple(sources[key] for key in row["source"]))
 
 
 @cache
 def _clients() -> Mapping[str, LustreClient]:
-    rows = read_json(_FILE)["clients"]
-    return MappingProxyType(
-        {
-            row["operating_system"]: LustreClient(
-                operating_system=row["operating_system"],
-                kernels=tuple(row["kernels"]),
-                oldest_kernel=row["oldest_kernel"],
-                file_system_versions=tuple(row["file_system_versions"]),
-                efa=row["efa"],
-                efa_kernel=row["efa_kernel"],
-            )
-            for row in rows
-        }
-    )
+    return MappingProxyType({row["operating_system"]: record(LustreClient, row) for row in read_json(_FILE)["clients"]})

@@ -16,7 +16,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue._files import read_json, record
 from cdk_gpu_clusters.catalogue.instances import InstanceType
 
 _FILE = "mig_profiles.json"
@@ -125,6 +125,7 @@ class MigGpu:
         return named or next((each for each in self.profiles.values() if str(each.id) == wanted), None)
 
 
+@cache
 def mig_gpus() -> Mapping[str, MigGpu]:
     """Every MIG-capable GPU by key, also those whose profiles are not known yet.
 
@@ -132,7 +133,8 @@ def mig_gpus() -> Mapping[str, MigGpu]:
         >>> mig_gpus()["A100-40GB"].profile(9).name
         '3g.20gb'
     """
-    return _gpus()
+    data = read_json(_FILE)
+    return MappingProxyType({key: _gpu(key, fields, data["sources"]) for key, fields in data["gpus"].items()})
 
 
 def mig_gpu_of(instance_type: InstanceType) -> MigGpu | None:
@@ -143,31 +145,21 @@ def mig_gpu_of(instance_type: InstanceType) -> MigGpu | None:
     """
     accelerator = instance_type.accelerator
     key = None if accelerator is None else accelerator.mig_profile_key
-    return None if key is None else _gpus()[key]
-
-
-@cache
-def _gpus() -> Mapping[str, MigGpu]:
-    data = read_json(_FILE)
-    return MappingProxyType({key: _gpu(key, fields, data["sources"]) for key, fields in data["gpus"].items()})
+    return None if key is None else mig_gpus()[key]
 
 
 def _gpu(key: str, fields: Mapping[str, Any], sources: Mapping[str, Mapping[str, str]]) -> MigGpu:
-    own = {name: fields[name] for name in MigGpu.__dataclass_fields__ if name in fields}
-    own |= {name: MigEvidence(fields[name]) for name in ("names", "ids", "placements")}
-    own["profiles"] = MappingProxyType({row["name"]: _profile(row) for row in fields["profiles"]})
-    own["combinations"] = tuple(
-        MigCombination(profiles=frozenset(row["profiles"]), minimum_driver=row["minimum_driver"])
-        for row in fields.get("combinations", ())
+    return record(
+        MigGpu,
+        fields,
+        key=key,
+        profiles=MappingProxyType({row["name"]: _profile(row) for row in fields["profiles"]}),
+        combinations=tuple(record(MigCombination, row) for row in fields.get("combinations", ())),
+        sources=tuple(f"{sources[name]['title']} ({sources[name]['date']})" for name in fields["sources"]),
     )
-    own["notes"] = tuple(fields["notes"])
-    own["sources"] = tuple(f"{sources[name]['title']} ({sources[name]['date']})" for name in fields["sources"])
-    return MigGpu(key=key, **own)
 
 
 def _profile(row: Mapping[str, Any]) -> MigProfile:
     if row["size"] != row["memory_slices"]:
         raise ValueError(f"{row['name']}: a placement is as long as the profile's memory slices")
-    own = {name: row[name] for name in MigProfile.__dataclass_fields__}
-    own |= {"starts": tuple(row["starts"]), "attributes": frozenset(row["attributes"])}
-    return MigProfile(**own)
+    return record(MigProfile, row)

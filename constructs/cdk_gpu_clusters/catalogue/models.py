@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import log
 
-from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue._files import read_json, record
 from cdk_gpu_clusters.errors import ConfigError, define_rule
 
 UNKNOWN_MODEL = define_rule(
@@ -59,6 +59,7 @@ class ModelShape:
         return self.attention_parameters_per_layer + feed_forward + 2 * self.hidden_size
 
 
+@cache
 def model_shapes() -> tuple[ModelShape, ...]:
     """Every published shape, the smallest first.
 
@@ -66,7 +67,7 @@ def model_shapes() -> tuple[ModelShape, ...]:
         >>> [shape.layers for shape in model_shapes() if shape.name == "Llama 2 70B"]
         [80]
     """
-    return _shapes()
+    return tuple(record(ModelShape, row) for row in read_json("models.json")["models"])
 
 
 def model_shape(name: str) -> ModelShape:
@@ -78,14 +79,14 @@ def model_shape(name: str) -> ModelShape:
     Raises:
         ConfigError: GPU-MODEL-001 if it is not in the catalogue.
     """
-    found = next((shape for shape in _shapes() if shape.name.lower() == name.strip().lower()), None)
+    found = next((shape for shape in model_shapes() if shape.name.lower() == name.strip().lower()), None)
     if found is None:
         raise ConfigError(
             [
                 UNKNOWN_MODEL.finding(
                     cause="the shape of this model is not in the catalogue",
                     got=repr(name),
-                    allowed=", ".join(shape.name for shape in _shapes()),
+                    allowed=", ".join(shape.name for shape in model_shapes()),
                     fix="take one of these with a shape like it, or the one that is nearest in size",
                 )
             ]
@@ -103,9 +104,4 @@ def nearest_shape(parameters: int) -> ModelShape:
         >>> nearest_shape(70_000_000_000).name
         'Llama 3 70B'
     """
-    return min(_shapes(), key=lambda shape: abs(log(shape.parameters / parameters)))
-
-
-@cache
-def _shapes() -> tuple[ModelShape, ...]:
-    return tuple(ModelShape(**row) for row in read_json("models.json")["models"])
+    return min(model_shapes(), key=lambda shape: abs(log(shape.parameters / parameters)))

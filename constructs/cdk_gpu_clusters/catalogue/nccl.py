@@ -7,10 +7,10 @@ here: no type gets a variable by habit.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 
-from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue._files import read_json, record
 
 _FILE = "nccl.json"
 
@@ -75,17 +75,7 @@ def nccl_variables() -> tuple[NcclVariable, ...]:
         ['FI_PROVIDER', 'NCCL_SOCKET_IFNAME']
     """
     sources = read_json(_FILE)["sources"]
-    return tuple(
-        NcclVariable(
-            name=row["name"],
-            value=row["value"],
-            needs_efa=row["needs_efa"],
-            families=None if row["families"] is None else tuple(row["families"]),
-            why=row["why"],
-            source=sources[row["source"]],
-        )
-        for row in read_json(_FILE)["variables"]
-    )
+    return tuple(record(NcclVariable, row, source=sources[row["source"]]) for row in read_json(_FILE)["variables"])
 
 
 @cache
@@ -93,20 +83,13 @@ def all_reduce_bandwidths() -> tuple[AllReduceBandwidth, ...]:
     """Every measurement."""
     sources = read_json(_FILE)["sources"]
     return tuple(
-        AllReduceBandwidth(**{**row, "source": sources[row["source"]]}) for row in read_json(_FILE)["all_reduce"]
+        record(AllReduceBandwidth, row, source=sources[row["source"]]) for row in read_json(_FILE)["all_reduce"]
     )
 
 
 def node_all_reduce() -> str:
     """The measurements as nodes read them: one JSON list, of which each row names its source."""
-    rows = [
-        {
-            "instance_type": one.instance_type,
-            "nodes": one.nodes,
-            "size_gib": one.size_gib,
-            "gbytes_per_s": one.gbytes_per_s,
-            "source": one.source,
-        }
-        for one in all_reduce_bandwidths()
-    ]
+    rows = [asdict(one) for one in all_reduce_bandwidths()]
+    for row in rows:
+        del row["note"]
     return json.dumps(rows, indent=0) + "\n"

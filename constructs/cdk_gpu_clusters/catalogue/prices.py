@@ -11,7 +11,7 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import cache
 
-from cdk_gpu_clusters.catalogue._files import DATA, read_json
+from cdk_gpu_clusters.catalogue._files import DATA, read_json, record
 
 ANY_REGION = "*"
 _NO_SOURCE = "general knowledge"
@@ -133,18 +133,5 @@ def _prices() -> tuple[Price, ...]:
     sources = read_json("price_sources.json")
     with (DATA / "prices.csv").open(encoding="utf-8", newline="") as file:
         return tuple(
-            Price(
-                region=row["region"],
-                subject=row["subject"],
-                market=Market(row["market"]),
-                unit=row["unit"],
-                usd=Decimal(row["usd"]),
-                as_of=row["as_of"],
-                status=PriceStatus(row["status"]),
-                bound=row["bound"],
-                source=sources[row["source"]],
-                verification=row["verification"],
-                note=row["note"],
-            )
-            for row in csv.DictReader(file)
+            record(Price, row, usd=Decimal(row["usd"]), source=sources[row["source"]]) for row in csv.DictReader(file)
         )

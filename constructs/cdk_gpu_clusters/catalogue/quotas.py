@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue._files import read_json, record
 
 Purchase = Literal["on-demand", "spot"]
 
@@ -90,5 +90,5 @@ def vcpu_quota(family: str, purchase: Purchase) -> VcpuQuota:
 def _quotas() -> dict[str, Quota]:
     data: dict[str, Any] = read_json("quotas.json")
     return {
-        key: Quota(key=key, **{**row, "source": data["sources"][row["source"]]}) for key, row in data["quotas"].items()
+        key: record(Quota, row, key=key, source=data["sources"][row["source"]]) for key, row in data["quotas"].items()
     }

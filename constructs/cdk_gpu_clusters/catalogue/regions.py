@@ -72,9 +72,11 @@ class Region:
         return self.is_zone_name(zone) or self.is_zone_id(zone) or self.is_local_zone(zone)
 
 
+@cache
 def regions() -> Mapping[str, Region]:
     """Every Region by name, in name order."""
-    return _regions()
+    data = read_json("regions.json")
+    return MappingProxyType({name: _region(name, data) for name in data["regions"]})
 
 
 def region(name: str) -> Region:
@@ -88,7 +90,7 @@ def region(name: str) -> Region:
         >>> region("us-gov-west-1").partition
         'aws-us-gov'
     """
-    found = _regions().get(name)
+    found = regions().get(name)
     if found is None:
         raise ConfigError([_unknown(name)])
     return found
@@ -116,7 +118,7 @@ def region_of_zone(zone: str) -> Region | None:
     return next(
         (
             candidate
-            for candidate in _regions().values()
+            for candidate in regions().values()
             # Patterns are compiled for the few that can match.
             if zone.startswith((candidate.name, candidate.zone_id_prefix or candidate.name))
             and candidate.has_zone(zone)
@@ -128,19 +130,13 @@ def region_of_zone(zone: str) -> Region | None:
 def _unknown(name: str) -> Finding:
     from difflib import get_close_matches  # only a wrong name pays for it
 
-    nearest = get_close_matches(name, list(_regions()), n=3)
+    nearest = get_close_matches(name, list(regions()), n=3)
     return UNKNOWN_REGION.finding(
         cause="the Region is not in the catalogue",
         got=repr(name),
         allowed=f"nearest: {', '.join(nearest)}" if nearest else "a Region of `regions()`",
         fix="correct the name; for a Region newer than this release, update the library",
     )
-
-
-@cache
-def _regions() -> Mapping[str, Region]:
-    data = read_json("regions.json")
-    return MappingProxyType({name: _region(name, data) for name in data["regions"]})
 
 
 def _region(name: str, data: Mapping[str, Mapping[str, Mapping[str, str]]]) -> Region:

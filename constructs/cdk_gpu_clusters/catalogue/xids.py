@@ -15,7 +15,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from cdk_gpu_clusters.catalogue._files import read_json
+from cdk_gpu_clusters.catalogue._files import read_json, record
 
 _FILE = "xids.json"
 
@@ -58,6 +58,7 @@ class Xid:
     note: str
 
 
+@cache
 def xids() -> Mapping[int, Xid]:
     """Every Xid that a source names, by code.
 
@@ -65,7 +66,9 @@ def xids() -> Mapping[int, Xid]:
         >>> xids()[79].xid_class
         <XidClass.REPLACE: 'replace'>
     """
-    return _xids()
+    data = read_json(_FILE)
+    rows = {row["code"]: {"note": "", **row} for row in data["codes"]}
+    return MappingProxyType({code: record(Xid, row, xid_class=_class_of(row, data)) for code, row in rows.items()})
 
 
 def xid_messages() -> Mapping[str, XidClass]:
@@ -90,24 +93,6 @@ def node_xids() -> str:
             row["messages"] = {text: found.value for text, found in xid_messages().items()}
         rows[str(xid.code)] = row
     return json.dumps(rows, indent=0) + "\n"
-
-
-@cache
-def _xids() -> Mapping[int, Xid]:
-    data = read_json(_FILE)
-    return MappingProxyType({row["code"]: _xid(row, data) for row in data["codes"]})
-
-
-def _xid(row: Mapping[str, Any], data: Mapping[str, Any]) -> Xid:
-    return Xid(
-        code=row["code"],
-        name=row.get("name"),
-        nvidia=row.get("nvidia"),
-        eks=row.get("eks"),
-        aws_suite=row.get("aws_suite"),
-        xid_class=_class_of(row, data),
-        note=row.get("note", ""),
-    )
 
 
 def _class_of(row: Mapping[str, Any], data: Mapping[str, Any]) -> XidClass:

@@ -73,9 +73,9 @@ class ModelGpus:
 #
 # Sources:
 #
-# - weights, gradients and optimizer: Rajbhandari et al., ZeRO, arXiv 1910.02054, section 3 (mixed-precision Adam: 16-bit
-#   weights, and 32-bit weights, momentum and variance), with gradients accumulated in 32 bits, as FSDP and Megatron do:
-#   2 + 4 + 12 bytes for each parameter;
+# - weights, gradients and optimizer: Rajbhandari et al., ZeRO, arXiv 1910.02054, section 3 (mixed-precision Adam:
+#   16-bit weights, and 32-bit weights, momentum and variance), with gradients accumulated in 32 bits, as FSDP and
+#   Megatron do: 2 + 4 + 12 bytes for each parameter;
 # - activations: counted as in Korthikanti et al., Reducing Activation Recomputation in Large Transformer Models, arXiv
 #   2205.05198, section 4.1, for 16-bit activations, attention that stores no scores (selective recomputation,
 #   FlashAttention) and a gated feed-forward layer: the count for that is our own;
