@@ -28,7 +28,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     DEFAULT_SERVICE_ACCOUNT,
     KubernetesObject,
     check_name,
-    metadata,
+    kubernetes_object,
 )
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE, QUEUE_LABEL, check_layer, topology_annotation
 from cdk_gpu_clusters.kubernetes.volumes import claimed, volume_mount
@@ -83,30 +83,26 @@ def job_set(job: GangJob) -> KubernetesObject:
 
     Its pods find each other by the headless service that the JobSet makes, also before they are ready.
     """
-    return {
-        "apiVersion": _API,
-        "kind": "JobSet",
-        "metadata": metadata(job.name, namespace=job.namespace, labels=queue_label(job.queue)),
-        "spec": {
-            "network": {"enableDNSHostnames": True, "subdomain": job.name},
-            "failurePolicy": failure_policy(job),
-            "replicatedJobs": [
-                {
-                    "name": NODE,
-                    "replicas": 1,
-                    "template": {
-                        "spec": {
-                            "completionMode": "Indexed",
-                            "parallelism": job.node_count,
-                            "completions": job.node_count,
-                            **job_policy(),
-                            "template": pod_template(job, environment=rendezvous(job)),
-                        }
-                    },
-                }
-            ],
-        },
+    spec = {
+        "network": {"enableDNSHostnames": True, "subdomain": job.name},
+        "failurePolicy": failure_policy(job),
+        "replicatedJobs": [
+            {
+                "name": NODE,
+                "replicas": 1,
+                "template": {
+                    "spec": {
+                        "completionMode": "Indexed",
+                        "parallelism": job.node_count,
+                        "completions": job.node_count,
+                        **job_policy(),
+                        "template": pod_template(job, environment=rendezvous(job)),
+                    }
+                },
+            }
+        ],
     }
+    return kubernetes_object(_API, "JobSet", job.name, spec, namespace=job.namespace, labels=queue_label(job.queue))
 
 
 def queue_label(queue: str | None) -> dict[str, str]:

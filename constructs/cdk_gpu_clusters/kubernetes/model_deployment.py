@@ -23,7 +23,13 @@ from cdk_gpu_clusters.kubernetes.model_server import (
     server_volumes,
 )
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
-from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
+from cdk_gpu_clusters.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    KubernetesObject,
+    check_name,
+    kubernetes_object,
+    metadata,
+)
 from cdk_gpu_clusters.kubernetes.volumes import s3_volume
 from cdk_gpu_clusters.rules.inference import ROOM_TO_SCALE, check_counts
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, check_slots
@@ -171,16 +177,12 @@ def service(name: str, selector: dict[str, str], namespace: str) -> KubernetesOb
         selector: Labels of the pods that answer.
         namespace: Namespace.
     """
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": metadata(name, namespace=namespace),
-        "spec": {
-            "type": "ClusterIP",
-            "selector": selector,
-            "ports": [{"name": "http", "port": _SERVICE_PORT, "targetPort": "http"}],
-        },
+    spec = {
+        "type": "ClusterIP",
+        "selector": selector,
+        "ports": [{"name": "http", "port": _SERVICE_PORT, "targetPort": "http"}],
     }
+    return kubernetes_object("v1", "Service", name, spec, namespace=namespace)
 
 
 def _deployment(
@@ -193,39 +195,35 @@ def _deployment(
     namespace: str,
 ) -> KubernetesObject:
     volumes, _ = server_volumes(pool, server, places.share, f"{name}{_WEIGHTS}")
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": metadata(name, namespace=namespace),
-        "spec": {
-            # An autoscaler's number is not written over.
-            **({} if replicas is None else {"replicas": replicas}),
-            "selector": _selector(name),
-            "strategy": {
-                "type": "RollingUpdate",
-                "rollingUpdate": {"maxSurge": 0, "maxUnavailable": _at_once(most)},
-            },
-            # Longer than one server takes to start.
-            "progressDeadlineSeconds": server.start_seconds + server.drain_seconds + 600,
-            "template": {
-                "metadata": {"labels": {"app.kubernetes.io/name": name}},
-                "spec": {
-                    **pod_fields(server),
-                    **placement(pool),
-                    "topologySpreadConstraints": [
-                        {
-                            "maxSkew": 1,
-                            "topologyKey": "kubernetes.io/hostname",
-                            "whenUnsatisfiable": "ScheduleAnyway",
-                            "labelSelector": _selector(name),
-                        }
-                    ],
-                    "containers": [server_container(pool, server, pod_resources(pool, places.share), places.share)],
-                    **({"volumes": volumes} if volumes else {}),
-                },
+    spec = {
+        # An autoscaler's number is not written over.
+        **({} if replicas is None else {"replicas": replicas}),
+        "selector": _selector(name),
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {"maxSurge": 0, "maxUnavailable": _at_once(most)},
+        },
+        # Longer than one server takes to start.
+        "progressDeadlineSeconds": server.start_seconds + server.drain_seconds + 600,
+        "template": {
+            "metadata": {"labels": {"app.kubernetes.io/name": name}},
+            "spec": {
+                **pod_fields(server),
+                **placement(pool),
+                "topologySpreadConstraints": [
+                    {
+                        "maxSkew": 1,
+                        "topologyKey": "kubernetes.io/hostname",
+                        "whenUnsatisfiable": "ScheduleAnyway",
+                        "labelSelector": _selector(name),
+                    }
+                ],
+                "containers": [server_container(pool, server, pod_resources(pool, places.share), places.share)],
+                **({"volumes": volumes} if volumes else {}),
             },
         },
     }
+    return kubernetes_object("apps/v1", "Deployment", name, spec, namespace=namespace)
 
 
 def _at_once(servers: int) -> int:
@@ -319,31 +317,27 @@ def model_autoscaler(
         >>> model_autoscaler("chat", ServerScaling(min_servers=2), 4)["spec"]["maxReplicas"]
         4
     """
-    return {
-        "apiVersion": "autoscaling/v2",
-        "kind": "HorizontalPodAutoscaler",
-        "metadata": metadata(name, namespace=namespace),
-        "spec": {
-            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
-            "minReplicas": scaling.min_servers,
-            "maxReplicas": scaling.most(places),
-            "metrics": [
-                {
-                    "type": "Pods",
-                    "pods": {
-                        "metric": {"name": scaling.metric},
-                        "target": {"type": "AverageValue", "averageValue": str(scaling.target_per_server)},
-                    },
-                }
-            ],
-            "behavior": {
-                "scaleDown": {
-                    "stabilizationWindowSeconds": _CALM_SECONDS,
-                    "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}],
-                }
-            },
+    spec = {
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name},
+        "minReplicas": scaling.min_servers,
+        "maxReplicas": scaling.most(places),
+        "metrics": [
+            {
+                "type": "Pods",
+                "pods": {
+                    "metric": {"name": scaling.metric},
+                    "target": {"type": "AverageValue", "averageValue": str(scaling.target_per_server)},
+                },
+            }
+        ],
+        "behavior": {
+            "scaleDown": {
+                "stabilizationWindowSeconds": _CALM_SECONDS,
+                "policies": [{"type": "Pods", "value": 1, "periodSeconds": 60}],
+            }
         },
     }
+    return kubernetes_object("autoscaling/v2", "HorizontalPodAutoscaler", name, spec, namespace=namespace)
 
 
 def prometheus_adapter_rule() -> dict[str, Any]:

@@ -83,6 +83,20 @@ def metadata(
     return told
 
 
+def kubernetes_object(
+    api_version: str,
+    kind: str,
+    name: str,
+    spec: dict[str, Any],
+    *,
+    namespace: str | None = DEFAULT_NAMESPACE,
+    labels: Mapping[str, str] | None = None,
+) -> KubernetesObject:
+    """An object with a spec; otherwise as `metadata`."""
+    about = metadata(name, namespace=namespace, labels=labels)
+    return {"apiVersion": api_version, "kind": kind, "metadata": about, "spec": spec}
+
+
 def yaml_text(objects: Iterable[KubernetesObject], *, comments: Mapping[str, str] | None = None) -> str:
     """Objects as one YAML file, in their own order of keys: the same text for the same objects.
 

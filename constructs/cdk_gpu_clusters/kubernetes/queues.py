@@ -16,7 +16,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     DEFAULT_NAMESPACE,
     KubernetesObject,
     check_name,
-    metadata,
+    kubernetes_object,
 )
 
 _API = "kueue.x-k8s.io/v1beta2"
@@ -171,51 +171,38 @@ def _layers(pool: NodePool) -> tuple[str, ...]:
 
 def _topology(pool: NodePool) -> KubernetesObject:
     levels = [*_layers(pool), _HOST]
-    return {
-        "apiVersion": _API,
-        "kind": "Topology",
-        "metadata": metadata(topology_name(pool), namespace=None),
-        "spec": {"levels": [{"nodeLabel": label} for label in levels]},
-    }
+    spec = {"levels": [{"nodeLabel": label} for label in levels]}
+    return kubernetes_object(_API, "Topology", topology_name(pool), spec, namespace=None)
 
 
 def _flavor(pool: NodePool) -> KubernetesObject:
     where = placement(pool)
-    return {
-        "apiVersion": _API,
-        "kind": "ResourceFlavor",
-        "metadata": metadata(pool.name, namespace=None),
-        "spec": {
-            "nodeLabels": where["nodeSelector"],
-            "tolerations": where["tolerations"],
-            "topologyName": topology_name(pool),
-        },
+    spec = {
+        "nodeLabels": where["nodeSelector"],
+        "tolerations": where["tolerations"],
+        "topologyName": topology_name(pool),
     }
+    return kubernetes_object(_API, "ResourceFlavor", pool.name, spec, namespace=None)
 
 
 def _cluster_queue(pools: Sequence[NodePool], name: str) -> KubernetesObject:
     # Every flavor of a group of resources has all of them, in one order: those that a group lacks are 0.
     covered = list(dict.fromkeys(resource for pool in pools for resource in node_quota(pool)))
-    return {
-        "apiVersion": _API,
-        "kind": "ClusterQueue",
-        "metadata": metadata(name, namespace=None),
-        "spec": {
-            "namespaceSelector": {},
-            "queueingStrategy": "BestEffortFIFO",
-            # Jobs of a higher priority class take the nodes of lower ones.
-            "preemption": {"withinClusterQueue": "LowerPriority"},
-            "resourceGroups": [
-                {
-                    "coveredResources": covered,
-                    "flavors": [
-                        {"name": pool.name, "resources": [_quota(pool, resource) for resource in covered]}
-                        for pool in pools
-                    ],
-                }
-            ],
-        },
+    spec = {
+        "namespaceSelector": {},
+        "queueingStrategy": "BestEffortFIFO",
+        # Jobs of a higher priority class take the nodes of lower ones.
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+        "resourceGroups": [
+            {
+                "coveredResources": covered,
+                "flavors": [
+                    {"name": pool.name, "resources": [_quota(pool, resource) for resource in covered]} for pool in pools
+                ],
+            }
+        ],
     }
+    return kubernetes_object(_API, "ClusterQueue", name, spec, namespace=None)
 
 
 def _quota(pool: NodePool, resource: str) -> dict[str, Any]:
@@ -225,9 +212,5 @@ def _quota(pool: NodePool, resource: str) -> dict[str, Any]:
 
 
 def _local_queue(namespace: str, name: str, cluster_queue: str) -> KubernetesObject:
-    return {
-        "apiVersion": _API,
-        "kind": "LocalQueue",
-        "metadata": metadata(name, namespace=namespace),
-        "spec": {"clusterQueue": cluster_queue},
-    }
+    spec = {"clusterQueue": cluster_queue}
+    return kubernetes_object(_API, "LocalQueue", name, spec, namespace=namespace)

@@ -25,7 +25,7 @@ from cdk_gpu_clusters.kubernetes.objects import (
     DEFAULT_NAMESPACE,
     DEFAULT_SERVICE_ACCOUNT,
     KubernetesObject,
-    metadata,
+    kubernetes_object,
 )
 from cdk_gpu_clusters.kubernetes.queues import DEFAULT_QUEUE
 from cdk_gpu_clusters.kubernetes.volumes import store_of
@@ -141,48 +141,42 @@ def _told(job: GangJob, checkpoint_directory: str | None) -> GangJob:
 
 
 def _training_runtime(job: GangJob) -> KubernetesObject:
-    return {
-        "apiVersion": _TRAINER_API,
-        "kind": "TrainingRuntime",
-        "metadata": metadata(job.name, namespace=job.namespace),
-        "spec": {
-            "mlPolicy": {"numNodes": job.node_count, "torch": {}},
-            "template": {
-                "spec": {
-                    "failurePolicy": failure_policy(job),
-                    "replicatedJobs": [
-                        {
-                            "name": NODE,
-                            "template": {
-                                # By this label Trainer knows the job whose nodes it counts.
-                                "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
-                                "spec": {**job_policy(), "template": pod_template(job, environment=())},
-                            },
-                        }
-                    ],
-                }
-            },
+    spec = {
+        "mlPolicy": {"numNodes": job.node_count, "torch": {}},
+        "template": {
+            "spec": {
+                "failurePolicy": failure_policy(job),
+                "replicatedJobs": [
+                    {
+                        "name": NODE,
+                        "template": {
+                            # By this label Trainer knows the job whose nodes it counts.
+                            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+                            "spec": {**job_policy(), "template": pod_template(job, environment=())},
+                        },
+                    }
+                ],
+            }
         },
     }
+    return kubernetes_object(_TRAINER_API, "TrainingRuntime", job.name, spec, namespace=job.namespace)
 
 
 def _train_job(job: GangJob) -> KubernetesObject:
-    return {
-        "apiVersion": _TRAINER_API,
-        "kind": "TrainJob",
-        "metadata": metadata(job.name, namespace=job.namespace, labels=queue_label(job.queue)),
-        "spec": {
-            "runtimeRef": {
-                "apiGroup": "trainer.kubeflow.org",
-                "kind": "TrainingRuntime",
-                "name": job.name,
-            },
-            "trainer": {
-                "numNodes": job.node_count,
-                "numProcPerNode": whole_node(job.pool).count,
-            },
+    spec = {
+        "runtimeRef": {
+            "apiGroup": "trainer.kubeflow.org",
+            "kind": "TrainingRuntime",
+            "name": job.name,
+        },
+        "trainer": {
+            "numNodes": job.node_count,
+            "numProcPerNode": whole_node(job.pool).count,
         },
     }
+    return kubernetes_object(
+        _TRAINER_API, "TrainJob", job.name, spec, namespace=job.namespace, labels=queue_label(job.queue)
+    )
 
 
 def _check_command(command: Sequence[str]) -> Iterator[Finding]:

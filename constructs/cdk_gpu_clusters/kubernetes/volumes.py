@@ -13,7 +13,7 @@ from typing import Any
 
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
-from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
+from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, kubernetes_object
 from cdk_gpu_clusters.rules.model_servers import check_weights
 
 _LUSTRE_DRIVER = "fsx.csi.aws.com"
@@ -49,42 +49,61 @@ def lustre_volume(volume: LustreVolume, *, namespace: str = DEFAULT_NAMESPACE) -
         >>> [one["metadata"]["name"] for one in lustre_volume(store)]
         ['default-corpus', 'corpus']
     """
-    name = f"{namespace}-{volume.name}"
-    raise_for([*check_name(namespace, path="namespace"), *check_name(volume.name), *check_name(name)])
-    size = f"{volume.storage_capacity_gib or _UNKNOWN_CAPACITY_GIB}Gi"
+    return _bound(
+        _volume_name(volume.name, namespace),
+        volume.name,
+        namespace,
+        size=f"{volume.storage_capacity_gib or _UNKNOWN_CAPACITY_GIB}Gi",
+        access_mode="ReadWriteMany",
+        volume_mode={"volumeMode": "Filesystem"},
+        options=list(_OPTIONS),
+        csi={
+            "driver": _LUSTRE_DRIVER,
+            "volumeHandle": volume.file_system_id,
+            "volumeAttributes": {"dnsname": volume.dns_name, "mountname": volume.mount_name},
+        },
+    )
+
+
+def _volume_name(claim: str, namespace: str) -> str:
+    name = f"{namespace}-{claim}"
+    raise_for([*check_name(namespace, path="namespace"), *check_name(claim), *check_name(name)])
+    return name
+
+
+def _bound(
+    name: str,
+    claim: str,
+    namespace: str,
+    *,
+    size: str,
+    access_mode: str,
+    volume_mode: dict[str, str],
+    options: list[str],
+    csi: dict[str, Any],
+) -> list[KubernetesObject]:
+    """A volume of storage that exists, and the one claim that takes it."""
+    volume = {
+        "capacity": {"storage": size},
+        **volume_mode,
+        "accessModes": [access_mode],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "storageClassName": "",
+        # No other claim may take it.
+        "claimRef": {"namespace": namespace, "name": claim},
+        "mountOptions": options,
+        "csi": csi,
+    }
+    taken = {
+        "accessModes": [access_mode],
+        # Empty: no class makes a new volume for it.
+        "storageClassName": "",
+        "volumeName": name,
+        "resources": {"requests": {"storage": size}},
+    }
     return [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": metadata(name, namespace=None),
-            "spec": {
-                "capacity": {"storage": size},
-                "volumeMode": "Filesystem",
-                "accessModes": ["ReadWriteMany"],
-                "persistentVolumeReclaimPolicy": "Retain",
-                "storageClassName": "",
-                # No other claim may take it.
-                "claimRef": {"namespace": namespace, "name": volume.name},
-                "mountOptions": list(_OPTIONS),
-                "csi": {
-                    "driver": _LUSTRE_DRIVER,
-                    "volumeHandle": volume.file_system_id,
-                    "volumeAttributes": {"dnsname": volume.dns_name, "mountname": volume.mount_name},
-                },
-            },
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": metadata(volume.name, namespace=namespace),
-            "spec": {
-                "accessModes": ["ReadWriteMany"],
-                # Empty: no class makes a new file system for it.
-                "storageClassName": "",
-                "volumeName": name,
-                "resources": {"requests": {"storage": size}},
-            },
-        },
+        kubernetes_object("v1", "PersistentVolume", name, volume, namespace=None),
+        kubernetes_object("v1", "PersistentVolumeClaim", claim, taken, namespace=namespace),
     ]
 
 
@@ -187,39 +206,21 @@ def s3_volume(name: str, s3_uri: str, *, namespace: str = DEFAULT_NAMESPACE) -> 
         >>> volume["spec"]["mountOptions"]
         ['read-only', 'prefix llama/']
     """
-    volume = f"{namespace}-{name}"
-    raise_for([*check_name(namespace, path="namespace"), *check_name(name), *check_name(volume)])
+    volume = _volume_name(name, namespace)
     raise_for(check_weights("/weights", s3_uri), path="s3_uri")
     bucket, _, prefix = s3_uri.removeprefix("s3://").partition("/")
     inside = [f"prefix {prefix.strip('/')}/"] if prefix.strip("/") else []
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolume",
-            "metadata": metadata(volume, namespace=None),
-            "spec": {
-                "capacity": {"storage": _ANY_SIZE},
-                "accessModes": ["ReadOnlyMany"],
-                "persistentVolumeReclaimPolicy": "Retain",
-                "storageClassName": "",
-                "claimRef": {"namespace": namespace, "name": name},
-                "mountOptions": ["read-only", *inside],
-                "csi": {
-                    "driver": _S3_DRIVER,
-                    "volumeHandle": volume,
-                    "volumeAttributes": {"bucketName": bucket},
-                },
-            },
+    return _bound(
+        volume,
+        name,
+        namespace,
+        size=_ANY_SIZE,
+        access_mode="ReadOnlyMany",
+        volume_mode={},
+        options=["read-only", *inside],
+        csi={
+            "driver": _S3_DRIVER,
+            "volumeHandle": volume,
+            "volumeAttributes": {"bucketName": bucket},
         },
-        {
-            "apiVersion": "v1",
-            "kind": "PersistentVolumeClaim",
-            "metadata": metadata(name, namespace=namespace),
-            "spec": {
-                "accessModes": ["ReadOnlyMany"],
-                "storageClassName": "",
-                "volumeName": volume,
-                "resources": {"requests": {"storage": _ANY_SIZE}},
-            },
-        },
-    ]
+    )

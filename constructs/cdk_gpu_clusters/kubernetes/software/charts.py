@@ -20,7 +20,8 @@ GPU_NODES = {ACCELERATOR_LABEL: AcceleratorKind.GPU.value}
 
 def gpu_pools(pools: Iterable[NodePool]) -> list[NodePool]:
     """Pools whose nodes have NVIDIA GPUs."""
-    return [pool for pool in pools if _kind(pool) is AcceleratorKind.GPU]
+    kinds = ((pool, pool.instance_type.accelerator) for pool in pools)
+    return [pool for pool, accelerator in kinds if accelerator and accelerator.kind is AcceleratorKind.GPU]
 
 
 def efa_pools(pools: Iterable[NodePool]) -> list[NodePool]:
@@ -40,11 +41,6 @@ def tolerations(pools: Sequence[NodePool]) -> list[dict[str, str]]:
     return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in taints]
 
 
-def _kind(pool: NodePool) -> AcceleratorKind | None:
-    accelerator = pool.instance_type.accelerator
-    return None if accelerator is None else accelerator.kind
-
-
 # NVIDIA's device plugin with GPU feature discovery: GPUs and slices become resources and labels of their nodes.
 #
 # Nodes of different MIG strategy live in one cluster: the chart holds a configuration for each, and a node takes the
@@ -52,10 +48,8 @@ def _kind(pool: NodePool) -> AcceleratorKind | None:
 # (NVIDIA/k8s-device-plugin @ 1b826ac, README, "Updating per-node configuration with a node label", and the chart's
 # `config.map`).
 
-_NAMESPACE = "nvidia-device-plugin"
 
-
-def device_plugin(pools: Sequence[NodePool], source: SoftwareSource | None = None) -> ChartRelease | None:
+def device_plugin(pools: Sequence[NodePool], source: SoftwareSource) -> ChartRelease | None:
     """The chart for the GPU nodes of a cluster; None if it has none.
 
     Args:
@@ -64,17 +58,18 @@ def device_plugin(pools: Sequence[NodePool], source: SoftwareSource | None = Non
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
-        >>> release = device_plugin([node_pool("dev", instance_type="g5.xlarge", node_count=1)])
+        >>> release = device_plugin([node_pool("dev", instance_type="g5.xlarge", node_count=1)], SoftwareSource())
         >>> release.values["config"]["default"] if release else None
         'mig-none'
     """
     gpus = gpu_pools(pools)
     if not gpus:
         return None
-    source = source or SoftwareSource()
     values: dict[str, Any] = {
         "config": {
-            "map": {device_plugin_config(strategy): _config(strategy) for strategy in MigStrategy},
+            "map": {
+                device_plugin_config(one): f"version: v1\nflags:\n  migStrategy: {one.value}\n" for one in MigStrategy
+            },
             "default": device_plugin_config(MigStrategy.NONE),
         },
         # It would take EFA devices for those of Mellanox (0.19 and later, AWS's EFA page for EKS).
@@ -93,11 +88,7 @@ def device_plugin(pools: Sequence[NodePool], source: SoftwareSource | None = Non
             "worker": {"nodeSelector": dict(GPU_NODES), "tolerations": tolerations(gpus)},
         },
     }
-    return source.release("nvidia-device-plugin", _NAMESPACE, values)
-
-
-def _config(strategy: MigStrategy) -> str:
-    return f"version: v1\nflags:\n  migStrategy: {strategy.value}\n"
+    return source.release("nvidia-device-plugin", "nvidia-device-plugin", values)
 
 
 def _gpu_term() -> dict[str, Any]:
@@ -110,8 +101,6 @@ def _gpu_term() -> dict[str, Any]:
 # library ask for it. The driver gives each interface as a device with its place on PCIe, which pods ask for by a
 # ResourceClaim; EKS recommends it for new clusters of Kubernetes 1.34 and later. Only one of them may be there: each
 # would give the same interfaces away.
-
-_EFA_NAMESPACE = "kube-system"
 
 
 class EfaSoftware(StrEnum):
@@ -128,7 +117,7 @@ class EfaSoftware(StrEnum):
 
 def efa_software(
     pools: Sequence[NodePool],
-    source: SoftwareSource | None = None,
+    source: SoftwareSource,
     *,
     kind: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
 ) -> ChartRelease | None:
@@ -141,14 +130,14 @@ def efa_software(
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
-        >>> release = efa_software([node_pool("train", instance_type="p5.48xlarge", node_count=2)])
+        >>> train = node_pool("train", instance_type="p5.48xlarge", node_count=2)
+        >>> release = efa_software([train], SoftwareSource())
         >>> release.values["supportedInstanceLabels"] if release else None
         {'keys': ['gpu-cluster/efa-count'], 'values': ['32']}
     """
     efa = efa_pools(pools)
     if not efa:
         return None
-    source = source or SoftwareSource()
     plugin = kind is EfaSoftware.DEVICE_PLUGIN
     values: dict[str, Any] = {
         "image": source.repository_and_tag("aws-efa-k8s-device-plugin" if plugin else "dranet"),
@@ -159,7 +148,7 @@ def efa_software(
         },
         "tolerations": tolerations(efa),
     }
-    return source.release("aws-efa-k8s-device-plugin" if plugin else "aws-dranet", _EFA_NAMESPACE, values)
+    return source.release("aws-efa-k8s-device-plugin" if plugin else "aws-dranet", "kube-system", values)
 
 
 # What NVIDIA's GPU Operator must leave alone to live beside nodes of this library.
@@ -210,12 +199,11 @@ def gpu_operator_values() -> dict[str, Any]:
     return values
 
 
-_DCGM_NAMESPACE = "dcgm-exporter"
 _PORT = 9400
 
 
 def dcgm_exporter(
-    pools: Sequence[NodePool], source: SoftwareSource | None = None, *, service_monitor: bool = False
+    pools: Sequence[NodePool], source: SoftwareSource, *, service_monitor: bool = False
 ) -> ChartRelease | None:
     """The chart for the GPU nodes of a cluster; None if it has none.
 
@@ -231,23 +219,22 @@ def dcgm_exporter(
         >>> from cdk_gpu_clusters.rules.mig import MigLayout
         >>> slices = MigLayout(["1g.5gb"] * 7)
         >>> pools = [node_pool("serve", instance_type="p4d.24xlarge", node_count=1, mig=slices)]
-        >>> release = dcgm_exporter(pools)
+        >>> release = dcgm_exporter(pools, SoftwareSource())
         >>> "DCGM_FI_DEV_GPU_UTIL" in release.values["customMetrics"] if release else None
         False
     """
     gpus = gpu_pools(pools)
     if not gpus:
         return None
-    source = source or SoftwareSource()
     values: dict[str, Any] = {
         "image": source.repository_and_tag("dcgm-exporter"),
-        "customMetrics": "".join(f"{_line(one)}\n" for one in metric_fields(gpus)),
+        "customMetrics": "".join(f"{one.name}, {one.kind}, {one.help}\n" for one in metric_fields(gpus)),
         "serviceMonitor": {"enabled": service_monitor},
         "podAnnotations": {"prometheus.io/scrape": "true", "prometheus.io/port": str(_PORT)},
         "nodeSelector": dict(GPU_NODES),
         "tolerations": tolerations(gpus),
     }
-    return source.release("dcgm-exporter", _DCGM_NAMESPACE, values)
+    return source.release("dcgm-exporter", "dcgm-exporter", values)
 
 
 def metric_fields(pools: Sequence[NodePool]) -> tuple[DcgmField, ...]:
@@ -260,26 +247,19 @@ def metric_fields(pools: Sequence[NodePool]) -> tuple[DcgmField, ...]:
     return tuple(one for one in dcgm_fields() if has_whole_gpus or not one.whole_gpus_only)
 
 
-def _line(one: DcgmField) -> str:
-    return f"{one.name}, {one.kind}, {one.help}"
-
-
 # Kueue: jobs wait until all their pods have room, and start where the network is near.
 #
 # The configuration here replaces the chart's. `managedJobsNamespaceSelector` is left to Kueue, which leaves `kube-
 # system` and its own namespace alone.
 
-_KUEUE_NAMESPACE = "kueue-system"
 
-
-def kueue(source: SoftwareSource | None = None, *, trainer: bool = False) -> ChartRelease:
+def kueue(source: SoftwareSource, *, trainer: bool = False) -> ChartRelease:
     """The chart, for Jobs, JobSets and LeaderWorkerSets.
 
     Args:
         source: From where charts and images come.
         trainer: Whether it also manages TrainJobs of Kubeflow Trainer.
     """
-    source = source or SoftwareSource()
     image = {**source.repository_and_tag("kueue"), "pullPolicy": "IfNotPresent"}
     values = {
         "controllerManager": {
@@ -290,10 +270,13 @@ def kueue(source: SoftwareSource | None = None, *, trainer: bool = False) -> Cha
         # Every JSON document is a YAML document.
         "managerConfig": {"controllerManagerConfigYaml": json.dumps(_configuration(trainer), indent=2)},
     }
-    return source.release("kueue", _KUEUE_NAMESPACE, values)
+    return source.release("kueue", "kueue-system", values)
 
 
 def _configuration(trainer: bool) -> dict[str, Any]:
+    # Not pod, deployment and statefulset: the chart's webhooks for them would stop every pod of the cluster while Kueue
+    # is away (failurePolicy Fail in templates/webhook/manifests.yaml). LeaderWorkerSets do without since Kueue 0.15.
+    frameworks = ["batch/job", "jobset.x-k8s.io/jobset", "leaderworkerset.x-k8s.io/leaderworkerset"]
     return {
         "apiVersion": "config.kueue.x-k8s.io/v1beta2",
         "kind": "Configuration",
@@ -302,58 +285,28 @@ def _configuration(trainer: bool) -> dict[str, Any]:
         "webhook": {"port": 9443},
         "leaderElection": {"leaderElect": True, "resourceName": "c1f6bfd2.kueue.x-k8s.io"},
         "clientConnection": {"qps": 300, "burst": 500},
-        "integrations": {"frameworks": _frameworks(trainer)},
+        "integrations": {"frameworks": [*frameworks, "trainer.kubeflow.org/trainjob"] if trainer else frameworks},
     }
 
 
-def _frameworks(trainer: bool) -> list[str]:
-    # Not pod, deployment and statefulset: the chart's webhooks for them would stop every pod of the cluster while Kueue
-    # is away (failurePolicy Fail in templates/webhook/manifests.yaml). LeaderWorkerSets do without since Kueue 0.15.
-    frameworks = ["batch/job", "jobset.x-k8s.io/jobset", "leaderworkerset.x-k8s.io/leaderworkerset"]
-    return [*frameworks, "trainer.kubeflow.org/trainjob"] if trainer else frameworks
-
-
-# JobSet: groups of Jobs that start, fail and restart as one, such as the nodes of a training run.
-
-
-def jobset(source: SoftwareSource | None = None) -> ChartRelease:
-    """The chart.
-
-    Args:
-        source: From where charts and images come.
-    """
-    source = source or SoftwareSource()
+def jobset(source: SoftwareSource) -> ChartRelease:
+    """The chart of JobSet: groups of Jobs that start, fail and restart as one, such as the nodes of a training run."""
     image = {**source.repository_and_tag("jobset"), "pullPolicy": "IfNotPresent"}
     return source.release("jobset", "jobset-system", {"image": image})
 
 
-# LeaderWorkerSet: groups of pods that serve one model from several nodes.
-
-
-def leader_worker_set(source: SoftwareSource | None = None) -> ChartRelease:
-    """The chart.
-
-    Args:
-        source: From where charts and images come.
-    """
-    source = source or SoftwareSource()
+def leader_worker_set(source: SoftwareSource) -> ChartRelease:
+    """The chart of LeaderWorkerSet: groups of pods that serve one model from several nodes."""
     manager = {**source.repository_and_tag("lws"), "pullPolicy": "IfNotPresent"}
     return source.release("lws", "lws-system", {"image": {"manager": manager}})
 
 
-# Kubeflow Trainer, an option: TrainJobs, which it makes JobSets of.
-
-
-def trainer(source: SoftwareSource | None = None) -> ChartRelease:
-    """The chart, without JobSet, which has a release of its own, and without its training runtimes.
+def trainer(source: SoftwareSource) -> ChartRelease:
+    """The chart of Kubeflow Trainer, without JobSet, which has a release of its own, and without its training runtimes.
 
     The chart's runtimes come by a Job that installs kubectl from the Internet at run time (values.yaml,
     `runtimes.installer`); make a ClusterTrainingRuntime of your own.
-
-    Args:
-        source: From where charts and images come.
     """
-    source = source or SoftwareSource()
     values = {
         "image": source.registry_and_path("trainer-controller-manager"),
         "jobset": {"install": False},
@@ -362,20 +315,13 @@ def trainer(source: SoftwareSource | None = None) -> ChartRelease:
     return source.release("kubeflow-trainer", "kubeflow-system", values)
 
 
-# Argo Workflows, an option: runs the Workflow that fans out over the slices of MIG (`kubernetes.mig_fan_out`).
-
-
-def argo_workflows(source: SoftwareSource | None = None) -> ChartRelease:
-    """The chart, without its web server.
+def argo_workflows(source: SoftwareSource) -> ChartRelease:
+    """The chart of Argo Workflows, which runs the Workflow of `kubernetes.mig_workflow`, without its web server.
 
     It makes a service account for workflows, `argo-workflow` in the namespace `default`, which a Workflow names. CRDs
     are the small ones, which lie in the chart: the others come by a Job that downloads them from GitHub (values.yaml,
     `crds.full`).
-
-    Args:
-        source: From where charts and images come.
     """
-    source = source or SoftwareSource()
     values = {
         "images": {"pullPolicy": "IfNotPresent"},
         "crds": {"full": False},

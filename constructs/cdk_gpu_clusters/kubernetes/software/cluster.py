@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION, kubernetes_versions
-from cdk_gpu_clusters.errors import Finding, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.charts import (
     EfaSoftware,
@@ -92,13 +92,14 @@ CHART_REGISTRY = define_rule(
 )
 
 
+@check
 def check_software(
     pools: Sequence[NodePool],
     *,
     kubernetes_version: str,
     efa: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
     mirror: ImageMirror | None = None,
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find what cannot work.
 
     Args:
@@ -110,18 +111,16 @@ def check_software(
     Returns:
         Findings GPU-K8S-020 to -022.
     """
-    findings: list[Finding] = []
     if efa is EfaSoftware.DRA_DRIVER and efa_pools(pools) and _minor(kubernetes_version) < _DRA_SINCE:
-        findings.append(
-            DRA_VERSION.finding(
-                cause="its objects are of resource.k8s.io/v1, which the cluster does not know",
-                got=f"Kubernetes {kubernetes_version}",
-                allowed=", ".join(one.version for one in kubernetes_versions() if one.minor >= _DRA_SINCE),
-                fix="take the EFA device plugin, or a later Kubernetes version",
-                path="efa",
-            )
+        yield DRA_VERSION.finding(
+            cause="its objects are of resource.k8s.io/v1, which the cluster does not know",
+            got=f"Kubernetes {kubernetes_version}",
+            allowed=", ".join(one.version for one in kubernetes_versions() if one.minor >= _DRA_SINCE),
+            fix="take the EFA device plugin, or a later Kubernetes version",
+            path="efa",
         )
-    return findings if mirror is None else [*findings, *_check_mirror(mirror)]
+    if mirror is not None:
+        yield from _check_mirror(mirror)
 
 
 def _check_mirror(mirror: ImageMirror) -> Iterator[Finding]:

@@ -166,18 +166,13 @@ def mirror_commands(mirror: ImageMirror) -> tuple[str, ...]:
         >>> mirror_commands(ImageMirror.in_registry("registry.example"))[-1]
         'helm push argo-workflows-1.0.18.tgz oci://registry.example/charts'
     """
-    lines = [_copy(one, mirror) for one in images()]
-    for one in charts():
-        lines += [_pull(one), f"helm push {one.name}-{one.version}.tgz {mirror.charts}"]
+    lines = []
+    for one in images():
+        original = f"{one.repository}:{one.tag}" if one.digest is None else f"{one.repository}@{one.digest}"
+        lines.append(f"crane copy {original} {mirror.repository_of(one)}:{one.tag}")
+    for each in charts():
+        is_oci = each.repository.startswith("oci://")
+        place = each.repository if is_oci else f"{each.name} --repo {each.repository}"
+        lines.append(f"helm pull {place} --version {each.version}")
+        lines.append(f"helm push {each.name}-{each.version}.tgz {mirror.charts}")
     return tuple(lines)
-
-
-def _copy(one: ContainerImage, mirror: ImageMirror) -> str:
-    original = f"{one.repository}:{one.tag}" if one.digest is None else f"{one.repository}@{one.digest}"
-    return f"crane copy {original} {mirror.repository_of(one)}:{one.tag}"
-
-
-def _pull(one: Chart) -> str:
-    if one.repository.startswith("oci://"):
-        return f"helm pull {one.repository} --version {one.version}"
-    return f"helm pull {one.name} --repo {one.repository} --version {one.version}"
