@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from types import MappingProxyType
 from typing import Any
@@ -58,11 +57,23 @@ SERVICE_CIDR = define_rule(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterFacts:
-    """What is known of a cluster at synthesis; None is not known.
+def check_cluster(
+    *,
+    version: str | None,
+    name: str | None,
+    subnet_count: int | None,
+    zones: Collection[str],
+    service_cidr: str | None,
+    vpc_cidr: str | None,
+    public_cidrs: Sequence[str],
+    system_type: InstanceType,
+    system_nodes: int,
+    add_on_versions: Mapping[str, str],
+    without_add_ons: Collection[str],
+) -> list[Finding]:
+    """Find everything that is wrong with a cluster; None is not known.
 
-    Attributes:
+    Args:
         version: Version of Kubernetes.
         name: Its name.
         subnet_count: Number of subnets of the control plane.
@@ -75,34 +86,16 @@ class ClusterFacts:
         add_on_versions: Versions of add-ons by name.
         without_add_ons: Add-ons that are left out.
     """
-
-    version: str | None
-    name: str | None
-    subnet_count: int | None
-    zones: Collection[str]
-    service_cidr: str | None
-    vpc_cidr: str | None
-    public_cidrs: Sequence[str]
-    system_type: InstanceType
-    system_nodes: int
-    add_on_versions: Mapping[str, str]
-    without_add_ons: Collection[str]
-
-
-def check_cluster(facts: ClusterFacts) -> list[Finding]:
-    """Find everything that is wrong with a cluster."""
     every = (*BEFORE_NODES, *AFTER_NODES)
-    present = [name for name in every if name not in facts.without_add_ons]
-    vpc_cidrs = [] if facts.vpc_cidr is None else [facts.vpc_cidr]
+    present = [add_on for add_on in every if add_on not in without_add_ons]
+    vpc_cidrs = [] if vpc_cidr is None else [vpc_cidr]
     return [
-        *check_existing_cluster(
-            version=facts.version, name=facts.name, service_cidr=facts.service_cidr, vpc_cidrs=vpc_cidrs
-        ),
-        *([] if facts.subnet_count is None else check_control_plane_subnets(facts.subnet_count, facts.zones)),
-        *check_public_cidrs(facts.public_cidrs),
-        *check_system_nodes(facts.system_type, facts.system_nodes),
-        *check_add_on_names(facts.add_on_versions, present, path="add_on_versions"),
-        *check_add_on_names(facts.without_add_ons, every, path="without_add_ons"),
+        *check_existing_cluster(version=version, name=name, service_cidr=service_cidr, vpc_cidrs=vpc_cidrs),
+        *([] if subnet_count is None else check_control_plane_subnets(subnet_count, zones)),
+        *check_public_cidrs(public_cidrs),
+        *check_system_nodes(system_type, system_nodes),
+        *check_add_on_names(add_on_versions, present, path="add_on_versions"),
+        *check_add_on_names(without_add_ons, every, path="without_add_ons"),
     ]
 
 

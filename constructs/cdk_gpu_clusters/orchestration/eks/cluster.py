@@ -23,7 +23,7 @@ from cdk_gpu_clusters.compute.fleet_network import select_subnets, zones_of
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_records import encrypt_logs
 from cdk_gpu_clusters.compute.root_volume import RootVolume
-from cdk_gpu_clusters.orchestration.eks.cluster_base import EksIdentity, IEksGpuCluster, ImportedEksGpuCluster
+from cdk_gpu_clusters.orchestration.eks.cluster_base import EksIdentity, IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
 from cdk_gpu_clusters.rules.eks_cluster import (
     AFTER_NODES,
@@ -32,9 +32,9 @@ from cdk_gpu_clusters.rules.eks_cluster import (
     SERVICE_IPV4_CIDR,
     SYSTEM_INSTANCE_TYPE,
     SYSTEM_NODE_COUNT,
-    ClusterFacts,
     add_on_configuration,
     check_cluster,
+    check_existing_cluster,
 )
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 
@@ -139,44 +139,41 @@ class EksGpuCluster(IEksGpuCluster):
         report(
             self,
             check_cluster(
-                ClusterFacts(
-                    version=resolved_or_none(version),
-                    name=resolved_or_none(name),
-                    subnet_count=None if where.is_pending_lookup else len(where.subnets),
-                    zones=zones_of(where.subnets),
-                    service_cidr=resolved_or_none(service_ipv4_cidr),
-                    vpc_cidr=_block_of(vpc),
-                    public_cidrs=[cidr for cidr in public_access_cidrs if resolved_or_none(cidr) is not None],
-                    system_type=system_type,
-                    system_nodes=system_node_count,
-                    add_on_versions=add_on_versions or {},
-                    without_add_ons=without_add_ons,
-                )
+                version=resolved_or_none(version),
+                name=resolved_or_none(name),
+                subnet_count=None if where.is_pending_lookup else len(where.subnets),
+                zones=zones_of(where.subnets),
+                service_cidr=resolved_or_none(service_ipv4_cidr),
+                vpc_cidr=_block_of(vpc),
+                public_cidrs=[cidr for cidr in public_access_cidrs if resolved_or_none(cidr) is not None],
+                system_type=system_type,
+                system_nodes=system_node_count,
+                add_on_versions=add_on_versions or {},
+                without_add_ons=without_add_ons,
             ),
         )
         self.secrets_encryption_key: kms.IKey = secrets_encryption_key or self._key()
-        plane = control_plane(
+        self.log_group: logs.LogGroup = _log_group(self, name, log_retention, log_encryption_key)
+        self.cluster: eks.Cluster = control_plane(
             self,
-            ControlPlaneRequest(
-                cluster_name=name,
-                vpc=vpc,
-                subnets=where.subnets,
-                kubernetes_version=version,
-                service_ipv4_cidr=service_ipv4_cidr,
-                public_access_cidrs=public_access_cidrs,
-                secrets_encryption_key=self.secrets_encryption_key,
-                deletion_protection=deletion_protection,
-                log_retention=log_retention,
-                log_encryption_key=log_encryption_key,
-            ),
+            cluster_name=name,
+            vpc=vpc,
+            subnets=where.subnets,
+            kubernetes_version=version,
+            service_ipv4_cidr=service_ipv4_cidr,
+            public_access_cidrs=public_access_cidrs,
+            secrets_encryption_key=self.secrets_encryption_key,
         )
-        self.cluster: eks.Cluster = plane.cluster
-        self.cfn_cluster: eks.CfnCluster = plane.cfn_cluster
-        self.log_group: logs.LogGroup = plane.log_group
-        self.node.default_child = plane.cfn_cluster
+        resource = self.cluster.node.default_child
+        assert isinstance(resource, eks.CfnCluster)  # noqa: S101 - CDK's own promise
+        self.cfn_cluster: eks.CfnCluster = resource
+        self.cfn_cluster.deletion_protection = deletion_protection
+        # EKS makes the group by itself where there is none, and keeps its logs for ever.
+        self.cfn_cluster.node.add_dependency(self.log_group)
+        self.node.default_child = self.cfn_cluster
         self._identity = EksIdentity(
-            cluster_name=plane.cluster.cluster_name,
-            cluster_security_group=plane.cluster.cluster_security_group,
+            cluster_name=self.cluster.cluster_name,
+            cluster_security_group=self.cluster.cluster_security_group,
             kubernetes_version=version,
             service_ipv4_cidr=service_ipv4_cidr,
             vpc=vpc,
@@ -253,17 +250,27 @@ class EksGpuCluster(IEksGpuCluster):
         Raises:
             ConfigError: GPU-EKS-020, -023, -025, all of them at once.
         """
-        return ImportedEksGpuCluster(
-            scope,
-            construct_id,
-            vpc=vpc,
+        cluster = IEksGpuCluster(scope, construct_id)
+        report(
+            cluster,
+            check_existing_cluster(
+                version=resolved_or_none(kubernetes_version),
+                name=resolved_or_none(cluster_name),
+                service_cidr=resolved_or_none(service_ipv4_cidr),
+            ),
+        )
+        cluster._identity = EksIdentity(
             cluster_name=cluster_name,
-            cluster_security_group_id=cluster_security_group_id,
+            cluster_security_group=ec2.SecurityGroup.from_security_group_id(
+                cluster, "Group", cluster_security_group_id
+            ),
             kubernetes_version=kubernetes_version,
             service_ipv4_cidr=service_ipv4_cidr,
+            vpc=vpc,
             is_public=public_endpoint,
             kubectl_role_arn=kubectl_role_arn,
         )
+        return cluster
 
 
 def _block_of(vpc: ec2.IVpc) -> str | None:
@@ -290,55 +297,35 @@ _CONTROL_PLANE_LOGS = AcceptedFinding(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlPlaneRequest:
-    """The requested settings of a control plane."""
-
-    cluster_name: str
-    vpc: ec2.IVpc
-    subnets: Sequence[ec2.ISubnet]
-    kubernetes_version: str
-    service_ipv4_cidr: str
-    public_access_cidrs: Sequence[str]
-    secrets_encryption_key: kms.IKey
-    deletion_protection: bool
-    log_retention: logs.RetentionDays
-    log_encryption_key: kms.IKey | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlPlane:
-    """What was made of it."""
-
-    cluster: eks.Cluster
-    cfn_cluster: eks.CfnCluster
-    log_group: logs.LogGroup
-
-
-def control_plane(scope: Construct, requested: ControlPlaneRequest) -> ControlPlane:
-    """Define a control plane.
-
-    Args:
-        scope: The cluster.
-        requested: Its requested settings.
-    """
-    log_group = _log_group(scope, requested)
+def control_plane(
+    scope: Construct,
+    *,
+    cluster_name: str,
+    vpc: ec2.IVpc,
+    subnets: Sequence[ec2.ISubnet],
+    kubernetes_version: str,
+    service_ipv4_cidr: str,
+    public_access_cidrs: Sequence[str],
+    secrets_encryption_key: kms.IKey,
+) -> eks.Cluster:
+    """Define a control plane, as `EksGpuCluster` asks for it."""
     # EKS attaches its own group, too, which admits the nodes: this one has nothing to let through.
-    group = ec2.SecurityGroup(
-        scope, "ControlPlane", vpc=requested.vpc, description="EKS control plane", allow_all_outbound=False
-    )
+    group = ec2.SecurityGroup(scope, "ControlPlane", vpc=vpc, description="EKS control plane", allow_all_outbound=False)
+    access = eks.EndpointAccess.PRIVATE
+    if public_access_cidrs:
+        access = eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*public_access_cidrs)
     cluster = eks.Cluster(
         scope,
         "Cluster",
-        cluster_name=requested.cluster_name,
-        version=eks.KubernetesVersion.of(requested.kubernetes_version),
-        vpc=requested.vpc,
-        vpc_subnets=[ec2.SubnetSelection(subnets=requested.subnets)],
+        cluster_name=cluster_name,
+        version=eks.KubernetesVersion.of(kubernetes_version),
+        vpc=vpc,
+        vpc_subnets=[ec2.SubnetSelection(subnets=subnets)],
         security_group=group,
-        endpoint_access=_endpoint_access(requested.public_access_cidrs),
-        service_ipv4_cidr=requested.service_ipv4_cidr,
+        endpoint_access=access,
+        service_ipv4_cidr=service_ipv4_cidr,
         cluster_logging=list(eks.ClusterLoggingTypes),
-        secrets_encryption_key=requested.secrets_encryption_key,
+        secrets_encryption_key=secrets_encryption_key,
         bootstrap_cluster_creator_admin_permissions=False,
         bootstrap_self_managed_addons=False,
         default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
@@ -350,21 +337,12 @@ def control_plane(scope: Construct, requested: ControlPlaneRequest) -> ControlPl
         "Only a controller of load balancers needs the tag, and can be given its subnets instead",
     )
     _CLUSTER_POLICY.at(cluster.role, "Policy::arn:<AWS::Partition>:iam::aws:policy/AmazonEKSClusterPolicy")
-    resource = cluster.node.default_child
-    assert isinstance(resource, eks.CfnCluster)  # noqa: S101 - CDK's own promise
-    resource.deletion_protection = requested.deletion_protection
-    # EKS makes the group by itself where there is none, and keeps its logs for ever.
-    resource.node.add_dependency(log_group)
-    return ControlPlane(cluster=cluster, cfn_cluster=resource, log_group=log_group)
+    return cluster
 
 
-def _endpoint_access(public_access_cidrs: Sequence[str]) -> eks.EndpointAccess:
-    if not public_access_cidrs:
-        return eks.EndpointAccess.PRIVATE
-    return eks.EndpointAccess.PUBLIC_AND_PRIVATE.only_from(*public_access_cidrs)
-
-
-def _log_group(scope: Construct, requested: ControlPlaneRequest) -> logs.LogGroup:
+def _log_group(
+    scope: Construct, cluster_name: str, retention: logs.RetentionDays, encryption_key: kms.IKey | None
+) -> logs.LogGroup:
     """The log group that EKS writes to, made before it would make one itself.
 
     Source: Amazon EKS user guide, "Send control plane logs to CloudWatch Logs": `/aws/eks/<cluster>/cluster`.
@@ -372,15 +350,15 @@ def _log_group(scope: Construct, requested: ControlPlaneRequest) -> logs.LogGrou
     made = logs.LogGroup(
         scope,
         "Logs",
-        log_group_name=f"/aws/eks/{requested.cluster_name}/cluster",
-        retention=requested.log_retention,
-        encryption_key=requested.log_encryption_key,
+        log_group_name=f"/aws/eks/{cluster_name}/cluster",
+        retention=retention,
+        encryption_key=encryption_key,
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
-    if requested.log_encryption_key is None:
+    if encryption_key is None:
         _CONTROL_PLANE_LOGS.at(made)
     else:
-        encrypt_logs(scope, requested.log_encryption_key)
+        encrypt_logs(scope, encryption_key)
     return made
 
 

@@ -21,12 +21,9 @@ from cdk_gpu_clusters._cdk import (
     arn_of,
     partition_of,
     region_of,
-    report,
-    resolved_or_none,
     stack_of,
 )
 from cdk_gpu_clusters.compute.fleet_network import select_subnets
-from cdk_gpu_clusters.rules.eks_cluster import check_existing_cluster
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -52,7 +49,7 @@ class EksIdentity:
 
 @jsii.implements(ec2.IConnectable)
 class IEksGpuCluster(ClusterConstruct):
-    """A cluster of Amazon EKS for GPU nodes: an `EksGpuCluster`, or an imported one.
+    """A cluster of Amazon EKS for GPU nodes: an `EksGpuCluster`, or one that is defined elsewhere.
 
     Access is granted by access entries, never by a ConfigMap: one entry an identity, to which each further grant adds a
     policy. The roles of managed node groups need no grant, because EKS makes their entries.
@@ -81,7 +78,7 @@ class IEksGpuCluster(ClusterConstruct):
     _identity: EksIdentity
 
     def __init__(self, scope: Construct, construct_id: str) -> None:
-        """Define the construct; subclasses set its identity."""
+        """Define the construct; whoever makes it sets its identity."""
         super().__init__(scope, construct_id)
         self.node_prerequisites: list[IDependable] = []
         self.workload_prerequisites: list[IDependable] = []
@@ -293,43 +290,6 @@ class IEksGpuCluster(ClusterConstruct):
     @cached_property
     def _policies(self) -> dict[str, dict[str, tuple[str, ...]]]:
         return {}
-
-
-class ImportedEksGpuCluster(IEksGpuCluster):
-    """A cluster that is defined elsewhere."""
-
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        vpc: ec2.IVpc,
-        cluster_name: str,
-        cluster_security_group_id: str,
-        kubernetes_version: str,
-        service_ipv4_cidr: str,
-        is_public: bool,
-        kubectl_role_arn: str | None,
-    ) -> None:
-        """Refer to the cluster; `EksGpuCluster.from_eks_gpu_cluster_attributes` documents the arguments."""
-        super().__init__(scope, construct_id)
-        report(
-            self,
-            check_existing_cluster(
-                version=resolved_or_none(kubernetes_version),
-                name=resolved_or_none(cluster_name),
-                service_cidr=resolved_or_none(service_ipv4_cidr),
-            ),
-        )
-        self._identity = EksIdentity(
-            cluster_name=cluster_name,
-            cluster_security_group=ec2.SecurityGroup.from_security_group_id(self, "Group", cluster_security_group_id),
-            kubernetes_version=kubernetes_version,
-            service_ipv4_cidr=service_ipv4_cidr,
-            vpc=vpc,
-            is_public=is_public,
-            kubectl_role_arn=kubectl_role_arn,
-        )
 
 
 def _arn_of(principal: Principal) -> str:
