@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import aws_cdk as cdk
 from aws_cdk import aws_autoscaling as autoscaling
@@ -20,6 +20,7 @@ from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import ClusterConstruct, stack_of
 from cdk_gpu_clusters.rules.capacity import BlockWindow, CapacityTerms, block_window
 
+_Lifecycle = TypeVar("_Lifecycle", bound="BlockFollower")
 # The guide and the event reference spell the names differently; EC2 may send either.
 _DELIVERED = ["Capacity Block Reservation Delivered", "Capacity Block Delivered"]
 _EXPIRES = ["Capacity Block Reservation Expiration Warning", "Capacity Block Expiration Warning"]
@@ -354,16 +355,18 @@ def _resize_group(desired: int) -> dict[str, Any]:
 
 
 def follow_block(
+    kind: Callable[..., _Lifecycle],
     scope: Construct,
     terms: CapacityTerms,
     *,
     node_count: int,
-    group: autoscaling.CfnAutoScalingGroup,
+    group: cdk.CfnResource,
     log_group: logs.ILogGroup,
-) -> CapacityBlockLifecycle | None:
-    """Let a fleet follow its Capacity Block, if it has one.
+) -> _Lifecycle | None:
+    """Let a fleet or a node group follow its Capacity Block, if it has one.
 
     Args:
+        kind: The lifecycle of its service.
         scope: The fleet.
         terms: How its nodes are bought; its ids may be tokens.
         node_count: Most nodes.
@@ -373,7 +376,7 @@ def follow_block(
     window = block_window(terms)
     if window is None:
         return None
-    return CapacityBlockLifecycle(
+    return kind(
         scope,
         "Block",
         group=group,

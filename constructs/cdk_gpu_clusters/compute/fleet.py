@@ -264,9 +264,10 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
     def _follow_block(self, capacity: Capacity) -> CapacityBlockLifecycle | None:
         if not capacity.terms.kind.is_block:
             return None
-        from cdk_gpu_clusters.compute.block_lifecycle import follow_block
+        from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle, follow_block
 
         return follow_block(
+            CapacityBlockLifecycle,
             self,
             capacity.terms,
             node_count=self.plan.maximum,

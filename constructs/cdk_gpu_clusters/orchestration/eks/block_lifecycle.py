@@ -10,7 +10,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from cdk_gpu_clusters.compute.block_lifecycle import BlockFollower, GroupCalls, sdk_call
-from cdk_gpu_clusters.rules.capacity import BlockWindow, CapacityTerms, block_window
+from cdk_gpu_clusters.rules.capacity import BlockWindow
 
 # `Ref` of a node group, and its id in CloudFormation's events, is `<cluster>/<node group>` (AWS::EKS::Nodegroup
 # reference, Return values).
@@ -117,34 +117,3 @@ def _resize(desired: int) -> dict[str, Any]:
         "Resource": sdk_call("eks", "updateNodegroupConfig"),
         "Parameters": {**_NAMES, "ScalingConfig": {"DesiredSize": desired}},
     }
-
-
-def follow_block(
-    scope: Construct,
-    terms: CapacityTerms,
-    *,
-    node_count: int,
-    group: eks.CfnNodegroup,
-    log_group: logs.ILogGroup,
-) -> EksBlockLifecycle | None:
-    """Let a node group follow its Capacity Block, if it has one.
-
-    Args:
-        scope: The node group.
-        terms: How its nodes are bought; its ids may be tokens.
-        node_count: Most nodes.
-        group: Its resource.
-        log_group: Where the state machine logs.
-    """
-    window = block_window(terms)
-    if window is None:
-        return None
-    return EksBlockLifecycle(
-        scope,
-        "Block",
-        group=group,
-        window=window,
-        reservation_id=terms.reservation_id,
-        node_count=node_count,
-        log_group=log_group,
-    )

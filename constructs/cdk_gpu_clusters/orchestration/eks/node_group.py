@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Unpack
 
 from aws_cdk import aws_ec2 as ec2
@@ -16,6 +15,7 @@ from cdk_gpu_clusters._cdk import path_of, region_of, report, resolved_or_none, 
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.alarms import NodeAlarms, define_alarms, node_alarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
+from cdk_gpu_clusters.compute.block_lifecycle import follow_block
 from cdk_gpu_clusters.compute.fleet_access import LaunchedFleet
 from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
 from cdk_gpu_clusters.compute.fleet_network import egress_dependency, host_groups, id_of, join_fabric
@@ -30,185 +30,19 @@ from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, p
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
-from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle, follow_block
+from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_nodes
 from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigStrategy
-from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, NodeRepair, RepairOverride
+from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, NodeRepair
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # each takes long to load, or knows this module
+    from cdk_gpu_clusters.catalogue import InstanceType
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 
-
-# What a node group offers: connections, permissions, sessions and metrics.
-
-
-class NodeGroupAccess(LaunchedFleet, NodeMetrics):
-    """Connections, sessions, grants and metrics of a node group.
-
-    Metrics of its Auto Scaling group are left out: EKS makes that, and CloudFormation does not know its name.
-
-    Attributes:
-        cfn_nodegroup: The node group, as an escape hatch.
-    """
-
-    cfn_nodegroup: eks.CfnNodegroup
-
-    @property
-    def node_group_name(self) -> str:
-        """Name of the node group, known at deployment."""
-        return self.cfn_nodegroup.attr_nodegroup_name
-
-    @property
-    def fleet_path(self) -> str:
-        """Path of the group in the app: its name in the metrics of its nodes."""
-        return path_of(self)
-
-    @property
-    def fleet_name(self) -> str:
-        """Name of the node group, as `node_group_name`."""
-        return self.node_group_name
-
-    @property
-    def session_command(self) -> str:
-        """A shell line that opens a Systems Manager session on the first node."""
-        region = region_of(stack_of(self))
-        tags = {"nodegroup-name": self.node_group_name, "cluster-name": self.cfn_nodegroup.attr_cluster_name}
-        filters = " ".join(f"Name=tag:eks:{name},Values={value}" for name, value in tags.items())
-        instance = (
-            f"aws ec2 describe-instances --region {region} --filters {filters} "
-            "Name=instance-state-name,Values=running "
-            "--query 'Reservations[0].Instances[0].InstanceId' --output text"
-        )
-        return f'aws ssm start-session --region {region} --target "$({instance})"'
-
-    def _raise_alarms(self, plan: FleetPlan, settings: AlarmSettings | None) -> NodeAlarms | None:
-        """Give the group its alarms, if it has any: those on its nodes, not on the launches of EKS's own group."""
-        if settings is None:
-            return None
-        report(self, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
-        accelerator = plan.instance_type.accelerator
-        has_gpus = accelerator is not None and accelerator.kind == "gpu"
-        return define_alarms(self, node_alarms(path_of(self), settings, has_gpus=has_gpus))
-
-
-# The managed node group, as the resource that CloudFormation takes.
-
-_EFFECTS = {
-    "NoSchedule": "NO_SCHEDULE",
-    "PreferNoSchedule": "PREFER_NO_SCHEDULE",
-    "NoExecute": "NO_EXECUTE",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagedNodes:
-    """The decided properties of a node group; ids may be tokens.
-
-    Attributes:
-        cluster_name: The cluster.
-        role_arn: Role of the nodes.
-        subnet_ids: Where they stand.
-        template: Their launch template, which names their type.
-        plan: What was decided about them as about every fleet.
-        group: What was decided about them as a node group.
-        kubernetes_version: Version of the cluster, or a token for it.
-        release_version: Release of EKS's image, or a token for it; None if EKS chooses.
-        update_policy: What a new template version, or version of Kubernetes, does to running nodes.
-        needs: What has to be there for a node's first boot.
-    """
-
-    cluster_name: str
-    role_arn: str
-    subnet_ids: Sequence[str]
-    template: ec2.CfnLaunchTemplate
-    plan: FleetPlan
-    group: NodeGroupPlan
-    kubernetes_version: str
-    release_version: str | None
-    update_policy: UpdatePolicy
-    needs: Sequence[IDependable]
-
-
-def managed_nodes(scope: Construct, construct_id: str, nodes: ManagedNodes) -> eks.CfnNodegroup:
-    """Define the node group.
-
-    It has no name of its own, no disk size, no remote access and no instance types: the name and the types change only
-    with the entire group, and EKS takes the others from the launch template.
-
-    EKS keeps every node of a group on one version of the template, and replaces all when it changes. So a group whose
-    nodes are never replaced stays on the default version, which CloudFormation leaves alone (AWS::EC2::LaunchTemplate
-    reference, DefaultVersionNumber), and on the Kubernetes version that the cluster had when the group was made.
-    """
-    rolls = nodes.update_policy is UpdatePolicy.ROLLING
-    template, group = nodes.template, nodes.group
-    # Dictionaries in camel case, which CDK passes on as given.
-    made = eks.CfnNodegroup(
-        scope,
-        construct_id,
-        cluster_name=nodes.cluster_name,
-        node_role=nodes.role_arn,
-        subnets=list(nodes.subnet_ids),
-        ami_type=group.ami_type,
-        capacity_type=CAPACITY_TYPES[nodes.plan.terms.kind].value,
-        launch_template={
-            "id": template.ref,
-            "version": template.attr_latest_version_number if rolls else template.attr_default_version_number,
-        },
-        version=nodes.kubernetes_version if rolls else None,
-        release_version=nodes.release_version,
-        scaling_config=_scaling(nodes),
-        update_config={
-            "maxUnavailable": group.request.max_unavailable,
-            "updateStrategy": group.update_strategy.value,
-        },
-        node_repair_config=_repair(nodes),
-        labels=dict(group.pool.labels),
-        taints=[_taint(taint) for taint in group.pool.taints] or None,
-    )
-    made.node.add_dependency(*nodes.needs)
-    scope.node.default_child = made
-    return made
-
-
-def _scaling(nodes: ManagedNodes) -> dict[str, int]:
-    sizes = {"minSize": nodes.plan.minimum, "maxSize": nodes.plan.maximum}
-    desired = nodes.group.desired_size
-    return sizes if desired is None else {**sizes, "desiredSize": desired}
-
-
-def _repair(nodes: ManagedNodes) -> dict[str, Any]:
-    repair = nodes.group.request.repair
-    if not repair.enabled:
-        return {"enabled": False}
-    limits = {
-        "maxUnhealthyNodeThresholdPercentage": repair.max_unhealthy_percentage,
-        "maxParallelNodesRepairedCount": repair.max_parallel_count,
-    }
-    overrides = [_override(one) for one in repair.overrides_for(nodes.plan.instance_type)]
-    return {
-        "enabled": True,
-        **{name: value for name, value in limits.items() if value is not None},
-        **({"nodeRepairConfigOverrides": overrides} if overrides else {}),
-    }
-
-
-def _override(one: RepairOverride) -> dict[str, Any]:
-    return {
-        "nodeMonitoringCondition": one.condition,
-        "nodeUnhealthyReason": one.reason,
-        "minRepairWaitTimeMins": one.wait_minutes,
-        "repairAction": one.action.value,
-    }
-
-
-def _taint(taint: NodeTaint) -> dict[str, str]:
-    return {"key": taint.key, "value": taint.value, "effect": _EFFECTS[taint.effect]}
-
-
-# A group of GPU nodes that Amazon EKS manages.
+_EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
 
 
 class EksGpuNodeGroupProps(FleetProps, total=False):
@@ -235,7 +69,7 @@ class EksGpuNodeGroupProps(FleetProps, total=False):
     node_repair: NodeRepair
 
 
-class EksGpuNodeGroup(NodeGroupAccess):
+class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
     """Nodes of one type in a cluster of Amazon EKS: one managed node group on a `GpuLaunchTemplate`.
 
     What a `GpuFleet` is on plain EC2, with the same node software and rules. Makes the launch template, the node group,
@@ -370,20 +204,18 @@ class EksGpuNodeGroup(NodeGroupAccess):
         self.cfn_nodegroup: eks.CfnNodegroup = managed_nodes(
             self,
             f"Resource{group.hardware}",
-            ManagedNodes(
-                cluster_name=cluster.cluster_name,
-                role_arn=self.role.role_arn,
-                subnet_ids=[id_of(subnet) for subnet in fleet.subnets],
-                template=self.launch_template.cfn_launch_template,
-                plan=plan,
-                group=group,
-                kubernetes_version=cluster.kubernetes_version,
-                release_version=options.get("release_version"),
-                update_policy=update_policy,
-                needs=[*nodes_need, *cluster.node_prerequisites, *ways_out],
-            ),
+            cluster=cluster,
+            role_arn=self.role.role_arn,
+            subnet_ids=[id_of(subnet) for subnet in fleet.subnets],
+            template=self.launch_template.cfn_launch_template,
+            plan=plan,
+            group=group,
+            release_version=options.get("release_version"),
+            update_policy=update_policy,
+            needs=[*nodes_need, *cluster.node_prerequisites, *ways_out],
         )
         self.block_lifecycle: EksBlockLifecycle | None = follow_block(
+            EksBlockLifecycle,
             self,
             fleet.capacity.terms,
             node_count=plan.maximum,
@@ -391,6 +223,43 @@ class EksGpuNodeGroup(NodeGroupAccess):
             log_group=self.log_group,
         )
         self.alarms: NodeAlarms | None = self._raise_alarms(plan, options.get("alarms", AlarmSettings()))
+
+    @property
+    def node_group_name(self) -> str:
+        """Name of the node group, known at deployment."""
+        return self.cfn_nodegroup.attr_nodegroup_name
+
+    @property
+    def fleet_path(self) -> str:
+        """Path of the group in the app: its name in the metrics of its nodes."""
+        return path_of(self)
+
+    @property
+    def fleet_name(self) -> str:
+        """Name of the node group, as `node_group_name`."""
+        return self.node_group_name
+
+    @property
+    def session_command(self) -> str:
+        """A shell line that opens a Systems Manager session on the first node."""
+        region = region_of(stack_of(self))
+        tags = {"nodegroup-name": self.node_group_name, "cluster-name": self.cfn_nodegroup.attr_cluster_name}
+        filters = " ".join(f"Name=tag:eks:{name},Values={value}" for name, value in tags.items())
+        instance = (
+            f"aws ec2 describe-instances --region {region} --filters {filters} "
+            "Name=instance-state-name,Values=running "
+            "--query 'Reservations[0].Instances[0].InstanceId' --output text"
+        )
+        return f'aws ssm start-session --region {region} --target "$({instance})"'
+
+    def _raise_alarms(self, plan: FleetPlan, settings: AlarmSettings | None) -> NodeAlarms | None:
+        """Give the group its alarms, if it has any: those on its nodes, not on the launches of EKS's own group."""
+        if settings is None:
+            return None
+        report(self, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
+        accelerator = plan.instance_type.accelerator
+        has_gpus = accelerator is not None and accelerator.kind == "gpu"
+        return define_alarms(self, node_alarms(path_of(self), settings, has_gpus=has_gpus))
 
 
 def _volumes(mounts: Mapping[str, MountableFileSystem]) -> dict[str, LustreVolume]:
@@ -405,3 +274,98 @@ def _volumes(mounts: Mapping[str, MountableFileSystem]) -> dict[str, LustreVolum
                 mount_name=store.mount_name,
             )
     return {point: volumes[store] for point, store in mounts.items() if store in volumes}
+
+
+def managed_nodes(
+    scope: Construct,
+    construct_id: str,
+    *,
+    cluster: IEksGpuCluster,
+    role_arn: str,
+    subnet_ids: Sequence[str],
+    template: ec2.CfnLaunchTemplate,
+    plan: FleetPlan,
+    group: NodeGroupPlan,
+    release_version: str | None,
+    update_policy: UpdatePolicy,
+    needs: Sequence[IDependable],
+) -> eks.CfnNodegroup:
+    """Define the node group, as the resource that CloudFormation takes; ids may be tokens.
+
+    It has no name of its own, no disk size, no remote access and no instance types: the name and the types change only
+    with the entire group, and EKS takes the others from the launch template.
+
+    EKS keeps every node of a group on one version of the template, and replaces all when it changes. So a group whose
+    nodes are never replaced stays on the default version, which CloudFormation leaves alone (AWS::EC2::LaunchTemplate
+    reference, DefaultVersionNumber), and on the Kubernetes version that the cluster had when the group was made.
+
+    Args:
+        scope: The construct of the group.
+        construct_id: Id in it.
+        cluster: The cluster.
+        role_arn: Role of the nodes.
+        subnet_ids: Where they stand.
+        template: Their launch template, which names their type.
+        plan: What was decided about them as about every fleet.
+        group: What was decided about them as a node group.
+        release_version: Release of EKS's image, or a token for it; None if EKS chooses.
+        update_policy: What a new template version, or version of Kubernetes, does to running nodes.
+        needs: What has to be there for a node's first boot.
+    """
+    rolls = update_policy is UpdatePolicy.ROLLING
+    sizes = {"minSize": plan.minimum, "maxSize": plan.maximum}
+    if group.desired_size is not None:
+        sizes["desiredSize"] = group.desired_size
+    # Dictionaries in camel case, which CDK passes on as given.
+    made = eks.CfnNodegroup(
+        scope,
+        construct_id,
+        cluster_name=cluster.cluster_name,
+        node_role=role_arn,
+        subnets=list(subnet_ids),
+        ami_type=group.ami_type,
+        capacity_type=CAPACITY_TYPES[plan.terms.kind].value,
+        launch_template={
+            "id": template.ref,
+            "version": template.attr_latest_version_number if rolls else template.attr_default_version_number,
+        },
+        version=cluster.kubernetes_version if rolls else None,
+        release_version=release_version,
+        scaling_config=sizes,
+        update_config={
+            "maxUnavailable": group.request.max_unavailable,
+            "updateStrategy": group.update_strategy.value,
+        },
+        node_repair_config=_repair(group.request.repair, plan.instance_type),
+        labels=dict(group.pool.labels),
+        taints=[
+            {"key": taint.key, "value": taint.value, "effect": _EFFECTS[taint.effect]} for taint in group.pool.taints
+        ]
+        or None,
+    )
+    made.node.add_dependency(*needs)
+    scope.node.default_child = made
+    return made
+
+
+def _repair(repair: NodeRepair, instance_type: InstanceType) -> dict[str, Any]:
+    if not repair.enabled:
+        return {"enabled": False}
+    limits = {
+        "maxUnhealthyNodeThresholdPercentage": repair.max_unhealthy_percentage,
+        "maxParallelNodesRepairedCount": repair.max_parallel_count,
+    }
+    overrides = [
+        {
+            "nodeMonitoringCondition": one.condition,
+            "nodeUnhealthyReason": one.reason,
+            "minRepairWaitTimeMins": one.wait_minutes,
+            "repairAction": one.action.value,
+        }
+        for one in repair.overrides_for(instance_type)
+    ]
+    return {
+        "enabled": True,
+        **{name: value for name, value in limits.items() if value is not None},
+        **({"nodeRepairConfigOverrides": overrides} if overrides else {}),
+    }
