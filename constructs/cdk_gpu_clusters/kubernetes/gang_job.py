@@ -38,7 +38,8 @@ _API = "jobset.x-k8s.io/v1alpha2"
 NODE = "node"
 #: Torch's own default.
 _PORT = 29500
-_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+#: Where a pod of an indexed job reads its index.
+COMPLETION_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,7 +194,7 @@ def rendezvous(job: GangJob) -> list[dict[str, Any]]:
     A pod's index is its rank, so that ranks that are near to each other are so in the network, too.
     """
     return [
-        {"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}},
+        {"name": "PET_NODE_RANK", "valueFrom": {"fieldRef": {"fieldPath": COMPLETION_INDEX}}},
         *plain_variables(
             {
                 "PET_NNODES": str(job.node_count),

@@ -8,7 +8,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.mig import MigProfile
 from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
-from cdk_gpu_clusters.kubernetes.gang_job import queue_label
+from cdk_gpu_clusters.kubernetes.gang_job import COMPLETION_INDEX, queue_label
 from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, placement, plain_variables, pod_resources
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.objects import DEFAULT_NAMESPACE, KubernetesObject, check_name, metadata
@@ -141,7 +141,9 @@ def mig_fan_out(
         (56, {'memory': '19653Mi', 'nvidia.com/mig-1g.5gb': '1'})
     """
     plan = _checked(name, pool, image, command, environment or {}, processes, namespace, queue)
-    names = {profile.name: _name_of(name, profile, plan) for profile in profiles_of(plan)}
+    profiles = profiles_of(plan)
+    names = {one.name: name if len(profiles) == 1 else f"{name}-{profile_label(one)}" for one in profiles}
+    index = {"name": _NUMBER, "valueFrom": {"fieldRef": {"fieldPath": COMPLETION_INDEX}}}
     return [
         {
             "apiVersion": "batch/v1",
@@ -159,13 +161,13 @@ def mig_fan_out(
                         "restartPolicy": "Never",
                         "automountServiceAccountToken": False,
                         **placement(pool),
-                        "containers": [_container(pool, profile, image, command, environment or {}, _index())],
+                        "containers": [_container(pool, profile, image, command, environment or {}, [index])],
                         **_volumes(pool),
                     },
                 },
             },
         }
-        for profile in profiles_of(plan)
+        for profile in profiles
     ]
 
 
@@ -279,15 +281,6 @@ def _checked(
     if pool.mig is None:
         raise ValueError(f"the GPUs of {pool.name} are not split, which check_split should have reported")
     return pool.mig
-
-
-def _name_of(name: str, profile: MigProfile, plan: MigPlan) -> str:
-    return name if len(profiles_of(plan)) == 1 else f"{name}-{profile_label(profile)}"
-
-
-def _index() -> list[dict[str, Any]]:
-    path = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
-    return [{"name": _NUMBER, "valueFrom": {"fieldRef": {"fieldPath": path}}}]
 
 
 def _container(

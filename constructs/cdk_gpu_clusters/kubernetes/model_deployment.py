@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from cdk_gpu_clusters.catalogue.mig import MigProfile
-from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
+from cdk_gpu_clusters.errors import Finding, check, define_rule, errors_in, raise_for
 from cdk_gpu_clusters.kubernetes.gpu_pod import NodeShare, placement, pod_resources
 from cdk_gpu_clusters.kubernetes.mig import PROFILE, profiles_of, slice_count, slice_share
 from cdk_gpu_clusters.kubernetes.model_server import (
@@ -150,7 +150,8 @@ def server_places(pool: NodePool, *, devices_per_server: int = 1, profile: str |
     return ServerPlaces(share=share, count=count // devices_per_server * pool.node_count)
 
 
-def check_places(pool: NodePool, *, devices_per_server: int = 1, profile: str | None = None) -> list[Finding]:
+@check
+def check_places(pool: NodePool, *, devices_per_server: int = 1, profile: str | None = None) -> Iterator[Finding]:
     """Find servers that the nodes of a group have no devices for.
 
     Args:
@@ -159,14 +160,12 @@ def check_places(pool: NodePool, *, devices_per_server: int = 1, profile: str | 
         profile: MIG profile of its slices.
     """
     if pool.mig is None:
-        found = check_slots(pool.instance_type, ServerSlots.tensor_parallel(devices_per_server))
-        errors = [finding for finding in found if finding.severity.value == "error"]
-        return errors if profile is None else [*errors, _wrong_profile(profile, [])]
-    names = [one.name for one in profiles_of(pool.mig)]
-    if _chosen_profile(pool, profile) is None or devices_per_server != 1:
+        yield from errors_in(check_slots(pool.instance_type, ServerSlots.tensor_parallel(devices_per_server)))
+        if profile is not None:
+            yield _wrong_profile(profile, [])
+    elif _chosen_profile(pool, profile) is None or devices_per_server != 1:
         got = profile or "none, of several" if devices_per_server == 1 else f"{devices_per_server} slices"
-        return [_wrong_profile(got, names)]
-    return []
+        yield _wrong_profile(got, [one.name for one in profiles_of(pool.mig)])
 
 
 def service(name: str, selector: dict[str, str], namespace: str) -> KubernetesObject:

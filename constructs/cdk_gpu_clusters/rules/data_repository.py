@@ -144,13 +144,14 @@ def normal_path(path: str) -> str:
     return path if path == "/" else path.removesuffix("/")
 
 
+@check
 def check_data_repositories(
     repositories: Sequence[DataRepository],
     *,
     region: str | None = None,
     sizing: LustreSizing | None = None,
     backup_retention_days: int | None = None,
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """Find what is wrong with the data repositories of one file system, all at once.
 
     Args:
@@ -164,19 +165,27 @@ def check_data_repositories(
         >>> [finding.id for finding in check_data_repositories(links)]
         ['GPU-DRA-003']
     """
-    findings = [finding for one in repositories for finding in check_path(one.path)]
-    findings += _check_count(len(repositories)) + _check_overlaps(repositories)
-    findings += [finding for one in repositories for finding in _check_region(one, region)]
-    return findings + (_check_file_system(sizing, backup_retention_days) if repositories else [])
+    for one in repositories:
+        yield from check_path(one.path)
+    most = int(lustre_fact("limits", "data_repositories"))
+    if len(repositories) > most:
+        yield COUNT.finding(
+            cause="the file system has too many data repository associations",
+            got=str(len(repositories)),
+            allowed=f"at most {most}",
+            fix="link a prefix that holds several of them, or use a second file system",
+        )
+    yield from _check_overlaps(repositories)
+    for one in repositories:
+        yield from _check_region(one, region)
+    if repositories:
+        yield from _check_file_system(sizing, backup_retention_days)
 
 
 @check
 def check_chunk_size(mib: int) -> Iterator[Finding]:
     """Find what is wrong with the chunk size of imported files."""
-    smallest, largest = (
-        lustre_fact("limits", "smallest_chunk_mib"),
-        lustre_fact("limits", "largest_chunk_mib"),
-    )
+    smallest, largest = (lustre_fact("limits", f"{which}_chunk_mib") for which in ("smallest", "largest"))
     if not smallest <= mib <= largest:
         yield CHUNK.finding(
             cause="imported files cannot have chunks of this size",
@@ -186,19 +195,6 @@ def check_chunk_size(mib: int) -> Iterator[Finding]:
         )
 
 
-@check
-def _check_count(count: int) -> Iterator[Finding]:
-    most = int(lustre_fact("limits", "data_repositories"))
-    if count > most:
-        yield COUNT.finding(
-            cause="the file system has too many data repository associations",
-            got=str(count),
-            allowed=f"at most {most}",
-            fix="link a prefix that holds several of them, or use a second file system",
-        )
-
-
-@check
 def _check_overlaps(repositories: Iterable[DataRepository]) -> Iterator[Finding]:
     for first, second in combinations(repositories, 2):
         if _inside(first.path, second.path):
@@ -225,9 +221,7 @@ def _inside(first: str, second: str) -> bool:
 
 
 def _check_region(repository: DataRepository, region: str | None) -> Iterator[Finding]:
-    if not repository.auto_import or None in (region, repository.bucket_region):
-        return
-    if region != repository.bucket_region:
+    if repository.auto_import and None not in (region, repository.bucket_region) and region != repository.bucket_region:
         yield IMPORT_REGION.finding(
             cause=f"automatic import from {_uri(repository)} needs its bucket in the file system's Region",
             got=f"bucket in {repository.bucket_region}",
@@ -236,7 +230,6 @@ def _check_region(repository: DataRepository, region: str | None) -> Iterator[Fi
         )
 
 
-@check
 def _check_file_system(sizing: LustreSizing | None, backup_retention_days: int | None) -> Iterator[Finding]:
     if sizing is not None and sizing.is_tiering:
         yield CLASS.finding(

@@ -255,33 +255,32 @@ class AlarmSettings:
         return min(max(_HOUR_MINUTES, boots), _DAY_MINUTES)
 
 
-def check_alarms(settings: AlarmSettings, *, ready_timeout_seconds: int) -> list[Finding]:
+@check
+def check_alarms(settings: AlarmSettings, *, ready_timeout_seconds: int) -> Iterator[Finding]:
     """Find numbers that CloudWatch or Auto Scaling refuses, or that would never be reached.
 
     Args:
         settings: The settings.
         ready_timeout_seconds: How long a boot may take: the time-out of the launching hook.
     """
-    findings = [
-        ALARMS.finding(
+    wrong = [
+        (name, value, low, high)
+        for name, low, high in _RANGES
+        if (value := getattr(settings, name)) is not None and not low <= value <= high
+    ]
+    for name, value, low, high in wrong:
+        yield ALARMS.finding(
             cause=f"{name} is out of range", got=str(value), allowed=f"{low} to {high}", path=f"alarms.{name}"
         )
-        for name, low, high in _RANGES
-        for value in [getattr(settings, name)]
-        if value is not None and not low <= value <= high
-    ]
     longest = min(_HOOK_SECONDS, _HOOK_HEARTBEATS * ready_timeout_seconds) - ready_timeout_seconds
-    if not findings and settings.suspends_launching and settings.inspection_minutes * 60 > longest:
-        findings.append(
-            ALARMS.finding(
-                cause=f"a hook with a time-out of {ready_timeout_seconds} s holds no node that long after its boot",
-                got=f"{settings.inspection_minutes} minutes",
-                allowed=f"at most {longest // 60} minutes",
-                fix="lower inspection_minutes, or raise ready_timeout",
-                path="alarms.inspection_minutes",
-            )
+    if not wrong and settings.suspends_launching and settings.inspection_minutes * 60 > longest:
+        yield ALARMS.finding(
+            cause=f"a hook with a time-out of {ready_timeout_seconds} s holds no node that long after its boot",
+            got=f"{settings.inspection_minutes} minutes",
+            allowed=f"at most {longest // 60} minutes",
+            fix="lower inspection_minutes, or raise ready_timeout",
+            path="alarms.inspection_minutes",
         )
-    return findings
 
 
 @check

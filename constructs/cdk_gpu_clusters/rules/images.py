@@ -96,7 +96,8 @@ def choose_image(
     return chosen
 
 
-def check_image(instance_type: InstanceType | str, image: ImageParameter) -> list[Finding]:
+@check
+def check_image(instance_type: InstanceType | str, image: ImageParameter) -> Iterator[Finding]:
     """Find what keeps an instance type from starting from an image, or is worth knowing about it.
 
     Args:
@@ -105,30 +106,32 @@ def check_image(instance_type: InstanceType | str, image: ImageParameter) -> lis
     """
     kind = look_up(instance_type) if isinstance(instance_type, str) else instance_type
     accelerator = kind.accelerator.kind if kind.accelerator else None
-    findings = []
     if image.architecture is not kind.architecture:
-        findings.append(
-            ARCHITECTURE_FITS.finding(
-                cause=f"{kind.name} is {kind.architecture.value} and the image is {image.architecture.value}",
-                got=image.parameter,
-                allowed=_what_works(kind),
-                fix=f"choose an image for {kind.architecture.value}",
-            )
+        yield ARCHITECTURE_FITS.finding(
+            cause=f"{kind.name} is {kind.architecture.value} and the image is {image.architecture.value}",
+            got=image.parameter,
+            allowed=_what_works(kind),
+            fix=f"choose an image for {kind.architecture.value}",
         )
     elif accelerator is not None and image.accelerator is not accelerator:
-        findings.append(
-            DRIVER_FITS.finding(
-                cause=f"the image lacks the drivers of {kind.name}",
-                got=image.parameter,
-                allowed=_what_works(kind),
-                fix=f"choose an image for {accelerator.value}",
-            )
+        yield DRIVER_FITS.finding(
+            cause=f"the image lacks the drivers of {kind.name}",
+            got=image.parameter,
+            allowed=_what_works(kind),
+            fix=f"choose an image for {accelerator.value}",
         )
     elif accelerator is not None and not _may_serve(kind, image):
-        findings.append(_unlisted(kind, image))
+        yield _unlisted(kind, image)
     elif accelerator is not None and image.families is None:
-        findings.append(_list_not_read(kind, image))
-    return findings or _check_software(kind, image)
+        yield FAMILY_LIST_READ.finding(
+            cause=f"no release note of this image was read, so that it serves {kind.family} is not confirmed",
+            got=image.parameter,
+            allowed=_what_works(kind),
+            fix="try one node first, or use an image whose documentation lists the family",
+            severity=Severity.INFO,
+        )
+    else:
+        yield from _check_software(kind, image)
 
 
 @check
@@ -258,16 +261,6 @@ def _unlisted(kind: InstanceType, row: ImageParameter) -> Finding:
         got=f"{kind.name} with {row.parameter}",
         allowed=_what_works(kind),
         fix="choose one of the allowed images; an own image, given by its id, is not checked",
-    )
-
-
-def _list_not_read(kind: InstanceType, row: ImageParameter) -> Finding:
-    return FAMILY_LIST_READ.finding(
-        cause=f"no release note of this image was read, so that it serves {kind.family} is not confirmed",
-        got=row.parameter,
-        allowed=_what_works(kind),
-        fix="try one node first, or use an image whose documentation lists the family",
-        severity=Severity.INFO,
     )
 
 

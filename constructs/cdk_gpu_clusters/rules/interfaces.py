@@ -568,29 +568,24 @@ def _check_card(kind: InstanceType, card: NetworkCard, on_card: Sequence[Network
     yield from _check_devices(where, card, on_card)
 
 
-def _check_devices(where: str, card: NetworkCard, on_card: Sequence[NetworkInterface]) -> list[Finding]:
-    counts = Counter(interface.device_index for interface in on_card)
-    findings = [
-        UNIQUE_DEVICE.finding(
-            cause=f"{where} has a device index twice",
-            got=f"device {device} {count} times",
-            allowed="each device index once",
-            fix="give each interface on the card its own device index",
-        )
-        for device, count in sorted(counts.items())
-        if count > 1
-    ]
-    findings += [
-        DEVICE_IN_RANGE.finding(
-            cause=f"{where} has no such device index",
-            got=f"device {device}",
-            allowed=_span(range(card.max_interfaces)),
-            fix="use a lower device index",
-        )
-        for device in sorted(counts)
-        if not 0 <= device < card.max_interfaces
-    ]
-    return findings
+def _check_devices(where: str, card: NetworkCard, on_card: Sequence[NetworkInterface]) -> Iterator[Finding]:
+    counts = sorted(Counter(interface.device_index for interface in on_card).items())
+    for device, count in counts:
+        if count > 1:
+            yield UNIQUE_DEVICE.finding(
+                cause=f"{where} has a device index twice",
+                got=f"device {device} {count} times",
+                allowed="each device index once",
+                fix="give each interface on the card its own device index",
+            )
+    for device, _ in counts:
+        if not 0 <= device < card.max_interfaces:
+            yield DEVICE_IN_RANGE.finding(
+                cause=f"{where} has no such device index",
+                got=f"device {device}",
+                allowed=_span(range(card.max_interfaces)),
+                fix="use a lower device index",
+            )
 
 
 def _check_totals(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> Iterator[Finding]:

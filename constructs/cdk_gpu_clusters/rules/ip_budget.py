@@ -6,11 +6,11 @@ addresses of each (the first four and the last).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
 
-from cdk_gpu_clusters.errors import ConfigError, Finding, define_rule
+from cdk_gpu_clusters.errors import Finding, check, define_rule, raise_for
 
 _SUBNETS_PAGE = 'AWS VPC user guide, "Subnet CIDR blocks"'
 
@@ -72,9 +72,7 @@ def usable_addresses(cidr: str) -> int:
         >>> usable_addresses("10.0.0.0/24")
         251
     """
-    findings = _check_cidr(cidr)
-    if findings:
-        raise ConfigError(findings)
+    raise_for(_check_cidr(cidr))
     return _usable(IPv4Network(cidr).prefixlen)
 
 
@@ -91,10 +89,8 @@ def smallest_prefix_for(addresses: int) -> int | None:
         >>> smallest_prefix_for(16 * 32)
         22
     """
-    for prefix in range(SMALLEST_SUBNET_PREFIX, LARGEST_SUBNET_PREFIX - 1, -1):
-        if _usable(prefix) >= addresses:
-            return prefix
-    return None
+    prefixes = range(SMALLEST_SUBNET_PREFIX, LARGEST_SUBNET_PREFIX - 1, -1)
+    return next((prefix for prefix in prefixes if _usable(prefix) >= addresses), None)
 
 
 def nodes_that_fit(cidr: str, demand: IpDemand, *, taken: int = 0) -> int | None:
@@ -148,28 +144,25 @@ def check_ip_budget(cidr: str, demands: Sequence[IpDemand]) -> list[Finding]:
     ]
 
 
-def _check_cidr(cidr: str) -> list[Finding]:
+@check
+def _check_cidr(cidr: str) -> Iterator[Finding]:
     try:
         network = IPv4Network(cidr)
     except ValueError as error:
-        return [
-            VALID_CIDR.finding(
-                cause=f"the subnet's range is not an IPv4 CIDR block ({error})",
-                got=cidr,
-                allowed="four numbers and a prefix, with no host bits, such as 10.0.0.0/22",
-                fix="correct the range",
-            )
-        ]
-    if LARGEST_SUBNET_PREFIX <= network.prefixlen <= SMALLEST_SUBNET_PREFIX:
-        return []
-    return [
-        CIDR_BOUNDS.finding(
+        yield VALID_CIDR.finding(
+            cause=f"the subnet's range is not an IPv4 CIDR block ({error})",
+            got=cidr,
+            allowed="four numbers and a prefix, with no host bits, such as 10.0.0.0/22",
+            fix="correct the range",
+        )
+        return
+    if not LARGEST_SUBNET_PREFIX <= network.prefixlen <= SMALLEST_SUBNET_PREFIX:
+        yield CIDR_BOUNDS.finding(
             cause="a subnet cannot have this size",
             got=cidr,
             allowed=f"/{LARGEST_SUBNET_PREFIX} to /{SMALLEST_SUBNET_PREFIX}",
             fix="choose a prefix within these bounds",
         )
-    ]
 
 
 def _check_demands(demands: Sequence[IpDemand]) -> list[Finding]:

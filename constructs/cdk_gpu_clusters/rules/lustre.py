@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
@@ -71,12 +71,7 @@ def check_lustre(sizing: LustreSizing) -> list[Finding]:
     """
     if sizing.deployment_type not in tuple(LustreDeploymentType):
         return [_not_offered(str(sizing.deployment_type))]
-    findings = _check_storage_type(sizing)
-    if findings:
-        return findings
-    findings += check_tiering(sizing) if sizing.is_tiering else _check_ssd(sizing)
-    findings += _check_efa_class(sizing) + check_metadata(sizing) + _check_version(sizing)
-    return findings + (_advise(sizing) if not findings else [])
+    return _check_storage_type(sizing) or _check_values(sizing) or _advise(sizing)
 
 
 def _not_offered(deployment_type: str) -> Finding:
@@ -102,6 +97,19 @@ def _check_storage_type(sizing: LustreSizing) -> Iterator[Finding]:
 
 
 @check
+def _check_values(sizing: LustreSizing) -> Iterator[Finding]:
+    yield from check_tiering(sizing) if sizing.is_tiering else _check_ssd(sizing)
+    if sizing.efa and sizing.is_scratch:
+        yield EFA_CLASS.finding(
+            cause="a SCRATCH_2 file system takes no EFA clients",
+            got="SCRATCH_2 with EFA",
+            allowed="PERSISTENT_2",
+            fix="use PERSISTENT_2, or efa=False",
+        )
+    yield from check_metadata(sizing)
+    yield from _check_version(sizing)
+
+
 def _check_ssd(sizing: LustreSizing) -> Iterator[Finding]:
     if sizing.throughput_capacity_mb_per_s is not None or sizing.read_cache is not None or sizing.read_cache_gib:
         yield STORAGE_TYPE.finding(
@@ -130,7 +138,13 @@ def _check_capacity(sizing: LustreSizing) -> Iterator[Finding]:
     efa_step = sizing.tier.efa_step_gib if sizing.efa and sizing.tier else None
     if capacity is not None and efa_step is not None:
         if capacity <= 0 or capacity % efa_step != 0:
-            yield _efa_capacity(sizing, capacity, efa_step)
+            rate = sizing.throughput_mb_per_s_per_tib
+            yield EFA_CAPACITY.finding(
+                cause=f"with EFA, a file system of {rate} MB/s/TiB grows by one server at a time",
+                got=f"{capacity} GiB",
+                allowed=f"multiples of {efa_step} GiB",
+                fix=f"use {_or(capacities_near(capacity, efa_step))} GiB",
+            )
         return
     if capacity is not None and (capacity == smallest or (capacity > 0 and capacity % step == 0)):
         return
@@ -143,27 +157,6 @@ def _check_capacity(sizing: LustreSizing) -> Iterator[Finding]:
     )
 
 
-def _efa_capacity(sizing: LustreSizing, capacity: int, step: int) -> Finding:
-    return EFA_CAPACITY.finding(
-        cause=f"with EFA, a file system of {sizing.throughput_mb_per_s_per_tib} MB/s/TiB grows by one server at a time",
-        got=f"{capacity} GiB",
-        allowed=f"multiples of {step} GiB",
-        fix=f"use {_or(capacities_near(capacity, step))} GiB",
-    )
-
-
-@check
-def _check_efa_class(sizing: LustreSizing) -> Iterator[Finding]:
-    if sizing.efa and sizing.is_scratch:
-        yield EFA_CLASS.finding(
-            cause="a SCRATCH_2 file system takes no EFA clients",
-            got="SCRATCH_2 with EFA",
-            allowed="PERSISTENT_2",
-            fix="use PERSISTENT_2, or efa=False",
-        )
-
-
-@check
 def _check_version(sizing: LustreSizing) -> Iterator[Finding]:
     version, deployment = _name(sizing.version), _name(sizing.deployment_type)
     configured = sizing.effective_metadata_mode.value != "NONE"
@@ -207,7 +200,7 @@ def _name(value: object) -> str:
     return str(getattr(value, "value", value))
 
 
-def _or(values: tuple[int, ...]) -> str:
+def _or(values: Iterable[int]) -> str:
     return " or ".join(map(str, values))
 
 
@@ -323,7 +316,7 @@ class LustreSizing:
     def object_servers(self) -> int:
         """Servers that hold the files' contents; 0 where the tier or the size is unknown."""
         if self.is_tiering:
-            return _steps(self.throughput_capacity_mb_per_s, _tiering("throughput_step_mb_per_s"))
+            return _steps(self.throughput_capacity_mb_per_s, _fact("throughput_step_mb_per_s"))
         if self.tier is None:
             return 0
         step = self.tier.efa_step_gib if self.efa else self.tier.object_server_gib
@@ -380,10 +373,6 @@ def capacities_near(capacity_gib: int, step_gib: int, *, smallest_gib: int | Non
 def _steps(amount: int | None, step: int | None) -> int:
     """How many steps hold the amount."""
     return -(-amount // step) if amount and step else 0
-
-
-def _tiering(name: str) -> int:
-    return int(lustre_fact("intelligent_tiering", name))
 
 
 _PAGE = 'FSx for Lustre user guide, "Lustre metadata performance configuration" (stored copy of 2026)'
@@ -460,14 +449,14 @@ def _check_iops(sizing: LustreSizing) -> Iterator[Finding]:
     if iops is not None and valid_metadata_iops(iops, tiering=sizing.is_tiering):
         return
     allowed = "6000, 12000" if sizing.is_tiering else "1500, 3000, 6000, or multiples of 12000 up to 192000"
-    near = "6000 or 12000" if sizing.is_tiering else " or ".join(map(str, _nearest(iops or 0)))
+    near = (6000, 12000) if sizing.is_tiering else _nearest(iops or 0)
     yield METADATA.finding(
         cause="so many metadata operations cannot be provisioned"
         if iops is not None
         else "this metadata mode needs metadata_iops",
         got="none" if iops is None else str(iops),
         allowed=allowed,
-        fix=f"use {near}",
+        fix=f"use {_or(near)}",
     )
 
 
@@ -532,7 +521,7 @@ def _check_throughput(sizing: LustreSizing) -> Iterator[Finding]:
             cause="Intelligent-Tiering cannot have this throughput capacity",
             got="none" if given is None else f"{given} MB/s",
             allowed=f"multiples of {step} up to {largest} MB/s",
-            fix=f"use {' or '.join(map(str, near))} MB/s",
+            fix=f"use {_or(near)} MB/s",
         )
     elif given > quota:
         yield TIERING_QUOTA.finding(

@@ -31,7 +31,8 @@ REPLACES_BY_TEMPLATE = define_rule(
 _NEW_STORE = "keep the old value; or define a second file system beside it, copy the data, and remove the first"
 
 
-def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Finding]:
+@check
+def check_lustre_change(before: LustreSizing, after: LustreSizing) -> Iterator[Finding]:
     """Find what cannot be changed on a file system that is deployed.
 
     CloudFormation does not refuse all of these by itself: `EfaEnabled`, the deployment type, the storage class and the
@@ -48,26 +49,30 @@ def check_lustre_change(before: LustreSizing, after: LustreSizing) -> list[Findi
         ['GPU-LUS-030']
     """
     settled = [
-        _replaces(name, getattr(before, name), getattr(after, name))
-        for name in ("deployment_type", "storage_type", "efa")
-        if getattr(before, name) != getattr(after, name)
+        name for name in ("deployment_type", "storage_type", "efa") if getattr(before, name) != getattr(after, name)
     ]
-    findings = [*settled]
+    for name in settled:
+        yield _replaces(name, getattr(before, name), getattr(after, name))
     if _number(after.version) < _number(before.version):
-        findings.append(_replaces("an older version", before.version, after.version))
+        yield _replaces("an older version", before.version, after.version)
     elif _number(after.version) > _number(before.version):
-        findings.append(_replaces_by_template("lustre_version", before.version, after.version))
+        yield _replaces_by_template("lustre_version", before.version, after.version)
     had = before.effective_metadata_mode is not MetadataMode.NONE
     if had != (after.effective_metadata_mode is not MetadataMode.NONE):
-        findings.append(_replaces("metadata_mode", before.effective_metadata_mode, after.effective_metadata_mode))
+        yield _replaces("metadata_mode", before.effective_metadata_mode, after.effective_metadata_mode)
     for name in ("storage_capacity_gib", "throughput_capacity_mb_per_s", "effective_metadata_iops"):
         old, new = getattr(before, name), getattr(after, name)
         if old is not None and new is not None and new < old:
-            findings.append(_shrinks(name.removeprefix("effective_"), old, new))
-    return findings if settled else findings + _check_rate(before, after)
+            yield SHRINKS.finding(
+                cause=f"{name.removeprefix('effective_')} of a file system can only grow",
+                got=str(new),
+                allowed=f"{old} or more",
+                fix=_NEW_STORE,
+            )
+    if not settled:
+        yield from _check_rate(before, after)
 
 
-@check
 def _check_rate(before: LustreSizing, after: LustreSizing) -> Iterator[Finding]:
     old, new = before.throughput_mb_per_s_per_tib, after.throughput_mb_per_s_per_tib
     if old == new:
@@ -102,14 +107,5 @@ def _replaces_by_template(name: str, before: object, after: object) -> Finding:
         cause=f"{name} would replace the file system: CloudFormation makes a new one for it",
         got=str(getattr(after, "value", after)),
         allowed=str(getattr(before, "value", before)),
-        fix=_NEW_STORE,
-    )
-
-
-def _shrinks(name: str, before: int, after: int) -> Finding:
-    return SHRINKS.finding(
-        cause=f"{name} of a file system can only grow",
-        got=str(after),
-        allowed=f"{before} or more",
         fix=_NEW_STORE,
     )

@@ -215,14 +215,8 @@ def check_mig(instance_type: InstanceType | str, layouts: MigLayout | Sequence[M
     if gpu is None or not gpu.profiles:
         return [_not_capable(record, gpu)]
     given = [layouts] if isinstance(layouts, MigLayout) else list(layouts)
-    findings = _check_count(record, given)
-    if given and all(layout.is_whole_gpu for layout in given):
-        findings.append(_nothing_split(f"{OFF} for every GPU"))
     one_for_all = isinstance(layouts, MigLayout)
-    for index, layout in enumerate(given):
-        path = "mig" if one_for_all else f"mig[{index}]"
-        findings += [finding.at(path) for finding in check_layout(gpu, layout)]
-    return findings or _advice(gpu)
+    return _check_layouts(record, gpu, given, one_for_all=one_for_all) or _advice(gpu)
 
 
 @check
@@ -247,7 +241,12 @@ def check_layout(gpu: MigGpu, layout: MigLayout) -> Iterator[Finding]:
     profiles = [profile for profile in found if profile is not None]
     conflict = media_conflict(profiles)
     if conflict is not None:
-        yield _media(gpu, profiles, conflict)
+        yield MEDIA_ENGINES.finding(
+            cause=conflict,
+            got=layout_text(creation_order(profiles)),
+            allowed="one +me instance per GPU; beside +me.all only instances with -me",
+            fix=f"use {layout_text(nearest_fit(gpu, profiles)[0])}",
+        )
     elif place(gpu, creation_order(profiles)) is None:
         yield _does_not_fit(gpu, profiles)
 
@@ -277,18 +276,23 @@ def check_mig_with_efa(
 
 
 @check
-def _check_count(record: InstanceType, given: list[MigLayout]) -> Iterator[Finding]:
+def _check_layouts(
+    record: InstanceType, gpu: MigGpu, given: list[MigLayout], *, one_for_all: bool
+) -> Iterator[Finding]:
     count = record.accelerator.count if record.accelerator else 0
-    if len(given) in (1, count):
-        return
-    kind = "too many" if len(given) > count else "too few"
-    yield LAYOUT_COUNT.finding(
-        cause=f"{kind} layouts for the {count} GPUs of a {record.name}",
-        got=f"{len(given)} layouts",
-        allowed="1" if count == 1 else f"1 for all GPUs, or {count}",
-        fix="give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU unsplit",
-        path="mig",
-    )
+    if len(given) not in (1, count):
+        yield LAYOUT_COUNT.finding(
+            cause=f"too {'many' if len(given) > count else 'few'} layouts for the {count} GPUs of a {record.name}",
+            got=f"{len(given)} layouts",
+            allowed="1" if count == 1 else f"1 for all GPUs, or {count}",
+            fix="give one MigLayout, or exactly one per GPU; MigLayout.whole_gpu() leaves a GPU unsplit",
+            path="mig",
+        )
+    if given and all(layout.is_whole_gpu for layout in given):
+        yield _nothing_split(f"{OFF} for every GPU")
+    for index, layout in enumerate(given):
+        for finding in check_layout(gpu, layout):
+            yield finding.at("mig" if one_for_all else f"mig[{index}]")
 
 
 def _not_capable(record: InstanceType, gpu: MigGpu | None) -> Finding:
@@ -347,16 +351,6 @@ def _why_not(gpu: MigGpu, profiles: list[MigProfile]) -> str:
         if count > profile.max_instances:
             return f"at most {profile.max_instances} of {profile.name} fit"
     return "the starts that the profiles may have leave no room side by side"
-
-
-def _media(gpu: MigGpu, profiles: list[MigProfile], conflict: str) -> Finding:
-    instead, _ = nearest_fit(gpu, profiles)
-    return MEDIA_ENGINES.finding(
-        cause=conflict,
-        got=layout_text(creation_order(profiles)),
-        allowed="one +me instance per GPU; beside +me.all only instances with -me",
-        fix=f"use {layout_text(instead)}",
-    )
 
 
 def _nothing_split(got: str) -> Finding:

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.catalogue.regions import UNKNOWN_REGION, partition_of, region_of_zone, regions
-from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, define_rule
+from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, check, define_rule
 
 _ZONES_PAGE = 'AWS EC2 user guide, "Regions and Zones"'
 _OFFERS = "EC2 DescribeInstanceTypeOfferings, as one recorded account saw it"
@@ -81,7 +81,8 @@ def read_zone(zone: str) -> Zone | None:
     )
 
 
-def check_zone(region: str | None, zone: str, instance_type: InstanceType | str | None = None) -> list[Finding]:
+@check
+def check_zone(region: str | None, zone: str, instance_type: InstanceType | str | None = None) -> Iterator[Finding]:
     """Find what is wrong with a zone, with its Region, or with using the instance type there.
 
     Args:
@@ -97,39 +98,59 @@ def check_zone(region: str | None, zone: str, instance_type: InstanceType | str 
         ['GPU-NET-104']
     """
     if _is_token(zone):
-        return [_not_plain(zone)]
+        yield PLAIN_ZONE.finding(
+            cause="the zone is not known when the app runs, so nothing can be checked or decided from it",
+            got=zone,
+            allowed=_ZONE_FORMS,
+            fix="give the zone as a plain string",
+        )
+        return
     known_region = None if region is None or _is_token(region) else region
-    findings = [] if known_region is None else _check_region(known_region)
+    if known_region is not None:
+        yield from _check_region(known_region)
     found = read_zone(zone)
     if found is None:
-        return findings if _fits_unlisted(known_region, zone) else [*findings, _malformed(zone)]
-    if known_region not in (None, found.region):
-        return [*findings, _foreign(str(known_region), found)]
-    if found.is_local:
-        findings.append(_opt_in(found))
+        if not _fits_unlisted(known_region, zone):
+            yield ZONE_FORM.finding(
+                cause="this is neither a zone name nor a zone id",
+                got=repr(zone),
+                allowed=_ZONE_FORMS,
+                fix="give the zone by its name or by its id",
+            )
+    elif known_region not in (None, found.region):
+        yield _foreign(str(known_region), found)
+    else:
+        yield from _check_place(found, instance_type)
+
+
+def _check_place(zone: Zone, instance_type: InstanceType | str | None) -> Iterator[Finding]:
+    if zone.is_local:
+        yield LOCAL_ZONE_OPT_IN.finding(
+            cause=f"{zone.text} is a Local Zone of {zone.region}, and the account has to enable it first",
+            got=zone.text,
+            fix="enable the zone group in the EC2 settings of the account before the first deploy",
+            severity=Severity.INFO,
+        )
     if instance_type is not None:
-        kind = look_up(instance_type) if isinstance(instance_type, str) else instance_type
-        findings += _check_type(kind, found)
-    return findings
+        yield from _check_type(look_up(instance_type) if isinstance(instance_type, str) else instance_type, zone)
 
 
-def _check_region(region: str) -> list[Finding]:
+def _check_region(region: str) -> Iterator[Finding]:
     """A Region that fits the form of a partition may be newer than this library; anything else is a mistake."""
     if region in regions():
-        return []
+        return
     try:
         partition_of(region)
     except ConfigError as unknown:
-        return list(unknown.findings)
-    return [
-        UNKNOWN_REGION.finding(
-            cause="the Region is not in the catalogue, so its zones are judged by their form alone",
-            got=region,
-            allowed=f"nearest: {', '.join(get_close_matches(region, regions(), n=3))}",
-            fix="correct the Region, unless it is newer than this library",
-            severity=Severity.WARNING,
-        )
-    ]
+        yield from unknown.findings
+        return
+    yield UNKNOWN_REGION.finding(
+        cause="the Region is not in the catalogue, so its zones are judged by their form alone",
+        got=region,
+        allowed=f"nearest: {', '.join(get_close_matches(region, regions(), n=3))}",
+        fix="correct the Region, unless it is newer than this library",
+        severity=Severity.WARNING,
+    )
 
 
 def _check_type(kind: InstanceType, zone: Zone) -> Iterator[Finding]:
@@ -163,24 +184,6 @@ def _fits_unlisted(region: str | None, zone: str) -> bool:
     return by_name is not None or _ZONE_ID.fullmatch(zone) is not None
 
 
-def _not_plain(zone: str) -> Finding:
-    return PLAIN_ZONE.finding(
-        cause="the zone is not known when the app runs, so nothing can be checked or decided from it",
-        got=zone,
-        allowed=_ZONE_FORMS,
-        fix="give the zone as a plain string",
-    )
-
-
-def _malformed(zone: str) -> Finding:
-    return ZONE_FORM.finding(
-        cause="this is neither a zone name nor a zone id",
-        got=repr(zone),
-        allowed=_ZONE_FORMS,
-        fix="give the zone by its name or by its id",
-    )
-
-
 def _foreign(region: str, zone: Zone) -> Finding:
     owner = regions().get(region)
     example = f", or an id such as {owner.zone_id_prefix}-az1" if owner and owner.zone_id_prefix else ""
@@ -189,15 +192,6 @@ def _foreign(region: str, zone: Zone) -> Finding:
         got=zone.text,
         allowed=f"a name such as {region}a{example}",
         fix=f"choose a zone of {region}, or deploy to {zone.region}",
-    )
-
-
-def _opt_in(zone: Zone) -> Finding:
-    return LOCAL_ZONE_OPT_IN.finding(
-        cause=f"{zone.text} is a Local Zone of {zone.region}, and the account has to enable it first",
-        got=zone.text,
-        fix="enable the zone group in the EC2 settings of the account before the first deploy",
-        severity=Severity.INFO,
     )
 
 
