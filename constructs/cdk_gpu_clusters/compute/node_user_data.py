@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Unpack, cast
 
 from aws_cdk import aws_ec2 as ec2
@@ -20,7 +20,7 @@ from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
 from cdk_gpu_clusters.compute.node_role import allow_node
 from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.fleet.plan import Topic
-from cdk_gpu_clusters.fleet.profile import PROFILES
+from cdk_gpu_clusters.fleet.profile import PROFILES, OrchestratorProfile
 from cdk_gpu_clusters.node.kubernetes_node import CERTIFICATE_BYTES, NOT_EKS, NodeConfig, check_node_config
 from cdk_gpu_clusters.node.settings import UserDataPart
 from cdk_gpu_clusters.node.user_data import check_user_data
@@ -124,7 +124,7 @@ class NodeUserData(ClusterConstruct):
             self,
             [
                 *plan.about(Topic.EFA, Topic.MIG_WITH_EFA, Topic.MIG, Topic.TIMEOUTS),
-                *_check_orchestrator(orchestrator, node_config, slurm_version),
+                *_check_orchestrator(profile, node_config, slurm_version),
                 *(_check_pcs_parts(options.get("user_data_parts", ())) if orchestrator is Orchestrator.PCS else ()),
             ],
         )
@@ -138,7 +138,7 @@ class NodeUserData(ClusterConstruct):
             options,
             log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
-            node_config=(node_config or NodeConfig()) if orchestrator.is_eks else None,
+            node_config=(node_config or NodeConfig()) if profile.has_node_config else None,
             slurm_version=slurm_version,
         )
         text, asset = write_node(self, plan, request)
@@ -151,41 +151,33 @@ class NodeUserData(ClusterConstruct):
 
 
 def _check_orchestrator(
-    orchestrator: Orchestrator, node_config: NodeConfig | None, slurm_version: str | None
-) -> list[Finding]:
-    findings = []
-    if orchestrator is Orchestrator.EC2:
-        findings.append(
-            FLEETS_OWN.finding(
-                cause="nothing would complete the launch of these nodes",
-                got="orchestrator ec2",
-                allowed=", ".join(one.value for one in Orchestrator if one is not Orchestrator.EC2),
-                fix="make a GpuFleet",
-            )
+    profile: OrchestratorProfile, node_config: NodeConfig | None, slurm_version: str | None
+) -> Iterator[Finding]:
+    if profile.launch_hook:
+        yield FLEETS_OWN.finding(
+            cause="nothing would complete the launch of these nodes",
+            got=f"orchestrator {profile.orchestrator.value}",
+            allowed=", ".join(one.value for one, other in PROFILES.items() if not other.launch_hook),
+            fix="make a GpuFleet",
         )
-    if orchestrator.is_eks:
-        bootstrapped = orchestrator is Orchestrator.EKS_MANAGED
-        findings += check_node_config(node_config or NodeConfig(), bootstrapped=bootstrapped)
+    if profile.has_node_config:
+        bootstrapped = profile.added_user_data_bytes > 0
+        yield from check_node_config(node_config or NodeConfig(), bootstrapped=bootstrapped)
     elif node_config is not None:
-        findings.append(
-            NOT_EKS.finding(
-                cause="nothing would read it",
-                got=f"node_config with orchestrator {orchestrator.value}",
-                path="node_config",
-            )
+        yield NOT_EKS.finding(
+            cause="nothing would read it",
+            got=f"node_config with orchestrator {profile.orchestrator.value}",
+            path="node_config",
         )
-    if orchestrator is Orchestrator.PCS and not (slurm_version and _VERSION.fullmatch(slurm_version)):
-        findings.append(
-            SLURM_VERSION.finding(
-                cause="a node that is not well could not drain itself",
-                got=slurm_version or "no slurm_version",
-                allowed="such as 25.11",
-                fix="pass the cluster's slurm_version",
-                path="slurm_version",
-                severity=Severity.ERROR if slurm_version else Severity.WARNING,
-            )
+    if profile.orchestrator is Orchestrator.PCS and not (slurm_version and _VERSION.fullmatch(slurm_version)):
+        yield SLURM_VERSION.finding(
+            cause="a node that is not well could not drain itself",
+            got=slurm_version or "no slurm_version",
+            allowed="such as 25.11",
+            fix="pass the cluster's slurm_version",
+            path="slurm_version",
+            severity=Severity.ERROR if slurm_version else Severity.WARNING,
         )
-    return findings
 
 
 def _check_pcs_parts(parts: Sequence[UserDataPart]) -> list[Finding]:

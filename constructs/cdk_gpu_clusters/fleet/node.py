@@ -20,7 +20,6 @@ from cdk_gpu_clusters.node.settings import (
 )
 from cdk_gpu_clusters.node.software import NodeFile
 from cdk_gpu_clusters.node.storage import LustreEfa, LustreMount, ScratchSettings
-from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.lustre_clients import lustre_efa_interfaces
 
 _CHECKPOINT_VARIABLES = ("CHECKPOINT_",)
@@ -99,7 +98,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         scratch=scratch,
         node_config="" if config is None else node_config_text(config, local_storage=local_storage),
         user_parts=node.user_parts,
-        files=(*node.files, *_over_eks(plan, config)),
+        files=(*node.files, *(over_eks(config) if config and profile.added_user_data_bytes else ())),
         mig=None if plan.mig is None else mig_settings(plan.mig, fabric_manager=node.fabric_manager_order),
     )
 
@@ -119,12 +118,6 @@ def lustre_efa(mounts: Sequence[LustreMount], instance_type: InstanceType, node_
         driver_version=lustre_fact("efa", "driver_version"),
         lnd_version=lustre_fact("efa", "lnd_version").get(instance_type.family, ""),
     )
-
-
-def _over_eks(plan: FleetPlan, config: NodeConfig | None) -> tuple[NodeFile, ...]:
-    if plan.request.profile.orchestrator is not Orchestrator.EKS_MANAGED or config is None:
-        return ()
-    return over_eks(config)
 
 
 def _environments(environment: Mapping[str, str]) -> dict[str, Any]:
