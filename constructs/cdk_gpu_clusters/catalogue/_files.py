@@ -40,7 +40,7 @@ def record(kind: type[_Record], row: Mapping[str, Any], **values: Any) -> _Recor
 
 
 @cache
-def _fields(kind: type) -> Mapping[str, tuple[Callable[[Any], Any] | None, bool]]:
+def _fields(kind: Any) -> Mapping[str, tuple[Callable[[Any], Any] | None, bool]]:
     """How each field is converted, and whether it may be None."""
     fields = {}
     for name, hint in get_type_hints(kind).items():

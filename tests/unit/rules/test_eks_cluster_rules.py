@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -24,7 +23,6 @@ from cdk_gpu_clusters.rules.eks_cluster import (
     SERVICE_IPV4_CIDR,
     SYSTEM_INSTANCE_TYPE,
     SYSTEM_NODE_COUNT,
-    ClusterFacts,
     add_on_configuration,
     check_cluster,
     check_control_plane_subnets,
@@ -37,19 +35,19 @@ from cdk_gpu_clusters.rules.eks_cluster import (
 )
 from cdk_gpu_clusters.rules.kubernetes_labels import TAINTS
 
-GOOD = ClusterFacts(
-    version=DEFAULT_KUBERNETES_VERSION,
-    name="research",
-    subnet_count=2,
-    zones={"us-east-1a", "us-east-1b"},
-    service_cidr=SERVICE_IPV4_CIDR,
-    vpc_cidr="10.0.0.0/16",
-    public_cidrs=["203.0.113.0/24"],
-    system_type=instance_type(SYSTEM_INSTANCE_TYPE),
-    system_nodes=SYSTEM_NODE_COUNT,
-    add_on_versions={"vpc-cni": "v1.20.1-eksbuild.3"},
-    without_add_ons=["aws-mountpoint-s3-csi-driver"],
-)
+GOOD: dict[str, Any] = {
+    "version": DEFAULT_KUBERNETES_VERSION,
+    "name": "research",
+    "subnet_count": 2,
+    "zones": {"us-east-1a", "us-east-1b"},
+    "service_cidr": SERVICE_IPV4_CIDR,
+    "vpc_cidr": "10.0.0.0/16",
+    "public_cidrs": ["203.0.113.0/24"],
+    "system_type": instance_type(SYSTEM_INSTANCE_TYPE),
+    "system_nodes": SYSTEM_NODE_COUNT,
+    "add_on_versions": {"vpc-cni": "v1.20.1-eksbuild.3"},
+    "without_add_ons": ["aws-mountpoint-s3-csi-driver"],
+}
 WRONG: dict[str, dict[str, Any]] = {
     "GPU-EKS-020": {"version": "1.21"},
     "GPU-EKS-021": {"public_cidrs": ["0.0.0.0/0"]},
@@ -62,17 +60,17 @@ WRONG: dict[str, dict[str, Any]] = {
 
 
 def test_what_the_library_itself_takes_is_right() -> None:
-    assert check_cluster(GOOD) == []
+    assert check_cluster(**GOOD) == []
 
 
 def test_nothing_is_said_of_what_only_a_deployment_knows() -> None:
-    unknown = replace(GOOD, version=None, name=None, subnet_count=None, service_cidr=None, vpc_cidr=None)
-    assert check_cluster(replace(unknown, zones=[], public_cidrs=[])) == []
+    unknown = dict.fromkeys(("version", "name", "subnet_count", "service_cidr", "vpc_cidr"))
+    assert check_cluster(**{**GOOD, **unknown, "zones": [], "public_cidrs": []}) == []
 
 
 @pytest.mark.parametrize("rule", WRONG)
 def test_each_fault_is_named_alone(rule: str) -> None:
-    [finding] = check_cluster(replace(GOOD, **WRONG[rule]))
+    [finding] = check_cluster(**{**GOOD, **WRONG[rule]})
     assert finding.id == rule
     assert finding.severity is Severity.ERROR
     assert finding.got
@@ -82,7 +80,7 @@ def test_each_fault_is_named_alone(rule: str) -> None:
 
 def test_all_faults_are_told_at_once() -> None:
     everything: dict[str, Any] = {key: value for wrong in WRONG.values() for key, value in wrong.items()}
-    assert {finding.id for finding in check_cluster(replace(GOOD, **everything))} == set(WRONG)
+    assert {finding.id for finding in check_cluster(**{**GOOD, **everything})} == set(WRONG)
 
 
 @pytest.mark.parametrize("row", kubernetes_versions(), ids=lambda row: row.version)
@@ -144,13 +142,13 @@ def test_service_blocks_are_private_of_a_size_and_beside_the_vpc(address: int, p
 
 
 def test_nodes_with_accelerators_are_no_system_nodes() -> None:
-    [finding] = check_cluster(replace(GOOD, system_type=instance_type("g5.xlarge")))
+    [finding] = check_cluster(**{**GOOD, "system_type": instance_type("g5.xlarge")})
     assert finding.id == "GPU-EKS-024"
     assert "add_gpu_node_group" in finding.fix
 
 
 def test_a_version_of_an_add_on_that_is_left_out_is_a_fault() -> None:
-    [finding] = check_cluster(replace(GOOD, add_on_versions={"aws-mountpoint-s3-csi-driver": "v2"}))
+    [finding] = check_cluster(**{**GOOD, "add_on_versions": {"aws-mountpoint-s3-csi-driver": "v2"}})
     assert finding.path == "add_on_versions"
 
 
