@@ -176,7 +176,8 @@ def add_on(name: str) -> EksAddOn:
         >>> add_on("aws-ebs-csi-driver").managed_policies
         ('service-role/AmazonEBSCSIDriverPolicy',)
     """
-    return _named(EksAddOn, _EKS, "add_ons")[name]
+    row: EksAddOn = _named(EksAddOn, _EKS, "add_ons")[name]
+    return row
 
 
 def eks_image_registry(region: str) -> str | None:
@@ -309,7 +310,8 @@ def chart(name: str) -> Chart:
         >>> chart("kueue").version
         '0.19.2'
     """
-    return _named(Chart, _SOFTWARE, "charts")[name]
+    row: Chart = _named(Chart, _SOFTWARE, "charts")[name]
+    return row
 
 
 def images() -> tuple[ContainerImage, ...]:
@@ -327,7 +329,8 @@ def image(name: str) -> ContainerImage:
         >>> image("pytorch").repository
         'public.ecr.aws/deep-learning-containers/pytorch'
     """
-    return _named(ContainerImage, _SOFTWARE, "images")[name]
+    row: ContainerImage = _named(ContainerImage, _SOFTWARE, "images")[name]
+    return row
 
 
 @cache

@@ -99,8 +99,8 @@ def in_group(change: Callable[[autoscaling.CfnAutoScalingGroup], object]) -> Pla
 def on_eks(invariant: str, change: Callable[[eks.CfnNodegroup], object], fleet: Data = SPOT) -> Fault:
     """Another managed node group."""
 
-    def faulty(*args: Any) -> eks.CfnNodegroup:
-        group = managed_nodes(*args)
+    def faulty(*args: Any, **options: Any) -> eks.CfnNodegroup:
+        group = managed_nodes(*args, **options)
         change(group)
         return group
 
