@@ -468,22 +468,30 @@ def instance_type(name: str) -> InstanceType:
     return _record(name)
 
 
-@cache
 def instance_types() -> Mapping[str, InstanceType]:
     """Every instance type of the catalogue by name, accelerated and plain, in name order."""
-    return MappingProxyType({name: _record(name) for name in sorted(_rows())})
+    return _all_records()
 
 
-@cache
 def instance_type_names() -> frozenset[str]:
     """The names of every instance type of the catalogue, without their records."""
-    return frozenset(_rows())
+    return _names()
 
 
 def name_only_types() -> Mapping[str, str]:
     """Types that sources name without giving numbers, each with the reason why it cannot be used yet."""
     names: dict[str, str] = read_json("instance_facts.json")["name_only_types"]
     return MappingProxyType(names)
+
+
+@cache
+def _names() -> frozenset[str]:
+    return frozenset(_rows())
+
+
+@cache
+def _all_records() -> Mapping[str, InstanceType]:
+    return MappingProxyType({name: _record(name) for name in sorted(_rows())})
 
 
 @cache
