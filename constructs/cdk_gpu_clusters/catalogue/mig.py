@@ -138,11 +138,7 @@ def mig_gpus() -> Mapping[str, MigGpu]:
 
 
 def mig_gpu_of(instance_type: InstanceType) -> MigGpu | None:
-    """The MIG side of a type's GPUs, None where they cannot be split.
-
-    Args:
-        instance_type: A type of the catalogue, with or without accelerators.
-    """
+    """The MIG side of a type's GPUs, None where they cannot be split."""
     accelerator = instance_type.accelerator
     key = None if accelerator is None else accelerator.mig_profile_key
     return None if key is None else mig_gpus()[key]

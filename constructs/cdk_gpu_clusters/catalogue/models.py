@@ -71,10 +71,7 @@ def model_shapes() -> tuple[ModelShape, ...]:
 
 
 def model_shape(name: str) -> ModelShape:
-    """The shape of a published model.
-
-    Args:
-        name: Such as `Llama 2 70B`, in any case.
+    """The shape of a published model, by its name in any case, such as `Llama 2 70B`.
 
     Raises:
         ConfigError: GPU-MODEL-001 if it is not in the catalogue.
@@ -96,9 +93,6 @@ def model_shape(name: str) -> ModelShape:
 
 def nearest_shape(parameters: int) -> ModelShape:
     """The published shape whose number of parameters is nearest, as a ratio.
-
-    Args:
-        parameters: Number of parameters.
 
     Example:
         >>> nearest_shape(70_000_000_000).name

@@ -103,15 +103,9 @@ def prices_of(
 def newest_price(
     subject: str, region: str, *, market: Market | str = Market.ON_DEMAND, unit: str = "instance-hour"
 ) -> Price | None:
-    """The newest current price, or None if no source gives one.
+    """The newest current price, or None if no source gives one; otherwise as `prices_of`.
 
     A price of the Region itself goes before one that holds for every Region; a range is not a price.
-
-    Args:
-        subject: Instance type, UltraServer type or storage class.
-        region: Region or Local Zone.
-        market: How it is bought.
-        unit: What is counted.
 
     Example:
         >>> newest_price("p5.48xlarge", "us-east-1").usd

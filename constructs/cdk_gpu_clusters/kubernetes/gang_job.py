@@ -136,12 +136,7 @@ def job_policy() -> dict[str, Any]:
 
 
 def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The pods of a job: one takes an entire node.
-
-    Args:
-        job: The job.
-        environment: Variables that are not the user's.
-    """
+    """The pods of a job: one takes an entire node."""
     share = whole_node(job.pool)
     # A quarter of the memory: data loaders and NCCL exchange data there. This library's choice.
     shm, shm_mount = shared_memory(memory_mib(job.pool, share) // 4)

@@ -40,9 +40,6 @@ class NodeShare:
 def whole_node(pool: NodePool) -> NodeShare:
     """All that a node of a group with unsplit accelerators has.
 
-    Args:
-        pool: The group.
-
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
         >>> share = whole_node(node_pool("trainers", instance_type="p5.48xlarge", node_count=16))
@@ -58,10 +55,6 @@ def pod_resources(pool: NodePool, share: NodeShare) -> dict[str, dict[str, str]]
 
     CPU has no limit: what others leave may be used. Memory, huge pages and devices have the same limit as request, as
     Kubernetes demands it of the latter two.
-
-    Args:
-        pool: The group.
-        share: What the container takes of a node.
     """
     room = allocatable(pool)
     fixed = {"memory": f"{int(room.memory_mib * share.part)}Mi"}
@@ -125,11 +118,7 @@ def plain_variables(variables: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def shared_memory(size_mib: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A volume of memory at /dev/shm, and its mount; it counts towards the memory of the pod.
-
-    Args:
-        size_mib: The most that it takes.
-    """
+    """A volume of memory at /dev/shm, and its mount; it counts towards the memory of the pod."""
     volume = {"name": _SHM, "emptyDir": {"medium": "Memory", "sizeLimit": f"{size_mib}Mi"}}
     return volume, {"name": _SHM, "mountPath": "/dev/shm"}  # noqa: S108 - where programs expect shared memory
 

@@ -43,12 +43,7 @@ def slice_count(pool: NodePool, profile: MigProfile) -> int:
 
 
 def slice_share(pool: NodePool, profile: MigProfile) -> NodeShare:
-    """What a pod with one slice takes of a node: CPU and memory as its part of the memory slices that are in use.
-
-    Args:
-        pool: Group of nodes whose GPUs are split.
-        profile: Profile of the slice.
-    """
+    """What a pod with one slice takes of a node: CPU and memory as its part of the memory slices that are in use."""
     plan = pool.mig
     if plan is None:
         raise ValueError(f"the GPUs of {pool.name} are not split, which a check should have reported")

@@ -152,13 +152,7 @@ def server_places(pool: NodePool, *, devices_per_server: int = 1, profile: str |
 
 @check
 def check_places(pool: NodePool, *, devices_per_server: int = 1, profile: str | None = None) -> Iterator[Finding]:
-    """Find servers that the nodes of a group have no devices for.
-
-    Args:
-        pool: The group.
-        devices_per_server: GPUs or Neuron devices of each.
-        profile: MIG profile of its slices.
-    """
+    """Find servers that the nodes of a group have no devices for."""
     if pool.mig is None:
         yield from errors_in(check_slots(pool.instance_type, ServerSlots.tensor_parallel(devices_per_server)))
         if profile is not None:
@@ -305,12 +299,6 @@ def model_autoscaler(
     name: str, scaling: ServerScaling, places: int, *, namespace: str = DEFAULT_NAMESPACE
 ) -> KubernetesObject:
     """The HorizontalPodAutoscaler of a Deployment of the same name.
-
-    Args:
-        name: Name of both.
-        scaling: Between how many, and by what.
-        places: Places that the group has.
-        namespace: Namespace.
 
     Example:
         >>> model_autoscaler("chat", ServerScaling(min_servers=2), 4)["spec"]["maxReplicas"]

@@ -141,20 +141,7 @@ def planned_pool(
     mounts: Mapping[str, LustreVolume] | None = None,
     network_topology: bool = True,
 ) -> NodePool:
-    """Describe a group of nodes whose interfaces and MIG layout are planned already.
-
-    Args:
-        name: Name of the group.
-        instance_type: Type of the nodes.
-        node_count: Most nodes of the group.
-        efa_count: EFA interfaces of a node.
-        mig: How each GPU is split, None for GPUs that are not split.
-        mig_strategy: As in `node_pool`, like all that follow.
-        labels: Further labels.
-        taints: Taints.
-        mounts: File systems for pods.
-        network_topology: Whether labels name a node's place in the network.
-    """
+    """Describe a group of nodes whose interfaces and MIG layout are planned already; otherwise as `node_pool`."""
     strategy = choose_strategy(mig, mig_strategy)
     own = node_labels(instance_type, fleet=name, efa_count=efa_count, mig_strategy=strategy)
     return NodePool(

@@ -118,12 +118,7 @@ def torchrun_job(
 
 
 def check_torchrun(job: GangJob, checkpoint_directory: str | None = None) -> list[Finding]:
-    """Find what is wrong with a job; warnings are among it.
-
-    Args:
-        job: The job.
-        checkpoint_directory: Where it keeps checkpoints.
-    """
+    """Find what is wrong with a job; warnings are among it."""
     return [
         *check_gang_job(job),
         *check_container_image(job.image),

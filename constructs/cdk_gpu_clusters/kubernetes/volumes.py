@@ -170,12 +170,7 @@ def check_sub_path(sub_path: str, *, path: str = "sub_path") -> Iterator[Finding
 
 
 def store_of(pool: NodePool, folder: str) -> tuple[str, LustreVolume] | None:
-    """The mount point and the file system that a folder of a pod lies on, None if it lies on none.
-
-    Args:
-        pool: The group.
-        folder: Absolute path.
-    """
+    """The mount point and the file system that a folder of a pod lies on, None if it lies on none."""
     for point, volume in pool.mounts.items():
         if PurePosixPath(folder).is_relative_to(point):
             return point, volume

@@ -332,14 +332,7 @@ def check_new_reservation(
 def check_reserved_use(
     *, reserved_type: str, reserved_count: int, instance_type: str, node_count: int
 ) -> Iterator[Finding]:
-    """Find a fleet that its reservation cannot serve.
-
-    Args:
-        reserved_type: Instance type of the reservation.
-        reserved_count: Instances of the reservation.
-        instance_type: Type of the nodes.
-        node_count: Most nodes of the fleet.
-    """
+    """Find a fleet that its reservation cannot serve."""
     if instance_type != reserved_type:
         yield RESERVED_TYPE.finding(
             cause="the reservation holds instances of another type",

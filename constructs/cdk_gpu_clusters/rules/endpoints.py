@@ -103,9 +103,6 @@ def endpoints_for(features: Iterable[NetworkFeature]) -> tuple[str, ...]:
 def reasons_for(features: Iterable[NetworkFeature]) -> Mapping[str, tuple[str, ...]]:
     """Why each interface endpoint is needed: short service name to reasons, sorted by name.
 
-    Args:
-        features: What the nodes do.
-
     Example:
         >>> reasons_for([NetworkFeature.LOGS])["logs"]
         ("logs: receives the node's logs",)

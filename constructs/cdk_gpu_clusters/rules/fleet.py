@@ -36,12 +36,7 @@ BLOCK_DRAIN = timedelta(minutes=10)
 
 @check
 def check_size(minimum: int | None, maximum: int | None) -> Iterator[Finding]:
-    """Find what is wrong with a fleet's size.
-
-    Args:
-        minimum: Least nodes, None if not given.
-        maximum: Most nodes, None if not given.
-    """
+    """Find what is wrong with a fleet's size; None is a bound that was not given."""
     if minimum is None or maximum is None or not 0 <= minimum <= maximum or maximum < 1:
         yield FLEET_SIZE.finding(
             cause="that is not a size of a fleet",
@@ -54,12 +49,7 @@ def check_size(minimum: int | None, maximum: int | None) -> Iterator[Finding]:
 
 @check
 def check_timeout(name: str, seconds: int) -> Iterator[Finding]:
-    """Find a lifecycle-hook time-out that EC2 Auto Scaling would refuse.
-
-    Args:
-        name: Name of the value, for the message.
-        seconds: Time-out in seconds.
-    """
+    """Find a lifecycle-hook time-out that EC2 Auto Scaling would refuse."""
     if not 30 <= seconds <= 7200:
         yield HOOK_TIMEOUT.finding(
             cause=f"{name} is no time-out of a lifecycle hook",
@@ -71,12 +61,7 @@ def check_timeout(name: str, seconds: int) -> Iterator[Finding]:
 
 @check
 def check_drain_of_block(decision: CapacityDecision, seconds: int) -> Iterator[Finding]:
-    """Find a drain that EC2 would cut off at the end of a block.
-
-    Args:
-        decision: What follows from the capacity.
-        seconds: Time-out of the terminating hook.
-    """
+    """Find a drain that EC2 would cut off at the end of a block."""
     most = int(BLOCK_DRAIN.total_seconds())
     if decision.drain_before_end is not None and seconds > most:
         yield DRAIN_OF_BLOCK.finding(
@@ -89,12 +74,7 @@ def check_drain_of_block(decision: CapacityDecision, seconds: int) -> Iterator[F
 
 @check
 def check_public_subnet(*, interface_count: int, public: bool) -> Iterator[Finding]:
-    """Find nodes with several network interfaces in a public subnet.
-
-    Args:
-        interface_count: Network interfaces of a node.
-        public: Whether the subnet gives its instances public addresses.
-    """
+    """Find nodes with several network interfaces in a public subnet."""
     if interface_count > 1 and public:
         yield EFA_PUBLIC_SUBNET.finding(
             cause=f"EC2 gives no public address to a node with {interface_count} network interfaces, so that "
@@ -157,13 +137,7 @@ ROOT_THROUGHPUT = define_rule(
 
 @check
 def check_root_volume(*, size_gib: int, iops: int, throughput_mib_per_s: int) -> Iterator[Finding]:
-    """Find what EBS would refuse about a gp3 volume; each finding's path names the value to change.
-
-    Args:
-        size_gib: Size in GiB.
-        iops: Operations per second.
-        throughput_mib_per_s: MiB per second.
-    """
+    """Find what EBS would refuse about a gp3 volume; each finding's path names the value to change."""
     if not 1 <= size_gib <= 65_536:
         yield ROOT_SIZE.finding(
             cause="the root volume cannot have that size",
@@ -285,11 +259,7 @@ def check_alarms(settings: AlarmSettings, *, ready_timeout_seconds: int) -> Iter
 
 @check
 def check_emails(emails: Sequence[str]) -> Iterator[Finding]:
-    """Find addresses that get no mail, get it twice, or are not there.
-
-    Args:
-        emails: Addresses that are notified of alarms.
-    """
+    """Find addresses that get no mail, get it twice, or are not there."""
     if not emails:
         yield EMAIL.finding(
             cause="no address would be notified",

@@ -26,11 +26,6 @@ HARMFUL_VARIABLE = define_rule(
 def check_variable(name: str, value: str, *, path: str = "") -> list[Finding]:
     """Find a variable of the environment that does harm on current EFA software.
 
-    Args:
-        name: Its name.
-        value: Its value.
-        path: Where it is set.
-
     Example:
         >>> [finding.id for finding in check_variable("NCCL_PROTO", "simple")]
         ['GPU-UD-004']

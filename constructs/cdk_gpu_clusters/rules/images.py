@@ -98,12 +98,7 @@ def choose_image(
 
 @check
 def check_image(instance_type: InstanceType | str, image: ImageParameter) -> Iterator[Finding]:
-    """Find what keeps an instance type from starting from an image, or is worth knowing about it.
-
-    Args:
-        instance_type: The type, or its name.
-        image: The image's row.
-    """
+    """Find what keeps an instance type from starting from an image, or is worth knowing about it."""
     kind = look_up(instance_type) if isinstance(instance_type, str) else instance_type
     accelerator = kind.accelerator.kind if kind.accelerator else None
     if image.architecture is not kind.architecture:

@@ -61,13 +61,7 @@ LOAD_BALANCER_ADDRESSES = 8
 
 @check
 def check_tls(*, has_certificate: bool, plain_http: bool, internet_facing: bool) -> Iterator[Finding]:
-    """Find a load balancer that would take requests in clear text although that is not explicit.
-
-    Args:
-        has_certificate: Whether a certificate was given.
-        plain_http: Whether plain HTTP was asked for.
-        internet_facing: Whether the load balancer has public addresses.
-    """
+    """Find a load balancer that would take requests in clear text although that is not explicit."""
     if has_certificate and not plain_http:
         return
     if plain_http and not has_certificate and not internet_facing:
@@ -190,10 +184,6 @@ def check_room_to_scale(minimum: int, maximum: int, *, size_is_set: bool) -> Ite
 def servers_required(server_count: int, requested: int | None) -> int:
     """Servers that must be up for a node to be healthy: half of them if the user does not say.
 
-    Args:
-        server_count: Servers of a node.
-        requested: The requested number; None for half of them.
-
     Example:
         >>> servers_required(7, None)
         4
@@ -203,12 +193,7 @@ def servers_required(server_count: int, requested: int | None) -> int:
 
 @check
 def check_servers_required(required: int, server_count: int) -> Iterator[Finding]:
-    """Find a health limit that a node can never meet, or always meets.
-
-    Args:
-        required: Servers that must be up for the node to be healthy.
-        server_count: Servers of a node.
-    """
+    """Find a health limit that a node can never meet, or always meets."""
     if not 1 <= required <= server_count:
         yield SERVERS_REQUIRED.finding(
             cause="the node can never, or will always, call itself healthy",

@@ -48,12 +48,7 @@ def uses_efa(instance_type: InstanceType | str, requested: bool | None) -> bool:
 
 @check
 def check_efa_request(instance_type: InstanceType, requested: bool | None) -> Iterator[Finding]:
-    """Find EFA that is requested and not available: the traffic would go over TCP without a message.
-
-    Args:
-        instance_type: The type of the nodes.
-        requested: The requested setting; None if it is left open.
-    """
+    """Find EFA that is requested and not available: the traffic would go over TCP without a message."""
     if requested and instance_type.network.efa is None:
         yield NO_EFA.finding(
             cause=f"{instance_type.name} has no EFA",
@@ -623,12 +618,7 @@ PCS_DEVICE_INDEX = define_rule(
 
 
 def check_pcs_interfaces(kind: InstanceType, interfaces: Sequence[NetworkInterface]) -> list[Finding]:
-    """Find what departs from the form that the PCS guide documents; warnings, since no page forbids it.
-
-    Args:
-        kind: The instance type.
-        interfaces: Its interfaces.
-    """
+    """Find what departs from the form that the PCS guide documents; warnings, since no page forbids it."""
     fix = "use policy efa-per-card, or try one node and count its EFA devices"
     cards = [i.network_card_index for i in interfaces]
     efa_only = [i for i in interfaces if i.interface_type == "efa-only"]

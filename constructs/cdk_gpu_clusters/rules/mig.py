@@ -221,12 +221,7 @@ def check_mig(instance_type: InstanceType | str, layouts: MigLayout | Sequence[M
 
 @check
 def check_layout(gpu: MigGpu, layout: MigLayout) -> Iterator[Finding]:
-    """Find what is wrong with the layout of one GPU.
-
-    Args:
-        gpu: The GPU.
-        layout: Its requested instances.
-    """
+    """Find what is wrong with the layout of one GPU."""
     if layout.is_whole_gpu:
         return
     names = [str(name) for name in layout.profiles]
@@ -255,13 +250,7 @@ def check_layout(gpu: MigGpu, layout: MigLayout) -> Iterator[Finding]:
 def check_mig_with_efa(
     instance_type: InstanceType | str, layouts: MigLayout | Sequence[MigLayout] | None, *, efa: bool
 ) -> Iterator[Finding]:
-    """Find a fleet that is split with MIG and yet set up for training over EFA.
-
-    Args:
-        instance_type: The type of the nodes.
-        layouts: The layouts, None without MIG.
-        efa: Whether the nodes have EFA interfaces.
-    """
+    """Find a fleet that is split with MIG and yet set up for training over EFA."""
     if layouts is None or not efa:
         return
     name = instance_type if isinstance(instance_type, str) else instance_type.name

@@ -531,12 +531,7 @@ def plan_servers(
 
 @check
 def check_slots(instance_type: InstanceType, slots: ServerSlots) -> Iterator[Finding]:
-    """Find what is wrong with sharing out the accelerators of a type.
-
-    Args:
-        instance_type: Type of the nodes.
-        slots: How to share.
-    """
+    """Find what is wrong with sharing out the accelerators of a type."""
     if instance_type.accelerator is None:
         yield SLOTS_FIT.finding(
             cause="the type has no accelerator to run a model server on",

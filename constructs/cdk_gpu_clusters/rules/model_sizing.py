@@ -161,10 +161,6 @@ def adapter_parameters(shape: ModelShape, rank: int) -> int:
 
     Source: Hu et al., LoRA, arXiv 2106.09685: two matrices for each, in times rank and rank times out.
 
-    Args:
-        shape: Shape of the model.
-        rank: Rank of the adapters.
-
     Raises:
         ConfigError: GPU-MODEL-002 for a rank that is not less than the width of the model.
     """
@@ -477,10 +473,6 @@ def plan_serving(job: ServingJob, instance_type: InstanceType) -> list[ServingPl
     """How nodes of a type serve a model: with complete GPUs, and with MIG instances if one is enough; empty if not.
 
     A copy stays in one node, on the smallest group of GPUs that holds it.
-
-    Args:
-        job: What is served.
-        instance_type: A type of the catalogue.
     """
     gpus = ModelGpus.of(instance_type)
     if gpus is None:

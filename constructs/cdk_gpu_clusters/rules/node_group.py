@@ -63,11 +63,6 @@ def desired_size(decision: CapacityDecision, *, minimum: int, maximum: int) -> i
     A group that follows a block or that scales gives none: an update would write it back. That EKS takes requests
     without it is what crossplane-contrib/provider-aws pull request 502 tried; how many nodes a new group then starts
     with is unknown.
-
-    Args:
-        decision: What follows from the capacity.
-        minimum: Least nodes.
-        maximum: Most nodes.
     """
     return None if decision.size_changes_after_deploy or minimum != maximum else maximum
 
@@ -137,9 +132,6 @@ def application_xids(record: InstanceType) -> tuple[RepairOverride, ...]:
     """No repair for the Xids that EKS documents a reboot for, and that an application causes by itself.
 
     A reboot would end the jobs of a healthy node. EKS's own example overrides Xid 31 in this way.
-
-    Args:
-        record: Type of the node.
 
     Example:
         >>> from cdk_gpu_clusters.catalogue import instance_type
@@ -217,11 +209,7 @@ _EKS_LABELS = "eks.amazonaws.com/"
 
 @check
 def check_block_of_group(terms: CapacityTerms) -> Iterator[Finding]:
-    """Find capacity that a managed node group cannot take.
-
-    Args:
-        terms: How the nodes are bought.
-    """
+    """Find capacity that a managed node group cannot take."""
     if terms.kind is CapacityKind.ULTRASERVER_BLOCK:
         yield ULTRASERVER.finding(
             cause="EKS asks for the id of a block, and empties the group 40 minutes before its end; EC2 takes an "
@@ -242,11 +230,7 @@ def check_block_of_group(terms: CapacityTerms) -> Iterator[Finding]:
 
 
 def choose_ami_type(record: InstanceType) -> tuple[AmiType | None, list[Finding]]:
-    """The image that EKS chooses for nodes of a type; with what is wrong where it has none.
-
-    Args:
-        record: Type of the nodes.
-    """
+    """The image that EKS chooses for nodes of a type; with what is wrong where it has none."""
     kind = None if record.accelerator is None else record.accelerator.kind
     row = ami_type(accelerator=kind, architecture=record.architecture)
     if row is not None:
@@ -264,11 +248,7 @@ def choose_ami_type(record: InstanceType) -> tuple[AmiType | None, list[Finding]
 
 
 def check_group_labels(labels: Mapping[str, str]) -> list[Finding]:
-    """Find labels of the user that others set.
-
-    Args:
-        labels: The user's labels.
-    """
+    """Find labels of the user that others set."""
     return [
         OWN_LABEL.finding(
             cause="this label is not the user's",
@@ -284,11 +264,7 @@ def check_group_labels(labels: Mapping[str, str]) -> list[Finding]:
 
 @check
 def check_group_taints(taints: Sequence[NodeTaint]) -> Iterator[Finding]:
-    """Find taints that EKS or Kubernetes would refuse.
-
-    Args:
-        taints: Taints of the group.
-    """
+    """Find taints that EKS or Kubernetes would refuse."""
     if len(taints) > _MOST_TAINTS:
         yield TAINTS.finding(
             cause="too many taints",
@@ -313,12 +289,7 @@ def check_group_taints(taints: Sequence[NodeTaint]) -> Iterator[Finding]:
 
 @check
 def check_updates(max_unavailable: int, maximum: int) -> Iterator[Finding]:
-    """Find a number of nodes that an update cannot take at once.
-
-    Args:
-        max_unavailable: Nodes that EKS replaces at once.
-        maximum: Most nodes of the group.
-    """
+    """Find a number of nodes that an update cannot take at once."""
     if not 1 <= max_unavailable <= _MOST_UNAVAILABLE:
         yield UNAVAILABLE.finding(
             cause="EKS replaces no such number of nodes at once",
@@ -330,11 +301,7 @@ def check_updates(max_unavailable: int, maximum: int) -> Iterator[Finding]:
 
 
 def check_repair(repair: NodeRepair) -> list[Finding]:
-    """Find limits of node repair that EKS would refuse.
-
-    Args:
-        repair: How EKS repairs nodes.
-    """
+    """Find limits of node repair that EKS would refuse."""
     limits = {
         "max_unhealthy_percentage": (repair.max_unhealthy_percentage, 100),
         "max_parallel_count": (repair.max_parallel_count, None),

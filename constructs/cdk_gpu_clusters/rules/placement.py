@@ -102,11 +102,7 @@ def check_placement(
 
 @check
 def check_group_of_reservation(instance_type: InstanceType) -> Iterator[Finding]:
-    """Find a type of which no reservation can have been made in a placement group: only a cluster group holds one.
-
-    Args:
-        instance_type: The type of every node.
-    """
+    """Find a type of which no reservation can have been made in a placement group: only a cluster group holds one."""
     supported = instance_type.placement_strategies
     if supported is not None and PlacementStrategy.CLUSTER.value not in supported:
         yield STRATEGY_OF_TYPE.finding(

@@ -52,10 +52,6 @@ def tolerations(pools: Sequence[NodePool]) -> list[dict[str, str]]:
 def device_plugin(pools: Sequence[NodePool], source: SoftwareSource) -> ChartRelease | None:
     """The chart for the GPU nodes of a cluster; None if it has none.
 
-    Args:
-        pools: Its groups of nodes.
-        source: From where charts and images come.
-
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
         >>> release = device_plugin([node_pool("dev", instance_type="g5.xlarge", node_count=1)], SoftwareSource())
@@ -122,11 +118,6 @@ def efa_software(
     kind: EfaSoftware = EfaSoftware.DEVICE_PLUGIN,
 ) -> ChartRelease | None:
     """The chart for the EFA nodes of a cluster; None if it has none.
-
-    Args:
-        pools: Its groups of nodes.
-        source: From where charts and images come.
-        kind: Device plugin or DRA driver.
 
     Example:
         >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
@@ -238,11 +229,7 @@ def dcgm_exporter(
 
 
 def metric_fields(pools: Sequence[NodePool]) -> tuple[DcgmField, ...]:
-    """Fields that some GPU of the pools has: a cluster of slices alone has no utilization, but the profiling fields.
-
-    Args:
-        pools: Groups of GPU nodes.
-    """
+    """Fields that some GPU of the pools has: a cluster of slices alone has no utilization, but the profiling fields."""
     has_whole_gpus = any(pool.mig is None for pool in pools)
     return tuple(one for one in dcgm_fields() if has_whole_gpus or not one.whole_gpus_only)
 

@@ -102,12 +102,6 @@ def check_software(
 ) -> Iterator[Finding]:
     """Find what cannot work.
 
-    Args:
-        pools: Groups of nodes of the cluster.
-        kubernetes_version: Version of the cluster, such as `1.35`.
-        efa: How pods get EFA interfaces.
-        mirror: Registries of a closed network.
-
     Returns:
         Findings GPU-K8S-020 to -022.
     """

@@ -298,19 +298,6 @@ def managed_nodes(
     EKS keeps every node of a group on one version of the template, and replaces all when it changes. So a group whose
     nodes are never replaced stays on the default version, which CloudFormation leaves alone (AWS::EC2::LaunchTemplate
     reference, DefaultVersionNumber), and on the Kubernetes version that the cluster had when the group was made.
-
-    Args:
-        scope: The construct of the group.
-        construct_id: Id in it.
-        cluster: The cluster.
-        role_arn: Role of the nodes.
-        subnet_ids: Where they stand.
-        template: Their launch template, which names their type.
-        plan: What was decided about them as about every fleet.
-        group: What was decided about them as a node group.
-        release_version: Release of EKS's image, or a token for it; None if EKS chooses.
-        update_policy: What a new template version, or version of Kubernetes, does to running nodes.
-        needs: What has to be there for a node's first boot.
     """
     rolls = update_policy is UpdatePolicy.ROLLING
     sizes = {"minSize": plan.minimum, "maxSize": plan.maximum}
