@@ -104,7 +104,17 @@ def define_rule(rule_id: str, title: str, *, source: str) -> Rule:
 
 
 def check(function: Callable[_Parameters, Iterator[Finding]]) -> Callable[_Parameters, list[Finding]]:
-    """Make a check of a generator: a call returns the list of what it yields."""
+    """Make a check of a generator: a call returns the list of what it yields.
+
+    Example:
+        >>> from cdk_gpu_clusters.errors import Finding, check
+        >>> @check
+        ... def check_count(count: int):
+        ...     if count < 1:
+        ...         yield Finding(id="GPU-CAP-001", cause="too few")
+        >>> check_count(1)
+        []
+    """
 
     @wraps(function)
     def listed(*args: _Parameters.args, **options: _Parameters.kwargs) -> list[Finding]:

@@ -183,11 +183,6 @@ class Orchestrator(StrEnum):
     EKS_SELF_MANAGED = "eks-self-managed"
     PCS = "pcs"
 
-    @property
-    def is_eks(self) -> bool:
-        """Whether the nodes join a cluster of Amazon EKS."""
-        return self in (Orchestrator.EKS_MANAGED, Orchestrator.EKS_SELF_MANAGED)
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class NetworkInterface:
