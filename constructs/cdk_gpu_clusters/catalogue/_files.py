@@ -21,7 +21,7 @@ def read_json(name: str) -> dict[str, Any]:
     return content
 
 
-def record(kind: type[_Record], row: Mapping[str, Any], **values: Any) -> _Record:
+def record(kind: Callable[..., _Record], row: Mapping[str, Any], **values: Any) -> _Record:
     """A row of a data file as a dataclass, with enumerations, tuples and sets as its fields are declared.
 
     Args:
