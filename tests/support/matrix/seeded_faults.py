@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -111,9 +111,9 @@ def in_user_data(old: str, new: str) -> Plant:
     """Another text of the user data, too long or not."""
 
     def faulty(*args: Any, **options: Any) -> Any:
-        node = write_node(*args, **options)
-        assert old in node.user_data
-        return replace(node, user_data=node.user_data.replace(old, new))
+        text, asset = write_node(*args, **options)
+        assert old in text
+        return text.replace(old, new), asset
 
     def plant(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(fleet, "write_node", faulty)
