@@ -11,8 +11,8 @@ from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.catalogue.images import OperatingSystem, root_device_name
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.fleet.profile import ImageChoice
-from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
+from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters_stacks.spec import ImageById, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
