@@ -6,6 +6,9 @@ import importlib
 import importlib.util
 from typing import Any
 
+#: What the emulator is made of.
+EMULATOR_PACKAGES = ("ministack", "cfnlint", "jsonschema", "boto3")
+
 
 def optional_module(name: str) -> Any:
     """Import `name`, which comes with the extra `testing`.

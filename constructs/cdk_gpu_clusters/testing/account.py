@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from ._extra import optional_module, require_packages
+from ._extra import optional_module
 
 Json = dict[str, Any]
 
@@ -33,11 +33,6 @@ class EmulatedAccount(ABC):
 
     region: str
     account: str
-
-    def __init__(self, account: str, region: str, seed: Mapping[str, Any] | None) -> None:
-        require_packages("ministack", "cfnlint", "jsonschema", "boto3")
-        self.account, self.region = account, region
-        self._seed = seed
 
     @abstractmethod
     def client(self, service: str) -> Any:

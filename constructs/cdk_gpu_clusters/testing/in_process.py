@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import unquote, urlsplit
 
-from ._extra import optional_module
+from ._extra import EMULATOR_PACKAGES, optional_module, require_packages
 from .account import DEFAULT_ACCOUNT, EmulatedAccount
 
 if TYPE_CHECKING:
@@ -44,7 +44,9 @@ class InProcessEmulator(EmulatedAccount):
         region: str = "us-east-1",
         seed: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(account, region, seed)
+        require_packages(*EMULATOR_PACKAGES)
+        self.account, self.region = account, region
+        self._seed = seed
         from gpu_clusters_emulator.engine import engine
         from gpu_clusters_emulator.front import Front
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from http.client import HTTPConnection
 from typing import IO, Any, Self
 
+from ._extra import EMULATOR_PACKAGES, require_packages
 from .account import DEFAULT_ACCOUNT, NO_SECRET, EmulatedAccount
 
 _STOP_SECONDS = 10
@@ -45,7 +46,9 @@ class Emulator(EmulatedAccount):
         port: int = 0,
         log: IO[bytes] | None = None,
     ) -> None:
-        super().__init__(account, region, seed)
+        require_packages(*EMULATOR_PACKAGES)
+        self.account, self.region = account, region
+        self._seed = seed
         self.endpoint_url = ""
         self._port = port
         self._log = log
