@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import aws_cdk as cdk
 import jsii
@@ -24,10 +24,7 @@ from cdk_gpu_clusters._cdk import (
     stack_of,
 )
 from cdk_gpu_clusters.compute.fleet_network import select_subnets
-
-if TYPE_CHECKING:
-    from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
-
+from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
 
 #: Who gets access: a role, a user, or the ARN of one.
 Principal = iam.IRole | iam.IUser | str
@@ -162,8 +159,6 @@ class IEksGpuCluster(ClusterConstruct):
         Raises:
             ConfigError: As `EksGpuNodeGroup`.
         """
-        from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup
-
         return EksGpuNodeGroup(self, construct_id, cluster=self, instance_type=instance_type, **options)
 
     def add_add_on(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_eks_v2 as eks
@@ -38,9 +38,8 @@ from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigStrategy
 from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, NodeRepair
 
-if TYPE_CHECKING:  # each takes long to load, or knows this module
+if TYPE_CHECKING:
     from cdk_gpu_clusters.catalogue import InstanceType
-    from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 
 _EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
 
@@ -67,6 +66,21 @@ class EksGpuNodeGroupProps(FleetProps, total=False):
     release_version: str | None
     max_unavailable: int
     node_repair: NodeRepair
+
+
+class JoinedCluster(Protocol):
+    """What a node group needs of its cluster. An `IEksGpuCluster` has it."""
+
+    @property
+    def cluster_name(self) -> str: ...
+    @property
+    def cluster_security_group(self) -> ec2.ISecurityGroup: ...
+    @property
+    def kubernetes_version(self) -> str: ...
+    @property
+    def vpc(self) -> ec2.IVpc: ...
+    @property
+    def node_prerequisites(self) -> Sequence[IDependable]: ...
 
 
 class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
@@ -114,7 +128,7 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         scope: Construct,
         construct_id: str,
         *,
-        cluster: IEksGpuCluster,
+        cluster: JoinedCluster,
         instance_type: str | ec2.InstanceType,
         **options: Unpack[EksGpuNodeGroupProps],
     ) -> None:
@@ -123,7 +137,7 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         Args:
             scope: Parent construct.
             construct_id: Id in the scope.
-            cluster: The cluster that the nodes join.
+            cluster: The cluster that the nodes join: an `EksGpuCluster`, or an imported one.
             instance_type: Type of every node, such as `p5.48xlarge`.
             options: Those of `EksGpuNodeGroupProps`; all but the size may be left out.
 
@@ -280,7 +294,7 @@ def managed_nodes(
     scope: Construct,
     construct_id: str,
     *,
-    cluster: IEksGpuCluster,
+    cluster: JoinedCluster,
     role_arn: str,
     subnet_ids: Sequence[str],
     template: ec2.CfnLaunchTemplate,
