@@ -11,7 +11,7 @@ import pytest
 from cdk_gpu_clusters.node.gpunode import cli
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from cdk_gpu_clusters.node.gpunode.topology import nccl_test
-from cdk_gpu_clusters.node.gpunode.topology.nccl_program import Row, read_rows, read_size, size_words
+from cdk_gpu_clusters.node.gpunode.topology.nccl_test import Row, read_rows, read_size, size_words
 from cdk_gpu_clusters.node.gpunode.topology.peers import NotYetError, Peer, Peers
 from fakes import gpu_health
 
