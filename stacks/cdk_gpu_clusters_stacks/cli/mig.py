@@ -22,16 +22,7 @@ app = new_app(
     "Examples: gpu-clusters mig profiles p4d.24xlarge; "
     'gpu-clusters mig pack "12x>=20GB, 3x>=40GB" --type p4d.24xlarge',
 )
-_PROFILES = (
-    "profile",
-    "id",
-    "memory GB",
-    "compute slices",
-    "memory slices",
-    "most",
-    "starts",
-    "Kubernetes resource",
-)
+_PROFILES = ("profile", "id", "memory GB", "compute slices", "memory slices", "most", "starts", "Kubernetes resource")
 #: What Slurm makes of 7g.40gb where the driver reports less than 39.5 GiB.
 _LESS = "7g.39gb and not 7g.40gb"
 _NUMBERS = _PROFILES[1:6]

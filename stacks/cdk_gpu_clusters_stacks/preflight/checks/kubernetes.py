@@ -10,17 +10,7 @@ from cdk_gpu_clusters_stacks.plan import KubernetesPlan
 from cdk_gpu_clusters_stacks.spec.eks import ExistingEksSpec
 from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
 
-from ..call import (
-    ADD_ON_VERSIONS,
-    CALLER,
-    EKS_CLUSTER,
-    EKS_CLUSTERS,
-    EKS_VERSIONS,
-    ROLE,
-    USER,
-    ZONES,
-    NoAnswer,
-)
+from ..call import ADD_ON_VERSIONS, CALLER, EKS_CLUSTER, EKS_CLUSTERS, EKS_VERSIONS, ROLE, USER, ZONES, NoAnswer
 from ..check import Inquiry, Verdict, cannot_tell, define_check, failed, passed, warned
 from ..cluster import Cluster, fleets_where, words
 from ..quota import QUOTA_CALLS, weigh
