@@ -120,6 +120,12 @@ def lustre_efa(mounts: Sequence[LustreMount], instance_type: InstanceType, node_
     )
 
 
+def _over_eks(plan: FleetPlan, config: NodeConfig | None) -> tuple[NodeFile, ...]:
+    if not plan.request.profile.has_node_group or config is None:
+        return ()
+    return over_eks(config)
+
+
 def _environments(environment: Mapping[str, str]) -> dict[str, Any]:
     """The variables, by what reads them."""
     communication, checkpoints, others = {}, {}, {}

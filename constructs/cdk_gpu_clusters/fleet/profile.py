@@ -26,6 +26,20 @@ class ImageChoice(str, Enum):
     REQUEST = "request"
 
 
+class GroupKind(str, Enum):
+    """What makes the nodes of a fleet one group, launches them, and replaces them.
+
+    Attributes:
+        AUTO_SCALING_GROUP: An Auto Scaling group of this library.
+        NODE_GROUP: A managed node group of Amazon EKS, which has an Auto Scaling group of its own.
+        COMPUTE_NODE_GROUP: A compute node group of AWS PCS.
+    """
+
+    AUTO_SCALING_GROUP = "auto-scaling-group"
+    NODE_GROUP = "node-group"
+    COMPUTE_NODE_GROUP = "compute-node-group"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrchestratorProfile:
     """What an orchestrator takes, forbids and does by itself.
@@ -36,6 +50,7 @@ class OrchestratorProfile:
         orchestrator: The orchestrator.
         agent: Its name in the settings of a node: which service a node reports its health to.
         image: Who chooses the machine image.
+        group: What makes the nodes one group.
         operating_system: Operating system of the image that the orchestrator chooses; None if unknown.
         launch_hook: Lifecycle hook that a node completes when it is ready; None if there is none.
         terminate_hook: Lifecycle hook that a node completes when it is drained; None if there is none.
@@ -53,6 +68,7 @@ class OrchestratorProfile:
     orchestrator: Orchestrator
     agent: str
     image: ImageChoice
+    group: GroupKind = GroupKind.AUTO_SCALING_GROUP
     operating_system: OperatingSystem | None = None
     launch_hook: str | None = None
     terminate_hook: str | None = None
@@ -68,6 +84,16 @@ class OrchestratorProfile:
     def has_hooks(self) -> bool:
         """Whether a lifecycle hook announces the end of a node, and waits for it."""
         return self.terminate_hook is not None
+
+    @property
+    def joins_eks(self) -> bool:
+        """Whether the nodes join a cluster of Amazon EKS, and work comes to them as pods."""
+        return self.agent == "eks"
+
+    @property
+    def has_node_group(self) -> bool:
+        """Whether the nodes are a managed node group of Amazon EKS."""
+        return self.group is GroupKind.NODE_GROUP
 
 
 #: A pod is one hop away from its node.
@@ -85,6 +111,7 @@ EKS_MANAGED = OrchestratorProfile(
     orchestrator=Orchestrator.EKS_MANAGED,
     agent="eks",
     image=ImageChoice.ORCHESTRATOR,
+    group=GroupKind.NODE_GROUP,
     operating_system=OperatingSystem.AL2023,
     takes_spot=False,
     metadata_hop_limit=_POD_HOPS,
@@ -102,6 +129,7 @@ PCS = OrchestratorProfile(
     orchestrator=Orchestrator.PCS,
     agent="pcs",
     image=ImageChoice.ORCHESTRATOR,
+    group=GroupKind.COMPUTE_NODE_GROUP,
     takes_subnet=True,
     takes_spot=False,
     takes_instance_type=False,

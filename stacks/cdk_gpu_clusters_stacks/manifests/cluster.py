@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
-from cdk_gpu_clusters.catalogue.instances import has_topology
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
-from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool, node_pool
+from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
 from cdk_gpu_clusters.kubernetes.objects import document_text
 from cdk_gpu_clusters.kubernetes.software import ChartRelease, ImageMirror, cluster_software
-from cdk_gpu_clusters.rules.interfaces import uses_efa
 from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
-from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 #: What stands in a text for a value that only the deployed stack knows: a variable of the shell.
@@ -62,29 +61,13 @@ def node_pools(spec: ClusterSpec, known: Mapping[str, LustreVolume]) -> dict[str
         spec: The cluster.
         known: Its file systems by name.
     """
-    fleets: dict[str, NodesSpec] = {**spec.training.fleets, **spec.inference.fleets}
-    return {name: pool_of(name, fleet, known, region=spec.region) for name, fleet in fleets.items()}
-
-
-def pool_of(name: str, fleet: NodesSpec, known: Mapping[str, LustreVolume], *, region: str | None = None) -> NodePool:
-    """One fleet as a node pool.
-
-    Args:
-        name: Its name.
-        fleet: The fleet.
-        known: File systems of the cluster by name.
-        region: Region of the cluster; None where the place of the nodes in the network does not matter.
-    """
-    return node_pool(
-        name,
-        instance_type=fleet.instance_type,
-        node_count=fleet.maximum_nodes,
-        efa=uses_efa(fleet.instance_type, fleet.requested_efa),
-        interface_policy=fleet.requested_interfaces,
-        mig=fleet.mig_layouts,
-        mounts={point: known[store] for point, store in fleet.mounts.items() if store in known},
-        network_topology=region is None or has_topology(region),
-    )
+    return {
+        fleet.name: replace(
+            fleet.node_group.pool,
+            mounts={point: known[store] for point, store in fleet.spec.mounts.items() if store in known},
+        )
+        for fleet in planned_fleets(spec)
+    }
 
 
 def _dns_name(file_system_id: str, region: str) -> str:

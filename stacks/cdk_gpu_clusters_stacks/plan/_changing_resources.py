@@ -107,12 +107,12 @@ def _fleet(holds: Callable[[FleetSide], bool]) -> Callable[[Side], bool]:
     return lambda side: side.fleet is not None and holds(side.fleet)
 
 
-def _on_ec2(side: FleetSide) -> bool:
-    return not side.view.on_eks
+def _has_scaling_group(side: FleetSide) -> bool:
+    return side.has_scaling_group
 
 
-def _on_eks(side: FleetSide) -> bool:
-    return side.view.on_eks
+def _has_node_group(side: FleetSide) -> bool:
+    return side.view.profile.has_node_group
 
 
 def _has_own_group(side: FleetSide) -> bool:
@@ -131,13 +131,11 @@ def _alarms(side: FleetSide) -> AlarmsSpec:
     return side.view.spec.alarms
 
 
-def _stops_launches(side: FleetSide) -> bool:
-    return _on_ec2(side) and _alarms(side).enabled and _alarms(side).suspends_launching
-
-
 def _balancer(side: FleetSide) -> LoadBalancerSpec | None:
     spec = side.view.spec
-    return spec.load_balancer if isinstance(spec, InferenceFleetSpec) and _on_ec2(side) else None
+    if isinstance(spec, InferenceFleetSpec) and side.view.profile.runs_model_servers:
+        return spec.load_balancer
+    return None
 
 
 def _is_served(side: FleetSide) -> bool:
@@ -151,7 +149,7 @@ def _has_log_bucket(side: FleetSide) -> bool:
 
 def _scales_with_requests(side: FleetSide) -> bool:
     spec = side.view.spec
-    return isinstance(spec, InferenceFleetSpec) and _on_ec2(side) and spec.requests_per_minute_per_node is not None
+    return isinstance(spec, InferenceFleetSpec) and _is_served(side) and spec.requests_per_minute_per_node is not None
 
 
 # What happens to running nodes.
@@ -401,7 +399,7 @@ _FLEET = (
     Row(
         Resource.EC2_TEMPLATE,
         "AWS::EC2::LaunchTemplate",
-        exists=_fleet(_on_ec2),
+        exists=_fleet(_has_scaling_group),
         updated="a new version of the template",
         joins="a template for the new nodes",
         leaves="the template of the old nodes",
@@ -411,7 +409,7 @@ _FLEET = (
     Row(
         Resource.EKS_TEMPLATE,
         "AWS::EC2::LaunchTemplate",
-        exists=_fleet(_on_eks),
+        exists=_fleet(_has_node_group),
         updated="a new version of the template",
         joins="a template for the new nodes",
         leaves="the template of the old nodes",
@@ -421,7 +419,7 @@ _FLEET = (
     Row(
         Resource.AUTO_SCALING_GROUP,
         "AWS::AutoScaling::AutoScalingGroup",
-        exists=_fleet(_on_ec2),
+        exists=_fleet(_has_scaling_group),
         updated="the group changes in place",
         joins="nodes are an Auto Scaling group; a lifecycle hook holds each back until it is ready",
         leaves="the Auto Scaling group goes, with its lifecycle hooks: EKS makes a group of its own for the node "
@@ -433,7 +431,7 @@ _FLEET = (
     Row(
         Resource.NODE_GROUP,
         "AWS::EKS::Nodegroup",
-        exists=_fleet(_on_eks),
+        exists=_fleet(_has_node_group),
         updated="the node group changes in place",
         replaced="another group is made in the other place, and the old one goes with its nodes",
         joins="nodes are a managed node group of the cluster; pods select them by labels and tolerate their taints",
@@ -455,7 +453,7 @@ _FLEET = (
     Row(
         Resource.BLOCK_FOLLOWER,
         "AWS::StepFunctions::StateMachine",
-        exists=_fleet(lambda side: _on_ec2(side) and _follows_block(side)),
+        exists=_fleet(lambda side: _has_scaling_group(side) and _follows_block(side)),
         updated="what grows and drains the fleet follows the new start, end or size",
         added="the fleet grows and drains with its block from now on",
         removed="nothing drains the fleet at the end of a block any more",
@@ -466,7 +464,7 @@ _FLEET = (
     Row(
         Resource.BLOCK_FOLLOWER,
         "AWS::StepFunctions::StateMachine",
-        exists=_fleet(lambda side: _on_eks(side) and _follows_block(side)),
+        exists=_fleet(lambda side: _has_node_group(side) and _follows_block(side)),
         updated="what sizes the group when the block is delivered follows the new start, end or size",
         added="the group is sized when its block is delivered; EKS itself empties it before the end",
         removed="nothing sizes the group when a block is delivered any more",
@@ -510,7 +508,7 @@ _FLEET = (
     Row(
         Resource.LAUNCH_STOP,
         "AWS::StepFunctions::StateMachine",
-        exists=_fleet(_stops_launches),
+        exists=_fleet(lambda side: side.stops_launches),
         added="a launch loop is stopped from now on",
         removed="nothing stops a launch loop any more",
         leaves="the state machine that stopped a launch loop goes with it",

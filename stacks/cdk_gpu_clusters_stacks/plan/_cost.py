@@ -11,7 +11,7 @@ from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month, node_hour
 from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from .model import (
     ClusterCost,
@@ -46,7 +46,7 @@ def fleet_cost(view: PlannedFleet, region: str) -> FleetCost:
     """What the instances of a fleet cost."""
     spec, terms = view.spec, view.plan.terms
     rate = node_hour(
-        view.type,
+        view.plan.instance_type,
         terms.kind,
         region=region,
         availability_zone=view.zones[0] if view.zones else None,

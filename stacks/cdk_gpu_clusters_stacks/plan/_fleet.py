@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdk_gpu_clusters.catalogue.images import ImageParameter
+from cdk_gpu_clusters.fleet.profile import ImageChoice
 from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.inference import servers_required
@@ -10,11 +11,11 @@ from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, placement_group_of, utc_text
-from cdk_gpu_clusters_stacks.spec.data import ExistingLustreSpec, LustreSpec
+from cdk_gpu_clusters_stacks.spec.data import serves_efa
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByOs, ImageByParameter
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, plan_slots
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
 
 from ._cost import fleet_cost, run_hours
@@ -52,7 +53,7 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
     spec = view.spec
     node = report_node(view, view.plan.interfaces)
     decision = view.plan.decision
-    devices = device_count(view.type) * spec.maximum_nodes
+    devices = device_count(view.plan.instance_type) * spec.maximum_nodes
     is_training = isinstance(spec, FleetSpec)
     stack_name = training_stack if is_training else inference_stack
     return FleetReport(
@@ -69,17 +70,17 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
         placement=report_placement(view),
         subnets=node_subnet_keys(view),
         availability_zones=view.zones,
-        fabric=spec.fabric if isinstance(spec, FleetSpec) and view.uses_efa else None,
+        fabric=spec.fabric if isinstance(spec, FleetSpec) and view.plan.efa else None,
         mounts=_mounts(view, cluster),
         checkpoints=spec.checkpoints if isinstance(spec, FleetSpec) else None,
-        image=None if view.on_eks else _image(view),
+        image=_image(view) if view.profile.image is ImageChoice.LIBRARY else None,
         servers=_servers(view, spec) if isinstance(spec, InferenceFleetSpec) else None,
         load_balancer=_balancer(view, spec),
         update=spec.update,
         watch=spec.watch.mode,
         tags=dict(spec.tags),
         cost=fleet_cost(view, cluster.region),
-        node_group=report_node_group(view) if view.on_eks else None,
+        node_group=report_node_group(view) if view.profile.has_node_group else None,
         notes=tuple(_notes(view)),
     )
 
@@ -88,11 +89,8 @@ def _mounts(view: PlannedFleet, cluster: ClusterSpec) -> tuple[MountPlan, ...]:
     found = []
     for point, name in view.spec.mounts.items():
         store = cluster.data[name]
-        has_efa = (isinstance(store, LustreSpec) and store.lustre.efa) or (
-            isinstance(store, ExistingLustreSpec) and store.existing_lustre.efa
-        )
-        over_efa = has_efa and view.uses_efa
-        rate = node_reading_rate(view.type, over_efa=over_efa, node_count=view.spec.maximum_nodes)
+        over_efa = bool(serves_efa(store)) and view.plan.efa
+        rate = node_reading_rate(view.plan.instance_type, over_efa=over_efa, node_count=view.spec.maximum_nodes)
         found.append(MountPlan(mount_point=point, store=name, over_efa=over_efa, efa_interfaces=rate.efa_interfaces))
     return tuple(found)
 
@@ -105,7 +103,7 @@ def _image(view: PlannedFleet) -> ImagePlan:
             return ImagePlan(operating_system=image.os, parameter=image.parameter, image_id=None, moves=True)
         case image:
             pinned = isinstance(image, ImageByOs) and image.pinned
-            return _recommended(view.image_row, pinned=pinned)
+            return _recommended(view.plan.image, pinned=pinned)
 
 
 def _recommended(row: ImageParameter | None, *, pinned: bool) -> ImagePlan:
@@ -121,9 +119,10 @@ def _recommended(row: ImageParameter | None, *, pinned: bool) -> ImagePlan:
 
 
 def _servers(view: PlannedFleet, spec: InferenceFleetSpec) -> ServersPlan | None:
-    plan, _ = plan_slots(view, spec)
+    plan, _ = view.server_plan
     if plan is None:
         return None
+    on_node = view.profile.runs_model_servers
     weights = spec.server.weights
     copied = None if weights is None else weights.s3_uri
     path = None if weights is None else weights.path or (DEFAULT_WEIGHTS_PATH if copied else None)
@@ -133,16 +132,16 @@ def _servers(view: PlannedFleet, spec: InferenceFleetSpec) -> ServersPlan | None
         device_kind=plan.kind.value,
         servers=plan.devices,
         servers_per_node=plan.server_count,
-        minimum_servers=None if view.on_eks else least,
-        node_port=None if view.on_eks else plan.port,
-        first_server_port=None if view.on_eks else plan.first_server_port,
+        minimum_servers=least if on_node else None,
+        node_port=plan.port if on_node else None,
+        first_server_port=plan.first_server_port if on_node else None,
         weights_path=path,
         weights_s3_uri=copied,
     )
 
 
 def _balancer(view: PlannedFleet, spec: FleetSpec | InferenceFleetSpec) -> LoadBalancerPlan | None:
-    if view.on_eks or not isinstance(spec, InferenceFleetSpec):
+    if not isinstance(spec, InferenceFleetSpec) or not view.profile.runs_model_servers:
         return None
     balancer = spec.load_balancer
     secure = balancer.certificate_arn is not None
@@ -157,11 +156,11 @@ def _balancer(view: PlannedFleet, spec: FleetSpec | InferenceFleetSpec) -> LoadB
 
 
 def _notes(view: PlannedFleet) -> list[str]:
-    notes = [*view.type.disagreements]
-    doubtful = [field for field in view.type.unverified_fields if field.startswith(_SHOWN)]
+    notes = [*view.plan.instance_type.disagreements]
+    doubtful = [field for field in view.plan.instance_type.unverified_fields if field.startswith(_SHOWN)]
     if doubtful:
-        notes.append(f"unverified of {view.type.name}: {', '.join(doubtful)}")
-    if view.mig is not None:
+        notes.append(f"unverified of {view.plan.instance_type.name}: {', '.join(doubtful)}")
+    if view.plan.mig is not None:
         notes.append("the driver may place MIG slices otherwise; the places shown prove that they fit")
     return notes
 
@@ -186,8 +185,8 @@ def report_capacity(view: PlannedFleet) -> CapacityPlan:
         reservation_id=terms.reservation_id,
         reservation_group_arn=terms.reservation_group_arn,
         is_made_here=isinstance(capacity, NewReservation),
-        # A managed node group asks for spot itself; the market of a block is in the template all the same.
-        market_type=decision.market_type if terms.kind.is_block or not view.on_eks else None,
+        # The market of a block is in the template also if the service asks for spot instances itself.
+        market_type=decision.market_type if terms.kind.is_block or view.profile.takes_spot else None,
         starts_at=None if terms.starts_at is None else utc_text(terms.starts_at),
         drains_at=None if window is None else utc_text(window.drain_at),
         ends_at=None if ends_at is None else utc_text(ends_at),

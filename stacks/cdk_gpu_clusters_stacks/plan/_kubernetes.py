@@ -15,9 +15,9 @@ from cdk_gpu_clusters.rules.node_group import (
     CAPACITY_TYPES,
     UpdateStrategy,
 )
-from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, pool_of, releases
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, releases
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
 
 from ._cost import prices_used, usd_amount
@@ -30,7 +30,7 @@ _EXISTS = "the cluster is there already, and bills without this file"
 
 def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> KubernetesPlan | None:
     """Describe the cluster that the fleets join; None on plain EC2."""
-    if spec.orchestrator != "eks":
+    if not ORCHESTRATORS[spec.orchestrator].joins_eks:
         return None
     eks, existing = spec.eks, spec.eks.existing
     version = kubernetes_version(spec)
@@ -54,7 +54,7 @@ def plan_kubernetes(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> Kuberne
         system_nodes=None if existing else _system_nodes(spec),
         charts=tuple(
             ChartPlan(name=one.chart, version=one.version, namespace=one.namespace)
-            for one in releases(spec, [pool_of(view.name, view.spec, {}) for view in views])
+            for one in releases(spec, [view.node_group.pool for view in views])
         ),
         software_stack=software_stack(spec.name) if eks.software.apply else None,
         mirror=eks.software.mirror,

@@ -13,11 +13,12 @@ from cdk_gpu_clusters.rules.inference import LOAD_BALANCER_ADDRESSES
 from cdk_gpu_clusters.rules.ip_budget import usable_addresses
 from cdk_gpu_clusters.rules.zones import read_zone
 from cdk_gpu_clusters_stacks.counting import count
+from cdk_gpu_clusters_stacks.spec._parts import parts_of
 from cdk_gpu_clusters_stacks.spec.data import LustreSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork, NewNetwork
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from .model import AddressUse, NetworkPlan, SubnetUse
 
@@ -53,18 +54,18 @@ def plan_network(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> NetworkPla
 
 def node_subnet_keys(view: PlannedFleet) -> tuple[str, ...]:
     """Keys of the subnets that a fleet's nodes stand in."""
-    if not view.is_in_service_subnets or view.network is None:
-        return (FLEET_SUBNET,)
-    return service_subnet_keys(view.network)
+    network = view.parts.network
+    return service_subnet_keys(network) if view.is_in_service_subnets and network else (FLEET_SUBNET,)
 
 
 def balancer_subnet_keys(view: PlannedFleet) -> tuple[str, ...]:
     """Keys of the subnets of the load balancer of a fleet; empty for a training fleet."""
-    if not isinstance(view.spec, InferenceFleetSpec) or view.network is None or view.on_eks:
+    network = view.parts.network
+    if network is None or not _has_balancer(view):
         return ()
-    if _is_public(view) and isinstance(view.network, ExistingNetwork):
-        return tuple(_public_key(zone) for zone in view.network.public_subnets)
-    return service_subnet_keys(view.network)
+    if _is_public(view) and isinstance(network, ExistingNetwork):
+        return tuple(_public_key(zone) for zone in network.public_subnets)
+    return service_subnet_keys(network)
 
 
 def service_subnet_keys(network: NewNetwork | ExistingNetwork) -> tuple[str, ...]:
@@ -84,8 +85,13 @@ def _public_key(zone: str) -> str:
     return f"public {zone}"
 
 
+def _has_balancer(view: PlannedFleet) -> bool:
+    return isinstance(view.spec, InferenceFleetSpec) and view.profile.runs_model_servers
+
+
 def _is_public(view: PlannedFleet) -> bool:
-    return isinstance(view.spec, InferenceFleetSpec) and view.spec.load_balancer.internet_facing and not view.on_eks
+    spec = view.spec
+    return isinstance(spec, InferenceFleetSpec) and spec.load_balancer.internet_facing and _has_balancer(view)
 
 
 def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[PlannedFleet]) -> NetworkPlan:
@@ -165,12 +171,12 @@ def _service_uses(
     spec: ClusterSpec, views: Sequence[PlannedFleet], zone_count: int, *, public: bool | None = None
 ) -> Iterator[AddressUse]:
     """Nodes are spread evenly, and each load balancer is in every subnet of its kind."""
-    if spec.orchestrator == "eks" and spec.eks.existing is None:
+    if parts_of(spec).makes_eks:
         yield from _kubernetes_uses(spec.eks.system_nodes.nodes, zone_count)
     for view in views:
         if view.is_in_service_subnets:
             yield _nodes(view, ceil(view.spec.maximum_nodes / zone_count))
-    serving = [view for view in views if isinstance(view.spec, InferenceFleetSpec) and not view.on_eks]
+    serving = [view for view in views if _has_balancer(view)]
     yield from _balancer_uses([view for view in serving if public is None or _is_public(view) == public])
 
 

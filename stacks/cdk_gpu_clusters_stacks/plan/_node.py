@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections import defaultdict
 
 from cdk_gpu_clusters.catalogue import Accelerator, InstanceType, NetworkCard
-from cdk_gpu_clusters.fleet.node import NodeRequest, node_settings
+from cdk_gpu_clusters.fleet.node import node_settings
 from cdk_gpu_clusters.node.gpunode.boot.stages import extra_stages, stages_of
 from cdk_gpu_clusters.node.gpunode.checks.verify import checks_of
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
-from cdk_gpu_clusters.node.model_server import ServerSettings, model_server_files
-from cdk_gpu_clusters.node.settings import NodeSettings
-from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount
+from cdk_gpu_clusters.node.model_server import model_server_files
+from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
 from cdk_gpu_clusters.node.user_data import node_environment
 from cdk_gpu_clusters.rules.cost import ultraserver_of
 from cdk_gpu_clusters.rules.fleet import DEFAULT_IOPS, DEFAULT_SIZE_GIB, DEFAULT_THROUGHPUT_MIB_PER_S
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, NetworkInterface
 from cdk_gpu_clusters.rules.mig import MigGpuPlan, MigPlan
 from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
-from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, plan_slots
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from .model import (
     AcceleratorPlan,
@@ -42,7 +40,7 @@ _PODS_DISKS = "/mnt/k8s-disks/0"
 
 def report_node(view: PlannedFleet, interfaces: InterfacePlan) -> NodeReport:
     """Describe one node of a fleet."""
-    record, spec = view.type, view.spec
+    record, spec = view.plan.instance_type, view.spec
     stages, checks = boot_of(view)
     return NodeReport(
         instance_type=record.name,
@@ -52,7 +50,7 @@ def report_node(view: PlannedFleet, interfaces: InterfacePlan) -> NodeReport:
         accelerator=None
         if record.accelerator is None
         else _accelerator(record, record.accelerator, spec.maximum_nodes),
-        mig=None if view.mig is None else _mig(view.mig),
+        mig=None if view.plan.mig is None else _mig(view.plan.mig),
         network=_network(record, interfaces),
         local_disks=_disks(record, _disks_at(view)),
         root_volume=_root_volume(spec),
@@ -177,7 +175,7 @@ def _mig_gpu(gpu: MigGpuPlan) -> MigGpuSlices:
 
 def _disks_at(view: PlannedFleet) -> str | None:
     """Where the local disks are mounted as one file system."""
-    if view.on_eks:
+    if view.profile.has_node_config:
         return None if view.spec.scratch is False else _PODS_DISKS
     return None if view.scratch is None else SCRATCH_MOUNT_POINT
 
@@ -211,7 +209,7 @@ _READY_PROGRAMS = "/etc/gpu-cluster/ready.d/"
 
 def boot_of(view: PlannedFleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The stages of a node's boot in their order, and the checks of its stage `verification`."""
-    values = node_environment(_boot_settings(view))
+    values = node_environment(node_settings(view.plan, view.node_request()))
     settings = Settings({name.removeprefix("GPU_").lower(): value for name, value in values.items()})
     node = Node(settings=settings, metadata=Metadata(), instance_id="", aws=Aws(""))
     here = {stage.name for stage in extra_stages()}  # programs of this machine, if it is a node itself
@@ -219,25 +217,8 @@ def boot_of(view: PlannedFleet) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return (*stages, *_own_stages(view)), tuple(checks_of(node))
 
 
-def _boot_settings(view: PlannedFleet) -> NodeSettings:
-    node = NodeRequest(
-        mounts=tuple(LustreMount(mount_point=point, dns_name="", mount_name="") for point in view.spec.mounts),
-        scratch=view.scratch_plan[0],
-        node_config=view.node_group.node_config if view.on_eks else None,
-    )
-    return node_settings(view.plan, node)
-
-
 def _own_stages(view: PlannedFleet) -> list[str]:
     """Stages that the fleet's own files add."""
-    if view.on_eks or not isinstance(view.spec, InferenceFleetSpec):
-        return []
-    servers, _ = plan_slots(view, view.spec)
-    if servers is None:
-        return []
-    server = view.spec.server
-    settings = ServerSettings(
-        image=server.image, plan=servers, container_port=server.port, health_path=server.health_path
-    )
-    paths = [file.path for file in model_server_files(settings)]
+    settings = view.server_settings
+    paths = [] if settings is None else [file.path for file in model_server_files(settings)]
     return sorted(path.removeprefix(_READY_PROGRAMS) for path in paths if path.startswith(_READY_PROGRAMS))

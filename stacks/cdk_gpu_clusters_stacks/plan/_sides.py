@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
+from cdk_gpu_clusters.fleet.profile import GroupKind
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, node_pools, releases, volumes
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
@@ -14,7 +15,7 @@ from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec, InferenceSpec, TrainingSpec
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from ._network import FLEET_SUBNET
 from .model import FleetReport
@@ -40,6 +41,17 @@ class FleetSide:
         """Stores that the nodes use."""
         names = {mount.store for mount in self.plan.mounts}
         return frozenset(names if self.plan.checkpoints is None else {*names, self.plan.checkpoints})
+
+    @property
+    def has_scaling_group(self) -> bool:
+        """Whether its nodes are an Auto Scaling group of its stack."""
+        return self.view.profile.group is GroupKind.AUTO_SCALING_GROUP
+
+    @property
+    def stops_launches(self) -> bool:
+        """Whether a launch loop is stopped."""
+        alarms = self.view.spec.alarms
+        return self.has_scaling_group and alarms.enabled and alarms.suspends_launching
 
     @property
     def has_own_placement(self) -> bool:
@@ -137,8 +149,8 @@ def _of_fleet(cluster: ClusterSpec, side: FleetSide) -> Values:
         ("efa", Resource.NODE_GROUP_IDENTITY): node.network.efa_interface_count,
         "interface_policy": node.network.policy,
         "fabric": plan.fabric,
-        "mig": None if view.mig is None else view.mig.partition,
-        "fabric_manager_order": None if view.mig is None else spec.fabric_manager_order,
+        "mig": None if view.plan.mig is None else view.plan.mig.partition,
+        "fabric_manager_order": None if view.plan.mig is None else spec.fabric_manager_order,
         "mounts": plan.mounts,
         ("mounts", Resource.MOUNT_RULES): sorted({mount.store for mount in plan.mounts}),
         "scratch": node.local_disks,
@@ -165,7 +177,7 @@ def _below(fleet: str, key: str | tuple[str, Resource]) -> str | tuple[str, Reso
 def _of_surroundings(cluster: ClusterSpec, side: FleetSide) -> Values:
     """Keys of network, stores and cluster of EKS in the stack of a fleet."""
     values = _subnets(cluster, side)
-    values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.spec.instance_type)
+    values["eks.kubectl"] = cluster.eks.kubectl.of(side.view.plan.instance_type.architecture)
     if side.view.spec.update == "never":  # the group stays on its version
         values["eks.kubernetes_version", Resource.NODE_GROUP] = None
         values["eks.existing.kubernetes_version", Resource.NODE_GROUP] = None
@@ -200,14 +212,14 @@ def _of_size(side: FleetSide) -> Values:
 
 def _of_alarms(side: FleetSide) -> Values:
     """Alarms that the fleet can raise: only GPUs report that they are idle, and only EC2 fleets abandon launches."""
-    alarms, accelerator = side.view.spec.alarms, side.view.type.accelerator
+    alarms, accelerator = side.view.spec.alarms, side.view.plan.instance_type.accelerator
     unused = [] if accelerator and accelerator.kind is AcceleratorKind.GPU else ["idle", "idle_minutes"]
-    if side.view.on_eks:
+    if not side.has_scaling_group:
         unused += ["abandoned_launches_per_node", "abandoned_within_minutes", "suspends_launching"]
+    if not side.stops_launches:  # the words of the alarm name how long nodes are kept
         unused += ["inspection_minutes"]
-    stops = alarms.enabled and alarms.suspends_launching
     return {
-        "alarms": alarms.inspection_minutes if stops and not side.view.on_eks else 0,
+        "alarms": alarms.inspection_minutes if side.stops_launches else 0,
         **{(f"alarms.{name}", Resource.ALARMS): None for name in unused},
     }
 

@@ -11,10 +11,11 @@ from cdk_gpu_clusters_stacks.spec.data import (
     ExistingLustreSpec,
     LustreSpec,
     StoreSpec,
+    serves_efa,
 )
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import data_stack
 
 from ._cost import store_cost
@@ -35,19 +36,13 @@ def plan_store(name: str, store: StoreSpec, spec: ClusterSpec, views: Sequence[P
         stack_name=data_stack(spec.name, name) if made_here else None,
         resource_id=store.existing_lustre.file_system_id if isinstance(store, ExistingLustreSpec) else None,
         lustre=_lustre(store) if isinstance(store, LustreSpec) else None,
-        efa=_efa(store),
+        efa=serves_efa(store),
         checkpoints=_checkpoints(store),
         readers=tuple(_readers(name, store, views)),
         users=tuple(view.name for view in views if isinstance(view.spec, FleetSpec) and view.spec.checkpoints == name),
         cost=store_cost(store.lustre.sizing, spec.region) if isinstance(store, LustreSpec) else None,
         unknown={"lustre": _EXISTING} if is_existing_lustre else {},
     )
-
-
-def _efa(store: StoreSpec) -> bool | None:
-    if isinstance(store, LustreSpec):
-        return store.lustre.efa
-    return store.existing_lustre.efa if isinstance(store, ExistingLustreSpec) else None
 
 
 def _lustre(store: LustreSpec) -> LustrePlan:
@@ -84,11 +79,11 @@ def _readers(name: str, store: StoreSpec, views: Sequence[PlannedFleet]) -> list
 
 
 def _reader(view: PlannedFleet, point: str, store: StoreSpec) -> ReaderPlan:
-    nodes, devices = view.spec.maximum_nodes, device_count(view.type)
-    over_efa = bool(_efa(store)) and view.uses_efa
+    nodes, devices = view.spec.maximum_nodes, device_count(view.plan.instance_type)
+    over_efa = bool(serves_efa(store)) and view.plan.efa
     sizing = store.lustre.sizing if isinstance(store, LustreSpec) else None
     rate = node_reading_rate(
-        view.type,
+        view.plan.instance_type,
         over_efa=over_efa,
         node_count=nodes,
         object_servers=None if sizing is None else sizing.object_servers,

@@ -8,11 +8,11 @@ from enum import StrEnum
 
 from cdk_gpu_clusters.errors import Finding, raise_for
 from cdk_gpu_clusters_stacks.spec._base import SpecModel
-from cdk_gpu_clusters_stacks.spec.change import check_change_of
+from cdk_gpu_clusters_stacks.spec._check_data import check_change_of
 from cdk_gpu_clusters_stacks.spec.changes import Changes, ChangingKey, Resource, changing_keys
 from cdk_gpu_clusters_stacks.spec.check import check_fleets
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from ._changing_resources import ROWS, Row, source_of
 from ._fleet import report_fleet
@@ -176,7 +176,7 @@ def _within(stack: StackPlan, before: _Cluster, after: _Cluster) -> Iterator[Cha
     found: Iterable[Change]
     if stack.kind not in _NODES:
         found = [change for row in rows for change in _of_row(row, *sides)]
-    elif before.fleets[stack.of].view.on_eks != after.fleets[stack.of].view.on_eks:
+    elif before.fleets[stack.of].view.profile is not after.fleets[stack.of].view.profile:
         found = _to_another_orchestrator(rows, *sides)
     else:
         found = _within_fleet(rows, *sides)
@@ -197,7 +197,7 @@ def _side(stack: StackPlan, cluster: _Cluster, other: _Cluster) -> Side:
 def _within_fleet(rows: Iterable[Row], before: Side, after: Side) -> Iterator[Change]:
     """What changes of a fleet. On EKS a node group may become another one, with another template."""
     other_group: tuple[str, ...] = ()
-    if after.fleet is not None and after.fleet.view.on_eks:
+    if after.fleet is not None and after.fleet.view.profile.has_node_group:
         other_group = tuple(_differences(Resource.NODE_GROUP_IDENTITY, before.keys, after.keys, before, after))
     for row in rows:
         if other_group and row.resource in (Resource.EKS_TEMPLATE, Resource.NODE_GROUP):

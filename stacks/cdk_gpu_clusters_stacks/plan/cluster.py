@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from cdk_gpu_clusters.errors import Finding, raise_for
+from cdk_gpu_clusters_stacks.spec._parts import parts_of
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.check import check_fleets
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, ExistingLustreSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.network import NewNetwork
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, planned_fleets
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 from cdk_gpu_clusters_stacks.stack_names import (
     capacity_stack,
     data_stack,
@@ -110,12 +111,12 @@ def _stacks(spec: ClusterSpec, views: list[PlannedFleet]) -> Iterator[StackPlan]
             depends = network if isinstance(store, LustreSpec) else ()
             yield StackPlan(name=data_stack(spec.name, name), kind="data", of=name, outlives=True, depends_on=depends)
     kubernetes: tuple[str, ...] = ()
-    if spec.orchestrator == "eks" and spec.eks.existing is None:
+    if parts_of(spec).makes_eks:
         kubernetes = (eks_stack(spec.name),)
         yield StackPlan(name=kubernetes[0], kind="kubernetes", of="", outlives=False, depends_on=network)
     for view in views:
         yield from _of_fleet(spec, view, network, kubernetes)
-    if spec.orchestrator == "eks" and spec.eks.software.apply:
+    if ORCHESTRATORS[spec.orchestrator].joins_eks and spec.eks.software.apply:
         stores = [data_stack(spec.name, name) for name, one in spec.data.items() if isinstance(one, LustreSpec)]
         yield StackPlan(
             name=software_stack(spec.name),
@@ -130,7 +131,7 @@ def _of_fleet(
     spec: ClusterSpec, view: PlannedFleet, network: tuple[str, ...], kubernetes: tuple[str, ...]
 ) -> Iterator[StackPlan]:
     fleet, depends = view.spec, [*network, *kubernetes]
-    if isinstance(fleet, FleetSpec) and view.uses_efa:
+    if isinstance(fleet, FleetSpec) and view.plan.efa:
         fabric = fabric_stack(spec.name, fleet.fabric)
         yield StackPlan(name=fabric, kind="fabric", of=fleet.fabric, outlives=False, depends_on=network)
         depends.append(fabric)
@@ -142,7 +143,7 @@ def _of_fleet(
         store = spec.data[name]
         if isinstance(store, LustreSpec | CheckpointsSpec):
             depends.append(data_stack(spec.name, name))
-        if isinstance(fleet, FleetSpec) and view.uses_efa and isinstance(store, LustreSpec | ExistingLustreSpec):
+        if isinstance(fleet, FleetSpec) and view.plan.efa and isinstance(store, LustreSpec | ExistingLustreSpec):
             link = link_stack(spec.name, name, fleet.fabric)
             own = (data_stack(spec.name, name),) if isinstance(store, LustreSpec) else ()
             yield StackPlan(

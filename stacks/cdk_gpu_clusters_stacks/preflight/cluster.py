@@ -20,7 +20,7 @@ from cdk_gpu_clusters_stacks.spec import (
 )
 from cdk_gpu_clusters_stacks.spec.data import ExistingCheckpointsSpec, KeyArn
 from cdk_gpu_clusters_stacks.spec.network import ExistingNetwork
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet, planned_fleets
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
 
 ValueT = TypeVar("ValueT")
 

@@ -45,7 +45,7 @@ _UNUSED = {
 
 def check_eks(parts: SpecParts) -> list[Fault]:
     """Find what is wrong with the cluster of EKS, and what of the fleets does not go with it."""
-    if not parts.on_eks:
+    if not parts.profile.joins_eks:
         return [] if parts.eks is None else faults_at(("eks",), [_NOT_ON_EKS], at_key=True)
     faults = [fault for part in parts.fleets for fault in _check_fleet(part)]
     spec = parts.eks or EksSpec()
@@ -136,12 +136,12 @@ def _about_system_type(name: str) -> list[Finding]:
 
 def check_devices(view: PlannedFleet) -> list[Fault]:
     """Find nodes whose devices no pod sees with what is installed."""
-    accelerator = view.type.accelerator
-    if not view.on_eks or accelerator is None or accelerator.kind is not AcceleratorKind.NEURON:
+    accelerator = view.plan.instance_type.accelerator
+    if not view.profile.joins_eks or accelerator is None or accelerator.kind is not AcceleratorKind.NEURON:
         return []
     finding = EKS_NEURON.finding(
         cause="no pod gets a Neuron device with the charts of this release",
-        got=view.type.name,
+        got=view.plan.instance_type.name,
         fix="install AWS's Neuron device plugin in the cluster, too",
         severity=Severity.WARNING,
     )
@@ -197,10 +197,10 @@ def check_names(parts: SpecParts) -> Iterator[Fault]:
     """Find model servers whose Service would also find the pods of another fleet."""
     for part in parts.fleets:
         for other in parts.fleets:
-            if isinstance(part.spec, InferenceFleetSpec) and _meets(_name(part), other):
+            if isinstance(part.spec, InferenceFleetSpec) and _meets(part.name, other):
                 finding = EKS_NAMES.finding(
                     cause="a job or server of another fleet has this name, and the Service would send requests to it",
-                    got=f"{_name(part)}, beside {_name(other)}",
+                    got=f"{part.name}, beside {other.name}",
                     fix="rename one of the fleets",
                 )
                 yield from faults_at(part.key, [finding], at_key=True)
@@ -223,10 +223,6 @@ def check_weights(part: FleetPart) -> list[Fault]:
     return faults_at((*part.key, "server", "weights", "path"), [finding])
 
 
-def _name(part: FleetPart) -> str:
-    return str(part.key[-1])
-
-
 def _meets(name: str, other: FleetPart) -> bool:
     if other.spec.mig:
         ends = _OF_SLICES
@@ -234,4 +230,4 @@ def _meets(name: str, other: FleetPart) -> bool:
         return False
     else:
         ends = _OF_JOBS
-    return re.fullmatch(re.escape(_name(other)) + ends, name) is not None
+    return re.fullmatch(re.escape(other.name) + ends, name) is not None

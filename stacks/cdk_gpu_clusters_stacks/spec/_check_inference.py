@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from cdk_gpu_clusters.errors import Finding, Severity, errors_in
 from cdk_gpu_clusters.node.user_data import check_secrets
-from cdk_gpu_clusters.rules.capacity import block_window, decide_capacity
 from cdk_gpu_clusters.rules.checkpoints import check_bucket_name
 from cdk_gpu_clusters.rules.fleet import BLOCK_DRAIN, check_drain_of_block, check_timeout
 from cdk_gpu_clusters.rules.inference import (
@@ -32,24 +31,22 @@ from cdk_gpu_clusters.rules.model_servers import (
     read_ecr_image,
 )
 
-from ._check_nodes import check_number
-from ._check_user_data import check_plain_values
+from ._check_nodes import check_number, check_plain_values
 from ._check_values import check_arn
 from ._document import Fault, Key, faults_at
 from ._parts import SpecParts
 from ._rules import CLOSED_REGISTRY, MISSING_KEY
-from .capacity import capacity_terms
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec, WeightsSpec
 from .network import NewNetwork
 from .planned_fleet import PlannedFleet
-from .views import plan_slots
 
 _NODES = frozenset({"nodes", "min_nodes", "max_nodes", "capacity"})
 
 
-def check_inference_values(key: Key, spec: InferenceFleetSpec, broken: frozenset[str]) -> list[Fault]:
+def check_inference_values(fleet: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
     """Find what is wrong with an inference fleet of whatever type."""
     faults: list[Fault] = []
+    key = fleet.key
     rate, ready = spec.requests_per_minute_per_node, spec.ready_timeout_seconds
     if ready is not None:
         found = check_timeout("ready_timeout_seconds", ready)
@@ -57,13 +54,13 @@ def check_inference_values(key: Key, spec: InferenceFleetSpec, broken: frozenset
     if rate is None:
         return faults
     findings = check_counts(requests_per_minute_per_node=rate)
-    if not broken & _NODES and not check_number(key, spec):
-        findings += _check_room(spec)
+    if not fleet.broken & _NODES and not check_number(key, spec):
+        findings += _check_room(fleet)
     return faults + faults_at((*key, "requests_per_minute_per_node"), findings)
 
 
-def _check_room(spec: InferenceFleetSpec) -> list[Finding]:
-    is_block = block_window(capacity_terms(spec.capacity)) is not None
+def _check_room(fleet: PlannedFleet) -> list[Finding]:
+    spec, is_block = fleet.spec, fleet.plan.window is not None
     return [
         replace(
             finding,
@@ -79,7 +76,7 @@ def _check_room(spec: InferenceFleetSpec) -> list[Finding]:
 
 def check_inference_nodes(view: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
     """Find what is wrong with an inference fleet of its type: its slots, and how many of them must be up."""
-    plan, findings = plan_slots(view, spec)
+    plan, findings = view.server_plan
     faults = [fault for finding in findings for fault in _slot_faults(view, spec, finding)]
     if not view.broken & {"scratch", "mounts", "server", "server.weights"}:
         faults += _check_scratch(view, spec)
@@ -109,7 +106,7 @@ def _check_scratch(view: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
     """Find weights on local disks that are not there, or that nothing fills."""
     faults: list[Fault] = []
     for finding in view.scratch_plan[1]:
-        if spec.scratch is False and view.type.local_disks:
+        if spec.scratch is False and view.plan.instance_type.local_disks:
             told = replace(finding, got="scratch: false", allowed="scratch: true", fix="remove scratch")
             faults += faults_at((*view.key, "scratch"), [told])
         else:
@@ -218,18 +215,11 @@ def _about_uri(uri: str | None) -> Iterable[Finding]:
 _LISTENER = frozenset({"certificate_arn", "plain_http", "internet_facing"})
 
 
-def check_balancer(key: Key, spec: InferenceFleetSpec, broken: frozenset[str], region: str | None) -> list[Fault]:
-    """Find what is wrong with a load balancer, wherever it is.
-
-    Args:
-        key: The place of the fleet in the file.
-        spec: The fleet.
-        broken: Fields of it that have a fault already.
-        region: Region of the cluster, if it is valid.
-    """
-    balancer, here = spec.load_balancer, (*key, "load_balancer")
+def check_balancer(fleet: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
+    """Find what is wrong with a load balancer, wherever it is."""
+    balancer, here, region = spec.load_balancer, (*fleet.key, "load_balancer"), fleet.parts.region
     faults: list[Fault] = []
-    if not broken & {"load_balancer", *(f"load_balancer.{name}" for name in _LISTENER)}:
+    if not fleet.broken & {"load_balancer", *(f"load_balancer.{name}" for name in _LISTENER)}:
         faults += _check_listener(here, balancer)
     if region is not None and balancer.certificate_arn is not None:
         faults += check_arn((*here, "certificate_arn"), balancer.certificate_arn, region, "certificate")
@@ -239,7 +229,7 @@ def check_balancer(key: Key, spec: InferenceFleetSpec, broken: frozenset[str], r
         found = check_idle_timeout(balancer.idle_timeout_seconds)
         faults += faults_at((*here, "idle_timeout_seconds"), found)
     if balancer.drain_timeout_seconds is not None:
-        faults += _check_drain((*here, "drain_timeout_seconds"), spec, balancer.drain_timeout_seconds, broken)
+        faults += _check_drain((*here, "drain_timeout_seconds"), fleet, balancer.drain_timeout_seconds)
     return faults
 
 
@@ -266,13 +256,12 @@ def _check_listener(key: Key, balancer: LoadBalancerSpec) -> list[Fault]:
     return faults_at(where, told, at_key=not balancer.plain_http)
 
 
-def _check_drain(key: Key, spec: InferenceFleetSpec, seconds: int, broken: frozenset[str]) -> list[Fault]:
+def _check_drain(key: Key, fleet: PlannedFleet, seconds: int) -> list[Fault]:
     findings = [replace(one, fix=f"change {key[-1]}") for one in check_drain_timeout(seconds)]
-    if not findings and "capacity" not in broken:
-        decision = decide_capacity(capacity_terms(spec.capacity), efa=False)
+    if not findings and "capacity" not in fleet.broken:
         most = int(BLOCK_DRAIN.total_seconds()) - DRAIN_MARGIN_SECONDS
         findings = [
             replace(one, got=f"{seconds} seconds", allowed=f"at most {most} seconds", fix=f"change {key[-1]}")
-            for one in check_drain_of_block(decision, seconds + DRAIN_MARGIN_SECONDS)
+            for one in check_drain_of_block(fleet.plan.decision, seconds + DRAIN_MARGIN_SECONDS)
         ]
     return faults_at(key, findings)

@@ -80,9 +80,11 @@ def _check_existing(
         findings = _check_range(network) or _check_budget(network.cidr, fleets, others)
         faults += faults_at((*_NETWORK, "cidr"), findings)
     for fleet in fleets:
-        if not fleet.uses_efa or "efa" in fleet.broken:
+        if not fleet.plan.efa or "efa" in fleet.broken:
             continue
-        faults += faults_at((*_NETWORK, "subnet_ids"), check_efa_group([fleet.type], subnets=network.subnet_ids))
+        faults += faults_at(
+            (*_NETWORK, "subnet_ids"), check_efa_group([fleet.plan.instance_type], subnets=network.subnet_ids)
+        )
         if fleet.plan.interfaces_or_none is not None:
             findings = check_public_subnet(interface_count=len(fleet.plan.interfaces.interfaces), public=network.public)
             faults += faults_at((*_NETWORK, "public"), findings)
@@ -316,7 +318,7 @@ def _check_type(fleet: PlannedFleet, region: str | None, wrong: set[str]) -> lis
         finding
         for zone in zones
         if zone not in wrong
-        for finding in check_zone(region, zone, fleet.type)
+        for finding in check_zone(region, zone, fleet.plan.instance_type)
         if finding not in check_zone(region, zone)
     ]
     return faults_at((*fleet.key, "instance_type"), dict.fromkeys(findings))

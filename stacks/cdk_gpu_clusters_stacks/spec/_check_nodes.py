@@ -1,35 +1,49 @@
-"""Checks of the nodes of a fleet: number, volume, image, MIG, mounts, alarms; then what only training fleets have."""
+"""Checks of the nodes of a fleet: number, capacity, volume, image, MIG, mounts, alarms, user data."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.fleet.node import node_settings
 from cdk_gpu_clusters.fleet.plan import Topic
-from cdk_gpu_clusters.node.storage import LustreMount, check_storage
-from cdk_gpu_clusters.rules.fleet import (
-    DEFAULT_IOPS,
-    DEFAULT_SIZE_GIB,
-    DEFAULT_THROUGHPUT_MIB_PER_S,
-    check_alarms,
-    check_emails,
-    check_root_volume,
+from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
+from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
+from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
+from cdk_gpu_clusters.node.software import SoftwareObject
+from cdk_gpu_clusters.node.storage import LustreMount, check_storage, checkpoint_environment
+from cdk_gpu_clusters.node.user_data import check_secrets, check_user_data_size, render_user_data
+from cdk_gpu_clusters.rules.capacity_checks import (
+    BLOCK_SIZE,
+    BLOCK_WITH_PLACEMENT_GROUP,
+    FOREIGN_PLACEMENT_GROUP,
+    ULTRASERVER_NODES,
 )
+from cdk_gpu_clusters.rules.fleet_alarms import check_alarms, check_emails
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
 from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA
-from cdk_gpu_clusters.rules.node_group import choose_ami_type
+from cdk_gpu_clusters.rules.node_group import check_block_of_group, choose_ami_type
+from cdk_gpu_clusters.rules.placement import SPREAD_SIZE
+from cdk_gpu_clusters.rules.reservations import RESERVATION_COUNT, RESERVATION_PLACEMENT, check_new_reservation
+from cdk_gpu_clusters.rules.root_volume import (
+    DEFAULT_IOPS,
+    DEFAULT_SIZE_GIB,
+    DEFAULT_THROUGHPUT_MIB_PER_S,
+    check_root_volume,
+)
 from cdk_gpu_clusters.rules.zones import is_zone_id
 
-from ._check_user_data import check_environment, check_script
-from ._check_values import check_arn, check_store_name
-from ._document import Fault, Key, faults_at
+from ._check_values import check_arn, check_store_name, foreign_place
+from ._document import Fault, Key, faults_at, under
 from ._parts import SpecParts
-from ._rules import NODE_COUNT, SILENT_ALARMS
-from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec
+from ._rules import FIXED_SIZE, FOREIGN_GROUP, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
+from .capacity import NewReservation, ReservationGroup, UltraServerBlock
+from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec, serves_efa
 from .fleet import FleetSpec, NodesSpec
 from .inference import InferenceFleetSpec
 from .planned_fleet import PlannedFleet
@@ -89,11 +103,11 @@ _INDEX = re.compile(r"mig\[(\d+)\]")
 
 def check_machine_image(fleet: PlannedFleet) -> list[Fault]:
     """Find a type that the image does not suit; the contents of your own image are unknown."""
-    if fleet.on_eks:
-        return faults_at((*fleet.key, "instance_type"), choose_ami_type(fleet.type)[1])
+    if fleet.profile.has_node_group:
+        return faults_at((*fleet.key, "instance_type"), choose_ami_type(fleet.plan.instance_type)[1])
     key = (*fleet.key, "image", "os") if fleet.spec.image else (*fleet.key, "instance_type")
     row = fleet.plan.image
-    findings = [] if row is None else check_image(fleet.type, row)
+    findings = [] if row is None else check_image(fleet.plan.instance_type, row)
     return faults_at(key, [*fleet.plan.about(Topic.IMAGE), *findings])
 
 
@@ -137,7 +151,7 @@ def check_mounted_stores(key: Key, spec: NodesSpec, parts: SpecParts) -> list[Fa
     ]
 
 
-def check_mounts(view: PlannedFleet, parts: SpecParts) -> list[Fault]:
+def check_mounts(view: PlannedFleet) -> list[Fault]:
     """Find mount points that cannot be, and file systems that the nodes cannot mount."""
     if not view.spec.mounts:
         return []
@@ -150,30 +164,30 @@ def check_mounts(view: PlannedFleet, parts: SpecParts) -> list[Fault]:
         where = (*key, point) if point in view.spec.mounts else key
         faults += faults_at(where, [replace(finding, path="", fix=fix)], at_key=True)
     for point, name in view.spec.mounts.items():
-        faults += faults_at((*key, point), _check_client(view, (parts.stores or {}).get(name), parts))
+        faults += faults_at((*key, point), _check_client(view, (view.parts.stores or {}).get(name)))
     return faults
 
 
-def _check_client(view: PlannedFleet, store: Any, parts: SpecParts) -> list[Finding]:
+def _check_client(view: PlannedFleet, store: Any) -> list[Finding]:
     version: str | None
-    zone = parts.network.availability_zone if parts.network else None
+    network = view.parts.network
+    zone = None if network is None else network.availability_zone
     if isinstance(store, LustreSpec):
-        version, efa = store.lustre.lustre_version, store.lustre.efa
+        version = store.lustre.lustre_version
     elif isinstance(store, ExistingLustreSpec):
-        options = store.existing_lustre
-        version, zone, efa = options.lustre_version, options.availability_zone, options.efa
+        version, zone = store.existing_lustre.lustre_version, store.existing_lustre.availability_zone
     else:
         return []
     findings = check_lustre_client(
         operating_system=view.plan.operating_system,
         kernel=view.plan.kernel,
         version=version,
-        instance_type=view.type,
+        instance_type=view.plan.instance_type,
         node_count=view.node_count,
         # A name and an id cannot be compared: which is which differs between accounts.
         zones=[one for one in view.zones if zone is not None and is_zone_id(one) == is_zone_id(zone)],
         file_system_zone=zone,
-        efa=efa and view.uses_efa,
+        efa=bool(serves_efa(store)) and view.plan.efa,
     )
     fix = "let this fleet mount a store without efa, or choose another type"
     return [replace(one, fix=fix) if one.id == CLIENT_TYPE.id else one for one in findings]
@@ -243,3 +257,222 @@ def check_training_nodes(fleet: PlannedFleet) -> list[Fault]:
         *faults_at((*fleet.key, "efa"), fleet.plan.about(Topic.EFA)),
         *faults_at((*fleet.key, "interface_policy"), fleet.plan.about(Topic.INTERFACES)),
     ]
+
+
+# Checks of where a fleet's instances come from, and of their placement.
+
+
+def check_block_size(view: PlannedFleet) -> list[Fault]:
+    """Find a range of nodes on a block."""
+    if not view.spec.scales or not view.plan.terms.kind.is_block:
+        return []
+    finding = FIXED_SIZE.finding(
+        cause="a block's nodes start and end together, so the fleet cannot scale",
+        got="min_nodes and max_nodes",
+        allowed="nodes",
+        fix="write nodes: with the number of instances in the block",
+    )
+    return faults_at((*view.key, "max_nodes"), [finding])
+
+
+#: Faults of capacity that another field of the fleet causes.
+_ELSEWHERE = {
+    BLOCK_WITH_PLACEMENT_GROUP.id: "placement",
+    FOREIGN_PLACEMENT_GROUP.id: "placement",
+    RESERVATION_PLACEMENT.id: "placement",
+}
+
+
+def _at_cause(view: PlannedFleet, findings: Iterable[Finding], *, key: Key) -> list[Fault]:
+    """Place findings about capacity at the field that has to change."""
+    faults: list[Fault] = []
+    for finding in findings:
+        field = _ELSEWHERE.get(finding.id)
+        if field is None and finding.id in _ABOUT_NODES:
+            field = "max_nodes" if view.spec.scales else "nodes"
+        faults += faults_at((*view.key, field), [finding]) if field else under(key, [finding])
+    return faults
+
+
+_ABOUT_NODES = (BLOCK_SIZE.id, ULTRASERVER_NODES.id, RESERVATION_COUNT.id)
+
+
+def check_capacity(fleet: PlannedFleet) -> list[Fault]:
+    """Find capacity and placement that do not suit the type, the size or each other."""
+    plan, key = fleet.plan, (*fleet.key, "capacity")
+    faults = _at_cause(fleet, plan.about(Topic.CAPACITY, Topic.RESERVATION_GROUP), key=key)
+    faults += _check_new_reservation(fleet, (*key, "new_reservation"))
+    is_requested = fleet.spec.placement_strategy is not None
+    faults += faults_at((*fleet.key, "placement") if is_requested else key, plan.about(Topic.EFA_UNUSED))
+    if plan.terms.kind.is_block:  # it takes no placement group at all
+        return faults
+    findings = plan.about(Topic.PLACEMENT, Topic.EFA_TOGETHER)
+    if isinstance(fleet.spec, InferenceFleetSpec):
+        fix = "use fewer nodes, more zones, or no placement group"
+        findings = [replace(one, fix=fix) if one.id == SPREAD_SIZE.id else one for one in findings]
+    return faults + faults_at((*fleet.key, "placement"), findings)
+
+
+def _check_new_reservation(fleet: PlannedFleet, key: Key) -> list[Fault]:
+    capacity = fleet.spec.capacity
+    if not isinstance(capacity, NewReservation) or fleet.node_count is None:
+        return []
+    options = capacity.new_reservation
+    findings = check_new_reservation(
+        instance_count=fleet.node_count,
+        ends_at=options.end_date,
+        unlimited=options.unlimited,
+        placement=None if "placement" in fleet.broken else fleet.spec.placement_strategy,
+    )
+    return _at_cause(fleet, findings, key=key)
+
+
+def check_group_region(view: PlannedFleet) -> list[Fault]:
+    """Find a resource group in another Region or partition than the cluster."""
+    form = {ReservationGroup: "reservation_group", UltraServerBlock: "ultraserver_block"}.get(type(view.spec.capacity))
+    if form is None or view.plan.request.region is None:
+        return []
+    arn: str = getattr(view.spec.capacity, form)
+    foreign = foreign_place(arn, view.plan.request.region)
+    if foreign is None:
+        return []
+    finding = FOREIGN_GROUP.finding(
+        cause="the resource group is in another Region or partition than the cluster",
+        got=foreign.got,
+        allowed=foreign.allowed,
+        fix="give a group of the cluster's Region, or correct region:",
+    )
+    return faults_at((*view.key, "capacity", form), [finding])
+
+
+def check_node_group(view: PlannedFleet) -> list[Fault]:
+    """Find capacity that a node group of EKS cannot take."""
+    if not view.profile.has_node_group:
+        return []
+    return faults_at((*view.key, "capacity"), check_block_of_group(view.plan.terms))
+
+
+# What becomes user data: environment, script and model servers, by the rules that their constructs ask too.
+
+#: Lengths of the names that only the app knows: stack names are two names of at most 40 characters and a word between
+#: them, and CloudFormation adds an id and 12 random characters to the name of the log group.
+_LONGEST_PATH = 2 * 40 + len("-inference-") + len("/Service/Fleet")
+_LONGEST_LOG_GROUP = _LONGEST_PATH + 40
+
+_LONGEST_BUCKET_URI = "s3://" + "b" * 63
+_LONGEST_EVIDENCE_URI = _LONGEST_BUCKET_URI + "/node-evidence/" + "f" * _LONGEST_PATH
+
+#: `fs-` and 17 digits, `.fsx.`, the longest Region, `.amazonaws.com.cn`.
+_LONGEST_DNS_NAME = 20 + len(".fsx.ap-southeast-1.amazonaws.com.cn")
+
+#: A bucket's name has at most 63 characters; `cdk bootstrap` gives assets no prefix of its own.
+_LONGEST_OBJECT = SoftwareObject(bucket_name="b" * 63, object_key="k" * 64 + ".tar", sha256="s" * 64)
+
+
+def check_environment(key: Key, environment: Mapping[str, str]) -> list[Fault]:
+    """Find variables of a node that cannot be set, do harm, or look like secrets."""
+    faults: list[Fault] = []
+    for finding in check_settings(NodeSettings(fleet_name="", extra_environment=environment)):
+        name = finding.path.partition(".")[2]
+        faults += faults_at((*key, name), [replace(finding, path="")])
+    return faults + check_plain_values(key, environment)
+
+
+def check_plain_values(key: Key, environment: Mapping[str, str]) -> list[Fault]:
+    """Find variables that look like secrets."""
+    return [
+        fault
+        for name, value in environment.items()
+        for finding in check_secrets(f"{name}={value}")
+        for fault in faults_at((*key, name), [replace(finding, got=name)])
+    ]
+
+
+def check_script(key: Key, spec: FleetSpec) -> list[Fault]:
+    """Find a script that is not there, that a node cannot run, or that holds what looks like a secret."""
+    if spec.user_data is None:
+        return []
+    text = _read(spec.user_data)
+    if isinstance(text, Finding):
+        return faults_at((*key, "user_data"), [text])
+    found = check_settings(NodeSettings(fleet_name="", user_parts=(_part(text),))) + check_secrets(text)
+    return faults_at((*key, "user_data"), [replace(finding, path="") for finding in found])
+
+
+def check_size(fleet: PlannedFleet) -> list[Fault]:
+    """Find user data that is longer than EC2 accepts; names that only the app knows are taken at their longest."""
+    spec, profile = fleet.spec, fleet.profile
+    if fleet.plan.interfaces_or_none is None:
+        return []
+    node = fleet.node_request(dns_name="d" * _LONGEST_DNS_NAME, mount_name="m" * 8)
+    evidence = None if spec.evidence_bucket is None else _LONGEST_EVIDENCE_URI
+    parts, files, environment = _kubectl(fleet), (), dict[str, str]()
+    if isinstance(spec, FleetSpec):
+        text = None if spec.user_data is None else _read(spec.user_data)
+        if isinstance(text, Finding):
+            return []
+        parts += () if text is None else (_part(text),)
+        environment = {**_of_checkpoints(fleet, spec), **spec.environment}
+    elif profile.runs_model_servers:
+        settings = fleet.server_settings
+        if settings is None:
+            return []
+        parts, files = (model_server_part(settings),), model_server_files(settings)
+    node = replace(
+        node,
+        log_group_name="l" * _LONGEST_LOG_GROUP,
+        evidence_uri=evidence,
+        environment=environment,
+        user_parts=parts,
+        files=files,
+    )
+    plan = replace(fleet.plan, request=replace(fleet.plan.request, name="f" * _LONGEST_PATH))
+    text = render_user_data(node_settings(plan, node), _LONGEST_OBJECT)
+    where = "server" if isinstance(spec, InferenceFleetSpec) else "user_data" if spec.user_data else "environment"
+    return faults_at((*fleet.key, where), check_user_data_size(text, added_bytes=profile.added_user_data_bytes))
+
+
+def _kubectl(fleet: PlannedFleet) -> tuple[UserDataPart, ...]:
+    """The part that brings kubectl to nodes of EKS, if the file names one for their processors."""
+    eks = fleet.parts.eks if fleet.profile.joins_eks else None
+    program = None if eks is None else eks.kubectl.of(fleet.plan.instance_type.architecture)
+    return () if program is None else (kubectl_part(url=program.url, sha256=program.sha256),)
+
+
+def _of_checkpoints(fleet: PlannedFleet, spec: FleetSpec) -> dict[str, str]:
+    """The variables by which nodes find the store of their checkpoints."""
+    store = None if spec.checkpoints is None else (fleet.parts.stores or {}).get(spec.checkpoints)
+    if isinstance(store, CheckpointsSpec):
+        has_express = store.checkpoints.express_zone_id is not None
+    elif isinstance(store, ExistingCheckpointsSpec):
+        has_express = store.existing_checkpoints.express_bucket_name is not None
+    else:
+        return {}
+    return checkpoint_environment(
+        s3_uri=_LONGEST_BUCKET_URI, express_s3_uri=_LONGEST_BUCKET_URI if has_express else None
+    )
+
+
+def _part(text: str) -> UserDataPart:
+    return UserDataPart(content_type="text/x-shellscript", body=text)
+
+
+def _read(path: Path) -> str | Finding:
+    text = ""
+    try:
+        text = path.read_text(encoding="utf-8")
+        cause = "" if text.strip() else "the script is empty"
+        if text.startswith("\ufeff"):
+            cause = "the script starts with a byte-order mark, so a node does not see its #!; save it without"
+    except FileNotFoundError:
+        cause = "there is no such file"
+    except UnicodeDecodeError as fault:
+        line = fault.object[: fault.start].count(b"\n") + 1
+        cause = f"the script is not UTF-8 text: byte 0x{fault.object[fault.start]:02x} in its line {line}"
+    except (OSError, ValueError) as fault:
+        cause = f"the script cannot be read: {(getattr(fault, 'strerror', None) or str(fault)).lower()}"
+    if not cause:
+        return text
+    return USER_DATA_FILE.finding(
+        cause=cause, got=str(path), fix="give the path of a shell script, relative to the cluster file"
+    )

@@ -10,13 +10,15 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from cdk_gpu_clusters.fleet.profile import EC2, OrchestratorProfile
+
 from ._document import Key
 from ._messages import meant_key
 from .data import StoreSpec
 from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec
-from .model import ClusterSpec
+from .model import ORCHESTRATORS, ClusterSpec
 from .network import ExistingNetwork, NetworkSpec, NewNetwork
 
 #: Key of the file under which fleets stand -> what such a fleet is.
@@ -40,6 +42,21 @@ class FleetPart:
     spec: FleetSpec | InferenceFleetSpec
     broken: frozenset[str] = frozenset()
 
+    @property
+    def name(self) -> str:
+        """The fleet's name."""
+        return str(self.key[-1])
+
+    @property
+    def is_in_service_subnets(self) -> bool:
+        """Whether its nodes are beside the load balancers, and not in the fleets' subnet."""
+        return isinstance(self.spec, InferenceFleetSpec) and not self.spec.is_reserved
+
+    @property
+    def is_place_unknown(self) -> bool:
+        """Whether a fault of the capacity hides in which of the network's subnets its nodes are."""
+        return isinstance(self.spec, InferenceFleetSpec) and "capacity" in self.broken
+
 
 @dataclass(frozen=True, slots=True)
 class SpecParts:
@@ -49,7 +66,7 @@ class SpecParts:
 
     Attributes:
         names_fleets: Whether the file has fleets, or keys that are meant to hold some.
-        on_eks: Whether the fleets are node groups of EKS.
+        profile: What the orchestrator takes, forbids and does by itself.
         eks: The cluster of EKS, as far as the file describes it.
         eks_is_broken: Whether its section has a fault.
     """
@@ -60,14 +77,14 @@ class SpecParts:
     fleets: tuple[FleetPart, ...] = ()
     stores: Mapping[str, StoreSpec | None] | None = None
     names_fleets: bool = True
-    on_eks: bool = False
+    profile: OrchestratorProfile = EC2
     eks: EksSpec | None = None
     eks_is_broken: bool = False
 
     @property
     def makes_eks(self) -> bool:
         """Whether a cluster of EKS is made, as far as its section is valid."""
-        return self.on_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
+        return self.profile.joins_eks and not self.eks_is_broken and (self.eks is None or self.eks.existing is None)
 
 
 def parts_of(spec: ClusterSpec) -> SpecParts:
@@ -84,24 +101,24 @@ def parts_of(spec: ClusterSpec) -> SpecParts:
         tuple(fleets),
         spec.data,
         bool(fleets),
-        on_eks=spec.orchestrator == "eks",
+        profile=ORCHESTRATORS[spec.orchestrator],
         eks=None if spec.eks == EksSpec() else spec.eks,
     )
 
 
 def valid_parts(data: Mapping[str, Any], context: Mapping[str, Path]) -> SpecParts:
     """The valid parts of a file that has faults."""
-    region = data.get("region")
+    region, eks = data.get("region"), _if_valid(_EKS, data.get("eks"))
     return SpecParts(
         region if isinstance(region, str) and region else None,
-        _network_if_sound(data.get("network")),
-        _tags_if_sound(data.get("tags")),
+        _if_valid(_NETWORK, data.get("network")),
+        _valid_tags(data.get("tags")),
         tuple(_valid_fleets(data, context)),
         _valid_stores(data.get("data", {})),
         any(_may_hold_fleets(key, value) for key, value in data.items()),
-        on_eks=data.get("orchestrator") == "eks",
-        eks=_eks_if_sound(data.get("eks")),
-        eks_is_broken="eks" in data and _eks_if_sound(data["eks"]) is None,
+        profile=next((one for name, one in ORCHESTRATORS.items() if name == data.get("orchestrator")), EC2),
+        eks=eks,
+        eks_is_broken="eks" in data and eks is None,
     )
 
 
@@ -126,38 +143,23 @@ def _valid_fleets(data: Mapping[str, Any], context: Mapping[str, Path]) -> list[
 def _valid_stores(raw: object) -> Mapping[str, Any] | None:
     if not isinstance(raw, dict):
         return None
-    return {str(name): _store_if_sound(store) for name, store in raw.items()}
-
-
-def _store_if_sound(raw: object) -> Any:
-    try:
-        return _STORE.validate_python(raw)
-    except ValidationError:
-        return None
+    return {str(name): _if_valid(_STORE, store) for name, store in raw.items()}
 
 
 _STORE: TypeAdapter[Any] = TypeAdapter(StoreSpec)
-
-
-def _network_if_sound(raw: object) -> NewNetwork | ExistingNetwork | None:
-    try:
-        network: NewNetwork | ExistingNetwork = _NETWORK.validate_python(raw)
-    except ValidationError:
-        return None
-    return network
-
-
 _NETWORK: TypeAdapter[Any] = TypeAdapter(NetworkSpec)
+_EKS: TypeAdapter[Any] = TypeAdapter(EksSpec)
 
 
-def _eks_if_sound(raw: object) -> EksSpec | None:
+def _if_valid(form: TypeAdapter[Any], raw: object) -> Any:
+    """A part of the file; None if it has a fault."""
     try:
-        return EksSpec.model_validate(raw)
+        return form.validate_python(raw)
     except ValidationError:
         return None
 
 
-def _tags_if_sound(raw: object) -> dict[str, str]:
+def _valid_tags(raw: object) -> dict[str, str]:
     if not isinstance(raw, dict):
         return {}
     return {key: value for key, value in raw.items() if isinstance(value, str)}

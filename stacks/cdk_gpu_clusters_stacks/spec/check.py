@@ -10,28 +10,26 @@ from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.rules.fabric import check_fabric
 
-from ._check_capacity import (
-    check_block_size,
-    check_capacity,
-    check_group_region,
-    check_node_group,
-)
 from ._check_data import check_stores
 from ._check_eks import check_devices, check_eks
 from ._check_inference import check_balancer, check_inference_nodes, check_inference_values, check_server
 from ._check_network import check_network, check_region, check_service_network, check_zones
 from ._check_nodes import (
     check_alarms_of,
+    check_block_size,
+    check_capacity,
+    check_group_region,
     check_machine_image,
     check_mig,
     check_mounted_stores,
     check_mounts,
+    check_node_group,
     check_number,
+    check_size,
     check_training_nodes,
     check_training_values,
     check_volume,
 )
-from ._check_user_data import check_size
 from ._check_values import check_tags
 from ._document import Fault, Key, dotted, faults_at
 from ._parts import FleetPart, SpecParts, parts_of
@@ -80,12 +78,12 @@ def _judge(parts: SpecParts) -> tuple[list[Fault], list[PlannedFleet]]:
     if about_region:  # a wrong Region makes no zone or type wrong
         parts = replace(parts, region=None)
     for part in parts.fleets:
-        faults += check_fleet_values(part, parts)
         fleet = PlannedFleet.of(part, parts)
+        faults += check_fleet_values(fleet)
         faults += faults_at((*part.key, "instance_type"), fleet.plan.about(Topic.TYPE))
         if fleet.plan.type_or_none is not None:
             fleets.append(fleet)
-            faults += check_fleet_nodes(fleet, parts)
+            faults += check_fleet_nodes(fleet)
     faults += check_stores(parts) + check_network(parts, fleets) + check_eks(parts)
     if parts.network is not None:
         faults += check_zones(parts.network, parts.region, fleets, wrong_region=wrong_region)
@@ -107,11 +105,10 @@ def _check_fleets(parts: SpecParts) -> list[Fault]:
 
 
 def _check_name(part: FleetPart, before: Iterable[FleetPart]) -> list[Fault]:
-    name = part.key[-1]
-    if name not in [other.key[-1] for other in before]:
+    if part.name not in [other.name for other in before]:
         return []
     finding = FLEET_NAME.finding(
-        cause="a fleet in training has this name, too", got=str(name), fix="rename one of them"
+        cause="a fleet in training has this name, too", got=part.name, fix="rename one of them"
     )
     return faults_at(part.key, [finding], at_key=True)
 
@@ -122,10 +119,10 @@ def _check_fabrics(views: Sequence[PlannedFleet]) -> list[Fault]:
     fabrics: dict[str, list[PlannedFleet]] = {}
     for view in views:
         fabric = getattr(view.spec, "fabric", None)
-        if fabric is not None and view.uses_efa and not view.broken & {"fabric", "efa"}:
+        if fabric is not None and view.plan.efa and not view.broken & {"fabric", "efa"}:
             fabrics.setdefault(fabric, []).append(view)
     for fabric, members in fabrics.items():
-        findings = check_fabric([member.type for member in members])
+        findings = check_fabric([member.plan.instance_type for member in members])
         names = ", ".join(member.name for member in members)
         fix = "give one of the fleets another fabric: key, such as fabric: " + members[-1].name
         findings = [
@@ -161,26 +158,26 @@ _OF_NODES: tuple[tuple[frozenset[str], NodeCheck], ...] = (
 )
 
 
-def check_fleet_values(part: FleetPart, parts: SpecParts) -> list[Fault]:
+def check_fleet_values(fleet: PlannedFleet) -> list[Fault]:
     """Find what is wrong with a fleet of whatever type."""
-    key, spec = part.key, part.spec
+    key, spec, parts = fleet.key, fleet.spec, fleet.parts
     faults = check_tags((*key, "tags"), spec.tags, above=parts.tags)
-    faults += [fault for check in _unbroken(_OF_VALUES, part.broken) for fault in check(key, spec)]
-    if not any(name.partition(".")[0] == "alarms" for name in part.broken):
+    faults += [fault for check in _unbroken(_OF_VALUES, fleet.broken) for fault in check(key, spec)]
+    if not any(name.partition(".")[0] == "alarms" for name in fleet.broken):
         faults += check_alarms_of(key, spec, parts.region)
     faults += check_mounted_stores(key, spec, parts)
     if isinstance(spec, FleetSpec):
-        return faults + check_training_values(key, spec, part.broken, parts)
-    faults += check_server((*key, "server"), spec.server, part.broken, parts)
-    if not parts.on_eks:  # a Service takes its place there
-        faults += check_balancer(key, spec, part.broken, parts.region)
-    return faults + check_inference_values(key, spec, part.broken)
+        return faults + check_training_values(key, spec, fleet.broken, parts)
+    faults += check_server((*key, "server"), spec.server, fleet.broken, parts)
+    if fleet.profile.runs_model_servers:  # elsewhere a Service takes its place
+        faults += check_balancer(fleet, spec)
+    return faults + check_inference_values(fleet, spec)
 
 
-def check_fleet_nodes(view: PlannedFleet, parts: SpecParts) -> list[Fault]:
+def check_fleet_nodes(view: PlannedFleet) -> list[Fault]:
     """Find what is wrong with a fleet of its type."""
     faults = [fault for check in _unbroken(_OF_NODES, view.broken) for fault in check(view)]
-    faults += check_mounts(view, parts)
+    faults += check_mounts(view)
     if isinstance(view.spec, FleetSpec):
         return faults + check_training_nodes(view)
     return faults + check_inference_nodes(view, view.spec)

@@ -299,3 +299,10 @@ StoreSpec = Annotated[
     | Annotated[ExistingCheckpointsSpec, Tag("<existing checkpoints>")],
     Discriminator(_form),
 ]
+
+
+def serves_efa(store: StoreSpec | None) -> bool | None:
+    """Whether a file system serves clients over EFA; None for other stores, and for one that has a fault."""
+    if isinstance(store, LustreSpec):
+        return store.lustre.efa
+    return store.existing_lustre.efa if isinstance(store, ExistingLustreSpec) else None

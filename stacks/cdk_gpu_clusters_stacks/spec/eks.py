@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from cdk_gpu_clusters.catalogue import instance_type as look_up
+from cdk_gpu_clusters.catalogue import Architecture
 
 from ._base import AsTuple, SpecModel, Text
 from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
@@ -40,9 +40,9 @@ class KubectlSpec(SpecModel):
     x86_64: ProgramSpec | None = Field(default=None, description="For nodes with x86_64 processors.")
     arm64: ProgramSpec | None = Field(default=None, description="For nodes with Arm processors.")
 
-    def of(self, instance_type: str) -> ProgramSpec | None:
-        """The one for nodes of a type; None where the file names none."""
-        found: ProgramSpec | None = getattr(self, look_up(instance_type).architecture.value)
+    def of(self, architecture: Architecture) -> ProgramSpec | None:
+        """The one for processors; None where the file names none."""
+        found: ProgramSpec | None = getattr(self, architecture.value)
         return found
 
 

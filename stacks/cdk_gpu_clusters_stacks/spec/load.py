@@ -12,10 +12,10 @@ from pydantic import ValidationError
 
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, errors_in
 
+from ._check_data import check_change
 from ._document import Document, Fault, parse, read_text
 from ._messages import translate
 from ._parts import parts_of, valid_parts
-from .change import check_change
 from .check import faults_of
 from .fleet import FOLDER
 from .model import ClusterSpec

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StringConstraints, WithJsonSchema
 
+from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED, OrchestratorProfile
 from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
@@ -14,7 +16,7 @@ from .data import StoreSpec
 from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
-from .network import NetworkSpec, fleet_features
+from .network import NetworkSpec
 
 
 def _digits(value: object) -> object:
@@ -29,6 +31,24 @@ AccountId = Annotated[
     WithJsonSchema({"anyOf": [{"type": "string", "pattern": "^[0-9]{12}$"}, {"type": "integer"}]}),
 ]
 
+
+#: Value of `orchestrator` -> what it takes, forbids and does by itself.
+ORCHESTRATORS: Mapping[str, OrchestratorProfile] = {"ec2": EC2, "eks": EKS_MANAGED}
+
+#: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
+FLEET_FEATURES = (
+    NetworkFeature.SESSION_MANAGER,
+    NetworkFeature.LOGS,
+    NetworkFeature.METRICS,
+    NetworkFeature.AUTO_SCALING,
+    NetworkFeature.EC2,
+    NetworkFeature.CONTAINER_IMAGES,
+    NetworkFeature.SECRETS,
+    NetworkFeature.PARAMETERS,
+)
+
+#: What nodes of EKS do beside it.
+_EKS_FEATURES = (NetworkFeature.EKS, NetworkFeature.STS)
 
 _FLEETS = "Fleets by name. Each becomes one stack; the order does not matter."
 
@@ -96,4 +116,6 @@ class ClusterSpec(SpecModel):
     @property
     def features(self) -> tuple[NetworkFeature, ...]:
         """What fleets do that calls AWS from inside the network."""
-        return fleet_features(self.orchestrator, applies_software=self.eks.software.apply)
+        if not ORCHESTRATORS[self.orchestrator].joins_eks:
+            return FLEET_FEATURES
+        return (*FLEET_FEATURES, *_EKS_FEATURES, *([NetworkFeature.KUBECTL] if self.eks.software.apply else []))

@@ -8,46 +8,17 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Tag
 from pydantic_core import PydanticCustomError
 
-from cdk_gpu_clusters.rules.endpoints import NetworkFeature
-
 from ._base import AsTuple, SpecModel, Text
 from .changes import NO_CHANGE, Resource, changes_with, makes, replaces
 
 VpcId = Annotated[str, StringConstraints(pattern=r"^vpc-([0-9a-f]{8}|[0-9a-f]{17})$")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-([0-9a-f]{8}|[0-9a-f]{17})$")]
 
-#: What fleets may use; a closed network gets the endpoints for it, whichever fleets there are.
-FLEET_FEATURES = (
-    NetworkFeature.SESSION_MANAGER,
-    NetworkFeature.LOGS,
-    NetworkFeature.METRICS,
-    NetworkFeature.AUTO_SCALING,
-    NetworkFeature.EC2,
-    NetworkFeature.CONTAINER_IMAGES,
-    NetworkFeature.SECRETS,
-    NetworkFeature.PARAMETERS,
-)
-
-#: What nodes of EKS do beside it.
-_EKS_FEATURES = (NetworkFeature.EKS, NetworkFeature.STS)
-
 #: Stand for the zones of the account, whose names synthesis cannot know; any two divide the VPC the same way.
 _ANY_ZONES = ("Zone1", "Zone2")
 
 #: Tags under which pydantic reports the faults of a new and of an existing network.
 NETWORK_FORMS = _NEW, _EXISTING = ("<new network>", "<existing network>")
-
-
-def fleet_features(orchestrator: str, *, applies_software: bool = False) -> tuple[NetworkFeature, ...]:
-    """What fleets of any kind do from inside the network, whichever there are.
-
-    Args:
-        orchestrator: What runs jobs on them.
-        applies_software: Whether a deployment installs software in the cluster of EKS.
-    """
-    if orchestrator != "eks":
-        return FLEET_FEATURES
-    return (*FLEET_FEATURES, *_EKS_FEATURES, *([NetworkFeature.KUBECTL] if applies_software else []))
 
 
 def ipv4_range(text: str) -> str:

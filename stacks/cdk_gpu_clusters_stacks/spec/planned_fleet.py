@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
-from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.catalogue.images import ImageParameter, OperatingSystem
-from cdk_gpu_clusters.errors import Finding
+from cdk_gpu_clusters.catalogue.images import OperatingSystem
+from cdk_gpu_clusters.errors import ConfigError, Finding
+from cdk_gpu_clusters.fleet.node import NodeRequest
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
-from cdk_gpu_clusters.fleet.plan import FleetPlan, plan_fleet
-from cdk_gpu_clusters.fleet.profile import EC2, EKS_MANAGED
+from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic, plan_fleet
+from cdk_gpu_clusters.fleet.profile import ImageChoice, OrchestratorProfile
 from cdk_gpu_clusters.fleet.request import (
     DEFAULT_READY_TIMEOUT_SECONDS,
     Field,
@@ -18,18 +19,27 @@ from cdk_gpu_clusters.fleet.request import (
     ReservationFacts,
     SubnetFacts,
 )
-from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, ScratchSettings
+from cdk_gpu_clusters.node.mig import FabricManagerOrder
+from cdk_gpu_clusters.node.model_server import ServerSettings
+from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT, LustreMount, ScratchSettings
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL
-from cdk_gpu_clusters.rules.mig import MigPlan
-from cdk_gpu_clusters.rules.model_servers import plan_scratch
+from cdk_gpu_clusters.rules.mig import MigLayout
+from cdk_gpu_clusters.rules.model_servers import (
+    ServerPlan,
+    ServerSlots,
+    check_mig_slots,
+    plan_scratch,
+    plan_servers,
+)
 
-from ._document import Key
-from ._parts import FleetPart, SpecParts
+from ._parts import FleetPart, SpecParts, parts_of
 from .capacity import NewReservation, Reservation, ReservationGroup, capacity_terms
+from .data import serves_efa
 from .fleet import FleetSpec, ImageByOs
 from .inference import InferenceFleetSpec
-from .network import ExistingNetwork, NewNetwork
+from .model import ClusterSpec
+from .network import ExistingNetwork
 
 _COUNTS = frozenset({"nodes", "min_nodes", "max_nodes"})
 #: Fields of a fleet -> the part of the request that they make.
@@ -45,75 +55,32 @@ _PARTS = {
 #: What the file's own checks read: the subnets together with all fleets, the time-outs beside the load balancer.
 _CHECKED_ELSEWHERE = frozenset({Field.NETWORK, Field.TIMEOUTS})
 
+#: Decides a fleet of a cluster file once: the check, the plan, the manifests and the app request the same.
+decide_fleet = lru_cache(maxsize=4096)(plan_fleet)
 
-@dataclass(frozen=True, slots=True)
-class PlannedFleet:
+
+@dataclass(frozen=True)
+class PlannedFleet(FleetPart):
     """A fleet of the file with its plan.
 
     Attributes:
-        part: The fleet in the file.
-        network: Network of the cluster, if it is valid.
+        parts: The valid parts of the file that it is in.
         plan: What was decided about it.
     """
 
-    part: FleetPart
-    network: NewNetwork | ExistingNetwork | None
-    plan: FleetPlan
+    parts: SpecParts = field(kw_only=True)
+    plan: FleetPlan = field(kw_only=True)
 
     @classmethod
     def of(cls, part: FleetPart, parts: SpecParts) -> PlannedFleet:
         """Plan a fleet of the file."""
-        return cls(part, parts.network, plan_fleet(fleet_request(part, parts)))
+        plan = decide_fleet(fleet_request(part, parts))
+        return cls(part.key, part.spec, part.broken, parts=parts, plan=plan)
 
     @property
-    def key(self) -> Key:
-        """Path of the fleet in the file."""
-        return self.part.key
-
-    @property
-    def spec(self) -> FleetSpec | InferenceFleetSpec:
-        """The fleet."""
-        return self.part.spec
-
-    @property
-    def broken(self) -> frozenset[str]:
-        """Fields of it that have a fault already."""
-        return self.part.broken
-
-    @property
-    def name(self) -> str:
-        """The fleet's name."""
-        return str(self.key[-1])
-
-    @property
-    def on_eks(self) -> bool:
-        """Whether its nodes are a node group of Amazon EKS."""
-        return self.plan.request.profile is EKS_MANAGED
-
-    @property
-    def region(self) -> str | None:
-        """Region of the cluster, if it is valid."""
-        return self.plan.request.region
-
-    @property
-    def type(self) -> InstanceType:
-        """Its instance type's record."""
-        return self.plan.instance_type
-
-    @property
-    def mig(self) -> MigPlan | None:
-        """How its GPUs are split; None if they are not, or cannot be."""
-        return self.plan.mig
-
-    @property
-    def uses_efa(self) -> bool:
-        """Whether its nodes have EFA interfaces."""
-        return self.plan.efa
-
-    @property
-    def image_row(self) -> ImageParameter | None:
-        """The catalogue's row of its machine image; None for your own image, for EKS's, and if there is none."""
-        return self.plan.image
+    def profile(self) -> OrchestratorProfile:
+        """What its orchestrator takes, forbids and does by itself."""
+        return self.plan.request.profile
 
     @property
     def node_count(self) -> int | None:
@@ -121,6 +88,11 @@ class PlannedFleet:
         return None if Field.NODES in self.plan.request.unknown else self.plan.request.maximum
 
     @property
+    def zones(self) -> tuple[str, ...]:
+        """Zones that its nodes may be in, as far as their names are known."""
+        return tuple(subnet.zone for subnet in self.plan.request.subnets if subnet.zone is not None)
+
+    @cached_property
     def node_group(self) -> NodeGroupPlan:
         """What EKS adds to it.
 
@@ -135,7 +107,7 @@ class PlannedFleet:
         disks = self.plan.local_disks
         return ScratchSettings(disk_count=disks) if disks and self.scratch_plan[0] else None
 
-    @property
+    @cached_property
     def scratch_plan(self) -> tuple[bool, list[Finding]]:
         """Whether local disks become one file system, and what is wrong with weights that lie on it."""
         if isinstance(self.spec, FleetSpec):
@@ -143,27 +115,91 @@ class PlannedFleet:
         weights = self.spec.server.weights
         return plan_scratch(
             None if weights is None else weights.path,
-            self.type,
+            self.plan.instance_type,
             scratch=SCRATCH_MOUNT_POINT,
             requested=self.spec.scratch,
             mount_points=self.spec.mounts,
             copied=weights is not None and weights.s3_uri is not None,
         )
 
-    @property
-    def is_in_service_subnets(self) -> bool:
-        """Whether its nodes are beside the load balancers, and not in the fleets' subnet."""
-        return is_in_service_subnets(self.part)
+    @cached_property
+    def server_plan(self) -> tuple[ServerPlan | None, list[Finding]]:
+        """The model servers of a node, and what is wrong with their slots.
+
+        There is no plan for a training fleet, and none if the MIG layout has a fault.
+        """
+        spec, mig, findings = self.spec, self.plan.mig, list[Finding]()
+        if isinstance(spec, FleetSpec):
+            return None, []
+        if self.broken & {"mig", "devices_per_server"} or (spec.mig is not None and mig is None):
+            return None, []
+        slots = spec.slots
+        if mig is not None:
+            findings = check_mig_slots(slots, mig.slices_per_node, whole_gpus=mig.whole_gpus_per_node)
+            slots = ServerSlots.per_mig_slice(mig.slices_per_node)
+        try:
+            plan = plan_servers(self.plan.instance_type, slots)
+        except ConfigError as fault:
+            return None, [*findings, *fault.findings]
+        return plan, [*findings, *plan.findings]
 
     @property
-    def is_place_unknown(self) -> bool:
-        """Whether a fault of the capacity hides in which of the network's subnets its nodes are."""
-        return is_place_unknown(self.part)
+    def server_settings(self) -> ServerSettings | None:
+        """The settings of model servers that are part of the node; None if there are none."""
+        spec, plan = self.spec, self.server_plan[0]
+        if isinstance(spec, FleetSpec) or plan is None or not self.profile.runs_model_servers:
+            return None
+        server, weights = spec.server, spec.server.weights
+        return ServerSettings(
+            image=server.image,
+            plan=plan,
+            container_port=server.port,
+            health_path=server.health_path,
+            command=server.command,
+            environment=server.environment,
+            secrets={name: (secret.arn, secret.json_field or "") for name, secret in server.secrets.items()},
+            registry_login="" if server.registry_login is None else server.registry_login.arn,
+            weights_path="" if weights is None else weights.path or "",
+            weights_uri="" if weights is None else weights.s3_uri or "",
+        )
 
-    @property
-    def zones(self) -> tuple[str, ...]:
-        """Zones that its nodes may be in, as far as their names are known."""
-        return tuple(subnet.zone for subnet in self.plan.request.subnets if subnet.zone is not None)
+    def node_request(self, *, dns_name: str = "", mount_name: str = "") -> NodeRequest:
+        """What the file requests of a node.
+
+        Args:
+            dns_name: Stands for the names of file systems, which only the deployment knows.
+            mount_name: Stands for their mount names.
+        """
+        spec, stores = self.spec, self.parts.stores or {}
+        return NodeRequest(
+            watch=spec.watch.settings,
+            fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
+            mounts=tuple(
+                LustreMount(
+                    mount_point=point, dns_name=dns_name, mount_name=mount_name, efa=bool(serves_efa(stores.get(name)))
+                )
+                for point, name in spec.mounts.items()
+            ),
+            scratch=self.scratch_plan[0],
+            node_config=self.node_group.node_config if self.profile.has_node_group else None,
+        )
+
+
+def planned_fleets(spec: ClusterSpec) -> list[PlannedFleet]:
+    """The fleets of a cluster: training fleets, then inference fleets, in the order of the file.
+
+    Args:
+        spec: A cluster without errors.
+
+    Raises:
+        ConfigError: If an instance type is unknown, or there is no layout of network interfaces for it.
+    """
+    parts = parts_of(spec)
+    fleets = [PlannedFleet.of(part, parts) for part in parts.fleets]
+    for fleet in fleets:
+        if fleet.plan.interfaces_or_none is None:
+            raise ConfigError(fleet.plan.about(Topic.TYPE, Topic.INTERFACES))
+    return fleets
 
 
 def fleet_request(part: FleetPart, parts: SpecParts) -> FleetRequest:
@@ -175,10 +211,11 @@ def fleet_request(part: FleetPart, parts: SpecParts) -> FleetRequest:
     """
     spec, serves = part.spec, isinstance(part.spec, InferenceFleetSpec)
     ready = spec.ready_timeout_seconds if isinstance(spec, InferenceFleetSpec) else None
+    mig = spec.mig_layouts
     return FleetRequest(
-        name=str(part.key[-1]),
+        name=part.name,
         instance_type=spec.instance_type,
-        profile=EKS_MANAGED if parts.on_eks else EC2,
+        profile=parts.profile,
         minimum=spec.minimum_nodes,
         maximum=spec.maximum_nodes or None,
         terms=capacity_terms(spec.capacity),
@@ -187,24 +224,14 @@ def fleet_request(part: FleetPart, parts: SpecParts) -> FleetRequest:
         efa=spec.requested_efa,
         interface_policy=spec.requested_interfaces,
         placement=spec.placement_strategy,
-        image=None if parts.on_eks else _image(spec),
-        mig=spec.mig_layouts,
-        subnets=_subnets(part, parts.network),
+        image=_image(spec) if parts.profile.image is ImageChoice.LIBRARY else None,
+        mig=mig if mig is None or isinstance(mig, MigLayout) else tuple(mig),
+        subnets=_subnets(part, parts),
         pod_addresses=MINIMUM_IP_TARGET if parts.makes_eks else 0,
         serves_models=serves,
         ready_timeout_seconds=ready or DEFAULT_READY_TIMEOUT_SECONDS,
         unknown=_CHECKED_ELSEWHERE | {_PARTS[name] for name in part.broken if name in _PARTS},
     )
-
-
-def is_in_service_subnets(part: FleetPart) -> bool:
-    """Whether the nodes of a fleet are beside the load balancers, and not in the fleets' subnet."""
-    return isinstance(part.spec, InferenceFleetSpec) and not part.spec.is_reserved
-
-
-def is_place_unknown(part: FleetPart) -> bool:
-    """Whether a fault of the capacity hides in which of the network's subnets the nodes of a fleet are."""
-    return isinstance(part.spec, InferenceFleetSpec) and "capacity" in part.broken
 
 
 def _reservation(spec: FleetSpec | InferenceFleetSpec) -> ReservationFacts:
@@ -223,11 +250,12 @@ def _image(spec: FleetSpec | InferenceFleetSpec) -> ImageRequest | None:
     return ImageRequest(operating_system=OperatingSystem(spec.image.os), is_own=is_own)
 
 
-def _subnets(part: FleetPart, network: NewNetwork | ExistingNetwork | None) -> tuple[SubnetFacts, ...]:
+def _subnets(part: FleetPart, parts: SpecParts) -> tuple[SubnetFacts, ...]:
     """The subnets of the nodes; of a new network their number may be known without their zones."""
-    if network is None or is_place_unknown(part):
+    network = parts.network
+    if network is None or part.is_place_unknown:
         return ()
-    if not is_in_service_subnets(part):
+    if not part.is_in_service_subnets:
         return (SubnetFacts(zone=network.availability_zone),)
     if isinstance(network, ExistingNetwork):
         return tuple(SubnetFacts(zone=zone) for zone in network.service_subnets)

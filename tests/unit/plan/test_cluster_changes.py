@@ -16,7 +16,7 @@ from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, FleetSpec, InferenceFleetSpec, load_cluster
 from cdk_gpu_clusters_stacks.spec._base import SpecModel
 from cdk_gpu_clusters_stacks.spec.changes import NO_CHANGE, Resource, changes_of
-from cdk_gpu_clusters_stacks.spec.views import planned_fleets
+from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
 from cluster_files.edits import EDITS, sides
 
 Compare = Callable[[str], Comparison]

@@ -8,7 +8,7 @@ from cdk_gpu_clusters.catalogue.quotas import quota
 from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
 from cdk_gpu_clusters_stacks.plan import KubernetesPlan
 from cdk_gpu_clusters_stacks.spec.eks import ExistingEksSpec
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from ..call import ADD_ON_VERSIONS, CALLER, EKS_CLUSTER, EKS_CLUSTERS, EKS_VERSIONS, ROLE, USER, ZONES, NoAnswer
 from ..check import Inquiry, Verdict, cannot_tell, define_check, failed, passed, warned

@@ -14,7 +14,7 @@ from cdk_gpu_clusters.fleet.profile import ImageChoice
 from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters_stacks.spec import ImageById, ImageByParameter
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from ..call import CALLER, IMAGES, OFFERINGS, PARAMETER, TYPES, NoAnswer
 from ..check import Inquiry, Verdict, cannot_tell, define_check, failed, passed, warned
@@ -24,7 +24,7 @@ _BLOCKS = "EC2 lists only what it sells on demand, and this type may come in blo
 
 
 def _types(cluster: Cluster) -> list[str]:
-    return sorted({fleet.type.name for fleet in cluster.fleets.values()})
+    return sorted({fleet.plan.instance_type.name for fleet in cluster.fleets.values()})
 
 
 @define_check(
@@ -43,10 +43,10 @@ def _offered(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
         one["Location"]
         for kind in kinds
         for one in inquiry.ask(OFFERINGS, LocationType=kind, Filters=[names])["InstanceTypeOfferings"]
-        if one["InstanceType"] == fleet.type.name
+        if one["InstanceType"] == fleet.plan.instance_type.name
     ]
     missing = [zone for zone in fleet.zones if zone not in offers]
-    name, zones = fleet.type.name, words(fleet.zones)
+    name, zones = fleet.plan.instance_type.name, words(fleet.zones)
     if not missing and offers:
         return passed(f"{name} in {zones if fleet.zones else words(offers)}")
     if fleet.plan.terms.kind.is_block:
@@ -70,7 +70,9 @@ def _described(name: str, inquiry: Inquiry) -> Mapping[str, object]:
     "the instance type matches the catalogue: processors, accelerators, network cards, EFA",
     source="EC2 API reference, DescribeInstanceTypes; the catalogue's record of the type",
     calls=(TYPES,),
-    subjects=lambda cluster: {f"{where}.instance_type": fleet.type for where, fleet in cluster.fleets.items()},
+    subjects=lambda cluster: {
+        f"{where}.instance_type": fleet.plan.instance_type for where, fleet in cluster.fleets.items()
+    },
 )
 def _as_in_catalogue(record: InstanceType, inquiry: Inquiry) -> Verdict:
     differing = [
@@ -116,14 +118,16 @@ def _part(said: Mapping[str, object], key: str) -> Mapping[str, object]:
     subjects=lambda cluster: cluster.fleets,
 )
 def _sold_this_way(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
-    classes = _described(fleet.type.name, inquiry).get("SupportedUsageClasses")
+    classes = _described(fleet.plan.instance_type.name, inquiry).get("SupportedUsageClasses")
     if not isinstance(classes, list):
-        return cannot_tell(f"EC2 does not say how {fleet.type.name} is sold")
+        return cannot_tell(f"EC2 does not say how {fleet.plan.instance_type.name} is sold")
     kind = fleet.plan.terms.kind
     needed = "capacity-block" if kind.is_block else "spot" if kind.value == "spot" else "on-demand"
     if needed in classes:
-        return passed(f"{fleet.type.name}: {words(classes)}")
-    return failed(f"{fleet.type.name} is not sold as {needed}, only as {words(classes)}", fix="change capacity")
+        return passed(f"{fleet.plan.instance_type.name}: {words(classes)}")
+    return failed(
+        f"{fleet.plan.instance_type.name} is not sold as {needed}, only as {words(classes)}", fix="change capacity"
+    )
 
 
 # Machine images: that they are there, and start on the fleet's type.
@@ -144,7 +148,7 @@ def _parameter_of(fleet: PlannedFleet) -> str | None:
     image = fleet.spec.image
     if isinstance(image, ImageByParameter):
         return image.parameter
-    return None if fleet.image_row is None else fleet.image_row.parameter
+    return None if fleet.plan.image is None else fleet.plan.image.parameter
 
 
 def _image_id_of(fleet: PlannedFleet, inquiry: Inquiry) -> str:
@@ -157,7 +161,7 @@ def _image_id_of(fleet: PlannedFleet, inquiry: Inquiry) -> str:
         return fleet.spec.image.id
     name = _parameter_of(fleet)
     if name is None:
-        raise NoAnswer(f"no image serves {fleet.type.name}", fix="name one by its id")
+        raise NoAnswer(f"no image serves {fleet.plan.instance_type.name}", fix="name one by its id")
     found = inquiry.find(PARAMETER, Name=name)
     if found is None:
         raise NoAnswer(f"{name} does not exist", fix="see GPU-PRE-101")
@@ -233,7 +237,7 @@ def _image_there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     unless=_CHOSEN_BY_EKS,
 )
 def _image_starts(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict | None:
-    image, kind = _image_of(fleet, inquiry), fleet.type
+    image, kind = _image_of(fleet, inquiry), fleet.plan.instance_type
     mode, modes = image.get("BootMode"), kind.boot_modes
     fits = {
         f"architecture {image.get('Architecture')}": image.get("Architecture") == kind.architecture.value,
@@ -295,11 +299,11 @@ def _root_size(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
     "the image's drivers serve the accelerator, as far as description and catalogue say",
     source="descriptions of AWS Deep Learning AMIs: Supported EC2 instances; the catalogue's release notes",
     calls=(PARAMETER, IMAGES),
-    subjects=fleets_where(lambda fleet: fleet.type.accelerator is not None and _has_image(fleet)),
+    subjects=fleets_where(lambda fleet: fleet.plan.instance_type.accelerator is not None and _has_image(fleet)),
     unless="no fleet has accelerators and an image of the file's",
 )
 def _serves_accelerator(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
-    image, family = _image_of(fleet, inquiry), fleet.type.family
+    image, family = _image_of(fleet, inquiry), fleet.plan.instance_type.family
     named = _SUPPORTED.search(str(image.get("Description", "")))
     if named is not None:
         families = [one.strip().lower() for one in named[1].split(",")]
@@ -310,12 +314,12 @@ def _serves_accelerator(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdi
                 f"{image['ImageId']} is for {words(families)}, not for {family}",
                 fix="name an image whose description has the family",
             )
-    elif fleet.image_row is None:
+    elif fleet.plan.image is None:
         yield cannot_tell(
             f"{image['ImageId']} does not say which instances its drivers serve",
             fix="look at nvidia-smi or neuron-ls on a node of that image",
         )
-    for finding in () if fleet.image_row is None else check_image(fleet.type, fleet.image_row):
+    for finding in () if fleet.plan.image is None else check_image(fleet.plan.instance_type, fleet.plan.image):
         if finding.severity is not Severity.INFO or named is None:
             yield warned(f"{finding.cause}, got {finding.got}", fix=finding.fix)
 

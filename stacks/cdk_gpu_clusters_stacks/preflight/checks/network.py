@@ -471,7 +471,7 @@ def _rule_count(store: ExistingLustreOptions, inquiry: Inquiry) -> Verdict:
         if one.existing_lustre == store
     }
     clients = {
-        fleet.spec.fabric if fleet.uses_efa and isinstance(fleet.spec, FleetSpec) else where
+        fleet.spec.fabric if fleet.plan.efa and isinstance(fleet.spec, FleetSpec) else where
         for where, fleet in cluster.fleets.items()
         if named & set(fleet.spec.mounts.values())
     }

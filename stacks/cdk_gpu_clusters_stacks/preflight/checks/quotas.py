@@ -12,7 +12,7 @@ from cdk_gpu_clusters.catalogue.quotas import Purchase, VcpuQuota, quota, vcpu_q
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
 from cdk_gpu_clusters_stacks.spec import NewReservation
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from ..call import (
     ADDRESSES,
@@ -50,11 +50,11 @@ def _needs(purchase: Purchase, cluster: Cluster) -> Mapping[str, VcpuNeed]:
     groups: dict[str, dict[str, PlannedFleet]] = {}
     for where, fleet in cluster.fleets.items():
         if _purchase(fleet) == purchase:
-            found = vcpu_quota(fleet.type.family, purchase).quota
-            groups.setdefault(fleet.type.family if found is None else found.key, {})[where] = fleet
+            found = vcpu_quota(fleet.plan.instance_type.family, purchase).quota
+            groups.setdefault(fleet.plan.instance_type.family if found is None else found.key, {})[where] = fleet
     needs: dict[str, VcpuNeed] = {}
     for fleets in groups.values():
-        families = sorted({fleet.type.family for fleet in fleets.values()})
+        families = sorted({fleet.plan.instance_type.family for fleet in fleets.values()})
         known = [vcpu_quota(family, purchase) for family in families]
         needs[", ".join(fleets)] = VcpuNeed(
             purchase=purchase,
@@ -104,8 +104,10 @@ def _vcpus(need: VcpuNeed, inquiry: Inquiry) -> Iterator[Verdict]:
     least = most = need.system_vcpus
     for fleet in need.fleets:
         is_reserved = isinstance(fleet.spec.capacity, NewReservation)
-        least += (fleet.spec.maximum_nodes if is_reserved else fleet.spec.minimum_nodes) * fleet.type.vcpus
-        most += fleet.spec.maximum_nodes * fleet.type.vcpus
+        least += (
+            fleet.spec.maximum_nodes if is_reserved else fleet.spec.minimum_nodes
+        ) * fleet.plan.instance_type.vcpus
+        most += fleet.spec.maximum_nodes * fleet.plan.instance_type.vcpus
     yield weigh(need.vcpus.quota, inquiry, used=partial(_used_vcpus, need, inquiry), least=least, most=most)
 
 

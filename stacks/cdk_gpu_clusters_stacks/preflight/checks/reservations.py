@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from cdk_gpu_clusters_stacks.spec.capacity import placement_group_of
-from cdk_gpu_clusters_stacks.spec.views import PlannedFleet
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 from ..call import GROUP_MEMBERS, INSTANCES, PLACEMENT_GROUPS, RESERVATIONS, Absent, NoAnswer
 from ..check import Inquiry, Subjects, Verdict, define_check, failed, passed, warned
@@ -156,7 +156,7 @@ def _right_state(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     unless=_NONE,
 )
 def _right_type(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
-    wanted = fleet.type.name
+    wanted = fleet.plan.instance_type.name
     for one in _found_of(fleet, inquiry):
         if one["InstanceType"] != wanted:
             yield failed(
