@@ -6,42 +6,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 import aws_cdk as cdk
 
 from cdk_gpu_clusters import GpuClusterRules
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters.rules.interfaces import uses_efa
-from cdk_gpu_clusters.rules.placement import reservation_is_placed
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
-from cdk_gpu_clusters_stacks.data import (
-    CheckpointStack,
-    ExistingCheckpoints,
-    ExistingLustre,
-    LinkStack,
-    LustreStack,
-    Store,
-    data_stacks,
-)
-from cdk_gpu_clusters_stacks.fleets import FleetStack
+from cdk_gpu_clusters_stacks.data import ExistingLustre, LinkStack, LustreStack, data_stacks
+from cdk_gpu_clusters_stacks.fleets import FleetStack, Site
 from cdk_gpu_clusters_stacks.inference import InferenceStack
-from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack, cluster_place
+from cdk_gpu_clusters_stacks.network import FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, NodesSpec
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
 from cdk_gpu_clusters_stacks.spec.load import read_cluster, report
-from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.stack_names import (
-    capacity_stack,
-    fabric_stack,
-    inference_stack,
-    link_stack,
-    software_stack,
-    training_stack,
-)
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet, planned_fleets
+from cdk_gpu_clusters_stacks.stack_names import fabric_stack, link_stack
 
 DEFAULT_CLUSTER_FILE = "cluster.yaml"
 
@@ -51,141 +35,91 @@ def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
 
     Stacks follow life spans: the network, one for each store, one for each fabric and for its way to a store, the
     cluster of EKS if the fleets join one, one for each fleet's reservation, one for each fleet, all named after their
-    key in the cluster file. So a fleet that comes,
-    goes or moves leaves every other template byte-identical.
+    key in the cluster file. So a fleet that comes, goes or moves leaves every other template byte-identical.
 
     Args:
         app: The app.
         spec: The cluster.
     """
-    env = _env(spec)
     for key, value in {"gpu-cluster": spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)
+    env = cdk.Environment(account=spec.account, region=spec.region)
     place = cluster_place(app, spec, env)
-    stores = data_stacks(app, spec, place, env)
-    if spec.orchestrator == "eks":
-        _on_eks(app, spec, place, stores)
-    else:
-        _on_ec2(app, spec, place, stores)
-
-
-def _on_ec2(app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, stores: Mapping[str, Store]) -> None:
-    """Make every fleet an Auto Scaling group."""
-    env = _env(spec)
-    fabrics = Fabrics(app, spec, place, stores, env)
-    for name, fleet in spec.training.fleets.items():
-        fabric = fabrics.of(fleet)
-        made = FleetStack(
-            app,
-            training_stack(spec.name, name),
-            fleet=fleet,
-            place=place,
-            fabric=fabric,
-            capacity=_training_capacity(app, spec, name, fleet),
-            mounts=_mounts(stores, fleet),
-            checkpoints=_checkpoints(stores, fleet),
-            env=env,
-        )
-        fabrics.link(fleet, made)
-    for name, serving in spec.inference.fleets.items():
-        InferenceStack(
-            app,
-            inference_stack(spec.name, name),
-            fleet=serving,
-            place=place,
-            capacity=_capacity_stack(app, spec, name, serving, placed=False),
-            mounts=_mounts(stores, serving),
-            env=env,
-        )
-
-
-def _on_eks(app: cdk.App, spec: ClusterSpec, place: ClusterNetworkRef, stores: Mapping[str, Store]) -> None:
-    """Make every fleet a node group of one cluster."""
-    from cdk_gpu_clusters_stacks.eks import eks_cluster  # takes long to load
+    site = Site(app, spec, place, data_stacks(app, spec, place, env), env)
+    if not ORCHESTRATORS[spec.orchestrator].joins_eks:
+        _make_fleets(site, partial(_on_ec2, site))
+        return
+    from cdk_gpu_clusters_stacks.eks import SoftwareStack, eks_cluster  # takes long to load
     from cdk_gpu_clusters_stacks.node_groups import NodeGroupStack
 
-    env = _env(spec)
-    fabrics = Fabrics(app, spec, place, stores, env)
     cluster = eks_cluster(app, spec, place, env)
-    for name, fleet in spec.training.fleets.items():
-        made = NodeGroupStack(
-            app,
-            training_stack(spec.name, name),
-            name=name,
-            fleet=fleet,
-            cluster=cluster,
-            place=place,
-            fabric=fabrics.of(fleet),
-            capacity=_training_capacity(app, spec, name, fleet),
-            mounts=_mounts(stores, fleet),
-            checkpoints=_checkpoints(stores, fleet),
-            kubectl=spec.eks.kubectl,
-            env=env,
-        )
-        fabrics.link(fleet, made)
-    for name, serving in spec.inference.fleets.items():
-        NodeGroupStack(
-            app,
-            inference_stack(spec.name, name),
-            name=name,
-            fleet=serving,
-            cluster=cluster,
-            place=place,
-            fabric=None,
-            capacity=_capacity_stack(app, spec, name, serving, placed=False),
-            mounts=_mounts(stores, serving),
-            checkpoints=None,
-            kubectl=spec.eks.kubectl,
-            env=env,
-        )
+    _make_fleets(site, partial(NodeGroupStack, site, cluster=cluster))
     if spec.eks.software.apply:
-        from cdk_gpu_clusters_stacks.eks import SoftwareStack
-
-        SoftwareStack(
-            app,
-            software_stack(spec.name),
-            spec=spec,
-            cluster=cluster,
-            place=place,
-            stores=stores,
-            env=env,
-        )
+        SoftwareStack(site, cluster)
 
 
-def _env(spec: ClusterSpec) -> cdk.Environment:
-    return cdk.Environment(account=spec.account, region=spec.region)
+class MakeFleet(Protocol):
+    """Makes the stack of a fleet."""
+
+    def __call__(
+        self, fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None
+    ) -> cdk.Stack: ...
 
 
-def _mounts(stores: Mapping[str, Store], fleet: NodesSpec) -> dict[str, LustreStack | ExistingLustre]:
-    found = {point: stores[name] for point, name in fleet.mounts.items()}
-    return {point: one for point, one in found.items() if isinstance(one, LustreStack | ExistingLustre)}
+def _make_fleets(site: Site, make: MakeFleet) -> None:
+    """Make the fleets, each after its fabric, its reservation and its ways to the stores."""
+    fabrics = Fabrics(site)
+    for fleet in planned_fleets(site.spec):
+        made = make(fleet, fabric=fabrics.of(fleet), capacity=_capacity(site, fleet))
+        fabrics.link(fleet, made)
 
 
-def _checkpoints(stores: Mapping[str, Store], fleet: FleetSpec) -> CheckpointStack | ExistingCheckpoints | None:
-    store = None if fleet.checkpoints is None else stores[fleet.checkpoints]
-    return store if isinstance(store, CheckpointStack | ExistingCheckpoints) else None
+def _on_ec2(
+    site: Site, fleet: PlannedFleet, *, fabric: FabricStack | None, capacity: CapacityStack | None
+) -> cdk.Stack:
+    """The stack of an Auto Scaling group."""
+    if isinstance(fleet.spec, FleetSpec):
+        return FleetStack(site, fleet, fleet.spec, fabric=fabric, capacity=capacity)
+    return InferenceStack(site, fleet, fleet.spec, capacity=capacity)
 
 
-def _training_capacity(app: cdk.App, spec: ClusterSpec, name: str, fleet: FleetSpec) -> CapacityStack | None:
-    efa = uses_efa(fleet.instance_type, fleet.efa)
-    placed = reservation_is_placed(fleet.placement_strategy, efa=efa)
-    return _capacity_stack(app, spec, name, fleet, placed=placed)
-
-
-def _capacity_stack(
-    app: cdk.App, spec: ClusterSpec, name: str, fleet: NodesSpec, *, placed: bool
-) -> CapacityStack | None:
-    if not isinstance(fleet.capacity, NewReservation):
+def _capacity(site: Site, fleet: PlannedFleet) -> CapacityStack | None:
+    """The stack of a reservation that is made for a fleet."""
+    capacity = fleet.spec.capacity
+    if not isinstance(capacity, NewReservation):
         return None
-    return CapacityStack(
-        app,
-        capacity_stack(spec.name, name),
-        fleet=fleet,
-        options=fleet.capacity,
-        placed=placed,
-        availability_zone=spec.network.availability_zone,
-        env=_env(spec),
-    )
+    return CapacityStack(site.app, site.spec, fleet, capacity.new_reservation, env=site.env)
+
+
+class Fabrics:
+    """The EFA fabrics of a cluster and their ways to its stores, each made when the first fleet needs it."""
+
+    def __init__(self, site: Site) -> None:
+        """Begin with none."""
+        self._site = site
+        self._fabrics: dict[str, FabricStack] = {}
+        self._links: dict[str, LinkStack] = {}
+
+    def of(self, fleet: PlannedFleet) -> FabricStack | None:
+        """The fabric of a fleet, None without EFA."""
+        site, spec = self._site, fleet.spec
+        if not isinstance(spec, FleetSpec) or not fleet.plan.efa:
+            return None
+        if spec.fabric not in self._fabrics:
+            name = fabric_stack(site.spec.name, spec.fabric)
+            self._fabrics[spec.fabric] = FabricStack(site.app, name, place=site.place, env=site.env)
+        return self._fabrics[spec.fabric]
+
+    def link(self, fleet: PlannedFleet, made: cdk.Stack) -> None:
+        """Make the ways from a fleet's fabric to what it mounts, each once, before the fleet."""
+        site, spec, fabric = self._site, fleet.spec, self.of(fleet)
+        if fabric is None or not isinstance(spec, FleetSpec):
+            return
+        for name in sorted(set(spec.mounts.values())):
+            store, stack_name = site.stores[name], link_stack(site.spec.name, name, spec.fabric)
+            if stack_name not in self._links and isinstance(store, LustreStack | ExistingLustre):
+                self._links[stack_name] = LinkStack(site.app, stack_name, store=store, fabric=fabric, env=site.env)
+            made.add_stack_dependency(self._links[stack_name])
 
 
 def main() -> None:
@@ -233,44 +167,3 @@ def _stop(app: cdk.App) -> NoReturn:
     with suppress(OSError):  # a folder with an earlier assembly stays
         Path(app.outdir).rmdir()
     sys.exit(1)
-
-
-# The EFA fabrics of a cluster and their ways to its stores.
-
-
-class Fabrics:
-    """The EFA fabrics of a cluster and their ways to its stores, each made when the first fleet needs it."""
-
-    def __init__(
-        self,
-        app: cdk.App,
-        spec: ClusterSpec,
-        place: ClusterNetworkRef,
-        stores: Mapping[str, Store],
-        env: cdk.Environment,
-    ) -> None:
-        """Begin with none."""
-        self._app, self._spec, self._place, self._stores, self._env = app, spec, place, stores, env
-        self._fabrics: dict[str, FabricStack] = {}
-        self._links: dict[str, LinkStack] = {}
-
-    def of(self, fleet: FleetSpec) -> FabricStack | None:
-        """The fabric of a fleet, None without EFA."""
-        if not uses_efa(fleet.instance_type, fleet.efa):
-            return None
-        if fleet.fabric not in self._fabrics:
-            name = fabric_stack(self._spec.name, fleet.fabric)
-            made = FabricStack(self._app, name, place=self._place, env=self._env)
-            self._fabrics[fleet.fabric] = made
-        return self._fabrics[fleet.fabric]
-
-    def link(self, fleet: FleetSpec, made: cdk.Stack) -> None:
-        """Make the ways from a fleet's fabric to what it mounts, each once, before the fleet."""
-        fabric = self.of(fleet)
-        if fabric is None:
-            return
-        for name in sorted(set(fleet.mounts.values())):
-            store, stack_name = self._stores[name], link_stack(self._spec.name, name, fleet.fabric)
-            if stack_name not in self._links and isinstance(store, LustreStack | ExistingLustre):
-                self._links[stack_name] = LinkStack(self._app, stack_name, store=store, fabric=fabric, env=self._env)
-            made.add_stack_dependency(self._links[stack_name])

@@ -9,9 +9,13 @@ from constructs import Construct
 from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.capacity_reservation import CapacityReservation, InstanceMatchCriteria
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
+from cdk_gpu_clusters.rules.placement import GroupOrigin
 from cdk_gpu_clusters_stacks.references import publish, read
-from cdk_gpu_clusters_stacks.spec.capacity import NewReservation, capacity_terms, placement_group_of
+from cdk_gpu_clusters_stacks.spec.capacity import NewReservationOptions, capacity_terms, placement_group_of
 from cdk_gpu_clusters_stacks.spec.fleet import NodesSpec
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
+from cdk_gpu_clusters_stacks.stack_names import capacity_stack
 
 
 class CapacityStack(cdk.Stack):
@@ -20,41 +24,37 @@ class CapacityStack(cdk.Stack):
     def __init__(
         self,
         scope: Construct,
-        construct_id: str,
+        cluster: ClusterSpec,
+        fleet: PlannedFleet,
+        options: NewReservationOptions,
         *,
-        fleet: NodesSpec,
-        options: NewReservation,
-        placed: bool,
-        availability_zone: str,
         env: cdk.Environment,
     ) -> None:
         """Define the stack.
 
         Args:
             scope: The app.
-            construct_id: Id, and name of the stack.
-            fleet: The fleet that the reservation is for.
+            cluster: The cluster file.
+            fleet: The fleet that the reservation is for, with its plan.
             options: The reservation as the cluster file has it.
-            placed: Whether the nodes go into a cluster placement group.
-            availability_zone: Zone of the cluster.
             env: Account and Region.
         """
-        super().__init__(scope, construct_id, env=env, description="Reserved capacity of a GPU fleet")
-        self._zone = availability_zone
+        name = capacity_stack(cluster.name, fleet.name)
+        super().__init__(scope, name, env=env, description="Reserved capacity of a GPU fleet")
+        placed = fleet.plan.placement.origin is GroupOrigin.RESERVATION
         group = ClusterPlacementGroup(self, "Placement") if placed else None
-        requested = options.new_reservation
         reservation = CapacityReservation(
             self,
             "Reservation",
-            instance_type=fleet.instance_type,
-            instance_count=fleet.maximum_nodes,
-            availability_zone=availability_zone,
-            ends_at=requested.end_date,
-            unlimited=requested.unlimited,
-            instance_match_criteria=InstanceMatchCriteria(requested.match),
+            instance_type=fleet.spec.instance_type,
+            instance_count=fleet.spec.maximum_nodes,
+            availability_zone=cluster.network.availability_zone,
+            ends_at=options.end_date,
+            unlimited=options.unlimited,
+            instance_match_criteria=InstanceMatchCriteria(options.match),
             placement_group=group,
         )
-        for key, value in fleet.tags.items():
+        for key, value in fleet.spec.tags.items():
             cdk.Tags.of(self).add(key, value)
         publish(self, "ReservationId", reservation.reservation_id, description="Reservation of the fleet")
         self._placed = group is not None

@@ -17,6 +17,7 @@ from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, Store
+from cdk_gpu_clusters_stacks.fleets import Site
 from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases
 from cdk_gpu_clusters_stacks.manifests.files import applied
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef
@@ -24,7 +25,7 @@ from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.data import LustreSpec
 from cdk_gpu_clusters_stacks.spec.eks import EksSpec, ExistingEksSpec
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
-from cdk_gpu_clusters_stacks.stack_names import eks_stack
+from cdk_gpu_clusters_stacks.stack_names import eks_stack, software_stack
 
 
 class EksStack(cdk.Stack):
@@ -150,31 +151,18 @@ _SCALER = "HorizontalPodAutoscaler"
 class SoftwareStack(cdk.Stack):
     """Charts, queues, volumes and model servers of a cluster on EKS: it follows the fleets, and none waits for it."""
 
-    def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        spec: ClusterSpec,
-        cluster: EksStack | ExistingEks,
-        place: ClusterNetworkRef,
-        stores: Mapping[str, Store],
-        env: cdk.Environment,
-    ) -> None:
+    def __init__(self, site: Site, cluster: EksStack | ExistingEks) -> None:
         """Define the stack.
 
         Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            spec: The cluster file.
+            site: What the stacks of the cluster have in common.
             cluster: The cluster of EKS.
-            place: Network of the cluster.
-            stores: Its stores by name.
-            env: Account and Region.
         """
-        super().__init__(scope, construct_id, env=env, description="Software of a GPU cluster on Kubernetes")
+        spec, place = site.spec, site.place
+        name = software_stack(spec.name)
+        super().__init__(site.app, name, env=site.env, description="Software of a GPU cluster on Kubernetes")
         here = place.import_into(self)
-        pools = node_pools(spec, _volumes(self, spec, stores))
+        pools = node_pools(spec, _volumes(self, spec, site.stores))
         software = KubernetesSoftware(
             self,
             "Software",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypedDict
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
@@ -19,7 +21,8 @@ from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
-from cdk_gpu_clusters.rules.fleet import AlarmSettings
+from cdk_gpu_clusters.rules.fleet_alarms import AlarmSettings
+from cdk_gpu_clusters.rules.interfaces import InterfacePolicy
 from cdk_gpu_clusters.rules.mig import MigLayout
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters_stacks.capacity import CapacityStack, existing_capacity
@@ -29,47 +32,25 @@ from cdk_gpu_clusters_stacks.data import (
     ExistingLustre,
     LustreStack,
     ReachedLustre,
+    Store,
 )
 from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
 from cdk_gpu_clusters_stacks.references import publish
-from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec, NodesSpec
-from cdk_gpu_clusters_stacks.spec.inference import InferenceFleetSpec
-
-FileSystems = Mapping[str, LustreStack | ExistingLustre]
-
-
-class FileSystemsOfFleet:
-    """The file systems of a fleet, as its stack sees them.
-
-    Attributes:
-        mounts: What the nodes mount, by mount point.
-    """
-
-    def __init__(self, reader: cdk.Stack, mounts: FileSystems) -> None:
-        """Import them into the stack, each once."""
-        self._stores: dict[LustreStack | ExistingLustre, ReachedLustre] = {
-            store: store.import_into(reader) for store in mounts.values()
-        }
-        self.mounts = {point: self._stores[store] for point, store in mounts.items()}
-
-    def allow_from(self, scope: Construct, group: ec2.ISecurityGroup, *, before: cdk.CfnResource) -> None:
-        """Open them to the fleet's own group, before the resource that starts its nodes."""
-        for index, store in enumerate(self._stores.values()):
-            rules = store.allow_from(scope, f"Data{index or ''}", group)
-            before.node.add_dependency(rules)
-
-    def let_fleet_in(self, scope: Construct, fleet: GpuFleet) -> None:
-        """Open them to a fleet on plain EC2."""
-        (group, *_) = fleet.launch_template.security_groups
-        self.allow_from(scope, group, before=fleet.cfn_auto_scaling_group)
+from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec, ImageById, ImageByParameter, ImageSpec
+from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
+from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
 
 
-def user_parts(fleet: FleetSpec) -> list[UserDataPart]:
-    """The user's own script, to run at first boot."""
-    if fleet.user_data is None:
-        return []
-    text = fleet.user_data.read_text(encoding="utf-8")
-    return [UserDataPart(content_type="text/x-shellscript", body=text)]
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the stacks of a cluster have in common: the app, the cluster file, its network, and its stores by name."""
+
+    app: cdk.App
+    spec: ClusterSpec
+    place: ClusterNetworkRef
+    stores: Mapping[str, Store]
+    env: cdk.Environment
 
 
 class NodeOptions(TypedDict):
@@ -90,44 +71,161 @@ class NodeOptions(TypedDict):
     update_policy: UpdatePolicy
 
 
-def node_options(
-    stack: cdk.Stack,
-    spec: FleetSpec | InferenceFleetSpec,
-    file_systems: FileSystemsOfFleet,
-    capacity: CapacityStack | None,
-) -> NodeOptions:
-    """The options of a fleet that every construct takes.
+class TrainingOptions(TypedDict):
+    """What fleets take besides if people have their own jobs on the nodes."""
 
-    Args:
-        stack: Its stack.
-        spec: The fleet as the cluster file has it.
-        file_systems: What its nodes mount.
-        capacity: Reservation made for the fleet; None for other capacity.
+    efa: bool
+    interface_policy: InterfacePolicy | None
+    fabric: ec2.ISecurityGroup | None
+    environment: Mapping[str, str]
+
+
+class NodesStack(cdk.Stack):
+    """The stack of a fleet, named after its key in the cluster file, with what all kinds of fleets have.
+
+    Attributes:
+        here: The network, imported into this stack.
     """
-    evidence = spec.evidence_bucket
-    return NodeOptions(
-        instance_type=spec.instance_type,
-        min_node_count=spec.minimum_nodes,
-        max_node_count=spec.maximum_nodes,
-        capacity=existing_capacity(stack, spec) if capacity is None else capacity.import_into(stack),
-        placement=spec.placement_strategy,
-        root_volume=_root_volume(stack, spec),
-        mig=spec.mig_layouts,
-        fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
-        mounts=file_systems.mounts,
-        watch=spec.watch.settings,
-        alarms=spec.alarms.settings,
-        evidence_bucket=None if evidence is None else s3.Bucket.from_bucket_name(stack, "Evidence", evidence),
-        update_policy=UpdatePolicy(spec.update),
-    )
 
+    def __init__(
+        self,
+        site: Site,
+        fleet: PlannedFleet,
+        *,
+        description: str,
+        capacity: CapacityStack | None,
+        fabric: FabricStack | None = None,
+    ) -> None:
+        """Import what the fleet uses.
 
-def _root_volume(stack: cdk.Stack, spec: NodesSpec) -> RootVolume:
-    arn = spec.root_volume.encryption_key_arn
-    return RootVolume(
-        **spec.root_volume.model_dump(exclude_none=True, exclude={"encryption_key_arn"}),
-        encryption_key=None if arn is None else kms.Key.from_key_arn(stack, "RootVolumeKey", arn),
-    )
+        Args:
+            site: What the stacks of the cluster have in common.
+            fleet: The fleet with its plan.
+            description: Of the stack.
+            capacity: Reservation made for the fleet; None for other capacity.
+            fabric: EFA fabric of the fleet; None without EFA.
+        """
+        name_of = training_stack if isinstance(fleet.spec, FleetSpec) else inference_stack
+        super().__init__(site.app, name_of(site.spec.name, fleet.name), env=site.env, description=description)
+        self._planned, self._place, self._capacity, self._fabric = fleet, site.place, capacity, fabric
+        self.here = site.place.import_into(self)
+        mounted = {
+            point: store
+            for point, name in fleet.spec.mounts.items()
+            if isinstance(store := site.stores[name], LustreStack | ExistingLustre)
+        }
+        self._file_systems = {store: store.import_into(self) for store in dict.fromkeys(mounted.values())}
+        self._mounts = {point: self._file_systems[store] for point, store in mounted.items()}
+        checkpoints = fleet.spec.checkpoints if isinstance(fleet.spec, FleetSpec) else None
+        buckets = None if checkpoints is None else site.stores[checkpoints]
+        self._buckets = None
+        if isinstance(buckets, CheckpointStack | ExistingCheckpoints):
+            self._buckets = buckets.import_into(self)
+
+    def node_subnets(self) -> ec2.SubnetSelection:
+        """The subnets of the nodes."""
+        in_zones = self._planned.is_in_service_subnets
+        return ec2.SubnetSelection(subnets=self._place.service_subnets(self) if in_zones else self.here.subnets)
+
+    def node_options(self) -> NodeOptions:
+        """The options that every construct of a fleet takes."""
+        spec, capacity = self._planned.spec, self._capacity
+        evidence = spec.evidence_bucket
+        return NodeOptions(
+            instance_type=spec.instance_type,
+            min_node_count=spec.minimum_nodes,
+            max_node_count=spec.maximum_nodes,
+            capacity=existing_capacity(self, spec) if capacity is None else capacity.import_into(self),
+            placement=spec.placement_strategy,
+            root_volume=self._root_volume(),
+            mig=spec.mig_layouts,
+            fabric_manager_order=FabricManagerOrder(spec.fabric_manager_order),
+            mounts=self._mounts,
+            watch=spec.watch.settings,
+            alarms=spec.alarms.settings,
+            evidence_bucket=None if evidence is None else s3.Bucket.from_bucket_name(self, "Evidence", evidence),
+            update_policy=UpdatePolicy(spec.update),
+        )
+
+    def training_options(self) -> TrainingOptions:
+        """The options of nodes on which people have their own jobs."""
+        spec, fabric = self._planned.spec, self._fabric
+        return TrainingOptions(
+            efa=fabric is not None,
+            interface_policy=spec.requested_interfaces,
+            fabric=None if fabric is None else fabric.import_into(self),
+            environment={
+                **(self._buckets.node_environment if self._buckets else {}),
+                **(spec.environment if isinstance(spec, FleetSpec) else {}),
+            },
+        )
+
+    def user_parts(self) -> list[UserDataPart]:
+        """The user's own script, to run at first boot."""
+        spec = self._planned.spec
+        if not isinstance(spec, FleetSpec) or spec.user_data is None:
+            return []
+        return [UserDataPart(content_type="text/x-shellscript", body=spec.user_data.read_text(encoding="utf-8"))]
+
+    def _root_volume(self) -> RootVolume:
+        volume = self._planned.spec.root_volume
+        arn = volume.encryption_key_arn
+        return RootVolume(
+            **volume.model_dump(exclude_none=True, exclude={"encryption_key_arn"}),
+            encryption_key=None if arn is None else kms.Key.from_key_arn(self, "RootVolumeKey", arn),
+        )
+
+    def complete(
+        self,
+        made: Construct,
+        *,
+        group: ec2.ISecurityGroup,
+        nodes: cdk.CfnResource,
+        role: iam.IRole,
+        alarms: NodeAlarms | None,
+    ) -> None:
+        """Open the stores to a fleet, send its alarms to the recipients of the file, and add its tags.
+
+        Args:
+            made: The fleet.
+            group: Its own security group.
+            nodes: The resource that starts its nodes.
+            role: Role of the nodes.
+            alarms: Its alarms.
+        """
+        if self._fabric is None:  # what a fabric shares is opened in a stack of its own
+            for index, store in enumerate(self._file_systems.values()):
+                nodes.node.add_dependency(store.allow_from(self, f"Data{index or ''}", group))
+        if self._buckets is not None:
+            self._buckets.grant_read_write(self, role)
+        spec = self._planned.spec
+        if alarms is not None and spec.alarms.tells:
+            from aws_cdk import aws_sns as sns  # takes long to load
+
+            if spec.alarms.topic_arn is not None:
+                alarms.add_topic(sns.Topic.from_topic_arn(self, "Operators", spec.alarms.topic_arn))
+            if spec.alarms.emails:
+                alarms.add_topic(AlarmTopic(self, "AlarmMail", emails=spec.alarms.emails).topic)
+        for key, value in spec.tags.items():
+            cdk.Tags.of(made).add(key, value)
+
+    def complete_fleet(self, made: Construct, fleet: GpuFleet) -> None:
+        """As `complete`, for a fleet on plain EC2; its outputs tell how a person reaches it.
+
+        Args:
+            made: The fleet, or the service that it is part of.
+            fleet: The fleet.
+        """
+        self.complete(
+            made,
+            group=fleet.launch_template.security_groups[0],
+            nodes=fleet.cfn_auto_scaling_group,
+            role=fleet.role,
+            alarms=fleet.alarms,
+        )
+        publish(self, "FleetName", fleet.fleet_name, description="Auto Scaling group of the fleet")
+        publish(self, "SessionCommand", fleet.session_command, description="Opens a session on the first node")
+        publish(self, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node")
 
 
 def node_image(image: ImageSpec | None) -> NodeImage | None:
@@ -141,85 +239,29 @@ def node_image(image: ImageSpec | None) -> NodeImage | None:
     return NodeImage.pinned(image.os) if image.pinned else NodeImage.latest(image.os)
 
 
-def tell_people(scope: Construct, alarms: NodeAlarms | None, spec: NodesSpec) -> None:
-    """Send the alarms of a fleet to the recipients of the file."""
-    if alarms is None or not spec.alarms.tells:
-        return
-    from aws_cdk import aws_sns as sns  # takes long to load
-
-    if spec.alarms.topic_arn is not None:
-        alarms.add_topic(sns.Topic.from_topic_arn(scope, "Operators", spec.alarms.topic_arn))
-    if spec.alarms.emails:
-        alarms.add_topic(AlarmTopic(scope, "AlarmMail", emails=spec.alarms.emails).topic)
-
-
-def add_tags(fleet: Construct, spec: NodesSpec) -> None:
-    """Give all of a fleet its tags."""
-    for key, value in spec.tags.items():
-        cdk.Tags.of(fleet).add(key, value)
-
-
-def publish_fleet(stack: cdk.Stack, fleet: GpuFleet) -> None:
-    """Publish how a person reaches a fleet."""
-    publish(stack, "FleetName", fleet.fleet_name, description="Auto Scaling group of the fleet")
-    publish(stack, "SessionCommand", fleet.session_command, description="Opens a session on the first node")
-    publish(stack, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node")
-
-
-# A training fleet: one stack per fleet, named after it.
-
-
-class FleetStack(cdk.Stack):
+class FleetStack(NodesStack):
     """One `GpuFleet` of the cluster file."""
 
     def __init__(
         self,
-        scope: Construct,
-        construct_id: str,
+        site: Site,
+        fleet: PlannedFleet,
+        spec: FleetSpec,
         *,
-        fleet: FleetSpec,
-        place: ClusterNetworkRef,
         fabric: FabricStack | None,
         capacity: CapacityStack | None,
-        mounts: FileSystems,
-        checkpoints: CheckpointStack | ExistingCheckpoints | None,
-        env: cdk.Environment,
     ) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            fleet: The fleet as the cluster file has it.
-            place: Network of the cluster.
-            fabric: EFA fabric of the fleet, None without EFA.
-            capacity: Reservation made for the fleet, None for other capacity.
-            mounts: File systems by mount point.
-            checkpoints: Buckets that the nodes may read and write, if any.
-            env: Account and Region.
-        """
-        super().__init__(scope, construct_id, env=env, description="Fleet of a GPU cluster")
-        here = place.import_into(self)
-        file_systems = FileSystemsOfFleet(self, mounts)
-        buckets = None if checkpoints is None else checkpoints.import_into(self)
+        """Define the stack, as `NodesStack` has it."""
+        super().__init__(site, fleet, description="Fleet of a GPU cluster", capacity=capacity, fabric=fabric)
         self.fleet = GpuFleet(
             self,
             "Fleet",
-            vpc=here.vpc,
-            vpc_subnets=ec2.SubnetSelection(subnets=here.subnets),
-            efa=fabric is not None,
-            interface_policy=fleet.interface_policy,
-            fabric=None if fabric is None else fabric.import_into(self),
-            image=node_image(fleet.image),
-            scratch=fleet.scratch,
-            environment={**(buckets.node_environment if buckets else {}), **fleet.environment},
-            user_data_parts=user_parts(fleet),
-            **node_options(self, fleet, file_systems, capacity),
+            vpc=self.here.vpc,
+            vpc_subnets=self.node_subnets(),
+            image=node_image(spec.image),
+            scratch=spec.scratch,
+            user_data_parts=self.user_parts(),
+            **self.training_options(),
+            **self.node_options(),
         )
-        if fabric is None:  # what a fabric shares is opened in a stack of its own
-            file_systems.let_fleet_in(self, self.fleet)
-        if buckets is not None:
-            buckets.grant_read_write(self, self.fleet.role)
-        tell_people(self, self.fleet.alarms, fleet)
-        add_tags(self.fleet, fleet)
-        publish_fleet(self, self.fleet)
+        self.complete_fleet(self.fleet, self.fleet)

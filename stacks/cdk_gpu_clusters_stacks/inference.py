@@ -13,16 +13,7 @@ from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
 from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret, grant_pull
 from cdk_gpu_clusters.rules.model_servers import read_ecr_image
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
-from cdk_gpu_clusters_stacks.fleets import (
-    FileSystems,
-    FileSystemsOfFleet,
-    add_tags,
-    node_image,
-    node_options,
-    publish_fleet,
-    tell_people,
-)
-from cdk_gpu_clusters_stacks.network import ClusterNetworkRef
+from cdk_gpu_clusters_stacks.fleets import NodesStack, Site, node_image
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.inference import (
     InferenceFleetSpec,
@@ -30,67 +21,46 @@ from cdk_gpu_clusters_stacks.spec.inference import (
     ServerSpec,
     WeightsSpec,
 )
+from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
 
-class InferenceStack(cdk.Stack):
+class InferenceStack(NodesStack):
     """One `InferenceFleet` of the cluster file."""
 
     def __init__(
-        self,
-        scope: Construct,
-        construct_id: str,
-        *,
-        fleet: InferenceFleetSpec,
-        place: ClusterNetworkRef,
-        capacity: CapacityStack | None,
-        mounts: FileSystems,
-        env: cdk.Environment,
+        self, site: Site, fleet: PlannedFleet, spec: InferenceFleetSpec, *, capacity: CapacityStack | None
     ) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            fleet: The fleet as the cluster file has it.
-            place: Network of the cluster.
-            capacity: Reservation made for the fleet, None for other capacity.
-            mounts: File systems by mount point.
-            env: Account and Region.
-        """
-        super().__init__(scope, construct_id, env=env, description="Model servers of a GPU cluster")
-        here, balancer = place.import_into(self), fleet.load_balancer
-        file_systems = FileSystemsOfFleet(self, mounts)
-        service_subnets = place.service_subnets(self)
+        """Define the stack, as `NodesStack` has it."""
+        super().__init__(site, fleet, description="Model servers of a GPU cluster", capacity=capacity)
+        balancer, service_subnets = spec.load_balancer, site.place.service_subnets(self)
+        public_subnets = site.place.service_subnets(self, public=True) if balancer.internet_facing else service_subnets
         self.service = InferenceFleet(
             self,
             "Service",
-            vpc=here.vpc,
-            vpc_subnets=ec2.SubnetSelection(subnets=here.subnets if fleet.is_reserved else service_subnets),
-            slots=fleet.slots,
-            server=_server(self, fleet.server),
-            image=node_image(fleet.image),
-            scratch=fleet.scratch,
-            min_servers_per_node=fleet.min_servers_per_node,
-            load_balancer_subnets=ec2.SubnetSelection(
-                subnets=place.service_subnets(self, public=True) if balancer.internet_facing else service_subnets
+            vpc=self.here.vpc,
+            vpc_subnets=ec2.SubnetSelection(
+                subnets=service_subnets if fleet.is_in_service_subnets else self.here.subnets
             ),
+            slots=spec.slots,
+            server=_server(self, spec.server),
+            image=node_image(spec.image),
+            scratch=spec.scratch,
+            min_servers_per_node=spec.min_servers_per_node,
+            load_balancer_subnets=ec2.SubnetSelection(subnets=public_subnets),
             internet_facing=balancer.internet_facing,
             certificate=_certificate(self, balancer),
             plain_http=balancer.plain_http,
             clients=[_client(self, client) for client in balancer.clients],
             idle_timeout=_seconds(balancer.idle_timeout_seconds),
             drain_timeout=_seconds(balancer.drain_timeout_seconds),
-            ready_timeout=_seconds(fleet.ready_timeout_seconds),
+            ready_timeout=_seconds(spec.ready_timeout_seconds),
             access_logs=_log_bucket(self, balancer),
-            requests_per_minute_per_node=fleet.requests_per_minute_per_node,
-            **node_options(self, fleet, file_systems, capacity),
+            requests_per_minute_per_node=spec.requests_per_minute_per_node,
+            **self.node_options(),
         )
-        self._let_pull(fleet.server.image)
-        file_systems.let_fleet_in(self, self.service.fleet)
-        tell_people(self, self.service.fleet.alarms, fleet)
-        add_tags(self.service, fleet)
+        self._let_pull(spec.server.image)
         publish(self, "Url", self.service.url, description="Address of the service")
-        publish_fleet(self, self.service.fleet)
+        self.complete_fleet(self.service, self.service.fleet)
 
     def _let_pull(self, image: str) -> None:
         """Let the nodes pull from a private ECR repository; other registries know no roles."""

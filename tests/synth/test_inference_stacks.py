@@ -13,9 +13,11 @@ import pytest
 
 from cdk_gpu_clusters.rules.mig import MigLayout, plan_mig
 from cdk_gpu_clusters_stacks.app import build_cluster
+from cdk_gpu_clusters_stacks.fleets import Site
 from cdk_gpu_clusters_stacks.inference import InferenceStack
 from cdk_gpu_clusters_stacks.network import cluster_place
 from cdk_gpu_clusters_stacks.spec import load_cluster
+from cdk_gpu_clusters_stacks.spec.planned_fleet import planned_fleets
 from cluster_files.inference import EVERYTHING, MINIMAL, PARAMETER, PUBLIC, SECRET
 from stack_fixtures import Resources, of_type, only, readable
 
@@ -368,15 +370,9 @@ def test_a_stack_that_knows_no_region_synthesizes(app_factory: Any, tmp_path: Pa
     file = tmp_path / "cluster.yaml"
     file.write_text(MINIMAL, encoding="utf-8")
     spec, app, env = load_cluster(file), app_factory(), cdk.Environment()
-    InferenceStack(
-        app,
-        "Anywhere",
-        fleet=spec.inference.fleets["chat"],
-        place=cluster_place(app, spec, env),
-        capacity=None,
-        mounts={},
-        env=env,
-    )
-    text = (Path(app.synth().directory) / "Anywhere.template.json").read_text()
+    site = Site(app, spec, cluster_place(app, spec, env), {}, env)
+    fleet = planned_fleets(spec)[0]
+    stack = InferenceStack(site, fleet, spec.inference.fleets["chat"], capacity=None)
+    text = (Path(app.synth().directory) / stack.template_file).read_text()
     assert "us-east-1" not in text
     assert "AWS::Region" in text
