@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.plan import AcceleratorPlan, CardPlan, FleetReport, MigGpuSlices, NodeReport
+from cdk_gpu_clusters_stacks.plan.model import AcceleratorPlan, CardPlan, FleetReport, MigGpuSlices, NodeReport
 
 from .boxes import Box, Direction, Text, filled_up, gbps, number
 

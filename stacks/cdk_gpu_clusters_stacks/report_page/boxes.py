@@ -8,7 +8,7 @@ from enum import Enum
 from math import floor
 
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.plan import UsdRange
+from cdk_gpu_clusters_stacks.plan.model import UsdRange
 
 #: Height of a line, as a multiple of the font's size.
 LINE_HEIGHT = 1.4

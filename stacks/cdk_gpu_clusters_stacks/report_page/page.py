@@ -7,7 +7,8 @@ from html import escape
 from importlib.resources import files
 
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetReport, StorePlan, SubnetUse, UsdRange
+from cdk_gpu_clusters_stacks.plan import ClusterPlan
+from cdk_gpu_clusters_stacks.plan.model import FleetReport, StorePlan, SubnetUse, UsdRange
 
 from .anatomy import anatomy
 from .boxes import UNKNOWN, Box, PlacedBox, PlacedText, gbps, nodes_text, number, place, usd, zones_text

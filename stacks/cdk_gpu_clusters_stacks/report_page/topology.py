@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from math import ceil
 
 from cdk_gpu_clusters_stacks.counting import count
-from cdk_gpu_clusters_stacks.plan import ClusterPlan, FleetReport, KubernetesPlan, StorePlan, SubnetUse
+from cdk_gpu_clusters_stacks.plan import ClusterPlan
+from cdk_gpu_clusters_stacks.plan.model import FleetReport, KubernetesPlan, StorePlan, SubnetUse
 from cdk_gpu_clusters_stacks.plan.text import api_server_words, software_words, support_words
 
 from .boxes import Box, Direction, Text, filled_up, gbps, nodes_text, number, zones_text

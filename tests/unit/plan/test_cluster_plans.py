@@ -14,7 +14,8 @@ import pytest
 
 from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.cli.output import as_json
-from cdk_gpu_clusters_stacks.plan import ClusterPlan, UsdRange, plan_cluster
+from cdk_gpu_clusters_stacks.plan import ClusterPlan, plan_cluster
+from cdk_gpu_clusters_stacks.plan.model import UsdRange
 from cdk_gpu_clusters_stacks.plan.text import plan_text
 from cdk_gpu_clusters_stacks.spec import ClusterSpec, load_cluster
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cdk_gpu_clusters.errors import ConfigError
-from cdk_gpu_clusters_stacks.plan import ClusterPlan, Effect, NodeGroupReport, compare_clusters, plan_cluster
+from cdk_gpu_clusters_stacks.plan import ClusterPlan, Effect, compare_clusters, plan_cluster
+from cdk_gpu_clusters_stacks.plan.model import NodeGroupReport
 from cdk_gpu_clusters_stacks.plan.text import plan_text
 from cdk_gpu_clusters_stacks.plan.text_changes import comparison_text
 from cdk_gpu_clusters_stacks.report_page import report_html

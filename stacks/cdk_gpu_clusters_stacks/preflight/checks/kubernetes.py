@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from cdk_gpu_clusters.catalogue.quotas import quota
 from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
-from cdk_gpu_clusters_stacks.plan import KubernetesPlan
+from cdk_gpu_clusters_stacks.plan.model import KubernetesPlan
 from cdk_gpu_clusters_stacks.spec.eks import ExistingEksSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 

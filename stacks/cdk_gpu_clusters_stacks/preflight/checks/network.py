@@ -8,7 +8,7 @@ from typing import Any
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.catalogue.quotas import quota
 from cdk_gpu_clusters.rules.endpoints import GATEWAY_ENDPOINTS, check_endpoints, endpoints_for
-from cdk_gpu_clusters_stacks.plan import SubnetUse
+from cdk_gpu_clusters_stacks.plan.model import SubnetUse
 from cdk_gpu_clusters_stacks.spec import ExistingLustreOptions, ExistingLustreSpec, FleetSpec
 
 from ..call import (
