@@ -358,11 +358,7 @@ def _serving_row(plan: ServingPlan, region: str) -> AdviceRow:
 
 
 def advice_text(advice: Advice) -> str:
-    """The memory of the model with its arithmetic, in lines.
-
-    Args:
-        advice: What is advised.
-    """
+    """The memory of the model with its arithmetic, in lines."""
     shape = advice.shape
     head = f"{parameters_text(advice.parameters)} parameters, of the shape of {shape.name} ({shape.source})"
     return "\n".join([head, *(f"  {line}" for line in advice.arithmetic), "", ""])

@@ -36,10 +36,6 @@ def build_cluster(app: cdk.App, spec: ClusterSpec) -> None:
     Stacks follow life spans: the network, one for each store, one for each fabric and for its way to a store, the
     cluster of EKS if the fleets join one, one for each fleet's reservation, one for each fleet, all named after their
     key in the cluster file. So a fleet that comes, goes or moves leaves every other template byte-identical.
-
-    Args:
-        app: The app.
-        spec: The cluster.
     """
     for key, value in {"gpu-cluster": spec.name, **spec.tags}.items():
         cdk.Tags.of(app).add(key, value)

@@ -106,9 +106,6 @@ _NO_ENDPOINT = frozenset(
 def aws_error(error: Exception) -> AwsError:
     """Sort an error.
 
-    Args:
-        error: What boto3 raised.
-
     Example:
         >>> aws_error(TimeoutError("no answer")).trouble
         <Trouble.OTHER: 'something else'>

@@ -30,15 +30,6 @@ class CapacityStack(cdk.Stack):
         *,
         env: cdk.Environment,
     ) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            cluster: The cluster file.
-            fleet: The fleet that the reservation is for, with its plan.
-            options: The reservation as the cluster file has it.
-            env: Account and Region.
-        """
         name = capacity_stack(cluster.name, fleet.name)
         super().__init__(scope, name, env=env, description="Reserved capacity of a GPU fleet")
         placed = fleet.plan.placement.origin is GroupOrigin.RESERVATION

@@ -41,13 +41,6 @@ class DataStack(cdk.Stack):
     """A stack of one store: `cdk destroy` refuses it, and what it holds stays even if it is deleted."""
 
     def __init__(self, scope: Construct, construct_id: str, *, env: cdk.Environment) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            env: Account and Region.
-        """
         super().__init__(
             scope,
             construct_id,
@@ -95,15 +88,6 @@ class LustreStack(DataStack):
         place: ClusterNetworkRef,
         env: cdk.Environment,
     ) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            spec: The store as the cluster file has it.
-            place: Network of the cluster.
-            env: Account and Region.
-        """
         super().__init__(scope, construct_id, env=env)
         self.store = self._store(spec.lustre, place)
         for repository in spec.repositories:
@@ -197,15 +181,6 @@ class LinkStack(cdk.Stack):
         fabric: FabricStack,
         env: cdk.Environment,
     ) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            store: The file system.
-            fabric: The fabric whose nodes mount it.
-            env: Account and Region.
-        """
         super().__init__(scope, construct_id, env=env, description="Way from a GPU fabric to its data")
         store.import_into(self).allow_from(self, "Traffic", fabric.import_into(self))
 
@@ -296,14 +271,6 @@ class CheckpointStack(DataStack):
     def __init__(
         self, scope: Construct, construct_id: str, *, options: CheckpointOptions, env: cdk.Environment
     ) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            options: The buckets as the cluster file has them.
-            env: Account and Region.
-        """
         super().__init__(scope, construct_id, env=env)
         store = CheckpointStore(
             self,

@@ -40,15 +40,6 @@ class EksStack(cdk.Stack):
         place: ClusterNetworkRef,
         env: cdk.Environment,
     ) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            spec: The cluster as the cluster file has it.
-            place: Network of the cluster.
-            env: Account and Region.
-        """
         super().__init__(scope, construct_id, env=env, description="Kubernetes of a GPU cluster")
         self._place = place
         self.cluster = EksGpuCluster(
@@ -152,12 +143,6 @@ class SoftwareStack(cdk.Stack):
     """Charts, queues, volumes and model servers of a cluster on EKS: it follows the fleets, and none waits for it."""
 
     def __init__(self, site: Site, cluster: EksStack | ExistingEks) -> None:
-        """Define the stack.
-
-        Args:
-            site: What the stacks of the cluster have in common.
-            cluster: The cluster of EKS.
-        """
         spec, place = site.spec, site.place
         name = software_stack(spec.name)
         super().__init__(site.app, name, env=site.env, description="Software of a GPU cluster on Kubernetes")

@@ -99,9 +99,6 @@ class NodesStack(cdk.Stack):
         """Import what the fleet uses.
 
         Args:
-            site: What the stacks of the cluster have in common.
-            fleet: The fleet with its plan.
-            description: Of the stack.
             capacity: Reservation made for the fleet; None for other capacity.
             fabric: EFA fabric of the fleet; None without EFA.
         """
@@ -187,11 +184,8 @@ class NodesStack(cdk.Stack):
         """Open the stores to a fleet, send its alarms to the recipients of the file, and add its tags.
 
         Args:
-            made: The fleet.
             group: Its own security group.
             nodes: The resource that starts its nodes.
-            role: Role of the nodes.
-            alarms: Its alarms.
         """
         if self._fabric is None:  # what a fabric shares is opened in a stack of its own
             for index, store in enumerate(self._file_systems.values()):
@@ -210,12 +204,7 @@ class NodesStack(cdk.Stack):
             cdk.Tags.of(made).add(key, value)
 
     def complete_fleet(self, made: Construct, fleet: GpuFleet) -> None:
-        """As `complete`, for a fleet on plain EC2; its outputs tell how a person reaches it.
-
-        Args:
-            made: The fleet, or the service that it is part of.
-            fleet: The fleet.
-        """
+        """As `complete`, for a fleet on plain EC2; its outputs tell how a person reaches it."""
         self.complete(
             made,
             group=fleet.launch_template.security_groups[0],

@@ -40,15 +40,6 @@ class NetworkStack(cdk.Stack):
         features: Sequence[NetworkFeature],
         env: cdk.Environment,
     ) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            spec: The network as the cluster file has it.
-            features: What nodes do that calls AWS from inside the network.
-            env: Account and Region.
-        """
         super().__init__(scope, construct_id, env=env, description="Network of a GPU cluster")
         self.network = ClusterNetwork(
             self,
@@ -119,12 +110,7 @@ class ClusterNetworkRef(ABC):
         return FleetPlace(vpc, subnets)
 
     def service_subnets(self, reader: cdk.Stack, *, public: bool = False) -> list[ec2.ISubnet]:
-        """The subnets of load balancers, one for each zone, imported into a stack.
-
-        Args:
-            reader: The stack.
-            public: Whether the load balancer has public addresses.
-        """
+        """The subnets of load balancers, one for each zone, imported into a stack."""
         ids = self.public_subnet_ids() if public else self.service_subnet_ids(reader)
         kind = "Public" if public else "Service"
         return [_import_subnet(reader, f"{kind}{zone}", ids[zone], zone) for zone in sorted(ids)]
@@ -217,14 +203,6 @@ class FabricStack(cdk.Stack):
     """One fabric: an `EfaSecurityGroup`, in a stack of its own so that fleets come and go beside it."""
 
     def __init__(self, scope: Construct, construct_id: str, *, place: ClusterNetworkRef, env: cdk.Environment) -> None:
-        """Define the stack.
-
-        Args:
-            scope: The app.
-            construct_id: Id, and name of the stack.
-            place: Network of the cluster.
-            env: Account and Region.
-        """
         super().__init__(scope, construct_id, env=env, description="EFA fabric of a GPU cluster")
         vpc = ec2.Vpc.from_vpc_attributes(
             self, "Vpc", vpc_id=place.vpc_id(self), availability_zones=[place.availability_zone]

@@ -28,15 +28,6 @@ class NodeGroupStack(NodesStack):
         fabric: FabricStack | None,
         capacity: CapacityStack | None,
     ) -> None:
-        """Define the stack, as `NodesStack` has it.
-
-        Args:
-            site: What the stacks of the cluster have in common.
-            fleet: The fleet with its plan.
-            cluster: The cluster that the nodes join.
-            fabric: EFA fabric of the fleet; None without EFA.
-            capacity: Reservation made for the fleet; None for other capacity.
-        """
         super().__init__(site, fleet, description="Node group of a GPU cluster", capacity=capacity, fabric=fabric)
         spec, program = fleet.spec, site.spec.eks.kubectl.of(fleet.plan.instance_type.architecture)
         self.node_group = EksGpuNodeGroup(

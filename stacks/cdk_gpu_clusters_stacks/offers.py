@@ -75,11 +75,7 @@ class BlockOffer:
         return self.price / self.count / self.hours
 
     def costs_at_most(self, limit_usd: Decimal) -> bool:
-        """Whether it is within a limit; one in another currency never is.
-
-        Args:
-            limit_usd: The limit, in USD.
-        """
+        """Whether it is within a limit; one in another currency never is."""
         return self.currency == PRICE_CURRENCY and self.price <= limit_usd
 
 
@@ -159,7 +155,6 @@ def ec2_clients(session: boto3.Session, *, attempts: int = 6) -> Ec2Clients:
     """Clients that retry what is throttled, and give up on a Region that does not answer.
 
     Args:
-        session: Session with the credentials.
         attempts: How often a call is tried; 1 for one that must not be made twice.
     """
     from botocore.config import Config
@@ -169,11 +164,7 @@ def ec2_clients(session: boto3.Session, *, attempts: int = 6) -> Ec2Clients:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether an error is an API's answer that it did nothing, and not a lost answer or a fault of its own.
-
-    Args:
-        error: What botocore raised.
-    """
+    """Whether an error is an API's answer that it did nothing, and not a lost answer or a fault of its own."""
     from botocore.exceptions import ClientError, EndpointConnectionError
 
     if isinstance(error, ClientError):
@@ -183,11 +174,6 @@ def is_refusal(error: Exception) -> bool:
 
 def problem_of(error: Exception, *, region: str, action: str) -> Problem:
     """An error of an API in words.
-
-    Args:
-        error: What botocore raised.
-        region: Region that was asked.
-        action: IAM action of the call.
 
     Raises:
         NoCredentials: If there are none that are good: no other call would fare better.
@@ -231,9 +217,6 @@ def search_market(
     """Ask every Region for blocks, on-demand zones and spot prices, side by side; what fails is a problem of its own.
 
     Args:
-        request: What is requested.
-        regions: Regions to ask.
-        clients: Makes the EC2 client of a Region.
         now: The time; spot prices are those that hold then.
         on_answer: Called after each answer, for a progress bar.
 
@@ -273,13 +256,7 @@ def calls_of(regions: Iterable[str]) -> int:
 
 
 def blocks_in(request: CapacityRequest, region: str, clients: Ec2Clients) -> tuple[list[BlockOffer], list[Problem]]:
-    """The Capacity Blocks that one Region offers.
-
-    Args:
-        request: What is requested.
-        region: Region to ask.
-        clients: Makes the EC2 client of a Region.
-    """
+    """The Capacity Blocks that one Region offers."""
     found = _ask(_blocks, request, region, clients, None)
     return (
         sorted((one for one in found if isinstance(one, BlockOffer)), key=_cheapest),
@@ -441,10 +418,8 @@ def watch_blocks(
     """Look until a block is on offer; the first time at once.
 
     Args:
-        look: Searches once.
         most_seconds: When to give up, counted in the intervals that were waited.
         max_price: Limit in USD: blocks that cost more, or in another currency, do not count.
-        sleep: Waits.
         on_wait: Called before each interval, with its length in seconds.
 
     Returns:
@@ -467,11 +442,6 @@ def watch_blocks(
 def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = None) -> dict[str, Any]:
     """Buy a block; EC2 charges its full price at once.
 
-    Args:
-        offer: The block, as a search has just found it.
-        clients: Makes the EC2 client of a Region.
-        cluster: Name of a cluster, for a tag.
-
     Returns:
         The reservation, as EC2 describes it.
     """
@@ -484,12 +454,7 @@ def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = N
 
 
 def cluster_file_lines(offer: BlockOffer, reservation_id: str) -> str:
-    """The lines of a cluster file for a block that was bought.
-
-    Args:
-        offer: The block.
-        reservation_id: Id of its reservation.
-    """
+    """The lines of a cluster file for a block that was bought."""
     return "\n".join(
         [
             f"network: {{ availability_zone: {offer.zone} }}",

@@ -72,9 +72,6 @@ class Starter:
 def starter_text(starter: Starter) -> str:
     """Write a first cluster file.
 
-    Args:
-        starter: Its content.
-
     Example:
         >>> print(starter_text(Starter(name="dev", region="us-east-1", instance_type="g6.xlarge")).splitlines()[3])
         name: dev

@@ -55,12 +55,7 @@ def volumes(spec: ClusterSpec) -> dict[str, LustreVolume]:
 
 
 def node_pools(spec: ClusterSpec, known: Mapping[str, LustreVolume]) -> dict[str, NodePool]:
-    """The fleets of a cluster file by name.
-
-    Args:
-        spec: The cluster.
-        known: Its file systems by name.
-    """
+    """The fleets of a cluster file by name."""
     return {
         fleet.name: replace(
             fleet.node_group.pool,
@@ -92,12 +87,7 @@ def mirror_of(spec: ClusterSpec) -> ImageMirror | None:
 
 
 def releases(spec: ClusterSpec, pools: Iterable[NodePool]) -> tuple[ChartRelease, ...]:
-    """The charts of a cluster file, in the order in which they are installed.
-
-    Args:
-        spec: The cluster.
-        pools: Its fleets.
-    """
+    """The charts of a cluster file, in the order in which they are installed."""
     software = spec.eks.software
     return cluster_software(
         tuple(pools),
@@ -122,8 +112,6 @@ def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: M
     """The script that installs charts, then applies objects; it asks CloudFormation for what only a deployment knows.
 
     Args:
-        spec: The cluster.
-        charts: Its charts.
         objects: Text of each file to apply, by its path, in order.
     """
     lines = [

@@ -60,10 +60,6 @@ def cluster_manifests(spec: ClusterSpec) -> dict[str, str]:
 def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest]:
     """What installing the cluster applies after its charts, in order, by a path without its ending.
 
-    Args:
-        spec: The cluster.
-        pools: Its fleets by name.
-
     Raises:
         ConfigError: Faults of queues, volumes and model servers.
     """
@@ -81,12 +77,7 @@ def applied(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manif
 
 
 def jobs(spec: ClusterSpec, pools: Mapping[str, NodePool]) -> dict[str, Manifest]:
-    """Jobs that people start, by a path without its ending.
-
-    Args:
-        spec: The cluster.
-        pools: Its fleets by name.
-    """
+    """Jobs that people start, by a path without its ending."""
     trainer = spec.eks.software.trainer
     pytorch = SoftwareSource(mirror=mirror_of(spec)).reference("pytorch")
     by_fleet = {
@@ -139,15 +130,7 @@ class Manifest:
 
 
 def training_jobs(name: str, fleet: FleetSpec, pool: NodePool, *, image: str, trainer: bool) -> dict[str, Manifest]:
-    """Jobs for the nodes of a training fleet, by their name.
-
-    Args:
-        name: Name of the fleet.
-        fleet: The fleet as the cluster file has it.
-        pool: Its nodes.
-        image: Image with PyTorch.
-        trainer: Whether Kubeflow Trainer is installed.
-    """
+    """Jobs for the nodes of a training fleet, by their name."""
     if pool.mig is not None:
         return _fan_out(
             name,
@@ -190,13 +173,7 @@ def _image_findings(objects: list[KubernetesObject], pool: NodePool, *told: str)
 
 
 def model_services(name: str, fleet: InferenceFleetSpec, pool: NodePool) -> dict[str, Manifest]:
-    """The model servers of an inference fleet by their name; with MIG a deployment for each profile.
-
-    Args:
-        name: Name of the fleet.
-        fleet: The fleet as the cluster file has it.
-        pool: Its nodes.
-    """
+    """The model servers of an inference fleet by their name; with MIG a deployment for each profile."""
     if pool.mig is None:
         size = fleet.devices_per_server or 1
         return {name: _deployment(name, fleet, pool, size=size, profile=None)}

@@ -84,10 +84,6 @@ class Comparison:
 def compare_clusters(deployed: ClusterSpec, wanted: ClusterSpec) -> Comparison:
     """Report what deploying a file changes.
 
-    Args:
-        deployed: The cluster as it is deployed.
-        wanted: The cluster as it is to be.
-
     Raises:
         ConfigError: If one of them has errors, with all of them.
 

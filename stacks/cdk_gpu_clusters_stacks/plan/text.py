@@ -42,7 +42,6 @@ def plan_text(plan: ClusterPlan, *, width: int = WIDTH) -> str:
     """A plan as text.
 
     Args:
-        plan: The plan.
         width: Characters of a line; longer words are not broken.
     """
     notes = Footnotes()

@@ -19,7 +19,6 @@ def comparison_text(comparison: Comparison, *, width: int = WIDTH) -> str:
     """A comparison as text.
 
     Args:
-        comparison: What changes.
         width: Characters of a line; longer words are not broken.
     """
     sections = [Section("Changes against the deployed file", list(_head(comparison)))]

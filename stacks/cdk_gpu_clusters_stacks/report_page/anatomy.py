@@ -16,11 +16,7 @@ _LEAST_GPU_PLACES, _LEAST_CARD_PLACES = 4, 16
 
 
 def anatomy(fleet: FleetReport) -> Box:
-    """One node of a fleet.
-
-    Args:
-        fleet: The fleet.
-    """
+    """One node of a fleet."""
     node = fleet.node
     parts: list[Box] = []
     if node.accelerator:

@@ -110,24 +110,12 @@ class PlacedBox:
 
 
 def filled_up(boxes: Sequence[Box], places: int) -> list[Box]:
-    """Boxes, and empty ones behind them up to so many places, so that few boxes of a row do not fill its width.
-
-    Args:
-        boxes: The boxes.
-        places: Places of the row.
-    """
+    """Boxes, and empty ones behind them up to so many places, so that few boxes of a row do not fill its width."""
     return [*boxes, *(Box(style="none", padding=0) for _ in range(places - len(boxes)))]
 
 
 def place(box: Box, width: float, *, x: float = 0, y: float = 0) -> PlacedBox:
-    """Give a box and all that it holds a place.
-
-    Args:
-        box: The box.
-        width: Its width in pixels.
-        x: Its left edge.
-        y: Its upper edge.
-    """
+    """Give a box and all that it holds a place."""
     inner = max(width - 2 * box.padding, 0)
     texts, below = _place_texts(box, x + box.padding, y + box.padding, inner)
     if box.middle and box.height is not None:
@@ -231,26 +219,13 @@ _ELLIPSIS = "…"
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
-    """Width of a text in pixels.
-
-    Args:
-        text: The text.
-        size: Size of the font in pixels.
-        bold: Whether it is bold.
-    """
+    """Width of a text in pixels."""
     table = _BOLD if bold else _NORMAL
     return sum(table[ord(one) - 32] if " " <= one <= "~" else _WIDEST for one in text) * size / 1000
 
 
 def fit_text(text: str, width: float, size: float, *, bold: bool = False) -> str:
-    """A text, cut with an ellipsis where it is wider than a width; empty where not even that has room.
-
-    Args:
-        text: The text.
-        width: Room in pixels.
-        size: Size of the font in pixels.
-        bold: Whether it is bold.
-    """
+    """A text, cut with an ellipsis where it is wider than a width; empty where not even that has room."""
     if text_width(text, size, bold=bold) <= width:
         return text
     kept = text
@@ -260,14 +235,7 @@ def fit_text(text: str, width: float, size: float, *, bold: bool = False) -> str
 
 
 def wrap_text(text: str, width: float, size: float, *, bold: bool = False) -> list[str]:
-    """The lines of a text; a word that is wider than a line is cut.
-
-    Args:
-        text: The text.
-        width: Room in pixels.
-        size: Size of the font in pixels.
-        bold: Whether it is bold.
-    """
+    """The lines of a text; a word that is wider than a line is cut."""
     lines: list[str] = []
     for word in text.split():
         longer = f"{lines[-1]} {word}" if lines else word

@@ -19,11 +19,7 @@ WIDE, NARROW = 1090, 340
 
 
 def report_html(plan: ClusterPlan) -> str:
-    """The report of a cluster, as one HTML page.
-
-    Args:
-        plan: The cluster.
-    """
+    """The report of a cluster, as one HTML page."""
     style = files(__package__).joinpath("style.css").read_text("utf-8")
     return "".join(
         [
@@ -285,14 +281,7 @@ def _prices(plan: ClusterPlan) -> str:
 
 
 def svg(placed: PlacedBox, *, title: str, description: str, style: str) -> str:
-    """A drawing.
-
-    Args:
-        placed: The outermost box, at 0, 0.
-        title: Its name.
-        description: What it shows, for who cannot see it.
-        style: Class of the element.
-    """
+    """A drawing."""
     lines = "".join(_box(one) for one in placed.walk())
     size = f"{_number(placed.width)} {_number(placed.height)}"
     return (

@@ -22,11 +22,7 @@ _LEAST_PLACES = 4
 
 
 def topology(plan: ClusterPlan) -> Box:
-    """The topology of a cluster.
-
-    Args:
-        plan: The cluster.
-    """
+    """The topology of a cluster."""
     network = plan.network
     vpc = f"VPC {network.cidr}" if network.is_new else f"VPC {network.vpc_id} (existing)"
     ways = {"nat": "internet through a NAT gateway", "closed": "no internet", "existing": "its own routes"}

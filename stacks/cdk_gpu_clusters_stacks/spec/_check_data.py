@@ -254,10 +254,6 @@ def check_change(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
 
     A store that is added or removed is no such change: the stack of a removed one stays until you delete it.
 
-    Args:
-        deployed: The cluster file as it was deployed.
-        wanted: The file that is to be deployed.
-
     Returns:
         Faults at keys of the new file.
     """

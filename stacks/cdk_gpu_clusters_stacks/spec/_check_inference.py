@@ -121,14 +121,7 @@ def _check_scratch(view: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
 
 
 def check_server(key: Key, spec: ServerSpec, broken: frozenset[str], parts: SpecParts) -> list[Fault]:
-    """Find what is wrong with a model server, on whatever node.
-
-    Args:
-        key: The place of the server in the file.
-        spec: The server.
-        broken: Fields of the fleet that have a fault already.
-        parts: The file's valid parts: the Region, and the network, through which images come.
-    """
+    """Find what is wrong with a model server, on whatever node."""
     faults = faults_at((*key, "port"), check_container_port(spec.port))
     faults += faults_at((*key, "health_path"), check_health_path(spec.health_path))
     if not broken & {"server", "server.image"}:

@@ -36,12 +36,7 @@ _NETWORK = ("network",)
 
 
 def check_network(parts: SpecParts, fleets: Sequence[PlannedFleet]) -> list[Fault]:
-    """Find what is wrong with the network, by itself and for the fleets that run in its fleet subnet.
-
-    Args:
-        parts: The file's valid parts: the network, and file systems, which take addresses too.
-        fleets: Fleets whose instance type is known.
-    """
+    """Find what is wrong with the network, by itself and for the fleets that run in its fleet subnet."""
     network = parts.network
     here = [fleet for fleet in fleets if not fleet.is_in_service_subnets and "capacity" not in fleet.broken]
     if isinstance(network, NewNetwork):
@@ -151,12 +146,7 @@ _FACING = "load_balancer.internet_facing"
 
 
 def check_service_network(network: NewNetwork | ExistingNetwork, fleets: Sequence[PlannedFleet]) -> list[Fault]:
-    """Find load balancers without subnets for them, and nodes that they could not reach.
-
-    Args:
-        network: The network.
-        fleets: Fleets whose instance type is known.
-    """
+    """Find load balancers without subnets for them, and nodes that they could not reach."""
     serving = [fleet for fleet in fleets if isinstance(fleet.spec, InferenceFleetSpec)]
     if isinstance(network, NewNetwork):
         return _check_balancers_of_new(network, serving)
@@ -279,9 +269,6 @@ def check_zones(
     """Find zones that are misspelt or of another Region, and types that are not sold in the zone of their fleet.
 
     Args:
-        network: The network.
-        region: Region of the cluster, if it is valid.
-        fleets: Fleets whose instance type is known.
         wrong_region: The Region in the file, if there is no such Region.
     """
     faults: list[Fault] = []

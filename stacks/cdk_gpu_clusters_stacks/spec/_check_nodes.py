@@ -200,13 +200,7 @@ _READY_SECONDS = 30 * 60
 
 
 def check_alarms_of(key: Key, spec: NodesSpec, region: str | None) -> list[Fault]:
-    """Find numbers that AWS refuses, recipients without an address, and recipients of alarms that are off.
-
-    Args:
-        key: The place of the fleet in the file.
-        spec: The fleet.
-        region: Region of the cluster, if it is valid.
-    """
+    """Find numbers that AWS refuses, recipients without an address, and recipients of alarms that are off."""
     alarms, here = spec.alarms, (*key, "alarms")
     faults: list[Fault] = []
     ready, more = _READY_SECONDS, ""

@@ -29,8 +29,6 @@ def check_tags(key: Key, tags: Mapping[str, str], *, above: Mapping[str, str] | 
     """Find tags that AWS refuses.
 
     Args:
-        key: Where the tags stand.
-        tags: The tags there.
         above: Tags that the same resources get from elsewhere in the file.
     """
     faults: list[Fault] = []
@@ -112,10 +110,6 @@ class ForeignPlace(NamedTuple):
 
 def foreign_place(arn: str, region: str) -> ForeignPlace | None:
     """Describe how an ARN is in another Region or partition; None if it is in this one.
-
-    Args:
-        arn: The ARN.
-        region: Region of the cluster, one that the catalogue knows.
 
     Example:
         >>> foreign_place("arn:aws:acm:us-east-1:111122223333:certificate/a", "eu-west-1")

@@ -460,12 +460,7 @@ _MAKERS: dict[str, Callable[[str, ErrorDetails], Finding]] = {
 
 
 def value_finding(where: str, error: ErrorDetails) -> Finding:
-    """Say what is wrong with a value.
-
-    Args:
-        where: Dotted name of its key.
-        error: What pydantic found.
-    """
+    """Say what is wrong with a value."""
     kind = error["type"]
     return _MAKERS.get(kind, _wrong_type if kind in _TYPES else _other)(where, error)
 

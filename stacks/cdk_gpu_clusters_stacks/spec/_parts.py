@@ -184,11 +184,6 @@ Field = tuple[str, ...]
 def valid_fleet(model: type[FleetT], raw: object, context: Mapping[str, Path]) -> tuple[FleetT, frozenset[str]] | None:
     """Read a fleet without its faulty values.
 
-    Args:
-        model: What the fleet is.
-        raw: The value in the file.
-        context: Of the validation.
-
     Returns:
         The fleet, and the dotted names of the fields that have a fault or are meant by a misspelt key. None where
         nothing can be asked about it, such as without an instance type.

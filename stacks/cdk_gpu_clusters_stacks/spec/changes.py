@@ -150,9 +150,7 @@ def changing_keys(model: SpecModel, entries: Container[str], key: str = "") -> I
     """The keys of a cluster file, or of a part of it, that change something.
 
     Args:
-        model: The part.
         entries: Names of the fleets and stores to look into.
-        key: Dotted key of the part.
     """
     for name, field in type(model).model_fields.items():
         made, value = changes_of(field), getattr(model, name)

@@ -54,9 +54,6 @@ def check_cluster(spec: ClusterSpec) -> list[Finding]:
 def check_fleets(spec: ClusterSpec) -> tuple[list[Finding], list[PlannedFleet]]:
     """Find the same as `check_cluster`, with the plans of the fleets that it read.
 
-    Args:
-        spec: The cluster.
-
     Returns:
         The findings, and the fleets whose instance type is known.
     """

@@ -203,12 +203,7 @@ def planned_fleets(spec: ClusterSpec) -> list[PlannedFleet]:
 
 
 def fleet_request(part: FleetPart, parts: SpecParts) -> FleetRequest:
-    """What the cluster file requests of a fleet, as constructs request it. A field with a fault is unknown.
-
-    Args:
-        part: The fleet in the file.
-        parts: The valid parts of the file.
-    """
+    """What the cluster file requests of a fleet, as constructs request it. A field with a fault is unknown."""
     spec, serves = part.spec, isinstance(part.spec, InferenceFleetSpec)
     ready = spec.ready_timeout_seconds if isinstance(spec, InferenceFleetSpec) else None
     mig = spec.mig_layouts
