@@ -109,7 +109,7 @@ def _network(starter: Starter) -> str:
 def _fleet(starter: Starter) -> Iterator[str]:
     yield f"instance_type: {starter.instance_type}"
     yield f"nodes: {starter.nodes}"
-    yield from _capacity(starter.capacity)
+    yield from _CAPACITY[starter.capacity]
     if starter.mig:
         yield f"mig: {_scalar(starter.mig)} # of each GPU, at every boot"
     if starter.lustre_gib:
@@ -118,18 +118,22 @@ def _fleet(starter: Starter) -> Iterator[str]:
         yield from _server(starter)
 
 
-def _capacity(capacity: StarterCapacity) -> Iterator[str]:
-    if capacity is StarterCapacity.SPOT:
-        yield "capacity: { spot: {} } # EC2 can take a node with two minutes' notice"
-    elif capacity is StarterCapacity.RESERVATION:
-        yield "capacity: { reservation: cr-0123456789abcdef0 } # CHANGE: your reservation, in this zone"
-    elif capacity is StarterCapacity.CAPACITY_BLOCK:
-        yield "capacity:"
-        yield "  capacity_block: cr-0123456789abcdef0 # CHANGE: as `gpu-clusters capacity buy` prints it"
-        yield "  starts_at: 2030-01-01T11:30Z # CHANGE"
-        yield "  ends_at: 2030-01-15T11:30Z # CHANGE"
-    else:
-        yield "# on-demand; large GPU types are rarely available so: see spot, reservation, capacity_block"
+#: The lines of each kind of capacity.
+_CAPACITY = {
+    StarterCapacity.ON_DEMAND: (
+        "# on-demand; large GPU types are rarely available so: see spot, reservation, capacity_block",
+    ),
+    StarterCapacity.SPOT: ("capacity: { spot: {} } # EC2 can take a node with two minutes' notice",),
+    StarterCapacity.RESERVATION: (
+        "capacity: { reservation: cr-0123456789abcdef0 } # CHANGE: your reservation, in this zone",
+    ),
+    StarterCapacity.CAPACITY_BLOCK: (
+        "capacity:",
+        "  capacity_block: cr-0123456789abcdef0 # CHANGE: as `gpu-clusters capacity buy` prints it",
+        "  starts_at: 2030-01-01T11:30Z # CHANGE",
+        "  ends_at: 2030-01-15T11:30Z # CHANGE",
+    ),
+}
 
 
 def _server(starter: Starter) -> Iterator[str]:

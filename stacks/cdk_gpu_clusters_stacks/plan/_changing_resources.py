@@ -85,17 +85,13 @@ def _services(side: Side, other: Side) -> Mapping[str, object]:
     return dict.fromkeys(endpoints_for(side.cluster.features))
 
 
-def _is_lustre(side: Side) -> bool:
-    return isinstance(side.cluster.data.get(side.of), LustreSpec)
-
-
 def _links(side: Side, other: Side) -> Mapping[str, object]:  # noqa: ARG001
     store = side.cluster.data.get(side.of)
     return {link.path: link for link in store.repositories} if isinstance(store, LustreSpec) else {}
 
 
-def _is_bucket(side: Side) -> bool:
-    return isinstance(side.cluster.data.get(side.of), CheckpointsSpec)
+def _makes(store: type[LustreSpec | CheckpointsSpec]) -> Callable[[Side], bool]:
+    return lambda side: isinstance(side.cluster.data.get(side.of), store)
 
 
 def _has_directory_bucket(side: Side) -> bool:
@@ -105,26 +101,6 @@ def _has_directory_bucket(side: Side) -> bool:
 
 def _fleet(holds: Callable[[FleetSide], bool]) -> Callable[[Side], bool]:
     return lambda side: side.fleet is not None and holds(side.fleet)
-
-
-def _has_scaling_group(side: FleetSide) -> bool:
-    return side.has_scaling_group
-
-
-def _has_node_group(side: FleetSide) -> bool:
-    return side.view.profile.has_node_group
-
-
-def _has_own_group(side: FleetSide) -> bool:
-    return side.plan.fabric is None
-
-
-def _mounts_alone(side: FleetSide) -> bool:
-    return side.plan.fabric is None and bool(side.plan.mounts)
-
-
-def _follows_block(side: FleetSide) -> bool:
-    return side.plan.capacity.size_changes_after_deploy
 
 
 def _alarms(side: FleetSide) -> AlarmsSpec:
@@ -282,7 +258,7 @@ _DATA = (
     Row(
         Resource.FILE_SYSTEM,
         "AWS::FSx::FileSystem",
-        exists=_is_lustre,
+        exists=_makes(LustreSpec),
         updated="FSx changes the file system in place",
         replaced="CloudFormation would make another, empty file system: refused",
         data="the data stay, and clients keep them mounted",
@@ -303,7 +279,7 @@ _DATA = (
     Row(
         Resource.BUCKET,
         "AWS::S3::Bucket",
-        exists=_is_bucket,
+        exists=_makes(CheckpointsSpec),
         updated="the bucket changes in place",
         replaced="CloudFormation would make another, empty bucket: refused",
         data="objects stay; new lifecycle rules hold for existing objects too",
@@ -399,7 +375,7 @@ _FLEET = (
     Row(
         Resource.EC2_TEMPLATE,
         "AWS::EC2::LaunchTemplate",
-        exists=_fleet(_has_scaling_group),
+        exists=_fleet(lambda side: side.has_scaling_group),
         updated="a new version of the template",
         joins="a template for the new nodes",
         leaves="the template of the old nodes",
@@ -409,7 +385,7 @@ _FLEET = (
     Row(
         Resource.EKS_TEMPLATE,
         "AWS::EC2::LaunchTemplate",
-        exists=_fleet(_has_node_group),
+        exists=_fleet(lambda side: side.has_node_group),
         updated="a new version of the template",
         joins="a template for the new nodes",
         leaves="the template of the old nodes",
@@ -419,7 +395,7 @@ _FLEET = (
     Row(
         Resource.AUTO_SCALING_GROUP,
         "AWS::AutoScaling::AutoScalingGroup",
-        exists=_fleet(_has_scaling_group),
+        exists=_fleet(lambda side: side.has_scaling_group),
         updated="the group changes in place",
         joins="nodes are an Auto Scaling group; a lifecycle hook holds each back until it is ready",
         leaves="the Auto Scaling group goes, with its lifecycle hooks: EKS makes a group of its own for the node "
@@ -431,7 +407,7 @@ _FLEET = (
     Row(
         Resource.NODE_GROUP,
         "AWS::EKS::Nodegroup",
-        exists=_fleet(_has_node_group),
+        exists=_fleet(lambda side: side.has_node_group),
         updated="the node group changes in place",
         replaced="another group is made in the other place, and the old one goes with its nodes",
         joins="nodes are a managed node group of the cluster; pods select them by labels and tolerate their taints",
@@ -453,7 +429,7 @@ _FLEET = (
     Row(
         Resource.BLOCK_FOLLOWER,
         "AWS::StepFunctions::StateMachine",
-        exists=_fleet(lambda side: _has_scaling_group(side) and _follows_block(side)),
+        exists=_fleet(lambda side: side.has_scaling_group and side.plan.capacity.size_changes_after_deploy),
         updated="what grows and drains the fleet follows the new start, end or size",
         added="the fleet grows and drains with its block from now on",
         removed="nothing drains the fleet at the end of a block any more",
@@ -464,7 +440,7 @@ _FLEET = (
     Row(
         Resource.BLOCK_FOLLOWER,
         "AWS::StepFunctions::StateMachine",
-        exists=_fleet(lambda side: _has_node_group(side) and _follows_block(side)),
+        exists=_fleet(lambda side: side.has_node_group and side.plan.capacity.size_changes_after_deploy),
         updated="what sizes the group when the block is delivered follows the new start, end or size",
         added="the group is sized when its block is delivered; EKS itself empties it before the end",
         removed="nothing sizes the group when a block is delivered any more",
@@ -472,7 +448,7 @@ _FLEET = (
     Row(
         Resource.FLEET_SECURITY_GROUP,
         "AWS::EC2::SecurityGroup",
-        exists=_fleet(_has_own_group),
+        exists=_fleet(lambda side: side.plan.fabric is None),
         replaced="another group is made in the other VPC",
         added="the fleet gets a security group of its own",
         removed="the fleet's own security group goes, once no node uses it",
@@ -480,7 +456,7 @@ _FLEET = (
     Row(
         Resource.MOUNT_RULES,
         "AWS::EC2::SecurityGroupIngress",
-        exists=_fleet(_mounts_alone),
+        exists=_fleet(lambda side: side.plan.fabric is None and bool(side.plan.mounts)),
         stays=True,
         updated="rules between the fleet and the servers of what it mounts come and go",
         added="rules between the fleet and the servers of what it mounts are made",

@@ -48,6 +48,11 @@ class FleetSide:
         return self.view.profile.group is GroupKind.AUTO_SCALING_GROUP
 
     @property
+    def has_node_group(self) -> bool:
+        """Whether its nodes are a managed node group of EKS."""
+        return self.view.profile.has_node_group
+
+    @property
     def stops_launches(self) -> bool:
         """Whether a launch loop is stopped."""
         alarms = self.view.spec.alarms

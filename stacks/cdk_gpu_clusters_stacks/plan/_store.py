@@ -121,7 +121,6 @@ def _checkpoints(store: StoreSpec) -> CheckpointsPlan | None:
         return CheckpointsPlan(
             bucket_name=made.bucket_name,
             express_zone_id=made.express_zone_id,
-            express_bucket_name=None,
             versioned=made.versioned,
             expire_after_days=made.expire_after_days,
             archive_after_days=made.archive_after_days,
@@ -129,13 +128,5 @@ def _checkpoints(store: StoreSpec) -> CheckpointsPlan | None:
         )
     if isinstance(store, ExistingCheckpointsSpec):
         given = store.existing_checkpoints
-        return CheckpointsPlan(
-            bucket_name=given.bucket_name,
-            express_zone_id=None,
-            express_bucket_name=given.express_bucket_name,
-            versioned=None,
-            expire_after_days=None,
-            archive_after_days=None,
-            express_expire_after_days=None,
-        )
+        return CheckpointsPlan(bucket_name=given.bucket_name, express_bucket_name=given.express_bucket_name)
     return None

@@ -805,12 +805,12 @@ class CheckpointsPlan:
     """
 
     bucket_name: str | None
-    express_zone_id: str | None
-    express_bucket_name: str | None
-    versioned: bool | None
-    expire_after_days: int | None
-    archive_after_days: int | None
-    express_expire_after_days: int | None
+    express_zone_id: str | None = None
+    express_bucket_name: str | None = None
+    versioned: bool | None = None
+    expire_after_days: int | None = None
+    archive_after_days: int | None = None
+    express_expire_after_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -904,7 +904,6 @@ class ClusterPlan:
         stacks: The stacks, in an order in which they can be deployed.
         totals: All fleets together.
         cost: All costs together.
-        notes: What is worth knowing about the cluster, in sentences.
         findings: Warnings and advice of the rules; their paths are keys of the file.
     """
 
@@ -920,5 +919,4 @@ class ClusterPlan:
     totals: Totals
     cost: ClusterCost
     kubernetes: KubernetesPlan | None = None
-    notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.plan.model import AcceleratorPlan, CardPlan, FleetReport, MigGpuSlices, NodeReport
 
-from .boxes import Box, Direction, Text, filled_up, gbps, number
+from .boxes import Box, Direction, Text, filled_up, gbps, group, number
 
 _GPU_WIDTH = 96
 _CARD_WIDTH = 30
@@ -30,13 +30,7 @@ def _accelerators(node: NodeReport, accelerator: AcceleratorPlan) -> Box:
     split = {gpu.index: gpu for gpu in node.mig.gpus} if node.mig else {}
     memory_slices = node.mig.memory_slices if node.mig else 1
     boxes = [_accelerator(accelerator, index, split.get(index), memory_slices) for index in range(accelerator.count)]
-    return Box(
-        style="none",
-        padding=0,
-        children=filled_up(boxes, _LEAST_GPU_PLACES),
-        direction=Direction.ROW,
-        minimum_child_width=_GPU_WIDTH,
-    )
+    return group(*filled_up(boxes, _LEAST_GPU_PLACES), direction=Direction.ROW, minimum_child_width=_GPU_WIDTH)
 
 
 def _accelerator(accelerator: AcceleratorPlan, index: int, split: MigGpuSlices | None, memory_slices: int) -> Box:
@@ -104,11 +98,9 @@ def _link(accelerator: AcceleratorPlan) -> Box:
 
 def _cards(node: NodeReport) -> Box:
     network = node.network
-    cards = Box(
-        style="none",
-        padding=0,
+    cards = group(
+        *filled_up([_card(one) for one in network.cards], _LEAST_CARD_PLACES),
         gap=4,
-        children=filled_up([_card(one) for one in network.cards], _LEAST_CARD_PLACES),
         direction=Direction.ROW,
         minimum_child_width=_CARD_WIDTH,
     )
@@ -122,12 +114,7 @@ def _cards(node: NodeReport) -> Box:
         f"{count(len(network.cards), 'network card')}, {count(network.interface_count, 'interface')}, {addresses}; "
         f"{efa}; IP {gbps(network.ena_gbps)}"
     )
-    return Box(
-        style="none",
-        padding=0,
-        children=[cards],
-        texts=[Text(text=words, style="note", size=11, wraps=True)],
-    )
+    return group(cards, texts=[Text(text=words, style="note", size=11, wraps=True)])
 
 
 def _card(card: CardPlan) -> Box:
@@ -157,4 +144,4 @@ def _disks(node: NodeReport) -> Box:
         at = f"at {disks.mount_point}" if disks.mount_point else "left alone"
         local = f"{disks.count} x {number(disks.size_gb_each)} GB local disks, {at}"
     words = f"{number(node.vcpus)} vCPUs, {number(node.memory_gib)} GiB of memory, {node.architecture}; {root}; {local}"
-    return Box(style="none", padding=0, texts=[Text(text=words, style="note", size=11, wraps=True)])
+    return group(texts=[Text(text=words, style="note", size=11, wraps=True)])

@@ -1,9 +1,9 @@
-"""A box model for drawings: boxes with text in columns, rows, grids and bars, laid out into a width."""
+"""A box model for drawings: boxes with text in columns, rows, grids and bars, laid out into a width in pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import floor
 
@@ -109,9 +109,28 @@ class PlacedBox:
             yield from child.walk()
 
 
+def group(
+    *children: Box,
+    texts: Sequence[Text] = (),
+    direction: Direction = Direction.COLUMN,
+    minimum_child_width: float = 0,
+    gap: float = 8,
+) -> Box:
+    """Boxes that are arranged together, without a border of their own."""
+    return Box(
+        style="none",
+        texts=texts,
+        children=children,
+        direction=direction,
+        padding=0,
+        gap=gap,
+        minimum_child_width=minimum_child_width,
+    )
+
+
 def filled_up(boxes: Sequence[Box], places: int) -> list[Box]:
     """Boxes, and empty ones behind them up to so many places, so that few boxes of a row do not fill its width."""
-    return [*boxes, *(Box(style="none", padding=0) for _ in range(places - len(boxes)))]
+    return [*boxes, *(group() for _ in range(places - len(boxes)))]
 
 
 def place(box: Box, width: float, *, x: float = 0, y: float = 0) -> PlacedBox:
@@ -165,7 +184,7 @@ def _place_children(box: Box, x: float, y: float, width: float) -> list[PlacedBo
             for column, one in enumerate(box.children[begin : begin + columns])
         ]
         highest = max(one.height for one in row)
-        placed += [_stretched(one, highest) for one in row]
+        placed += [replace(one, height=highest) for one in row]
         y += highest + box.gap
     return placed
 
@@ -181,18 +200,6 @@ def _most_columns(box: Box, width: float) -> int:
     if not box.minimum_child_width:
         return len(box.children)
     return max(floor((width + box.gap) / (box.minimum_child_width + box.gap)), 1)
-
-
-def _stretched(placed: PlacedBox, height: float) -> PlacedBox:
-    return PlacedBox(
-        box=placed.box,
-        x=placed.x,
-        y=placed.y,
-        width=placed.width,
-        height=height,
-        texts=placed.texts,
-        children=placed.children,
-    )
 
 
 # How wide a text is drawn, without a browser: the widths of DejaVu Sans, a wide font, so that others fit as well.

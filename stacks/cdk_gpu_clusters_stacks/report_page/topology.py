@@ -10,7 +10,7 @@ from cdk_gpu_clusters_stacks.plan import ClusterPlan
 from cdk_gpu_clusters_stacks.plan.model import FleetReport, KubernetesPlan, StorePlan, SubnetUse
 from cdk_gpu_clusters_stacks.plan.text import api_server_words, software_words, support_words
 
-from .boxes import Box, Direction, Text, filled_up, gbps, nodes_text, number, zones_text
+from .boxes import Box, Direction, Text, filled_up, gbps, group, nodes_text, number, zones_text
 
 #: Nodes that are drawn one by one; more are drawn as racks.
 MOST_SINGLE_NODES = 32
@@ -34,16 +34,14 @@ def topology(plan: ClusterPlan) -> Box:
         texts=[_head(vpc), _note(", ".join(words))],
         children=[
             *([] if plan.kubernetes is None else [cluster_box(plan.kubernetes)]),
-            Box(style="none", padding=0, children=zones, direction=Direction.ROW, minimum_child_width=330),
+            group(*zones, direction=Direction.ROW, minimum_child_width=330),
         ],
         padding=12,
     )
     outside = list(_outside(plan))
     children = [inside]
     if outside:
-        children.append(
-            Box(style="none", padding=0, children=outside, direction=Direction.ROW, minimum_child_width=250)
-        )
+        children.append(group(*outside, direction=Direction.ROW, minimum_child_width=250))
     return Box(style="none", padding=1, children=children, gap=12)
 
 
@@ -65,13 +63,7 @@ def _zone(plan: ClusterPlan, keys: tuple[str, ...]) -> Box:
         style="zone",
         texts=[_head(zones_text(zones))],
         children=[
-            Box(
-                style="none",
-                padding=0,
-                children=[_subnet(one) for one in subnets],
-                direction=Direction.ROW,
-                minimum_child_width=150,
-            ),
+            group(*map(_subnet, subnets), direction=Direction.ROW, minimum_child_width=150),
             *fleets,
             *stores,
         ],
@@ -129,19 +121,12 @@ def _machines(fleet: FleetReport) -> Box:
     nodes = fleet.maximum_nodes
     if nodes <= MOST_SINGLE_NODES:
         cells = filled_up([_node(fleet, index) for index in range(nodes)], _LEAST_PLACES)
-        return Box(style="none", padding=0, gap=5, children=cells, direction=Direction.GRID, minimum_child_width=54)
+        return group(*cells, gap=5, direction=Direction.GRID, minimum_child_width=54)
     size = next((one for one in _RACK_SIZES if nodes <= one * _MOST_RACKS), ceil(nodes / _MOST_RACKS))
     racks = [min(size, nodes - begin) for begin in range(0, nodes, size)]
-    grid = Box(
-        style="none",
-        padding=0,
-        gap=5,
-        children=[_rack(one) for one in racks],
-        direction=Direction.GRID,
-        minimum_child_width=54,
-    )
+    grid = group(*map(_rack, racks), gap=5, direction=Direction.GRID, minimum_child_width=54)
     legend = _note(f"one rack is {size} nodes; {count(fleet.accelerators, 'accelerator')} in all")
-    return Box(style="none", padding=0, texts=[legend], children=[grid])
+    return group(grid, texts=[legend])
 
 
 def _node(fleet: FleetReport, index: int) -> Box:
@@ -149,14 +134,7 @@ def _node(fleet: FleetReport, index: int) -> Box:
     marks = min(accelerator.count, _GPU_MARKS) if accelerator else 0
     waits = index >= fleet.minimum_nodes
     cells = [Box(style="gpu-mark", padding=0, height=7) for _ in range(marks)]
-    rows = Box(
-        style="none",
-        padding=0,
-        gap=3,
-        children=cells,
-        direction=Direction.ROW,
-        minimum_child_width=7,
-    )
+    rows = group(*cells, gap=3, direction=Direction.ROW, minimum_child_width=7)
     fabric = Box(style="efa-mark", padding=0, height=4)
     return Box(
         style="spare" if waits else "node",
@@ -265,9 +243,6 @@ def cluster_box(cluster: KubernetesPlan) -> Box:
         notes.append(f"{nodes.node_count} x {nodes.instance_type} for its own pods")
     return Box(
         style="balancer",
-        texts=[
-            Text(text=f"{name}: Kubernetes {cluster.version}", bold=True, size=13),
-            *(Text(text=one, style="note", size=11, wraps=True) for one in notes),
-        ],
+        texts=[_head(f"{name}: Kubernetes {cluster.version}"), *map(_note, notes)],
         padding=10,
     )

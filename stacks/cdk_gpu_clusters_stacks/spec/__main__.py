@@ -6,6 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from cdk_gpu_clusters_stacks.counting import count
+
 from .load import read_cluster, report
 
 
@@ -33,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         reading = read_cluster(file, deployed=deployed)
         code |= report(reading.findings)
         if reading.spec is not None:
-            count = len(reading.spec.training.fleets) + len(reading.spec.inference.fleets)
-            sys.stdout.write(f"ok: {reading.spec.name}, {count} fleet{'' if count == 1 else 's'}\n")
+            fleets = len(reading.spec.training.fleets) + len(reading.spec.inference.fleets)
+            sys.stdout.write(f"ok: {reading.spec.name}, {count(fleets, 'fleet')}\n")
     return code
 
 

@@ -65,37 +65,21 @@ def _foreign_sign(text: str) -> str:
 
 
 def _check_tag(key: Key, name: str, value: str) -> list[Fault]:
+    sign = _foreign_sign(name) or _foreign_sign(value)
     if name.lower().startswith("aws:"):
-        finding = TAGS.finding(
-            cause="tag keys that start with aws: belong to AWS",
-            got=name,
-            allowed="any other start",
-            fix="rename it",
-        )
+        cause, got, allowed, fix = "tag keys that start with aws: belong to AWS", name, "any other start", "rename it"
     elif not 1 <= len(name) <= 128:
-        finding = TAGS.finding(
-            cause="a tag key has an impossible length",
-            got=f"{len(name)} characters",
-            allowed="1 to 128 characters",
-            fix="shorten it",
-        )
+        cause, got = "a tag key has an impossible length", f"{len(name)} characters"
+        allowed, fix = "1 to 128 characters", "shorten it"
     elif len(value) > 256:
-        finding = TAGS.finding(
-            cause="a tag value is too long",
-            got=f"{len(value)} characters",
-            allowed="at most 256 characters",
-            fix="shorten it",
-        )
-    elif sign := _foreign_sign(name) or _foreign_sign(value):
-        finding = TAGS.finding(
-            cause="a tag has a character that IAM refuses",
-            got=repr(sign),
-            allowed="letters, numbers, spaces and _ . : / = + - @",
-            fix=f"take {sign!r} out, or write - for it",
-        )
+        cause, got = "a tag value is too long", f"{len(value)} characters"
+        allowed, fix = "at most 256 characters", "shorten it"
+    elif sign:
+        cause, got = "a tag has a character that IAM refuses", repr(sign)
+        allowed, fix = "letters, numbers, spaces and _ . : / = + - @", f"take {sign!r} out, or write - for it"
     else:
         return []
-    return faults_at(key, [finding], at_key=True)
+    return faults_at(key, [TAGS.finding(cause=cause, got=got, allowed=allowed, fix=fix)], at_key=True)
 
 
 # ARNs: their Region and partition.

@@ -392,13 +392,29 @@ def _choice(where: str, error: ErrorDetails) -> Finding:
     )
 
 
-def _time(where: str, error: ErrorDetails) -> Finding:
-    return TIME_ZONE.finding(
-        cause=f"{where}: {error['msg']}",
-        got=show(error["input"]),
-        allowed="a date and a time to the minute with its time zone, such as 2026-12-15T11:30Z",
-        fix="write it like 2026-12-15T11:30Z; Z is UTC",
-    )
+#: Errors of our own types -> the rule, what is allowed, and the fix.
+_OWN_TYPES = {
+    "utc_time": (
+        TIME_ZONE,
+        "a date and a time to the minute with its time zone, such as 2026-12-15T11:30Z",
+        "write it like 2026-12-15T11:30Z; Z is UTC",
+    ),
+    "client": (
+        WRONG_VALUE,
+        "an IPv4 range such as 10.0.0.0/16, or the id of a security group such as sg-0123456789abcdef0",
+        "write one of them",
+    ),
+    "mig": (
+        WRONG_TYPE,
+        "profiles separated by commas, such as 3g.20gb,4g.20gb; or a list of such texts, one for each GPU",
+        "write profiles by name or id",
+    ),
+}
+
+
+def _own_type(where: str, error: ErrorDetails) -> Finding:
+    rule, allowed, fix = _OWN_TYPES[error["type"]]
+    return rule.finding(cause=f"{where}: {error['msg']}", got=show(error["input"]), allowed=allowed, fix=fix)
 
 
 def _cidr(where: str, error: ErrorDetails) -> Finding:
@@ -408,24 +424,6 @@ def _cidr(where: str, error: ErrorDetails) -> Finding:
         got=show(error["input"]),
         allowed="an IPv4 range such as 10.0.0.0/16",
         fix=f"write {meant}" if meant else "write an address, a slash and a prefix length",
-    )
-
-
-def _client(where: str, error: ErrorDetails) -> Finding:
-    return WRONG_VALUE.finding(
-        cause=f"{where}: {error['msg']}",
-        got=show(error["input"]),
-        allowed="an IPv4 range such as 10.0.0.0/16, or the id of a security group such as sg-0123456789abcdef0",
-        fix="write one of them",
-    )
-
-
-def _mig(where: str, error: ErrorDetails) -> Finding:
-    return WRONG_TYPE.finding(
-        cause=f"{where}: {error['msg']}",
-        got=show(error["input"]),
-        allowed="profiles separated by commas, such as 3g.20gb,4g.20gb; or a list of such texts, one for each GPU",
-        fix="write profiles by name or id",
     )
 
 
@@ -449,9 +447,7 @@ _MAKERS: dict[str, Callable[[str, ErrorDetails], Finding]] = {
     "greater_than": _limit,
     "literal_error": _choice,
     "enum": _choice,
-    "utc_time": _time,
-    "client": _client,
-    "mig": _mig,
+    **dict.fromkeys(_OWN_TYPES, _own_type),
     "cidr": _cidr,
     "cidr_host_bits": _cidr,
     "string_too_short": _empty,

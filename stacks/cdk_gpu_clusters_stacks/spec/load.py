@@ -11,6 +11,7 @@ from typing import TextIO
 from pydantic import ValidationError
 
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity, errors_in
+from cdk_gpu_clusters_stacks.counting import count
 
 from ._check_data import check_change
 from ._document import Document, Fault, parse, read_text
@@ -118,7 +119,7 @@ def format_findings(findings: Iterable[Finding]) -> str:
     found = list(findings)
     groups = [[finding for finding in found if finding.severity is severity] for severity in _ORDER]
     lines = [line for group in groups for finding in group for line in _lines(finding)]
-    counts = [_count(len(group), severity) for group, severity in zip(groups, _ORDER, strict=True) if group]
+    counts = [count(len(group), severity.value) for group, severity in zip(groups, _ORDER, strict=True) if group]
     return "\n".join([*lines, ", ".join(counts)]) if lines else ""
 
 
@@ -147,7 +148,3 @@ def _lines(finding: Finding) -> list[str]:
     if finding.fix:
         lines.append(f"    fix: {finding.fix}")
     return lines
-
-
-def _count(number: int, severity: Severity) -> str:
-    return f"{number} {severity.value}{'' if number == 1 else 's'}"
