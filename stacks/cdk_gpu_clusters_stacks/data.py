@@ -20,7 +20,7 @@ from cdk_gpu_clusters.rules.lustre import ReadCacheMode
 from cdk_gpu_clusters.storage.checkpoint_store import CheckpointStore
 from cdk_gpu_clusters.storage.lustre_store import LustreStore
 from cdk_gpu_clusters.storage.lustre_traffic import LustreTraffic
-from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack
+from cdk_gpu_clusters_stacks.network import ClusterNetworkRef, FabricStack, import_subnet
 from cdk_gpu_clusters_stacks.references import publish, read
 from cdk_gpu_clusters_stacks.spec.data import (
     CheckpointOptions,
@@ -31,7 +31,6 @@ from cdk_gpu_clusters_stacks.spec.data import (
     ExistingLustreSpec,
     LustreOptions,
     LustreSpec,
-    RepositorySpec,
 )
 from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.stack_names import data_stack
@@ -90,8 +89,15 @@ class LustreStack(DataStack):
     ) -> None:
         super().__init__(scope, construct_id, env=env)
         self.store = self._store(spec.lustre, place)
-        for repository in spec.repositories:
-            _link(self.store, repository)
+        for one in spec.repositories:
+            self.store.add_data_repository(
+                one.path,
+                s3_uri=one.uri,
+                bucket_region=one.bucket_region,
+                auto_import=one.imports,
+                auto_export=one.exports,
+                removal_policy=cdk.RemovalPolicy.DESTROY if one.on_removal == "unlink" else cdk.RemovalPolicy.RETAIN,
+            )
         publish(self, "FileSystemId", self.store.file_system_id, description="The file system")
         publish(self, "DnsName", self.store.dns_name, description="Name to mount")
         publish(self, "MountName", self.store.mount_name, description="Mount name")
@@ -113,18 +119,8 @@ class LustreStack(DataStack):
         )
 
     def _store(self, options: LustreOptions, place: ClusterNetworkRef) -> LustreStore:
-        vpc = ec2.Vpc.from_vpc_attributes(
-            self, "Vpc", vpc_id=place.vpc_id(self), availability_zones=[place.availability_zone]
-        )
-        subnet = ec2.Subnet.from_subnet_attributes(
-            self,
-            "Subnet",
-            subnet_id=options.subnet_id or place.subnet_ids(self)[0],
-            availability_zone=place.availability_zone,
-        )
-        cdk.Annotations.of(subnet).acknowledge_warning(
-            "@aws-cdk/aws-ec2:noSubnetRouteTableId", "a file system adds no route to its subnet"
-        )
+        vpc, subnet_id = place.vpc(self), options.subnet_id or place.subnet_ids(self)[0]
+        subnet = import_subnet(self, "Subnet", subnet_id, place.availability_zone)
         return LustreStore(
             self,
             "Store",
@@ -183,18 +179,6 @@ class LinkStack(cdk.Stack):
     ) -> None:
         super().__init__(scope, construct_id, env=env, description="Way from a GPU fabric to its data")
         store.import_into(self).allow_from(self, "Traffic", fabric.import_into(self))
-
-
-def _link(store: LustreStore, repository: RepositorySpec) -> None:
-    unlinks = repository.on_removal == "unlink"
-    store.add_data_repository(
-        repository.path,
-        s3_uri=repository.uri,
-        bucket_region=repository.bucket_region,
-        auto_import=repository.imports,
-        auto_export=repository.exports,
-        removal_policy=cdk.RemovalPolicy.DESTROY if unlinks else cdk.RemovalPolicy.RETAIN,
-    )
 
 
 POLICY_BY_HAND = define_rule(

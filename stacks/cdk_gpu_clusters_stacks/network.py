@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters.network.cluster_network import ClusterNetwork
 from cdk_gpu_clusters.network.efa_security_group import EfaSecurityGroup
@@ -103,25 +103,35 @@ class ClusterNetworkRef(ABC):
         """The VPC and the fleets' private subnets, imported into a stack."""
         zone = self.availability_zone
         subnets = [
-            _import_subnet(reader, f"Subnet{index}", subnet_id, zone)
+            import_subnet(reader, f"Subnet{index}", subnet_id, zone)
             for index, subnet_id in enumerate(self.subnet_ids(reader))
         ]
-        vpc = ec2.Vpc.from_vpc_attributes(reader, "Vpc", vpc_id=self.vpc_id(reader), availability_zones=[zone])
-        return FleetPlace(vpc, subnets)
+        return FleetPlace(self.vpc(reader), subnets)
+
+    def vpc(self, reader: cdk.Stack) -> ec2.IVpc:
+        """The VPC, imported into a stack."""
+        return ec2.Vpc.from_vpc_attributes(
+            reader, "Vpc", vpc_id=self.vpc_id(reader), availability_zones=[self.availability_zone]
+        )
 
     def service_subnets(self, reader: cdk.Stack, *, public: bool = False) -> list[ec2.ISubnet]:
         """The subnets of load balancers, one for each zone, imported into a stack."""
         ids = self.public_subnet_ids() if public else self.service_subnet_ids(reader)
         kind = "Public" if public else "Service"
-        return [_import_subnet(reader, f"{kind}{zone}", ids[zone], zone) for zone in sorted(ids)]
+        return [import_subnet(reader, f"{kind}{zone}", ids[zone], zone) for zone in sorted(ids)]
 
 
-def _import_subnet(reader: cdk.Stack, construct_id: str, subnet_id: str, zone: str) -> ec2.ISubnet:
+def import_subnet(reader: cdk.Stack, construct_id: str, subnet_id: str, zone: str) -> ec2.ISubnet:
+    """A subnet whose routes nothing changes, imported into a stack."""
     subnet = ec2.Subnet.from_subnet_attributes(reader, construct_id, subnet_id=subnet_id, availability_zone=zone)
-    cdk.Annotations.of(subnet).acknowledge_warning(
-        "@aws-cdk/aws-ec2:noSubnetRouteTableId", "a fleet adds no route to its subnet"
-    )
+    _add_no_route(subnet)
     return subnet
+
+
+def _add_no_route(imported: IConstruct) -> None:
+    cdk.Annotations.of(imported).acknowledge_warning(
+        "@aws-cdk/aws-ec2:noSubnetRouteTableId", "no route is added to the subnet"
+    )
 
 
 class ExistingPlace(ClusterNetworkRef):
@@ -142,25 +152,19 @@ class ExistingPlace(ClusterNetworkRef):
             availability_zones=[self.availability_zone],
             public_subnet_ids=list(self._spec.subnet_ids),
         )
-        cdk.Annotations.of(vpc).acknowledge_warning(
-            "@aws-cdk/aws-ec2:noSubnetRouteTableId", "a fleet adds no route to its subnet"
-        )
+        _add_no_route(vpc)
         return FleetPlace(vpc, vpc.public_subnets)
 
     def vpc_id(self, reader: cdk.Stack) -> str:  # noqa: ARG002
-        """The id as the cluster file has it."""
         return self._spec.vpc_id
 
     def subnet_ids(self, reader: cdk.Stack) -> Sequence[str]:  # noqa: ARG002
-        """The ids as the cluster file has them."""
         return self._spec.subnet_ids
 
     def service_subnet_ids(self, reader: cdk.Stack) -> Mapping[str, str]:  # noqa: ARG002
-        """The ids as the cluster file has them."""
         return self._spec.service_subnets
 
     def public_subnet_ids(self) -> Mapping[str, str]:
-        """The ids as the cluster file has them."""
         return self._spec.public_subnets
 
 
@@ -172,11 +176,9 @@ class MadePlace(ClusterNetworkRef):
         self._stack, self._spec = stack, spec
 
     def vpc_id(self, reader: cdk.Stack) -> str:
-        """A weak reference to the id."""
         return read(reader, self._stack, "VpcId")
 
     def subnet_ids(self, reader: cdk.Stack) -> Sequence[str]:
-        """A weak reference to the one subnet."""
         return [read(reader, self._stack, "FleetSubnetId")]
 
     def service_subnet_ids(self, reader: cdk.Stack) -> Mapping[str, str]:
@@ -204,10 +206,7 @@ class FabricStack(cdk.Stack):
 
     def __init__(self, scope: Construct, construct_id: str, *, place: ClusterNetworkRef, env: cdk.Environment) -> None:
         super().__init__(scope, construct_id, env=env, description="EFA fabric of a GPU cluster")
-        vpc = ec2.Vpc.from_vpc_attributes(
-            self, "Vpc", vpc_id=place.vpc_id(self), availability_zones=[place.availability_zone]
-        )
-        group = EfaSecurityGroup(self, "Fabric", vpc=vpc)
+        group = EfaSecurityGroup(self, "Fabric", vpc=place.vpc(self))
         publish(self, "FabricGroupId", group.security_group_id, description="EFA security group of the fabric")
 
     def import_into(self, reader: cdk.Stack) -> ec2.ISecurityGroup:

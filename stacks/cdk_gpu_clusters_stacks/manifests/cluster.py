@@ -124,9 +124,8 @@ def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: M
         'cd "$(dirname "$0")"',
         "",
     ]
-    for index, one in enumerate(charts, start=1):
-        lines += _install(index, one)
-    known = _variables(spec)
+    lines += [_install(index, one) for index, one in enumerate(charts, start=1)]
+    known = [variable(store, name) for store in store_stacks(spec) for name in OUTPUTS]
     lines += ["", *_lookups(spec, objects)]
     lines += [_apply(path, text, known) for path, text in objects.items()]
     return "\n".join(lines) + "\n"
@@ -141,28 +140,11 @@ def _apply(path: str, text: str, known: Iterable[str]) -> str:
     return f'envsubst "{escaped}" <{shlex.quote(path)} | kubectl apply -f -'
 
 
-def _variables(spec: ClusterSpec) -> list[str]:
-    return [variable(store, name) for store in store_stacks(spec) for name in OUTPUTS]
-
-
-def _install(index: int, one: ChartRelease) -> list[str]:
+def _install(index: int, one: ChartRelease) -> str:
     place = [one.repository] if one.repository.startswith("oci://") else [one.chart, "--repo", one.repository]
-    words = [
-        "helm",
-        "upgrade",
-        "--install",
-        one.name,
-        *place,
-        "--version",
-        one.version,
-        "--namespace",
-        one.namespace,
-        "--create-namespace",
-        "--values",
-        values_file(index, one),
-        "--wait",
-    ]
-    return [shlex.join(words)]
+    head = ["helm", "upgrade", "--install", one.name, *place, "--version", one.version]
+    tail = ["--namespace", one.namespace, "--create-namespace", "--values", values_file(index, one), "--wait"]
+    return shlex.join([*head, *tail])
 
 
 def _lookups(spec: ClusterSpec, objects: Mapping[str, str]) -> list[str]:

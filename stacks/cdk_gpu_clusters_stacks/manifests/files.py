@@ -132,12 +132,7 @@ class Manifest:
 def training_jobs(name: str, fleet: FleetSpec, pool: NodePool, *, image: str, trainer: bool) -> dict[str, Manifest]:
     """Jobs for the nodes of a training fleet, by their name."""
     if pool.mig is not None:
-        return _fan_out(
-            name,
-            pool,
-            image,
-            ["python", "-c", _NAME_OF_SLICE],
-        )
+        return _fan_out(name, pool, image, ["python", "-c", _NAME_OF_SLICE])
     if not _has_gpus(pool):
         return {}
     jobs = {"torchrun": _torchrun(name, fleet, pool, image, trainer=False)}

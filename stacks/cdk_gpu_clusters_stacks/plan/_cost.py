@@ -21,6 +21,7 @@ from .model import (
     PriceUsed,
     StoreCost,
     StorePlan,
+    SystemNodesPlan,
     UsdRange,
 )
 
@@ -132,25 +133,11 @@ def cluster_cost(
 ) -> ClusterCost:
     """All that has a price, together."""
     hourly, includes, missing = [], [], {}
-    for fleet in fleets:
-        if fleet.cost.usd_per_hour is None:
-            missing[f"fleet {fleet.name}"] = fleet.cost.unknown["usd_per_hour"]
-        else:
-            hourly.append(fleet.cost.usd_per_hour)
-            includes.append(f"fleet {fleet.name}{', at most' if fleet.cost.is_ceiling else ''}")
-    for store in stores:
-        if store.cost is None:
-            continue
-        if store.cost.usd_per_hour is None:
-            missing[f"store {store.name}"] = store.cost.unknown["usd_per_hour"]
-        else:
-            hourly.append(UsdRange(store.cost.usd_per_hour, store.cost.usd_per_hour))
-            includes.append(f"store {store.name}")
-    for name, usd, why in _of_kubernetes(kubernetes):
+    for name, usd, why in _by_the_hour(fleets, stores, kubernetes):
         if usd is None:
             missing[name] = why
         else:
-            hourly.append(UsdRange(usd, usd))
+            hourly.append(usd)
             includes.append(name)
     missing |= _never_counted(fleets, stores, is_new_network=is_new_network)
     total = _sum(hourly)
@@ -163,13 +150,22 @@ def cluster_cost(
     )
 
 
-def _of_kubernetes(cluster: KubernetesPlan | None) -> Iterator[tuple[str, float | None, str]]:
-    """What of a cluster made here bills by the hour: its name, US dollars, and why there are none."""
-    if cluster is None or cluster.system_nodes is None:
-        return
-    yield "control plane, in standard support", cluster.usd_per_hour, cluster.unknown.get("usd_per_hour", "")
-    nodes = cluster.system_nodes
-    yield "system nodes", nodes.usd_per_hour, nodes.unknown.get("usd_per_hour", "")
+def _by_the_hour(
+    fleets: Sequence[FleetReport], stores: Sequence[StorePlan], cluster: KubernetesPlan | None
+) -> Iterator[tuple[str, UsdRange | None, str]]:
+    """What bills by the hour: its name, what it costs, and why that is unknown."""
+    for fleet in fleets:
+        hour = fleet.cost.usd_per_hour
+        most = ", at most" if hour is not None and fleet.cost.is_ceiling else ""
+        yield f"fleet {fleet.name}{most}", hour, fleet.cost.unknown.get("usd_per_hour", "")
+    found: list[tuple[str, StoreCost | KubernetesPlan | SystemNodesPlan]] = [
+        (f"store {store.name}", store.cost) for store in stores if store.cost is not None
+    ]
+    if cluster is not None and cluster.system_nodes is not None:  # made here
+        found += [("control plane, in standard support", cluster), ("system nodes", cluster.system_nodes)]
+    for name, cost in found:
+        usd = cost.usd_per_hour
+        yield name, None if usd is None else UsdRange(usd, usd), cost.unknown.get("usd_per_hour", "")
 
 
 def _never_counted(

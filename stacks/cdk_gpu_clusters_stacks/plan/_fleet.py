@@ -52,7 +52,6 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
     """
     spec = view.spec
     node = report_node(view, view.plan.interfaces)
-    decision = view.plan.decision
     devices = device_count(view.plan.instance_type) * spec.maximum_nodes
     is_training = isinstance(spec, FleetSpec)
     stack_name = training_stack if is_training else inference_stack
@@ -62,7 +61,7 @@ def report_fleet(view: PlannedFleet, cluster: ClusterSpec) -> FleetReport:
         stack_name=stack_name(cluster.name, view.name),
         minimum_nodes=spec.minimum_nodes,
         maximum_nodes=spec.maximum_nodes,
-        nodes_at_deploy=0 if decision.size_changes_after_deploy else spec.minimum_nodes,
+        nodes_at_deploy=view.plan.minimum,
         node=node,
         accelerators=devices,
         accelerator_memory_gib=0 if node.accelerator is None else devices * node.accelerator.memory_gib_each,
@@ -98,9 +97,9 @@ def _mounts(view: PlannedFleet, cluster: ClusterSpec) -> tuple[MountPlan, ...]:
 def _image(view: PlannedFleet) -> ImagePlan:
     match view.spec.image:
         case ImageById() as image:
-            return ImagePlan(operating_system=image.os, parameter=None, image_id=image.id, moves=False)
+            return ImagePlan(operating_system=image.os, image_id=image.id, moves=False)
         case ImageByParameter() as image:
-            return ImagePlan(operating_system=image.os, parameter=image.parameter, image_id=None, moves=True)
+            return ImagePlan(operating_system=image.os, parameter=image.parameter, moves=True)
         case image:
             pinned = isinstance(image, ImageByOs) and image.pinned
             return _recommended(view.plan.image, pinned=pinned)
@@ -108,11 +107,10 @@ def _image(view: PlannedFleet) -> ImagePlan:
 
 def _recommended(row: ImageParameter | None, *, pinned: bool) -> ImagePlan:
     if row is None:
-        return ImagePlan(operating_system=None, parameter=None, image_id=None, moves=not pinned)
+        return ImagePlan(moves=not pinned)
     return ImagePlan(
         operating_system=row.operating_system.value,
         parameter=row.parameter,
-        image_id=None,
         moves=not pinned,
         versions=dict(row.versions),
     )

@@ -41,13 +41,9 @@ def plan_network(spec: ClusterSpec, views: Sequence[PlannedFleet]) -> NetworkPla
     return NetworkPlan(
         is_new=False,
         vpc_id=network.vpc_id,
-        cidr=None,
         availability_zone=network.availability_zone,
         control_availability_zones=tuple(network.service_subnets),
         egress="existing",
-        flow_logs=None,
-        gateway_endpoints=(),
-        interface_endpoints=(),
         subnets=tuple(_existing_subnets(network, spec, views)),
     )
 
@@ -99,7 +95,6 @@ def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[PlannedFleet]) 
     services = endpoints_for(spec.features) if closed else ()
     return NetworkPlan(
         is_new=True,
-        vpc_id=None,
         cidr=network.cidr,
         availability_zone=network.availability_zone,
         control_availability_zones=network.control_availability_zones or (),

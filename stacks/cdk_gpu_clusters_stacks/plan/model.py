@@ -519,9 +519,9 @@ class ImagePlan:
         versions: Of what the release note names, such as `nvidia_driver` -> `580.95.05`.
     """
 
-    operating_system: str | None
-    parameter: str | None
-    image_id: str | None
+    operating_system: str | None = None
+    parameter: str | None = None
+    image_id: str | None = None
     moves: bool
     versions: Mapping[str, str] = field(default_factory=dict)
 
@@ -697,14 +697,14 @@ class NetworkPlan:
     """
 
     is_new: bool
-    vpc_id: str | None
-    cidr: str | None
+    vpc_id: str | None = None
+    cidr: str | None = None
     availability_zone: str
     control_availability_zones: tuple[str, ...]
     egress: str
-    flow_logs: bool | None
-    gateway_endpoints: tuple[str, ...]
-    interface_endpoints: tuple[str, ...]
+    flow_logs: bool | None = None
+    gateway_endpoints: tuple[str, ...] = ()
+    interface_endpoints: tuple[str, ...] = ()
     subnets: tuple[SubnetUse, ...]
 
 
