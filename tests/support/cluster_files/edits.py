@@ -389,6 +389,11 @@ EDITS: dict[str, tuple[str, str, str]] = {
     ),
     "launch loops go on": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { suspends_launching: false } }"),
     "no inspection": (SMALL, "nodes: 2 }", "nodes: 2, alarms: { inspection_minutes: 0 } }"),
+    "inspection without a stop": (
+        SMALL.replace("nodes: 2 }", "nodes: 2, alarms: { suspends_launching: false } }", 1),
+        "suspends_launching: false }",
+        "suspends_launching: false, inspection_minutes: 30 }",
+    ),
     "into an existing network": (
         SMALL,
         "us-east-1a }",
@@ -450,6 +455,11 @@ EDITS: dict[str, tuple[str, str, str]] = {
     "internet-facing": (EXISTING, "clients: [", "internet_facing: true, clients: ["),
     "another file system": (EXISTING, "fs-0123456789abcdef0", "fs-0fedcba9876543210"),
     "another group of its servers": (EXISTING, "sg-0123456789abcdef0", "sg-0fedcba9876543210"),
+    "service range of an existing cluster": (
+        ON_EKS["small"],
+        '    kubernetes_version: "1.34"\n',
+        '    kubernetes_version: "1.34"\n    service_cidr: 10.100.0.0/16\n',
+    ),
     **_EDITS_OF_EKS,
 }
 

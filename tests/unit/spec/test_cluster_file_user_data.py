@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,40 @@ def test_script_and_variables_are_counted_together(tmp_path: Path) -> None:
     padding = b"#!/bin/sh\n" + b"# padding\n" * 700
     assert found(read(tmp_path, "efa: false", padding)) == []
     assert found(read(tmp_path, f"environment: {{ A: {'x' * 5_000} }}", padding)) == ["7:57 error GPU-UD-001"]
+
+
+CLUSTER = """\
+version: 1
+name: demo
+region: us-east-1
+network: { availability_zone: us-east-1a }
+data:
+  corpus: { lustre: { storage_capacity_gib: 38400, throughput_mb_per_s_per_tib: 250, efa: %s } }
+  saves: { checkpoints: { express_zone_id: use1-az4 } }
+training:
+  fleets:
+    a: { instance_type: p5.48xlarge, nodes: 2, mounts: { /fsx: corpus }, environment: { A: %s }%s }
+"""
+KUBECTL = "eks: { kubectl: { x86_64: { url: s3://my-tools/kubectl, sha256: " + "ab" * 32 + " } } }\n"
+
+
+def room(folder: Path, *, efa: str = "false", more: str = "", head: str = "") -> int:
+    """The longest variable with which the user data of a node are not too long."""
+
+    def is_too_long(length: int) -> bool:
+        file = folder / "cluster.yaml"
+        text = CLUSTER % (efa, "x" * length, more)
+        file.write_text(text.replace("network:", f"{head}network:", 1), encoding="utf-8")
+        return "GPU-UD-001" in [finding.id for finding in read_cluster(file).findings]
+
+    return bisect_left(range(16_384), True, key=is_too_long)
+
+
+def test_what_the_app_adds_to_user_data_is_counted(tmp_path: Path) -> None:
+    plain, on_eks = room(tmp_path), "orchestrator: eks\n"
+    assert room(tmp_path, efa="true") < plain
+    assert room(tmp_path, more=", checkpoints: saves") < plain
+    assert room(tmp_path, head=on_eks + KUBECTL) < room(tmp_path, head=on_eks)
 
 
 def test_a_wrong_variable_leaves_the_script_to_be_checked(tmp_path: Path) -> None:
