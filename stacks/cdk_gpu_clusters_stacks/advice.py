@@ -36,15 +36,10 @@ class AdviceRow:
     """One way to run the model.
 
     Attributes:
-        instance_type: Type of the nodes.
-        nodes: Number of nodes.
-        gpus: GPUs in all.
         how: How the model is divided, in words.
         gb_per_device: Memory that a GPU, or MIG instance, needs, in GB (10^9 bytes).
         usable_gb_per_device: What it has, without the reserve.
         usd_per_day: On-demand price of all nodes; None where no source gives one.
-        price_as_of: Date of the price.
-        price_source: Where it comes from.
         devices_per_replica: Devices that hold one copy; 1 where it is trained.
         mig_profile: Profile of the MIG instances; None for unsplit GPUs.
         mig_instances_per_gpu: Instances of it on each GPU.
@@ -70,9 +65,6 @@ class Advice:
 
     Attributes:
         mode: Training or serving.
-        region: Region of offers and prices.
-        parameters: Parameters of the model.
-        shape: Shape that was taken.
         arithmetic: Lines that show where the memory goes.
         rows: Ways that fit, the cheapest first, those of unknown price last.
         notes: What to bear in mind.

@@ -27,9 +27,7 @@ class AwsError:
     """An error of an AWS call.
 
     Attributes:
-        trouble: What kind it is.
         code: AWS's code, empty for errors that are none of AWS's.
-        message: The text of AWS or botocore.
     """
 
     trouble: Trouble

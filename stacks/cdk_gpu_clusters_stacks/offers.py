@@ -27,9 +27,6 @@ class CapacityRequest:
     """What is asked for.
 
     Attributes:
-        instance_type: Such as `p5.48xlarge`.
-        count: Number of instances.
-        hours: How long, in hours.
         starts_after: Earliest start of a block; now by default.
         ends_before: Latest end of a block; as far ahead as EC2 looks by default.
     """
@@ -47,15 +44,7 @@ class BlockOffer:
 
     Attributes:
         id: Id of the offering; it is good for a short while.
-        region: Region.
-        zone: Availability Zone.
-        instance_type: Type of the instances.
-        count: Number of instances.
-        hours: How long, in hours.
-        starts_at: Start.
-        ends_at: End.
         price: The full price, paid up front.
-        currency: Such as `USD`.
     """
 
     id: str
@@ -84,7 +73,6 @@ class ZoneOffer:
     """A zone that offers the type without a block, on demand or as spot: whether there is room is unknown.
 
     Attributes:
-        region: Region.
         zone: Availability Zone by name; by id where the API gives no more.
         zone_id: Its id, the same in every account; None where the API does not say it.
         market: `on-demand` or `spot`.
@@ -114,7 +102,6 @@ class Problem:
     Attributes:
         region: Region, or empty.
         action: The IAM action, such as `ec2:DescribeCapacityBlockOfferings`.
-        reason: Why, in words.
     """
 
     region: str
@@ -127,7 +114,6 @@ class Market:
     """All that is on offer.
 
     Attributes:
-        request: What was requested.
         blocks: Capacity Blocks, the cheapest first, then the earliest.
         zones: Zones that offer the type on demand or as spot.
         problems: What could not be asked.

@@ -34,10 +34,6 @@ class Starter:
     """The content of a first cluster file.
 
     Attributes:
-        name: Name of the cluster.
-        region: Region.
-        instance_type: Type of the nodes.
-        nodes: Number of nodes.
         purpose: Training or serving.
         capacity: Where the nodes come from.
         availability_zone: Zone of the nodes; by default the first one that is known to offer the type.

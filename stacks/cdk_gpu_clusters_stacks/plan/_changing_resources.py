@@ -36,9 +36,7 @@ class Row:
         updated, replaced, added, removed: What happens to it.
         joins, leaves: The same for another orchestrator; default: `added` and `removed`.
         stays: Whether it stays when the orchestrator changes.
-        nodes: What happens to running nodes.
         nodes_leave: The same when the orchestrator changes.
-        data: What happens to data.
         data_replaced: The same if it is replaced.
         source: What the statements rest on; default for replaced types: their schema.
     """

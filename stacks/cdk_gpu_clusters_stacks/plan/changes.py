@@ -46,9 +46,7 @@ class Change:
     """One resource, or one stack, that changes.
 
     Attributes:
-        stack: Name of the stack.
         resource: CloudFormation type, such as `AWS::EC2::LaunchTemplate`; empty for the stack itself.
-        effect: What happens to it.
         keys: Keys of the file that cause it, such as `training.fleets.trainers.instance_type`.
         words: What happens, in a sentence.
         nodes: What happens to running nodes; empty for nothing.

@@ -31,9 +31,7 @@ class PriceUsed:
         region: Region or Local Zone; `*` is every Region with that market, empty where the source names none.
         market: `on-demand`, `spot`, `capacity-block`, `storage` or `control-plane`.
         unit: `instance-hour`, `accelerator-hour`, `ultraserver-hour`, `GB-month` or `cluster-hour`.
-        usd: US dollars per unit.
         as_of: Date, interval or `undated`.
-        source: Where it comes from.
         verification: How well it is known, such as `verified` or `single source`.
         note: A restriction in the source's words, else empty.
     """
@@ -143,8 +141,6 @@ class CardPlan:
     Attributes:
         index: Network card index, from 0.
         interfaces: Interfaces on it, in order of device; empty for a card that is left alone.
-        interface_types: Kinds that the card takes.
-        max_interfaces: Interfaces that it takes.
         efa_gbps, ena_gbps: Bandwidth of the card; None where no source gives it, or it has no such side.
     """
 
@@ -164,9 +160,7 @@ class NodeNetwork:
         policy: How the interfaces are laid out: `minimum-ip`, `maximum-ena-bandwidth` or `efa-per-card`.
         basis: Where the layout comes from.
         cards: Every card of the hardware, also those without an interface.
-        interface_count: Interfaces of the node.
         ip_addresses: IPv4 addresses that the node takes from its subnet.
-        efa_interface_count: EFA interfaces.
         hardware_efa_interfaces: EFA interfaces that the type takes; 0 without EFA.
         efa_gbps: EFA bandwidth of the plan; 0 without EFA.
         hardware_efa_gbps: EFA bandwidth of the type; 0 where it has none.
@@ -198,7 +192,6 @@ class AcceleratorPlan:
         name: Model, such as `H100`.
         count: Devices that the operating system sees.
         share_of_gpu: Share of one GPU per device; 1.0 is a full one.
-        memory_gib_each: Memory of each in GiB.
         neuron_cores_each: NeuronCores of each; None for GPUs.
         nvlink_gbytes_per_s: NVLink of each GPU in GB/s, both directions summed; 0 without; None for Neuron.
         nvswitch: Whether NVSwitches join all GPUs of the node.
@@ -224,9 +217,7 @@ class MigSlice:
 
     Attributes:
         profile: Name, such as `3g.40gb`.
-        profile_id: GPU instance profile id.
         start, size: First memory slice, and how many.
-        compute_slices: Compute slices that it takes.
         memory_gb: Nominal memory in GB, as in the name.
         resource_name: What NVIDIA's Kubernetes device plugin calls it with the strategy "mixed".
     """
@@ -256,8 +247,6 @@ class NodeMig:
     Attributes:
         gpu: Key of the GPU model, such as `A100-40GB`.
         memory_slices: Length of the placement axis of each GPU.
-        gpus: Each GPU in index order.
-        partition: `MIG_PARTITION` of the node.
         slices: MIG instances of the node.
         resources: What Kubernetes sees on a node: resource name -> number.
         minimum_driver: First driver release that makes this layout.
@@ -298,15 +287,10 @@ class NodeReport:
     """One node of a fleet.
 
     Attributes:
-        instance_type: Its type.
         architecture: `x86_64` or `arm64`.
-        vcpus: Virtual processors.
-        memory_gib: Main memory in GiB.
         accelerator: Its accelerators, None without.
         mig: How its GPUs are split, None if they are not.
-        network: Cards, interfaces and bandwidth.
         local_disks: Its local disks, None without.
-        root_volume: Its root volume.
         boot_stages: What must hold before it takes work, in this order.
         boot_checks: What the stage `verification` asks of the hardware.
         sources: Where the record of the type comes from.
@@ -334,8 +318,6 @@ class SystemNodesPlan:
     """The nodes without accelerators that hold the cluster's own pods.
 
     Attributes:
-        instance_type: Their type.
-        node_count: How many.
         subnets: Keys of the subnets in the network plan that they stand in.
         usd_per_hour: List price of all of them.
         prices: What it rests on.
@@ -366,7 +348,6 @@ class KubernetesPlan:
     Attributes:
         stack_name: Its stack; None of an existing cluster.
         cluster_name: Name of an existing cluster; None where the deployment names it.
-        version: Version of Kubernetes.
         standard_support_ends, extended_support_ends: ISO dates; None where the catalogue has none.
         public_access_cidrs: Who reaches the API server from the internet; no one if empty.
         service_cidr: IPv4 range of its services.
@@ -415,7 +396,6 @@ class NodeGroupReport:
         max_pods: Pods for which a node has addresses, its own among them.
         mig_strategy: How the device plugin shows split GPUs: `none`, `single` or `mixed`.
         resources: What Kubernetes sees on a node: resource name -> number.
-        labels: Labels of the nodes.
         taints: Taints of the nodes, such as `nvidia.com/gpu=true:NoSchedule`.
     """
 
@@ -443,8 +423,6 @@ class CapacityPlan:
         kind: `on-demand`, `spot`, `reservation`, `capacity-block` or `ultraserver-block`.
         words: The same in a phrase, such as "Capacity Block cr-0123456789abcdef0".
         reason: What follows from it for the launches, in a sentence.
-        reservation_id: Id of the reservation or block.
-        reservation_group_arn: Resource group of reservations.
         is_made_here: Whether the reservation is made by this cluster; it bills from then on.
         market_type: `spot` or `capacity-block` in the launch template, None for neither.
         starts_at, ends_at: When a block starts and ends, or a reservation made here ends; None for no such time.
@@ -496,7 +474,6 @@ class MountPlan:
 
     Attributes:
         mount_point: Directory of the node.
-        store: Key of the store.
         over_efa: Whether data take EFA.
         efa_interfaces: EFA interfaces that Lustre uses; 0 over TCP.
     """
@@ -531,10 +508,8 @@ class ServersPlan:
     """The model servers of a node.
 
     Attributes:
-        image: Reference of the container image.
         device_kind: What each server is given: `gpu`, `mig` (a slice) or `neuron`.
         servers: Per server the indices of its devices.
-        servers_per_node: How many.
         minimum_servers: Servers that must be up for a node to be healthy; None on EKS, where each is a pod.
         node_port: Port of the node's balancer; None on EKS, where a Service finds the pods.
         first_server_port: Port of the first server on loopback, the others follow; None on EKS.
@@ -559,7 +534,6 @@ class LoadBalancerPlan:
     Attributes:
         internet_facing: Whether it has public addresses.
         protocol: `https` or `http`.
-        port: Port of its listener.
         clients: Who may connect.
         subnets: Keys of its subnets in the network plan.
         requests_per_minute_per_node: What the fleet scales on; None for no scaling.
@@ -580,10 +554,7 @@ class FleetReport:
     Attributes:
         name: Key of the fleet.
         purpose: `training` or `inference`.
-        stack_name: Its stack.
-        minimum_nodes, maximum_nodes: Least and most nodes.
         nodes_at_deploy: Nodes when the stack is new: 0 on a block that is still to be delivered.
-        node: One of its nodes.
         accelerators: Devices of all nodes, at the most.
         accelerator_memory_gib: Their memory together, in GiB.
         capacity: How the nodes are bought.
@@ -591,7 +562,6 @@ class FleetReport:
         subnets: Keys of the subnets in the network plan that the nodes stand in.
         availability_zones: Zones of the nodes, as far as they are known.
         fabric: EFA fabric that it shares with the fleets that name it, None without EFA.
-        mounts: File systems.
         checkpoints: Key of the store for checkpoints, None for none.
         image: Machine image; None on EKS, which chooses it by the node group's image type.
         servers, load_balancer: Of an inference fleet, None of others. On EKS a Service takes the place of the load
@@ -599,7 +569,6 @@ class FleetReport:
         update: What a changed launch template does to running nodes: `never` or `rolling`.
         watch: Mode of the watchdog: `on`, `dry-run` or `off`.
         tags: Tags of the fleet, over and above the cluster's.
-        cost: What the instances cost.
         node_group: The managed node group of EKS; None on plain EC2.
         notes: What is worth knowing, in sentences.
     """
@@ -660,11 +629,8 @@ class SubnetUse:
         role: `fleet`, `control`, `load-balancer`, `public` or `nat-gateway`.
         availability_zone: Zone by name or id; None where only the deployment knows it.
         subnet_ids: Ids of existing subnets; empty for one that is made here.
-        cidr: IPv4 range.
         usable_addresses: Addresses that can be given to interfaces, without the five that AWS keeps.
         uses: Who takes how many.
-        used_addresses: All uses together.
-        free_addresses: What is left.
         unknown: Fields above that are None -> why.
     """
 
@@ -685,7 +651,6 @@ class NetworkPlan:
     """The network.
 
     Attributes:
-        is_new: Whether it is made here.
         vpc_id: Id of an existing VPC, None for a new one.
         cidr: IPv4 range of a new VPC; None of an existing one.
         availability_zone: Zone of the fleets, by name or id.
@@ -693,7 +658,6 @@ class NetworkPlan:
         egress: `nat`, `closed`, or `existing` for what an existing network has.
         flow_logs: Whether the traffic is recorded; None of an existing network.
         gateway_endpoints, interface_endpoints: Services with an endpoint made here, such as `s3` and `ssm`.
-        subnets: The subnets that this cluster uses.
     """
 
     is_new: bool
@@ -719,7 +683,6 @@ class ReaderPlan:
         fleet: Key of the fleet.
         mount_point: Directory of its nodes.
         nodes: Most nodes.
-        accelerators: Their devices.
         over_efa: Whether data take EFA.
         node_mb_per_s: What one node can read: its network, and the service's limit for one client.
         fleet_mb_per_s: All nodes together.
@@ -766,13 +729,10 @@ class LustrePlan:
         throughput_mb_per_s: What the file system delivers in all.
         metadata_iops: Metadata operations; None without a metadata configuration.
         efa: Whether nodes with EFA mount it over EFA.
-        lustre_version: Version of its servers.
         compression: Whether data are compressed with LZ4.
         backup_retention_days: Days for which daily backups are kept; 0 for none.
-        object_servers, metadata_servers: Its servers.
         ip_addresses: Addresses that it takes from its subnet, one for each server.
         subnet: Key of its subnet in the network plan.
-        repositories: Links to S3.
     """
 
     deployment_type: str
@@ -852,7 +812,6 @@ class StackPlan:
     """One CloudFormation stack of the cluster.
 
     Attributes:
-        name: Name of the stack.
         kind: `network`, `data`, `fabric`, `link`, `kubernetes`, `software`, `capacity`, `fleet` or `inference`.
         of: What it is made for: the key of a store, a fabric or a fleet; empty for the network and the cluster of EKS.
             For a link the store.
@@ -872,11 +831,7 @@ class Totals:
     """All fleets together, at their most nodes.
 
     Attributes:
-        minimum_nodes, maximum_nodes: Nodes of all fleets.
         accelerators: Number of accelerators; a share of one counts as the devices that the system sees.
-        accelerator_memory_gib: Memory of all accelerators in GiB.
-        mig_slices: MIG slices.
-        model_servers: Model servers.
     """
 
     minimum_nodes: int
@@ -892,18 +847,13 @@ class ClusterPlan:
     """What a cluster file makes.
 
     Attributes:
-        name: Name of the cluster.
-        region: AWS Region.
         account: AWS account id; None is that of the credentials at deployment.
         orchestrator: What runs jobs on the nodes.
-        tags: Tags of every resource.
         network: The network with the use of its addresses.
         kubernetes: The cluster of Amazon EKS that the fleets join; None on plain EC2.
         fleets: Training fleets, then inference fleets, in the order of the file.
         stores: File systems and buckets, in the order of the file.
         stacks: The stacks, in an order in which they can be deployed.
-        totals: All fleets together.
-        cost: All costs together.
         findings: Warnings and advice of the rules; their paths are keys of the file.
     """
 

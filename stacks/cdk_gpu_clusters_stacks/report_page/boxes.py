@@ -30,10 +30,7 @@ class Text:
     """A text of a box.
 
     Attributes:
-        text: The text.
-        style: Class of the style sheet.
         size: Size of the font in pixels.
-        bold: Whether it is bold.
         wraps: Whether it takes more lines where one is too short; it is cut otherwise.
         centred: Whether it is in the middle.
     """
@@ -51,7 +48,6 @@ class Box:
     """A box before it has a place.
 
     Attributes:
-        style: Class of the style sheet.
         texts: Lines at its top.
         children: Boxes below the texts.
         direction: How the children are arranged.

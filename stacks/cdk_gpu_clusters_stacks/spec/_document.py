@@ -71,7 +71,6 @@ class Fault:
 
     Attributes:
         key: Path of the value from the root.
-        finding: What is wrong.
         at_key: Whether the fault is the key itself, not its value.
     """
 
