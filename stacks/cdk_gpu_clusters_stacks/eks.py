@@ -53,25 +53,18 @@ class EksStack(cdk.Stack):
             system_instance_type=spec.system_nodes.instance_type,
             system_node_count=spec.system_nodes.nodes,
         )
-        publish(self, "ClusterName", self.cluster.cluster_name, description="Cluster of Amazon EKS")
-        publish(
-            self,
-            "ClusterSecurityGroupId",
-            self.cluster.cluster_security_group.security_group_id,
-            description="Security group that EKS made for the cluster",
-        )
-        publish(
-            self,
-            "KubeconfigCommand",
-            self.cluster.kubeconfig_command,
-            description="Lets kubectl reach the cluster, for principals with an access entry",
-        )
-        publish(
-            self,
-            "BucketDriverRoleName",
-            self.cluster.add_on_roles[S3_DRIVER].role_name,
-            description="Role with which pods read buckets as volumes",
-        )
+        group, driver = self.cluster.cluster_security_group, self.cluster.add_on_roles[S3_DRIVER]
+        for name, value, description in (
+            ("ClusterName", self.cluster.cluster_name, "Cluster of Amazon EKS"),
+            ("ClusterSecurityGroupId", group.security_group_id, "Security group that EKS made for the cluster"),
+            (
+                "KubeconfigCommand",
+                self.cluster.kubeconfig_command,
+                "Lets kubectl reach the cluster, for principals with an access entry",
+            ),
+            ("BucketDriverRoleName", driver.role_name, "Role with which pods read buckets as volumes"),
+        ):
+            publish(self, name, value, description=description)
 
     def let_read_weights(self, reader: cdk.Stack, s3_uri: str) -> None:
         """Let volumes of S3 read a model's weights; the permission belongs to the fleet that serves them.

@@ -191,9 +191,7 @@ def _fleet_cost(fleet: FleetReport, most: float) -> Sequence[str]:
 
 
 def _store_cost(store: StorePlan, most: float) -> Sequence[str]:
-    cost = store.cost
-    hour = cost.usd_per_hour if cost else None
-    day = cost.usd_per_day if cost else None
+    hour, day = (store.cost.usd_per_hour, store.cost.usd_per_day) if store.cost else (None, None)
     share = hour / most if hour and most else 0
     return (
         f"{escape(store.name)}{_bar(share, 'store')}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints
@@ -33,23 +33,16 @@ class SpecModel(BaseModel):
     )
 
 
-def form_of(value: object, forms: Mapping[str, str]) -> str | None:
-    """Say which form a mapping has, by the one leading key that it holds.
+def form_tag(key: str) -> str:
+    """The tag under which pydantic reports the faults of a form, by the form's leading key."""
+    return f"<{key}>"
 
-    Args:
-        value: The value in the file, or a model of one of the forms.
-        forms: Leading key -> tag of the form.
 
-    Returns:
-        The tag, or nothing if no leading key, or more than one, is there.
-    """
-    if isinstance(value, BaseModel):
-        found = [key for key in forms if key in type(value).model_fields]
-    elif isinstance(value, Mapping):
-        found = [key for key in forms if key in value]
-    else:
-        return None
-    return forms[found[0]] if len(found) == 1 else None
+def form_of(value: object, keys: Iterable[str]) -> str | None:
+    """The tag of the form that a mapping or a model has, by the one leading key in it; None if there is not one."""
+    names: object = type(value).model_fields if isinstance(value, BaseModel) else value
+    found = [key for key in keys if key in names] if isinstance(names, Mapping) else []
+    return form_tag(found[0]) if len(found) == 1 else None
 
 
 def _tuple(value: object) -> object:

@@ -14,7 +14,7 @@ from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.node.kubernetes_node import kubectl_part
 from cdk_gpu_clusters.node.model_server import model_server_files, model_server_part
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, check_settings
-from cdk_gpu_clusters.node.software import SoftwareObject
+from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject
 from cdk_gpu_clusters.node.storage import LustreMount, check_storage, checkpoint_environment
 from cdk_gpu_clusters.node.user_data import check_secrets, check_user_data_size, render_user_data
 from cdk_gpu_clusters.rules.capacity_checks import (
@@ -400,7 +400,8 @@ def check_size(fleet: PlannedFleet) -> list[Fault]:
         return []
     node = fleet.node_request(dns_name="d" * _LONGEST_DNS_NAME, mount_name="m" * 8)
     evidence = None if spec.evidence_bucket is None else _LONGEST_EVIDENCE_URI
-    parts, files, environment = _kubectl(fleet), (), dict[str, str]()
+    parts, environment = _kubectl(fleet), dict[str, str]()
+    files: tuple[NodeFile, ...] = ()
     if isinstance(spec, FleetSpec):
         text = None if spec.user_data is None else _read(spec.user_data)
         if isinstance(text, Finding):

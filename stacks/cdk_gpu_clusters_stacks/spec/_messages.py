@@ -14,7 +14,7 @@ from cdk_gpu_clusters.rules.capacity import TIME_ZONE
 from cdk_gpu_clusters.rules.capacity_checks import BLOCK_NEEDS_END, RESERVATION_GROUP_ARN, RESERVATION_ID
 
 from . import _base, capacity, data, eks, fleet, inference, network
-from ._base import NAME_PATTERN
+from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
 from .model import ClusterSpec
@@ -206,10 +206,8 @@ FORMS = {
 
 #: Key whose value has several forms -> the tags under which pydantic reports the faults of each.
 FORM_TAGS: dict[str, tuple[str, ...]] = {
-    "capacity": tuple(capacity.CAPACITY_FORMS.values()),
-    "image": tuple(fleet.IMAGE_FORMS.values()),
+    **{key: tuple(form_tag(form.key) for form in forms) for key, forms in FORMS.items()},
     "network": network.NETWORK_FORMS,
-    "data": tuple(data.STORE_FORMS.values()),
 }
 
 

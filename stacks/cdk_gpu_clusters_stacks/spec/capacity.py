@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     Discriminator,
     Field,
@@ -24,7 +22,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
 
-from ._base import JsonSchema, SpecModel, form_of
+from ._base import JsonSchema, SpecModel, form_of, form_tag
 
 ReservationId = Annotated[str, StringConstraints(pattern=r"^cr-([0-9a-f]{8}|[0-9a-f]{17})$")]
 ResourceGroupArn = Annotated[
@@ -210,38 +208,28 @@ class NewReservation(SpecModel):
     new_reservation: NewReservationOptions = Field(description="The reservation to make.")
 
 
-#: Leading key of a form -> the tag under which pydantic reports its faults.
-CAPACITY_FORMS = {
-    "on_demand": "<on-demand>",
-    "spot": "<spot>",
-    "reservation": "<reservation>",
-    "reservation_group": "<reservation group>",
-    "capacity_block": "<capacity block>",
-    "ultraserver_block": "<ultraserver block>",
-    "new_reservation": "<new reservation>",
-}
+#: Leading keys of the forms that are mappings.
+_KEYS = ("spot", "reservation", "reservation_group", "capacity_block", "ultraserver_block", "new_reservation")
 
 
 def _form(value: object) -> str | None:
     """The form by its leading key; `reservation` leads only where it does not say more about an UltraServer block."""
     if isinstance(value, str):
-        return CAPACITY_FORMS[value] if value in ("on_demand", "spot") else None
+        return form_tag(value) if value in ("on_demand", "spot") else None
     if isinstance(value, OnDemand):
-        return CAPACITY_FORMS["on_demand"]
-    keys = type(value).model_fields if isinstance(value, BaseModel) else value
-    is_ultraserver = isinstance(keys, Mapping) and "ultraserver_block" in keys
-    others = {"on_demand", *(["reservation"] if is_ultraserver else [])}
-    return form_of(value, {key: tag for key, tag in CAPACITY_FORMS.items() if key not in others})
+        return form_tag("on_demand")
+    of_ultraservers = form_of(value, ["ultraserver_block"]) is not None
+    return form_of(value, [key for key in _KEYS if key != "reservation" or not of_ultraservers])
 
 
 CapacitySpec = Annotated[
-    Annotated[OnDemand, Tag("<on-demand>")]
+    Annotated[OnDemand, Tag("<on_demand>")]
     | Annotated[Spot, Tag("<spot>")]
     | Annotated[Reservation, Tag("<reservation>")]
-    | Annotated[ReservationGroup, Tag("<reservation group>")]
-    | Annotated[CapacityBlock, Tag("<capacity block>")]
-    | Annotated[UltraServerBlock, Tag("<ultraserver block>")]
-    | Annotated[NewReservation, Tag("<new reservation>")],
+    | Annotated[ReservationGroup, Tag("<reservation_group>")]
+    | Annotated[CapacityBlock, Tag("<capacity_block>")]
+    | Annotated[UltraServerBlock, Tag("<ultraserver_block>")]
+    | Annotated[NewReservation, Tag("<new_reservation>")],
     Discriminator(_form),
 ]
 

@@ -279,24 +279,15 @@ class ExistingCheckpointsSpec(SpecModel):
     existing_checkpoints: Annotated[ExistingCheckpointsOptions, NO_CHANGE] = Field(description="The buckets.")
 
 
-#: Leading key of a form -> the tag under which pydantic reports its faults.
-STORE_FORMS = {
-    "lustre": "<lustre>",
-    "existing_lustre": "<existing lustre>",
-    "checkpoints": "<checkpoints>",
-    "existing_checkpoints": "<existing checkpoints>",
-}
-
-
 def _form(value: object) -> str | None:
-    return form_of(value, STORE_FORMS)
+    return form_of(value, ("lustre", "existing_lustre", "checkpoints", "existing_checkpoints"))
 
 
 StoreSpec = Annotated[
     Annotated[LustreSpec, Tag("<lustre>")]
-    | Annotated[ExistingLustreSpec, Tag("<existing lustre>")]
+    | Annotated[ExistingLustreSpec, Tag("<existing_lustre>")]
     | Annotated[CheckpointsSpec, Tag("<checkpoints>")]
-    | Annotated[ExistingCheckpointsSpec, Tag("<existing checkpoints>")],
+    | Annotated[ExistingCheckpointsSpec, Tag("<existing_checkpoints>")],
     Discriminator(_form),
 ]
 

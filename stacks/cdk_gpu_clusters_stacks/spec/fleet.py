@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     Discriminator,
     Field,
@@ -72,22 +71,15 @@ class ImageByOs(SpecModel):
     )
 
 
-#: Leading key of a form -> the tag under which pydantic reports its faults.
-IMAGE_FORMS = {"id": "<image id>", "parameter": "<image parameter>", "os": "<image os>"}
-
-
 def _image_form(value: object) -> str | None:
     """The form by its leading key; `os` leads only where no other does."""
-    others = {key: tag for key, tag in IMAGE_FORMS.items() if key != "os"}
-    keys = type(value).model_fields if isinstance(value, BaseModel) else value
-    leads = isinstance(keys, Mapping) and any(key in keys for key in others)
-    return form_of(value, others if leads else IMAGE_FORMS)
+    return form_of(value, ("id", "parameter", "os")) or form_of(value, ("id", "parameter"))
 
 
 ImageSpec = Annotated[
-    Annotated[ImageById, Tag("<image id>")]
-    | Annotated[ImageByParameter, Tag("<image parameter>")]
-    | Annotated[ImageByOs, Tag("<image os>")],
+    Annotated[ImageById, Tag("<id>")]
+    | Annotated[ImageByParameter, Tag("<parameter>")]
+    | Annotated[ImageByOs, Tag("<os>")],
     Discriminator(_image_form),
 ]
 
