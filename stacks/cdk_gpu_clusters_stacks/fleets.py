@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Protocol, TypedDict
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -17,6 +17,7 @@ from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.compute.alarms import AlarmTopic, NodeAlarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
+from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_image import NodeImage
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
@@ -51,6 +52,19 @@ class Site:
     place: ClusterNetworkRef
     stores: Mapping[str, Store]
     env: cdk.Environment
+
+
+class Nodes(Protocol):
+    """What the constructs of all kinds of fleets have."""
+
+    @property
+    def launch_template(self) -> GpuLaunchTemplate: ...
+
+    @property
+    def role(self) -> iam.IRole: ...
+
+    @property
+    def alarms(self) -> NodeAlarms | None: ...
 
 
 class NodeOptions(TypedDict):
@@ -172,46 +186,34 @@ class NodesStack(cdk.Stack):
             encryption_key=None if arn is None else kms.Key.from_key_arn(self, "RootVolumeKey", arn),
         )
 
-    def complete(
-        self,
-        made: Construct,
-        *,
-        group: ec2.ISecurityGroup,
-        nodes: cdk.CfnResource,
-        role: iam.IRole,
-        alarms: NodeAlarms | None,
-    ) -> None:
+    def complete(self, made: Construct, nodes: Nodes, started_by: Callable[[], cdk.CfnResource]) -> None:
         """Open the stores to a fleet, send its alarms to the recipients of the file, and add its tags.
 
         Args:
-            group: Its own security group.
-            nodes: The resource that starts its nodes.
+            made: The fleet, or the service that it is part of.
+            nodes: What the fleet has, which is made when somebody asks for it.
+            started_by: The resource that starts its nodes.
         """
         if self._fabric is None:  # what a fabric shares is opened in a stack of its own
             for index, store in enumerate(self._file_systems.values()):
-                nodes.node.add_dependency(store.allow_from(self, f"Data{index or ''}", group))
+                group = nodes.launch_template.security_groups[0]
+                started_by().node.add_dependency(store.allow_from(self, f"Data{index or ''}", group))
         if self._buckets is not None:
-            self._buckets.grant_read_write(self, role)
+            self._buckets.grant_read_write(self, nodes.role)
         spec = self._planned.spec
-        if alarms is not None and spec.alarms.tells:
+        if spec.alarms.tells and nodes.alarms is not None:
             from aws_cdk import aws_sns as sns  # takes long to load
 
             if spec.alarms.topic_arn is not None:
-                alarms.add_topic(sns.Topic.from_topic_arn(self, "Operators", spec.alarms.topic_arn))
+                nodes.alarms.add_topic(sns.Topic.from_topic_arn(self, "Operators", spec.alarms.topic_arn))
             if spec.alarms.emails:
-                alarms.add_topic(AlarmTopic(self, "AlarmMail", emails=spec.alarms.emails).topic)
+                nodes.alarms.add_topic(AlarmTopic(self, "AlarmMail", emails=spec.alarms.emails).topic)
         for key, value in spec.tags.items():
             cdk.Tags.of(made).add(key, value)
 
     def complete_fleet(self, made: Construct, fleet: GpuFleet) -> None:
         """As `complete`, for a fleet on plain EC2; its outputs tell how a person reaches it."""
-        self.complete(
-            made,
-            group=fleet.launch_template.security_groups[0],
-            nodes=fleet.cfn_auto_scaling_group,
-            role=fleet.role,
-            alarms=fleet.alarms,
-        )
+        self.complete(made, fleet, lambda: fleet.cfn_auto_scaling_group)
         publish(self, "FleetName", fleet.fleet_name, description="Auto Scaling group of the fleet")
         publish(self, "SessionCommand", fleet.session_command, description="Opens a session on the first node")
         publish(self, "LogGroupName", fleet.log_group.log_group_name, description="Boot events, a stream per node")

@@ -44,13 +44,7 @@ class NodeGroupStack(NodesStack):
         weights = spec.server.weights if isinstance(spec, InferenceFleetSpec) else None
         if weights is not None and weights.s3_uri is not None:
             cluster.let_read_weights(self, weights.s3_uri)
-        self.complete(
-            self.node_group,
-            group=self.node_group.launch_template.security_groups[0],
-            nodes=self.node_group.cfn_nodegroup,
-            role=self.node_group.role,
-            alarms=self.node_group.alarms,
-        )
+        self.complete(self.node_group, self.node_group, lambda: self.node_group.cfn_nodegroup)
         publish(self, "NodeGroupName", self.node_group.node_group_name, description="Node group of the fleet")
         log_group = self.node_group.log_group.log_group_name
         publish(self, "LogGroupName", log_group, description="Boot events, a stream per node")
