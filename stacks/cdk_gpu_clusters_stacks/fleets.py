@@ -191,7 +191,7 @@ class NodesStack(cdk.Stack):
 
         Args:
             made: The fleet, or the service that it is part of.
-            nodes: What the fleet has, which is made when somebody asks for it.
+            nodes: What the fleet has; some of it is made at its first use.
             started_by: The resource that starts its nodes.
         """
         if self._fabric is None:  # what a fabric shares is opened in a stack of its own

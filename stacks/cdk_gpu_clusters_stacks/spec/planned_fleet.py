@@ -167,8 +167,8 @@ class PlannedFleet(FleetPart):
         """What the file requests of a node.
 
         Args:
-            dns_name: Stands for the names of file systems, which only the deployment knows.
-            mount_name: Stands for their mount names.
+            dns_name: In place of the names of file systems, which only the deployment knows.
+            mount_name: In place of their mount names.
         """
         spec, stores = self.spec, self.parts.stores or {}
         return NodeRequest(
