@@ -98,7 +98,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         scratch=scratch,
         node_config="" if config is None else node_config_text(config, local_storage=local_storage),
         user_parts=node.user_parts,
-        files=(*node.files, *(over_eks(config) if config and profile.added_user_data_bytes else ())),
+        files=(*node.files, *(over_eks(config) if config and profile.has_node_group else ())),
         mig=None if plan.mig is None else mig_settings(plan.mig, fabric_manager=node.fabric_manager_order),
     )
 
@@ -118,12 +118,6 @@ def lustre_efa(mounts: Sequence[LustreMount], instance_type: InstanceType, node_
         driver_version=lustre_fact("efa", "driver_version"),
         lnd_version=lustre_fact("efa", "lnd_version").get(instance_type.family, ""),
     )
-
-
-def _over_eks(plan: FleetPlan, config: NodeConfig | None) -> tuple[NodeFile, ...]:
-    if not plan.request.profile.has_node_group or config is None:
-        return ()
-    return over_eks(config)
 
 
 def _environments(environment: Mapping[str, str]) -> dict[str, Any]:
