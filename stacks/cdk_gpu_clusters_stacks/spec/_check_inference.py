@@ -38,9 +38,7 @@ from ._parts import SpecParts
 from ._rules import CLOSED_REGISTRY, MISSING_KEY
 from .inference import InferenceFleetSpec, LoadBalancerSpec, ServerSpec, WeightsSpec
 from .network import NewNetwork
-from .planned_fleet import PlannedFleet
-
-_NODES = frozenset({"nodes", "min_nodes", "max_nodes", "capacity"})
+from .planned_fleet import COUNTS, PlannedFleet
 
 
 def check_inference_values(fleet: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
@@ -54,7 +52,7 @@ def check_inference_values(fleet: PlannedFleet, spec: InferenceFleetSpec) -> lis
     if rate is None:
         return faults
     findings = check_counts(requests_per_minute_per_node=rate)
-    if not fleet.broken & _NODES and not check_number(key, spec):
+    if not fleet.broken & (COUNTS | {"capacity"}) and not check_number(key, spec):
         findings += _check_room(fleet)
     return faults + faults_at((*key, "requests_per_minute_per_node"), findings)
 
@@ -120,11 +118,12 @@ def _check_scratch(view: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
 # The model server.
 
 
-def check_server(key: Key, spec: ServerSpec, broken: frozenset[str], parts: SpecParts) -> list[Fault]:
+def check_server(fleet: PlannedFleet, spec: ServerSpec) -> list[Fault]:
     """Find what is wrong with a model server, on whatever node."""
+    key, parts = (*fleet.key, "server"), fleet.parts
     faults = faults_at((*key, "port"), check_container_port(spec.port))
     faults += faults_at((*key, "health_path"), check_health_path(spec.health_path))
-    if not broken & {"server", "server.image"}:
+    if not fleet.broken & {"server", "server.image"}:
         faults += _check_image((*key, "image"), spec.image, parts)
     for index, argument in enumerate(spec.command):
         found = [replace(finding, got="this argument") for finding in check_secrets(argument)]

@@ -21,26 +21,28 @@ from cdk_gpu_clusters.rules.capacity_checks import (
     BLOCK_SIZE,
     BLOCK_WITH_PLACEMENT_GROUP,
     FOREIGN_PLACEMENT_GROUP,
+    RESERVATION_COUNT,
+    RESERVATION_PLACEMENT,
     ULTRASERVER_NODES,
+    check_new_reservation,
 )
-from cdk_gpu_clusters.rules.fleet_alarms import check_alarms, check_emails
+from cdk_gpu_clusters.rules.fleet import (
+    DEFAULT_IOPS,
+    DEFAULT_SIZE_GIB,
+    DEFAULT_THROUGHPUT_MIB_PER_S,
+    check_alarms,
+    check_emails,
+    check_root_volume,
+)
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
 from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA
 from cdk_gpu_clusters.rules.node_group import check_block_of_group, choose_ami_type
 from cdk_gpu_clusters.rules.placement import SPREAD_SIZE
-from cdk_gpu_clusters.rules.reservations import RESERVATION_COUNT, RESERVATION_PLACEMENT, check_new_reservation
-from cdk_gpu_clusters.rules.root_volume import (
-    DEFAULT_IOPS,
-    DEFAULT_SIZE_GIB,
-    DEFAULT_THROUGHPUT_MIB_PER_S,
-    check_root_volume,
-)
 from cdk_gpu_clusters.rules.zones import is_zone_id
 
 from ._check_values import check_arn, check_store_name, foreign_place
 from ._document import Fault, Key, faults_at, under
-from ._parts import SpecParts
 from ._rules import FIXED_SIZE, FOREIGN_GROUP, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
 from .capacity import NewReservation, ReservationGroup, UltraServerBlock
 from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec, serves_efa
@@ -90,170 +92,7 @@ def check_volume(key: Key, spec: NodesSpec) -> list[Fault]:
     ]
 
 
-# Machine image and MIG layout.
-
-_LIST_FIX = (
-    "write one text for all GPUs, its profiles separated by commas, or a list with a text for each GPU; "
-    "off leaves a GPU unsplit"
-)
-_EFA_ALLOWED = "mig with efa: false, or EFA with GPUs that are not split"
-_EFA_FIX = "write efa: false if the nodes serve or share GPUs; remove mig if they train together"
-_INDEX = re.compile(r"mig\[(\d+)\]")
-
-
-def check_machine_image(fleet: PlannedFleet) -> list[Fault]:
-    """Find a type that the image does not suit; the contents of your own image are unknown."""
-    if fleet.profile.has_node_group:
-        return faults_at((*fleet.key, "instance_type"), choose_ami_type(fleet.plan.instance_type)[1])
-    key = (*fleet.key, "image", "os") if fleet.spec.image else (*fleet.key, "instance_type")
-    row = fleet.plan.image
-    findings = [] if row is None else check_image(fleet.plan.instance_type, row)
-    return faults_at(key, [*fleet.plan.about(Topic.IMAGE), *findings])
-
-
-def check_mig(fleet: PlannedFleet) -> list[Fault]:
-    """Find a MIG layout that the GPUs, the image or the network interfaces of the nodes do not allow."""
-    return mig_faults(fleet, fleet.plan.about(Topic.MIG, Topic.MIG_WITH_EFA, Topic.DRIVER))
-
-
-def mig_faults(view: PlannedFleet, findings: Iterable[Finding]) -> list[Fault]:
-    """Place findings at the text of the layout that each is about."""
-    faults: list[Fault] = []
-    for finding in findings:
-        index = _INDEX.fullmatch(finding.path)
-        key: Key = (*view.key, "mig", int(index[1])) if index else (*view.key, "mig")
-        faults += faults_at(key, [replace(_in_words_of_the_file(finding), path="")])
-    return faults
-
-
-def _in_words_of_the_file(finding: Finding) -> Finding:
-    if finding.id == LAYOUT_COUNT.id:
-        return replace(finding, fix=_LIST_FIX)
-    if finding.id == WITH_EFA.id:
-        return replace(finding, allowed=_EFA_ALLOWED, fix=_EFA_FIX)
-    return finding
-
-
-# Mounts: names of stores, mount points, and clients of file systems.
-
-
-def check_mounted_stores(key: Key, spec: NodesSpec, parts: SpecParts) -> list[Fault]:
-    """Find names of stores that are not there, or are no file systems."""
-    if parts.stores is None:
-        return []
-    return [
-        fault
-        for point, name in spec.mounts.items()
-        for fault in faults_at(
-            (*key, "mounts", point),
-            check_store_name(name, parts.stores, (LustreSpec, ExistingLustreSpec), "lustre"),
-        )
-    ]
-
-
-def check_mounts(view: PlannedFleet) -> list[Fault]:
-    """Find mount points that cannot be, and file systems that the nodes cannot mount."""
-    if not view.spec.mounts:
-        return []
-    key = (*view.key, "mounts")
-    faults: list[Fault] = []
-    mounts = [LustreMount(mount_point=point, dns_name="d", mount_name="m") for point in view.spec.mounts]
-    for finding in check_storage(mounts, view.scratch):
-        point = finding.path.removeprefix("mounts[").removesuffix("]")
-        fix = finding.fix or "write a directory such as /fsx"
-        where = (*key, point) if point in view.spec.mounts else key
-        faults += faults_at(where, [replace(finding, path="", fix=fix)], at_key=True)
-    for point, name in view.spec.mounts.items():
-        faults += faults_at((*key, point), _check_client(view, (view.parts.stores or {}).get(name)))
-    return faults
-
-
-def _check_client(view: PlannedFleet, store: Any) -> list[Finding]:
-    version: str | None
-    network = view.parts.network
-    zone = None if network is None else network.availability_zone
-    if isinstance(store, LustreSpec):
-        version = store.lustre.lustre_version
-    elif isinstance(store, ExistingLustreSpec):
-        version, zone = store.existing_lustre.lustre_version, store.existing_lustre.availability_zone
-    else:
-        return []
-    findings = check_lustre_client(
-        operating_system=view.plan.operating_system,
-        kernel=view.plan.kernel,
-        version=version,
-        instance_type=view.plan.instance_type,
-        node_count=view.node_count,
-        # A name and an id cannot be compared: which is which differs between accounts.
-        zones=[one for one in view.zones if zone is not None and is_zone_id(one) == is_zone_id(zone)],
-        file_system_zone=zone,
-        efa=bool(serves_efa(store)) and view.plan.efa,
-    )
-    fix = "let this fleet mount a store without efa, or choose another type"
-    return [replace(one, fix=fix) if one.id == CLIENT_TYPE.id else one for one in findings]
-
-
-# Alarms.
-
-# As `GpuFleet` has it.
-_READY_SECONDS = 30 * 60
-
-
-def check_alarms_of(key: Key, spec: NodesSpec, region: str | None) -> list[Fault]:
-    """Find numbers that AWS refuses, recipients without an address, and recipients of alarms that are off."""
-    alarms, here = spec.alarms, (*key, "alarms")
-    faults: list[Fault] = []
-    ready, more = _READY_SECONDS, ""
-    if isinstance(spec, InferenceFleetSpec):
-        ready, more = spec.ready_timeout_seconds or ready, ", or raise ready_timeout_seconds"
-    if alarms.settings is not None:
-        for finding in check_alarms(alarms.settings, ready_timeout_seconds=ready):
-            name = finding.path.rpartition(".")[2]
-            faults += faults_at((*here, name), [replace(finding, fix=f"lower {name}{more}", path="")])
-    elif alarms.tells:
-        finding = SILENT_ALARMS.finding(
-            cause="alarms that do not exist have no recipients",
-            got="enabled: false with topic_arn or emails",
-            allowed="one of the two",
-            fix="remove enabled, or topic_arn and emails",
-        )
-        faults += faults_at((*here, "enabled"), [finding])
-    if alarms.topic_arn is not None and region is not None:
-        faults += check_arn((*here, "topic_arn"), alarms.topic_arn, region, "topic")
-    if alarms.emails:
-        for finding in check_emails(alarms.emails):
-            index = int(finding.path.rpartition("[")[2].rstrip("]"))
-            faults += faults_at((*here, "emails", index), [replace(finding, path="")])
-    return faults
-
-
-# What only training fleets have: EFA, interfaces, checkpoints, environment and script.
-
-_BUCKETS = (CheckpointsSpec, ExistingCheckpointsSpec)
-
-
-def check_training_values(key: Key, spec: FleetSpec, broken: frozenset[str], parts: SpecParts) -> list[Fault]:
-    """Find what is wrong with a training fleet of whatever type."""
-    faults: list[Fault] = []
-    if "environment" not in broken:
-        faults += check_environment((*key, "environment"), spec.environment)
-    if "user_data" not in broken:
-        faults += check_script(key, spec)
-    if spec.checkpoints is not None and parts.stores is not None:
-        found = check_store_name(spec.checkpoints, parts.stores, _BUCKETS, "checkpoints")
-        faults += faults_at((*key, "checkpoints"), found)
-    return faults
-
-
-def check_training_nodes(fleet: PlannedFleet) -> list[Fault]:
-    """Find what is wrong with a training fleet of its type."""
-    return [
-        *faults_at((*fleet.key, "efa"), fleet.plan.about(Topic.EFA)),
-        *faults_at((*fleet.key, "interface_policy"), fleet.plan.about(Topic.INTERFACES)),
-    ]
-
-
-# Checks of where a fleet's instances come from, and of their placement.
+# Where the instances come from, and their placement.
 
 
 def check_block_size(view: PlannedFleet) -> list[Fault]:
@@ -274,6 +113,7 @@ _ELSEWHERE = {
     BLOCK_WITH_PLACEMENT_GROUP.id: "placement",
     FOREIGN_PLACEMENT_GROUP.id: "placement",
     RESERVATION_PLACEMENT.id: "placement",
+    **dict.fromkeys((BLOCK_SIZE.id, ULTRASERVER_NODES.id, RESERVATION_COUNT.id), "nodes"),
 }
 
 
@@ -282,13 +122,10 @@ def _at_cause(view: PlannedFleet, findings: Iterable[Finding], *, key: Key) -> l
     faults: list[Fault] = []
     for finding in findings:
         field = _ELSEWHERE.get(finding.id)
-        if field is None and finding.id in _ABOUT_NODES:
-            field = "max_nodes" if view.spec.scales else "nodes"
+        if field == "nodes" and view.spec.scales:
+            field = "max_nodes"
         faults += faults_at((*view.key, field), [finding]) if field else under(key, [finding])
     return faults
-
-
-_ABOUT_NODES = (BLOCK_SIZE.id, ULTRASERVER_NODES.id, RESERVATION_COUNT.id)
 
 
 def check_capacity(fleet: PlannedFleet) -> list[Fault]:
@@ -344,6 +181,139 @@ def check_node_group(view: PlannedFleet) -> list[Fault]:
     if not view.profile.has_node_group:
         return []
     return faults_at((*view.key, "capacity"), check_block_of_group(view.plan.terms))
+
+
+# Machine image and MIG layout.
+
+_LIST_FIX = (
+    "write one text for all GPUs, its profiles separated by commas, or a list with a text for each GPU; "
+    "off leaves a GPU unsplit"
+)
+_EFA_ALLOWED = "mig with efa: false, or EFA with GPUs that are not split"
+_EFA_FIX = "write efa: false if the nodes serve or share GPUs; remove mig if they train together"
+_INDEX = re.compile(r"mig\[(\d+)\]")
+
+
+def check_machine_image(fleet: PlannedFleet) -> list[Fault]:
+    """Find a type that the image does not suit; the contents of your own image are unknown."""
+    if fleet.profile.has_node_group:
+        return faults_at((*fleet.key, "instance_type"), choose_ami_type(fleet.plan.instance_type)[1])
+    key = (*fleet.key, "image", "os") if fleet.spec.image else (*fleet.key, "instance_type")
+    row = fleet.plan.image
+    findings = [] if row is None else check_image(fleet.plan.instance_type, row)
+    return faults_at(key, [*fleet.plan.about(Topic.IMAGE), *findings])
+
+
+def check_mig(fleet: PlannedFleet) -> list[Fault]:
+    """Find a MIG layout that the GPUs, the image or the network interfaces of the nodes do not allow."""
+    return mig_faults(fleet, fleet.plan.about(Topic.MIG, Topic.MIG_WITH_EFA, Topic.DRIVER))
+
+
+def mig_faults(view: PlannedFleet, findings: Iterable[Finding]) -> list[Fault]:
+    """Place findings at the text of the layout that each is about."""
+    faults: list[Fault] = []
+    for finding in findings:
+        index = _INDEX.fullmatch(finding.path)
+        key: Key = (*view.key, "mig", int(index[1])) if index else (*view.key, "mig")
+        faults += faults_at(key, [replace(_in_words_of_the_file(finding), path="")])
+    return faults
+
+
+def _in_words_of_the_file(finding: Finding) -> Finding:
+    if finding.id == LAYOUT_COUNT.id:
+        return replace(finding, fix=_LIST_FIX)
+    if finding.id == WITH_EFA.id:
+        return replace(finding, allowed=_EFA_ALLOWED, fix=_EFA_FIX)
+    return finding
+
+
+# Mounts: names of stores, mount points, and clients of file systems.
+
+
+def check_mounted_stores(fleet: PlannedFleet) -> list[Fault]:
+    """Find names of stores that are not there, or are no file systems."""
+    stores = fleet.parts.stores
+    if stores is None:
+        return []
+    return [
+        fault
+        for point, name in fleet.spec.mounts.items()
+        for fault in faults_at(
+            (*fleet.key, "mounts", point),
+            check_store_name(name, stores, (LustreSpec, ExistingLustreSpec), "lustre"),
+        )
+    ]
+
+
+def check_mounts(view: PlannedFleet) -> list[Fault]:
+    """Find mount points that cannot be, and file systems that the nodes cannot mount."""
+    if not view.spec.mounts:
+        return []
+    key = (*view.key, "mounts")
+    faults: list[Fault] = []
+    mounts = [LustreMount(mount_point=point, dns_name="d", mount_name="m") for point in view.spec.mounts]
+    for finding in check_storage(mounts, view.scratch):
+        point = finding.path.removeprefix("mounts[").removesuffix("]")
+        fix = finding.fix or "write a directory such as /fsx"
+        where = (*key, point) if point in view.spec.mounts else key
+        faults += faults_at(where, [replace(finding, path="", fix=fix)], at_key=True)
+    for point, name in view.spec.mounts.items():
+        faults += faults_at((*key, point), _check_client(view, (view.parts.stores or {}).get(name)))
+    return faults
+
+
+def _check_client(view: PlannedFleet, store: Any) -> list[Finding]:
+    version: str | None
+    network = view.parts.network
+    zone = None if network is None else network.availability_zone
+    if isinstance(store, LustreSpec):
+        version = store.lustre.lustre_version
+    elif isinstance(store, ExistingLustreSpec):
+        version, zone = store.existing_lustre.lustre_version, store.existing_lustre.availability_zone
+    else:
+        return []
+    findings = check_lustre_client(
+        operating_system=view.plan.operating_system,
+        kernel=view.plan.kernel,
+        version=version,
+        instance_type=view.plan.instance_type,
+        node_count=view.node_count,
+        # A name and an id cannot be compared: which is which differs between accounts.
+        zones=[one for one in view.zones if zone is not None and is_zone_id(one) == is_zone_id(zone)],
+        file_system_zone=zone,
+        efa=bool(serves_efa(store)) and view.plan.efa,
+    )
+    fix = "let this fleet mount a store without efa, or choose another type"
+    return [replace(one, fix=fix) if one.id == CLIENT_TYPE.id else one for one in findings]
+
+
+# Alarms.
+
+
+def check_alarms_of(fleet: PlannedFleet) -> list[Fault]:
+    """Find numbers that AWS refuses, recipients without an address, and recipients of alarms that are off."""
+    alarms, here, region = fleet.spec.alarms, (*fleet.key, "alarms"), fleet.parts.region
+    faults: list[Fault] = []
+    more = ", or raise ready_timeout_seconds" if isinstance(fleet.spec, InferenceFleetSpec) else ""
+    if alarms.settings is not None:
+        for finding in check_alarms(alarms.settings, ready_timeout_seconds=fleet.plan.ready_timeout_seconds):
+            name = finding.path.rpartition(".")[2]
+            faults += faults_at((*here, name), [replace(finding, fix=f"lower {name}{more}", path="")])
+    elif alarms.tells:
+        finding = SILENT_ALARMS.finding(
+            cause="alarms that do not exist have no recipients",
+            got="enabled: false with topic_arn or emails",
+            allowed="one of the two",
+            fix="remove enabled, or topic_arn and emails",
+        )
+        faults += faults_at((*here, "enabled"), [finding])
+    if alarms.topic_arn is not None and region is not None:
+        faults += check_arn((*here, "topic_arn"), alarms.topic_arn, region, "topic")
+    if alarms.emails:
+        for finding in check_emails(alarms.emails):
+            index = int(finding.path.rpartition("[")[2].rstrip("]"))
+            faults += faults_at((*here, "emails", index), [replace(finding, path="")])
+    return faults
 
 
 # What becomes user data: environment, script and model servers, by the rules that their constructs ask too.
@@ -471,3 +441,29 @@ def _read(path: Path) -> str | Finding:
     return USER_DATA_FILE.finding(
         cause=cause, got=str(path), fix="give the path of a shell script, relative to the cluster file"
     )
+
+
+# What only training fleets have: EFA, interfaces, checkpoints, environment and script.
+
+
+def check_training_values(fleet: PlannedFleet, spec: FleetSpec) -> list[Fault]:
+    """Find what is wrong with a training fleet of whatever type."""
+    faults: list[Fault] = []
+    key, stores = fleet.key, fleet.parts.stores
+    if "environment" not in fleet.broken:
+        faults += check_environment((*key, "environment"), spec.environment)
+    if "user_data" not in fleet.broken:
+        faults += check_script(key, spec)
+    if spec.checkpoints is not None and stores is not None:
+        buckets = (CheckpointsSpec, ExistingCheckpointsSpec)
+        found = check_store_name(spec.checkpoints, stores, buckets, "checkpoints")
+        faults += faults_at((*key, "checkpoints"), found)
+    return faults
+
+
+def check_training_nodes(fleet: PlannedFleet) -> list[Fault]:
+    """Find what is wrong with a training fleet of its type."""
+    return [
+        *faults_at((*fleet.key, "efa"), fleet.plan.about(Topic.EFA)),
+        *faults_at((*fleet.key, "interface_policy"), fleet.plan.about(Topic.INTERFACES)),
+    ]

@@ -17,7 +17,7 @@ from . import _base, capacity, data, eks, fleet, inference, network
 from ._base import NAME_PATTERN, form_tag
 from ._document import Fault, Key, dotted
 from ._rules import MISSING_KEY, NAME, ONE_FORM, ORCHESTRATOR, UNKNOWN_KEY, WRONG_TYPE, WRONG_VALUE
-from .model import ClusterSpec
+from .model import ORCHESTRATORS, ClusterSpec
 
 _PLANNED = ("pcs", "hyperpod", "parallelcluster", "batch")
 
@@ -121,8 +121,8 @@ def _orchestrator(value: object) -> Finding:
     return ORCHESTRATOR.finding(
         cause="orchestrator: planned, not built yet" if later else "orchestrator: not one that this version builds",
         got=show(value),
-        allowed="ec2, eks",
-        fix=f"write orchestrator: ec2 or eks, or leave it out (planned: {', '.join(_PLANNED)})",
+        allowed=", ".join(ORCHESTRATORS),
+        fix=f"write orchestrator: {' or '.join(ORCHESTRATORS)}, or leave it out (planned: {', '.join(_PLANNED)})",
     )
 
 

@@ -36,7 +36,7 @@ from ._parts import FleetPart, SpecParts, parts_of
 from ._rules import FLEET_NAME, FLEETS
 from .fleet import FleetSpec, NodesSpec
 from .model import ClusterSpec
-from .planned_fleet import PlannedFleet
+from .planned_fleet import COUNTS, PlannedFleet
 
 
 def check_cluster(spec: ClusterSpec) -> list[Finding]:
@@ -133,18 +133,16 @@ def _check_fabrics(views: Sequence[PlannedFleet]) -> list[Fault]:
 # One fleet: what all fleets have in common, then what only its kind has. Each check names the fields that it reads. It
 # is left out if one of them has a fault already.
 
-_COUNTS = frozenset({"nodes", "min_nodes", "max_nodes"})
-
 CheckT = TypeVar("CheckT")
 ValueCheck: TypeAlias = Callable[[Key, NodesSpec], list[Fault]]
 NodeCheck: TypeAlias = Callable[[PlannedFleet], list[Fault]]
 
 _OF_VALUES: tuple[tuple[frozenset[str], ValueCheck], ...] = (
-    (_COUNTS, check_number),
+    (COUNTS, check_number),
     (frozenset({"root_volume"}), check_volume),
 )
 _OF_NODES: tuple[tuple[frozenset[str], NodeCheck], ...] = (
-    (_COUNTS | {"capacity"}, check_block_size),
+    (COUNTS | {"capacity"}, check_block_size),
     (frozenset(), check_capacity),
     (frozenset({"capacity"}), check_group_region),
     (frozenset({"capacity"}), check_node_group),
@@ -161,11 +159,11 @@ def check_fleet_values(fleet: PlannedFleet) -> list[Fault]:
     faults = check_tags((*key, "tags"), spec.tags, above=parts.tags)
     faults += [fault for check in _unbroken(_OF_VALUES, fleet.broken) for fault in check(key, spec)]
     if not any(name.partition(".")[0] == "alarms" for name in fleet.broken):
-        faults += check_alarms_of(key, spec, parts.region)
-    faults += check_mounted_stores(key, spec, parts)
+        faults += check_alarms_of(fleet)
+    faults += check_mounted_stores(fleet)
     if isinstance(spec, FleetSpec):
-        return faults + check_training_values(key, spec, fleet.broken, parts)
-    faults += check_server((*key, "server"), spec.server, fleet.broken, parts)
+        return faults + check_training_values(fleet, spec)
+    faults += check_server(fleet, spec.server)
     if fleet.profile.runs_model_servers:  # elsewhere a Service takes its place
         faults += check_balancer(fleet, spec)
     return faults + check_inference_values(fleet, spec)

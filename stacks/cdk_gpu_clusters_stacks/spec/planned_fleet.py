@@ -41,10 +41,11 @@ from .inference import InferenceFleetSpec
 from .model import ClusterSpec
 from .network import ExistingNetwork
 
-_COUNTS = frozenset({"nodes", "min_nodes", "max_nodes"})
+#: Fields of the number of nodes.
+COUNTS = frozenset({"nodes", "min_nodes", "max_nodes"})
 #: Fields of a fleet -> the part of the request that they make.
 _PARTS = {
-    **dict.fromkeys(_COUNTS, Field.NODES),
+    **dict.fromkeys(COUNTS, Field.NODES),
     "capacity": Field.CAPACITY,
     "efa": Field.EFA,
     "interface_policy": Field.INTERFACES,

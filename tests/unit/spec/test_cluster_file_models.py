@@ -36,6 +36,7 @@ from cdk_gpu_clusters_stacks.spec import (
     read_cluster,
 )
 from cdk_gpu_clusters_stacks.spec import fleet as image_module
+from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS
 from cluster_files.inference import EVERYTHING, MINIMAL, PUBLIC
 
 HEAD = "version: 1\nname: demo\nregion: us-east-1\nnetwork: { availability_zone: us-east-1a }\n"
@@ -422,3 +423,7 @@ def test_rules_of_the_cluster_file_say_where_they_come_from() -> None:
     rules = [rule for rule in defined_rules().values() if rule.id.startswith("GPU-SPEC-")]
     assert len(rules) >= 15
     assert all(rule.title and rule.source for rule in rules)
+
+
+def test_every_orchestrator_of_the_file_has_a_profile() -> None:
+    assert get_args(ClusterSpec.model_fields["orchestrator"].annotation) == tuple(ORCHESTRATORS)
