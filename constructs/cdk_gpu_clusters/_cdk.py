@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -74,23 +75,28 @@ def cached_per_construct(question: Callable[[K], T]) -> Callable[[K], T]:
 class ClusterConstruct(Construct):
     """A construct that takes its stack and its path from its scope instead of asking for them."""
 
+    _has_default_child = False
+
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)
         self._stack = stack_of(scope)
         # As constructs 10 joins and cleans them.
         self._path = "/".join(filter(None, (path_of(scope), construct_id.replace("/", "--"))))
 
-    @cached_property
+    @property
     def node(self) -> Node:
         """Its place in the tree, with `default_child` for resources that were defined together."""
-        node: Node = super().node
-        main = self._main_resource()
-        if main is not None:
-            node.default_child = main
-        return node
+        if not self._has_default_child and (main := self._main_resource()) is not None:
+            self._node.default_child = main
+            self._has_default_child = True
+        return self._node
+
+    @cached_property
+    def _node(self) -> Node:
+        return super().node
 
     def _main_resource(self) -> IConstruct | None:
-        """The resource that is its default child if CDK does not find it by its id."""
+        """The resource that is its default child if CDK does not find it by its id; None before it is defined."""
         return None
 
 
@@ -206,16 +212,6 @@ class DefinedResources:
         """
         return self.scope.get_resource(self.ids[path])
 
-    def replaced(self, path: str, make: Callable[[], T]) -> T:
-        """Replace one of them by a construct of CDK that defines the same resource, with grants and other methods.
-
-        Args:
-            path: Its path below the construct.
-            make: Makes the construct, with a resource at this path.
-        """
-        self.scope.node.try_remove_child(self.ids[path])
-        return make()
-
 
 def define(
     scope: Construct, resources: Mapping[str, Resource], *, values: Mapping[str, Any] | None = None
@@ -234,11 +230,21 @@ def define(
         "Parameters": {name: {"Type": "String"} for name in values or {}},
         "Resources": with_ids(resources, ids),
     }
-    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
-        file.write(json.dumps(template))  # `dump` would write it in thousands of pieces
-        file.flush()
-        include = cloudformation_include.CfnInclude(scope, "Resources", template_file=file.name, parameters=values)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "resources.json")
+        file.write_text(json.dumps(template), encoding="utf-8")
+        include = cloudformation_include.CfnInclude(scope, "Resources", template_file=str(file), parameters=values)
+    _name_as_the_stack_does(include, ids)
     return DefinedResources(include, ids)
+
+
+def _name_as_the_stack_does(include: cloudformation_include.CfnInclude, ids: Mapping[str, str]) -> None:
+    """Let a stack that makes logical ids in its own way name the resources; references follow."""
+    stack = stack_of(include)
+    if type(stack)._allocate_logical_id is not cdk.Stack._allocate_logical_id:
+        for logical_id in ids.values():
+            resource = include.get_resource(logical_id)
+            resource.override_logical_id(stack.get_logical_id(resource))
 
 
 @contextmanager

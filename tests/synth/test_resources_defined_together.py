@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +13,13 @@ from aws_cdk import aws_autoscaling as autoscaling
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
 from constructs import Construct, IConstruct
 
-from cdk_gpu_clusters import CapacityReservation, GpuFleet
+from cdk_gpu_clusters import CapacityReservation, ConfigError, GpuFleet, NodeImage
 from cdk_gpu_clusters._cdk import define
 from cdk_gpu_clusters._template import logical_id
-from cdk_gpu_clusters.compute.node_records import log_group_resource
 from stack_fixtures import Site, SiteFactory
 
 
@@ -71,14 +71,6 @@ def test_the_log_group_takes_a_removal_policy(site: Site) -> None:
     assert group["DeletionPolicy"] == "Retain"
 
 
-@pytest.mark.parametrize("retention", list(logs.RetentionDays))
-def test_retention_is_that_of_cdk(site: Site, retention: logs.RetentionDays) -> None:
-    logs.LogGroup(site.stack, "Group", retention=retention)
-    (group,) = of_type(site, "AWS::Logs::LogGroup").values()
-    days = log_group_resource(retention, None)["Properties"]["RetentionInDays"]
-    assert group.get("Properties", {}).get("RetentionInDays") == days
-
-
 def test_the_default_child_is_the_group(site: Site) -> None:
     group = fleet(site).node.default_child
     assert isinstance(group, autoscaling.CfnAutoScalingGroup)
@@ -93,6 +85,76 @@ def test_references_follow_another_logical_id(site: Site) -> None:
     text = str(resources(site))
     assert "Stable" in of_type(site, "AWS::AutoScaling::AutoScalingGroup")
     assert logical_id("Fleet/Resource") not in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "id_before", "child"),
+    [
+        ("AWS::IAM::Role", "Fleet/Role/Resource", lambda made: made.role),
+        ("AWS::Logs::LogGroup", "Fleet/Logs/Resource", lambda made: made.log_group),
+    ],
+)
+def test_references_follow_the_role_and_the_log_group(
+    site: Site, kind: str, id_before: str, child: Callable[[GpuFleet], IConstruct]
+) -> None:
+    resource = child(fleet(site)).node.default_child
+    assert isinstance(resource, cdk.CfnElement)
+    resource.override_logical_id("Stable")
+    assert "Stable" in of_type(site, kind)
+    assert logical_id(id_before) not in str(resources(site))
+
+
+def bare_stack(kind: type[cdk.Stack] = cdk.Stack) -> cdk.Stack:
+    return kind(cdk.App(), "Own", env=cdk.Environment(account="123456789012", region="us-east-1"))
+
+
+def fleet_in(stack: cdk.Stack, **options: Any) -> dict[str, Any]:
+    network = ec2.Vpc.from_vpc_attributes(
+        stack,
+        "Vpc",
+        vpc_id="vpc-0123456789abcdef0",
+        availability_zones=["us-east-1a"],
+        private_subnet_ids=["subnet-0123456789abcdef0"],
+    )
+    GpuFleet(stack, "Fleet", vpc=network, instance_type="g6.xlarge", node_count=1, **options)
+    found: dict[str, Any] = Template.from_stack(stack).to_json()["Resources"]
+    return found
+
+
+def test_a_role_of_ones_own_takes_the_place_of_the_fleets() -> None:
+    """`customize_roles` is how accounts without IAM rights synthesize."""
+    stack = bare_stack()
+    iam.Role.customize_roles(stack, use_precreated_roles={"Own/Fleet/Role": "existing"})
+    found = fleet_in(stack, alarms=None)
+    (profile,) = [one for one in found.values() if one["Type"] == "AWS::IAM::InstanceProfile"]
+    assert profile["Properties"]["Roles"] == ["existing"]
+    assert [one for one in found.values() if one["Type"] == "AWS::IAM::Role"] == []
+
+
+def test_edits_of_resources_stay_when_permissions_are_granted(site: Site) -> None:
+    made = fleet(site)
+    for resource in made.node.find_all():
+        if isinstance(resource, iam.CfnRole):
+            resource.path = "/nodes/"
+    s3.Bucket(site.stack, "Bucket").grant_read(made)
+    roles = [one for name, one in of_type(site, "AWS::IAM::Role").items() if name.startswith("FleetRole")]
+    assert [role["Properties"]["Path"] for role in roles] == ["/nodes/"]
+
+
+class _Prefixed(cdk.Stack):
+    def _allocate_logical_id(self, cfn_element: cdk.CfnElement) -> str:
+        return f"Acme{super()._allocate_logical_id(cfn_element)}"
+
+
+def test_a_stack_may_make_logical_ids_in_its_own_way() -> None:
+    found = fleet_in(bare_stack(_Prefixed))
+    referenced = {name for names in re.findall(r"'Ref': '(\w+)'|'Fn::GetAtt': \['(\w+)'", str(found)) for name in names}
+    assert [name for name in {*found, *referenced} if "Fleet" in name and not name.startswith("Acme")] == []
+
+
+def test_a_pinned_image_that_was_never_looked_up_is_named(site: Site) -> None:
+    with pytest.raises(ConfigError, match="GPU-AMI-101"):
+        fleet(site, image=NodeImage.pinned())
 
 
 def test_the_launch_template_has_its_escape_hatches(site: Site) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 import aws_cdk as cdk
@@ -26,7 +26,7 @@ from cdk_gpu_clusters._cdk import (
     resolved_or_none,
     stack_of,
 )
-from cdk_gpu_clusters._template import Resource, Resources, att
+from cdk_gpu_clusters._template import Resources
 from cdk_gpu_clusters.capacity.placement_group import placement_group_arn, strategy_of
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
 from cdk_gpu_clusters.rules.capacity import parse_instant
@@ -75,7 +75,10 @@ class CapacityReservation(ClusterConstruct):
     Attributes:
         reservation_id: `cr-…`, known at deployment.
         placement_group: The group that it was made in, or None.
+        unused_alarm: Alarm for unused instances, or None if switched off.
     """
+
+    _resource: ec2.CfnCapacityReservation | None = None
 
     def __init__(
         self,
@@ -153,20 +156,12 @@ class CapacityReservation(ClusterConstruct):
         self.availability_zone: str = availability_zone
         self.placement_group: ec2.IPlacementGroup | None = placement_group
         resources: Resources = {_RESERVATION: {"Type": "AWS::EC2::CapacityReservation", "Properties": properties}}
-        if unused_alarm:
-            resources[_ALARM] = self._alarm_resource(after)
-        self._alarm_minutes = after if unused_alarm else None
-        self._resources = define(self, resources, values={"Tags": self._tags.rendered_tags})
-        if unused_alarm:
-            SILENT_ALARM.at(self._resources.scope)
-        self._resource: ec2.CfnCapacityReservation = self._resources.resource(_RESERVATION)
-        self.reservation_id: str = self._resource.attr_id
-
-    @cached_property
-    def unused_alarm(self) -> cloudwatch.Alarm | None:
-        """Alarm for unused instances, or None if switched off."""
-        minutes = self._alarm_minutes
-        return None if minutes is None else self._resources.replaced(_ALARM, lambda: self._alarm(minutes))
+        made: ec2.CfnCapacityReservation = define(self, resources, values={"Tags": self._tags.rendered_tags}).resource(
+            _RESERVATION
+        )
+        self._resource = made
+        self.reservation_id: str = made.attr_id
+        self.unused_alarm: cloudwatch.Alarm | None = self._alarm(after) if unused_alarm else None
 
     @property
     @jsii.member(jsii_name="tags")
@@ -211,28 +206,11 @@ class CapacityReservation(ClusterConstruct):
         """Percentage of the reserved instances that run."""
         return self.metric("InstanceUtilization")
 
-    def _main_resource(self) -> IConstruct:
+    def _main_resource(self) -> IConstruct | None:
         return self._resource
 
-    def _alarm_resource(self, minutes: int) -> Resource:
-        period = _period_minutes(minutes)
-        properties = {
-            "Namespace": _NAMESPACE,
-            "MetricName": _AVAILABLE,
-            "Dimensions": [{"Name": "CapacityReservationId", "Value": att(_RESERVATION, "Id")}],
-            "Statistic": "Minimum",
-            "Period": 60 * period,
-            "Threshold": 0,
-            "ComparisonOperator": "GreaterThanThreshold",
-            "EvaluationPeriods": minutes // period,
-            "TreatMissingData": "notBreaching",
-            "AlarmDescription": self._unused_for(minutes),
-        }
-        return {"Type": "AWS::CloudWatch::Alarm", "Properties": properties}
-
     def _alarm(self, minutes: int) -> cloudwatch.Alarm:
-        """The construct of `_alarm_resource`."""
-        from aws_cdk import aws_cloudwatch as cloudwatch
+        from aws_cdk import aws_cloudwatch as cloudwatch  # takes long to load
 
         period = _period_minutes(minutes)
         alarm = cloudwatch.Alarm(

@@ -24,8 +24,6 @@ from cdk_gpu_clusters.compute.fleet_props import GpuFleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
 from cdk_gpu_clusters.compute.fleet_resources import (
     GROUP,
-    LOGS,
-    ROLE,
     TEMPLATE,
     FleetParts,
     define_fleet,
@@ -35,7 +33,7 @@ from cdk_gpu_clusters.compute.fleet_resources import (
 from cdk_gpu_clusters.compute.launch_template import FleetLaunchTemplate, GpuLaunchTemplate
 from cdk_gpu_clusters.compute.metrics import FleetMetrics
 from cdk_gpu_clusters.compute.node_asset import NodeAsset, write_node
-from cdk_gpu_clusters.compute.node_records import encrypt_logs, evidence_of, log_group
+from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
 from cdk_gpu_clusters.compute.node_role import NodeRole
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
 from cdk_gpu_clusters.fleet.plan import FleetPlan
@@ -76,8 +74,12 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         placement_group: Placement group of the nodes, None where the capacity forbids or needs none.
         node_asset: Software of the nodes in S3.
         block_lifecycle: State machine of a Capacity Block, None for other capacity.
+        role: Role of the nodes.
+        log_group: Boot events of the nodes, one stream per instance.
         alarms: The alarms, whose recipients `alarms.add_topic` sets; None if there are none.
     """
+
+    _resources: DefinedResources | None = None
 
     def __init__(
         self,
@@ -114,8 +116,6 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         )
         report(self, list(fleet.plan.findings))
         plan = fleet.plan
-        role, log_key = options.get("role"), options.get("log_encryption_key")
-        log_retention = options.get("log_retention", logs.RetentionDays.ONE_MONTH)
         alarms = options.get("alarms", AlarmSettings())
         self.plan: FleetPlan = plan
         self._subnets = fleet.subnets
@@ -123,16 +123,25 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         self.placement_group: ec2.IPlacementGroup | None = fleet.placement_group
         if plan.new_placement is not None:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
-        self._allow_keys(options)
+        volume = options.get("root_volume")
+        if volume is not None and volume.encryption_key is not None:
+            allow_auto_scaling(volume.encryption_key)
+        self.log_group: logs.ILogGroup = node_log_group(
+            self,
+            options.get("log_retention", logs.RetentionDays.ONE_MONTH),
+            options.get("log_encryption_key"),
+        )
         evidence = evidence_of(self, options)
         request = node_request(
             options,
-            log_group_name=ref(LOGS),
+            log_group_name=self.log_group.log_group_name,
             evidence_uri=None if evidence is None else evidence.uri,
             inspection_seconds=inspection_seconds(self, plan, alarms),
         )
         user_data, asset = write_node(self, plan, request)
         self.node_asset: NodeAsset = asset
+        given_role = options.get("role")
+        self.role: iam.IRole = given_role or NodeRole(self, "Role", policies=[asset.read_policy])
         template = FleetLaunchTemplate(
             self,
             "LaunchTemplate",
@@ -140,7 +149,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             fabric=self.fabric,
             security_groups=options.get("security_groups") or host_groups(self, vpc=vpc, fabric=self.fabric),
             placement_group=self.placement_group,
-            root_volume=options.get("root_volume"),
+            root_volume=volume,
             associate_public_ip_address=fleet.is_public,
             name_tag=path_of(self),
             user_data=user_data,
@@ -148,9 +157,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         )
         self.launch_template: GpuLaunchTemplate = template
         join_stores(self, plan, options.get("mounts") or {}, template.security_groups[0], subnets=fleet.subnets)
-        launch_template, values = template.define_with(lambda: self._resources.resource(TEMPLATE))
-        self._given_role = role
-        self._logs = (log_retention, log_key)
+        launch_template, values = template.define_with(lambda: self._defined.resource(TEMPLATE))
         parts = FleetParts(
             path=path_of(self),
             partition=partition_of(stack_of(self)),
@@ -160,22 +167,20 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
                 options.get("update_policy", UpdatePolicy.NEVER_REPLACE), options.get("target_groups", ())
             ),
             launch_template=launch_template,
-            role_name=None if role is None else role.role_name,
-            policy_arns=[self.node_asset.policy_arn],
-            log_retention=log_retention,
-            log_key_arn=None if log_key is None else log_key.key_arn,
+            role_name=self.role.role_name,
+            log_group_arn=self.log_group.log_group_arn,
             evidence=[] if evidence is None else evidence.statements(),
             alarms=alarms,
         )
         resources = fleet_resources(parts)
-        self._resources: DefinedResources = define_fleet(self, parts, resources, values)
+        defined = self._resources = define_fleet(self, parts, resources, values)
         if evidence is not None:
-            evidence.accept_at(self._resources.scope)
-        self._wait_for_prerequisites(role)
+            evidence.accept_at(defined.scope)
+        self._wait_for_prerequisites(given_role)
         self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block(fleet.capacity)
         self.alarms: FleetAlarms | None = None
         if alarms is not None:
-            self.alarms = FleetAlarms(alarm_names(resources), lambda: self._resources)
+            self.alarms = FleetAlarms(alarm_names(resources), lambda: defined)
 
     @staticmethod
     def from_gpu_fleet_attributes(
@@ -200,21 +205,13 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
     @cached_property
     def cfn_auto_scaling_group(self) -> autoscaling.CfnAutoScalingGroup:
         """The Auto Scaling group, as an escape hatch."""
-        group: autoscaling.CfnAutoScalingGroup = self._resources.resource(GROUP)
+        group: autoscaling.CfnAutoScalingGroup = self._defined.resource(GROUP)
         return group
 
-    @cached_property
-    def log_group(self) -> logs.ILogGroup:
-        """Boot events of the nodes, one stream per instance."""
-        return self._resources.replaced(LOGS, lambda: log_group(self, *self._logs))
-
-    @cached_property
-    def role(self) -> iam.IRole:
-        """Role of the nodes."""
-        if self._given_role is not None:
-            return self._given_role
-        policies = [self.node_asset.read_policy]
-        return self._resources.replaced(ROLE, lambda: NodeRole(self, "Role", policies=policies))
+    @property
+    def _defined(self) -> DefinedResources:
+        assert self._resources is not None  # noqa: S101 - the constructor defines them
+        return self._resources
 
     @cached_property
     def fleet_name(self) -> str:
@@ -241,14 +238,6 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             target_group_arns=[group.target_group_arn for group in target_groups],
         )
 
-    def _allow_keys(self, options: GpuFleetProps) -> None:
-        """Let the services use the keys that encrypt logs and root volumes."""
-        log_key, volume = options.get("log_encryption_key"), options.get("root_volume")
-        if log_key is not None:
-            encrypt_logs(self, log_key)
-        if volume is not None and volume.encryption_key is not None:
-            allow_auto_scaling(volume.encryption_key)
-
     def _wait_for_prerequisites(self, role: iam.IRole | None) -> None:
         """Start no node before its route out of the subnet, and the access of a given role to its software."""
         ways_out = [way_out for subnet in self._subnets if (way_out := new_egress_dependency(subnet)) is not None]
@@ -258,8 +247,8 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             self.node_asset.read_policy.attach_to_role(role)
             self.cfn_auto_scaling_group.node.add_dependency(self.node_asset.read_policy)
 
-    def _main_resource(self) -> IConstruct:
-        return self.cfn_auto_scaling_group
+    def _main_resource(self) -> IConstruct | None:
+        return None if self._resources is None else self.cfn_auto_scaling_group
 
     def _follow_block(self, capacity: Capacity) -> CapacityBlockLifecycle | None:
         if not capacity.terms.kind.is_block:

@@ -4,29 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cdk_gpu_clusters._accepted import SILENT_ALARM, AcceptedFinding, named_defined
 from cdk_gpu_clusters._cdk import ClusterConstruct, DefinedResources, arn_of, define
-from cdk_gpu_clusters._template import Resource, Resources, att, ref
+from cdk_gpu_clusters._template import Resource, Resources, ref
 from cdk_gpu_clusters.compute.alarms import fleet_alarms
 from cdk_gpu_clusters.compute.auto_scaling_group import LAUNCH_EVENTS, GroupParts, group_resource
-from cdk_gpu_clusters.compute.node_records import BOOT_EVENTS, log_group_resource
 from cdk_gpu_clusters.compute.node_role import (
-    accepted_sessions,
     permissions_resource,
     profile_resource,
-    role_resource,
 )
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
 
-if TYPE_CHECKING:  # takes long to load
-    from aws_cdk import aws_logs as logs
-
 # Paths below the fleet.
-LOGS, ROLE, PROFILE = "Logs/Resource", "Role/Resource", "InstanceProfile/Resource"
-TEMPLATE, GROUP, PERMISSIONS = "LaunchTemplate/Resource", "Resource", "NodePermissions/Resource"
+PROFILE, TEMPLATE = "InstanceProfile/Resource", "LaunchTemplate/Resource"
+GROUP, PERMISSIONS = "Resource", "NodePermissions/Resource"
 
 _PERMISSIONS = AcceptedFinding(
     cause="`GpuFleet`: policies of the nodes, and of the state machine that suspends launching",
@@ -47,10 +41,8 @@ class FleetParts:
         plan: What was decided about it.
         group: The Auto Scaling group.
         launch_template: The launch template.
-        role_name: Role of the nodes, None for one of their own.
-        policy_arns: Policies that their own role has.
-        log_retention: How long boot events are kept.
-        log_key_arn: Key of the log group, None for CloudWatch's own.
+        role_name: Role of the nodes.
+        log_group_arn: Where their events go.
         evidence: Statements that let nodes leave evidence.
         alarms: When the fleet raises alarms, None for never.
     """
@@ -61,10 +53,8 @@ class FleetParts:
     plan: FleetPlan
     group: GroupParts
     launch_template: Resource
-    role_name: str | None
-    policy_arns: Sequence[str]
-    log_retention: logs.RetentionDays
-    log_key_arn: str | None
+    role_name: str
+    log_group_arn: str
     evidence: Sequence[Mapping[str, Any]]
     alarms: AlarmSettings | None
 
@@ -76,17 +66,14 @@ def group_arn_of(scope: ClusterConstruct) -> str:
 
 def fleet_resources(parts: FleetParts) -> Resources:
     """The resources of a fleet, by path below it."""
-    role_name = ref(ROLE) if parts.role_name is None else parts.role_name
     permissions = permissions_resource(
         group_arn=parts.group_arn,
-        log_group_arn=att(LOGS, "Arn"),
-        role_name=role_name,
+        log_group_arn=parts.log_group_arn,
+        role_name=parts.role_name,
         evidence=parts.evidence,
     )
     return {
-        LOGS: log_group_resource(parts.log_retention, parts.log_key_arn),
-        **({ROLE: role_resource(*parts.policy_arns)} if parts.role_name is None else {}),
-        PROFILE: profile_resource(role_name),
+        PROFILE: profile_resource(parts.role_name),
         TEMPLATE: parts.launch_template,
         GROUP: group_resource(parts.group),
         PERMISSIONS: permissions,
@@ -101,7 +88,7 @@ def _alarms(parts: FleetParts, settings: AlarmSettings) -> Resources:
         fleet=parts.path,
         group_name=ref(GROUP),
         group_arn=parts.group_arn,
-        log_group_arn=att(LOGS, "Arn"),
+        log_group_arn=parts.log_group_arn,
         partition=parts.partition,
     )
 
@@ -120,10 +107,6 @@ def define_fleet(
     defined = define(scope, resources, values=values)
     group = named_defined(scope, parts.group_arn, defined.ids)
     accepted = _PERMISSIONS.with_details("Resource::*", group) + LAUNCH_EVENTS.with_details()
-    if parts.role_name is None:
-        accepted += accepted_sessions()
-    if parts.log_key_arn is None:
-        accepted += BOOT_EVENTS.with_details()
     if parts.alarms is not None:
         accepted += SILENT_ALARM.with_details()
     accepted.at(defined.scope)

@@ -388,6 +388,7 @@ class FleetLaunchTemplate(GpuLaunchTemplate):
 
     #: Path of the instance profile below the fleet.
     PROFILE = "InstanceProfile/Resource"
+    _find: Callable[[], ec2.CfnLaunchTemplate] | None = None
 
     def define_with(self, find: Callable[[], ec2.CfnLaunchTemplate]) -> tuple[Resource, dict[str, cdk.IResolvable]]:
         """The template as CloudFormation takes it, and the values that it names.
@@ -411,6 +412,7 @@ class FleetLaunchTemplate(GpuLaunchTemplate):
     @cached_property
     def cfn_launch_template(self) -> ec2.CfnLaunchTemplate:
         """The resource, as an escape hatch."""
+        assert self._find is not None  # noqa: S101 - the fleet defines it before it hands the template out
         return self._find()
 
     def _make(self) -> None:
@@ -419,8 +421,8 @@ class FleetLaunchTemplate(GpuLaunchTemplate):
     def _profile_arn(self, _: iam.IInstanceProfile | None) -> str:
         return att(self.PROFILE, "Arn")
 
-    def _main_resource(self) -> IConstruct:
-        return self.cfn_launch_template
+    def _main_resource(self) -> IConstruct | None:
+        return None if self._find is None else self.cfn_launch_template
 
 
 def _in_template(value: Any) -> Any:

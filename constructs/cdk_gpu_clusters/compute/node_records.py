@@ -11,7 +11,6 @@ from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, named_resource
 from cdk_gpu_clusters._cdk import arn_of, path_of, region_of, stack_of
-from cdk_gpu_clusters._template import Resource
 from cdk_gpu_clusters.compute.fleet_props import EVIDENCE_PREFIX, NodeSoftwareProps
 
 if TYPE_CHECKING:
@@ -19,39 +18,13 @@ if TYPE_CHECKING:
     from aws_cdk import aws_s3 as s3
 
 
-BOOT_EVENTS = AcceptedFinding(
+_BOOT_EVENTS = AcceptedFinding(
     cause="`GpuFleet`, `EksGpuNodeGroup`, `NodeUserData`: log group of the nodes",
     reason="CloudWatch Logs encrypts every log group; this one holds events, metrics and block sizes, no data.",
     nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
 )
 # CloudWatch Logs user guide, "Encrypt log data in CloudWatch Logs using AWS KMS".
 _ACTIONS = ("kms:Encrypt*", "kms:Decrypt*", "kms:ReEncrypt*", "kms:GenerateDataKey*", "kms:Describe*")
-# `logs.RetentionDays` has names only, as jsii has no values of enumerations; INFINITE is no property at all.
-_DAYS = {
-    "ONE_DAY": 1, "THREE_DAYS": 3, "FIVE_DAYS": 5, "ONE_WEEK": 7, "TWO_WEEKS": 14, "ONE_MONTH": 30, "TWO_MONTHS": 60,
-    "THREE_MONTHS": 90, "FOUR_MONTHS": 120, "FIVE_MONTHS": 150, "SIX_MONTHS": 180, "ONE_YEAR": 365,
-    "THIRTEEN_MONTHS": 400, "EIGHTEEN_MONTHS": 545, "TWO_YEARS": 731, "THREE_YEARS": 1096, "FIVE_YEARS": 1827,
-    "SIX_YEARS": 2192, "SEVEN_YEARS": 2557, "EIGHT_YEARS": 2922, "NINE_YEARS": 3288, "TEN_YEARS": 3653,
-}  # fmt: skip
-
-
-def log_group_resource(retention: logs.RetentionDays, key_arn: str | None) -> Resource:
-    """The log group of nodes as a template has it.
-
-    Args:
-        retention: How long events are kept.
-        key_arn: Key of the events; None for CloudWatch's own.
-    """
-    properties = {
-        "RetentionInDays": _DAYS.get(retention.name),
-        "KmsKeyId": key_arn,
-    }
-    return {
-        "Type": "AWS::Logs::LogGroup",
-        "Properties": properties,
-        "UpdateReplacePolicy": "Delete",
-        "DeletionPolicy": "Delete",
-    }
 
 
 def node_log_group(
@@ -67,11 +40,6 @@ def node_log_group(
     """
     if encryption_key is not None:
         encrypt_logs(scope, encryption_key)
-    return log_group(scope, retention, encryption_key)
-
-
-def log_group(scope: Construct, retention: logs.RetentionDays, encryption_key: kms.IKey | None) -> logs.ILogGroup:
-    """The construct of `log_group_resource`."""
     made = logs.LogGroup(
         scope,
         "Logs",
@@ -80,7 +48,7 @@ def log_group(scope: Construct, retention: logs.RetentionDays, encryption_key: k
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
     if encryption_key is None:
-        BOOT_EVENTS.at(made)
+        _BOOT_EVENTS.at(made)
     return made
 
 

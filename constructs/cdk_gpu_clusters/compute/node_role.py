@@ -10,7 +10,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import Acceptance, AcceptedFinding
+from cdk_gpu_clusters._accepted import AcceptedFinding
 from cdk_gpu_clusters._template import Resource
 from cdk_gpu_clusters.compute.node_records import NodeEvidence
 
@@ -58,7 +58,7 @@ class NodeRole(iam.Role):
             assumed_by=_ec2(),
             managed_policies=[_session_policy(), *policies],
         )
-        accepted_sessions().at(self)
+        _SESSIONS.at(self, f"Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}")
 
 
 @cache
@@ -69,27 +69,6 @@ def _ec2() -> iam.IPrincipal:
 @cache
 def _session_policy() -> iam.IManagedPolicy:
     return iam.ManagedPolicy.from_aws_managed_policy_name(_SESSION_POLICY)
-
-
-def role_resource(*policy_arns: str) -> Resource:
-    """A `NodeRole` as a template has it.
-
-    Args:
-        policy_arns: Further policies that it has.
-    """
-    statement = {
-        "Action": "sts:AssumeRole",
-        "Effect": "Allow",
-        "Principal": {"Service": "ec2.amazonaws.com"},
-    }
-    session = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":iam::aws:policy/{_SESSION_POLICY}"]]}
-    return {
-        "Type": "AWS::IAM::Role",
-        "Properties": {
-            "AssumeRolePolicyDocument": {"Statement": [statement], "Version": "2012-10-17"},
-            "ManagedPolicyArns": [session, *policy_arns],
-        },
-    }
 
 
 def profile_resource(role_name: str) -> Resource:
@@ -124,11 +103,6 @@ def permissions_resource(
         "Roles": [role_name],
     }
     return {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
-
-
-def accepted_sessions() -> Acceptance:
-    """What policy packs find in a `NodeRole`, and is right there."""
-    return _SESSIONS.with_details(f"Policy::arn:<AWS::Partition>:iam::aws:policy/{_SESSION_POLICY}")
 
 
 def allow_node(
