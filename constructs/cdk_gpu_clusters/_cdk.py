@@ -75,25 +75,24 @@ def cached_per_construct(question: Callable[[K], T]) -> Callable[[K], T]:
 class ClusterConstruct(Construct):
     """A construct that takes its stack and its path from its scope instead of asking for them."""
 
-    _has_default_child = False
-
     def __init__(self, scope: Construct, construct_id: str) -> None:
         super().__init__(scope, construct_id)
         self._stack = stack_of(scope)
         # As constructs 10 joins and cleans them.
         self._path = "/".join(filter(None, (path_of(scope), construct_id.replace("/", "--"))))
 
-    @property
+    # No plain property: jsii would take that for an override, and Node would call back for every access.
+    @cached_property
     def node(self) -> Node:
         """Its place in the tree, with `default_child` for resources that were defined together."""
-        if not self._has_default_child and (main := self._main_resource()) is not None:
-            self._node.default_child = main
-            self._has_default_child = True
-        return self._node
+        node: Node = super().node
+        if (main := self._main_resource()) is not None:
+            node.default_child = main
+        return node
 
-    @cached_property
-    def _node(self) -> Node:
-        return super().node
+    def _has_main_resource(self) -> None:
+        """Note that the main resource is defined now, so that `node` is read anew."""
+        vars(self).pop("node", None)
 
     def _main_resource(self) -> IConstruct | None:
         """The resource that is its default child if CDK does not find it by its id; None before it is defined."""

@@ -20,6 +20,7 @@ from constructs import Construct, IConstruct
 from cdk_gpu_clusters import CapacityReservation, ConfigError, GpuFleet, NodeImage
 from cdk_gpu_clusters._cdk import define
 from cdk_gpu_clusters._template import logical_id
+from cdk_gpu_clusters.rules.images import choose_image, image_context_key
 from stack_fixtures import Site, SiteFactory
 
 
@@ -150,6 +151,15 @@ def test_a_stack_may_make_logical_ids_in_its_own_way() -> None:
     found = fleet_in(bare_stack(_Prefixed))
     referenced = {name for names in re.findall(r"'Ref': '(\w+)'|'Fn::GetAtt': \['(\w+)'", str(found)) for name in names}
     assert [name for name in {*found, *referenced} if "Fleet" in name and not name.startswith("Acme")] == []
+
+
+def test_a_pinned_image_is_read_before_the_template_is_defined(make_site: SiteFactory) -> None:
+    key = image_context_key("us-east-1", choose_image("g6.xlarge").parameter)
+    site = make_site(env=cdk.Environment(region="us-east-1"), context={key: "ami-0fedcba9876543210"})
+    made = fleet(site, image=NodeImage.pinned())
+    assert isinstance(made.launch_template.node.default_child, ec2.CfnLaunchTemplate)
+    (template,) = of_type(site, "AWS::EC2::LaunchTemplate").values()
+    assert template["Properties"]["LaunchTemplateData"]["ImageId"] == "ami-0fedcba9876543210"
 
 
 def test_a_pinned_image_that_was_never_looked_up_is_named(site: Site) -> None:
