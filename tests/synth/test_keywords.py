@@ -7,6 +7,7 @@ import pytest
 from cdk_gpu_clusters import (
     EksGpuNodeGroup,
     GpuFleet,
+    GpuFleetProps,
     InferenceFleet,
     ModelServer,
     NodeRole,
@@ -14,7 +15,7 @@ from cdk_gpu_clusters import (
     Orchestrator,
 )
 from node_groups import existing_cluster
-from stack_fixtures import Site
+from stack_fixtures import Site, SiteFactory
 
 
 def test_an_unknown_keyword_is_named(site: Site) -> None:
@@ -38,3 +39,12 @@ def test_keywords_of_one_kind_of_fleet_are_none_of_another(site: Site) -> None:
     foreign: dict[str, Any] = {"labels": {"team": "a"}}
     with pytest.raises(TypeError, match="'labels'"):
         GpuFleet(site.stack, "Fleet", vpc=site.vpc, instance_type="g6.xlarge", node_count=1, **foreign)
+
+
+def test_none_stands_for_a_keyword_that_is_left_out(make_site: SiteFactory) -> None:
+    plain, given = make_site(), make_site()
+    GpuFleet(plain.stack, "Fleet", vpc=plain.vpc, instance_type="g6.xlarge", node_count=1)
+    names = [name for name in GpuFleetProps.__optional_keys__ if name not in {"node_count", "alarms"}]
+    nothing: dict[str, Any] = dict.fromkeys(names)
+    GpuFleet(given.stack, "Fleet", vpc=given.vpc, instance_type="g6.xlarge", node_count=1, **nothing)
+    assert plain.template()["Resources"] == given.template()["Resources"]

@@ -174,11 +174,11 @@ def node_options(options: Mapping[str, Any]) -> NodeProps:
 
 
 def check_keywords(made: object, options: Mapping[str, Any], props: type) -> None:
-    """Refuse keywords that a construct does not have, as Python does for a signature that lists them.
+    """Refuse keywords that a construct does not have, and take None for left out, as signatures of CDK do.
 
     Args:
         made: The construct.
-        options: The keywords that were given.
+        options: The keywords that were given, which loses those that are None. `alarms=None` means no alarms.
         props: The `TypedDict` of those that it has.
 
     Raises:
@@ -187,6 +187,8 @@ def check_keywords(made: object, options: Mapping[str, Any], props: type) -> Non
     for name in options:
         if name not in _names(props):
             raise TypeError(f"{type(made).__name__}() got an unexpected keyword argument {name!r}")
+    for name in [name for name, value in options.items() if value is None and name != "alarms"]:
+        del cast("dict[str, Any]", options)[name]
 
 
 def _names(props: type) -> frozenset[str]:

@@ -125,6 +125,7 @@ EKS_SELF_MANAGED = OrchestratorProfile(
     metadata_hop_limit=_POD_HOPS,
     has_node_config=True,
 )
+# PCS adds parts of its own to the user data. How long they are is not published.
 PCS = OrchestratorProfile(
     orchestrator=Orchestrator.PCS,
     agent="pcs",
