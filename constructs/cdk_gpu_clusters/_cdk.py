@@ -233,13 +233,14 @@ def define(
         file = Path(folder, "resources.json")
         file.write_text(json.dumps(template), encoding="utf-8")
         include = cloudformation_include.CfnInclude(scope, "Resources", template_file=str(file), parameters=values)
-    _name_as_the_stack_does(include, ids)
+    _name_as_the_stack_does(stack_of(scope), include, ids)
     return DefinedResources(include, ids)
 
 
-def _name_as_the_stack_does(include: cloudformation_include.CfnInclude, ids: Mapping[str, str]) -> None:
+def _name_as_the_stack_does(
+    stack: cdk.Stack, include: cloudformation_include.CfnInclude, ids: Mapping[str, str]
+) -> None:
     """Let a stack that makes logical ids in its own way name the resources; references follow."""
-    stack = stack_of(include)
     if type(stack)._allocate_logical_id is not cdk.Stack._allocate_logical_id:
         for logical_id in ids.values():
             resource = include.get_resource(logical_id)
