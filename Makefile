@@ -10,8 +10,8 @@ BIN := .venv/bin
 SHELL_SCRIPTS = $(shell git ls-files '*.sh' .ci/run)
 # Tools that write a page or a schema from the code; with --check they only compare.
 WRITERS = $(wildcard tools/write_*.py)
-# From the fastest to the slowest, so that a wrong rule fails within seconds.
-TESTS = $(wildcard $(addprefix tests/,unit synth snapshots policy matrix deploy packaging typing))
+# The pure ones first, so that a wrong rule fails within seconds; files of many short tests last, so that cores end together.
+TESTS = $(wildcard $(addprefix tests/,unit synth snapshots packaging typing policy matrix deploy))
 
 # A process for each core: a test waits for Node half of its time. A file stays in one process, which keeps its fixtures;
 # tests/conftest.py names the folder that does this.

@@ -39,6 +39,7 @@ from cdk_gpu_clusters.template_rules.rule import (
     Fault,
     NotApplicable,
     SharedCheck,
+    TemplateRule,
     applicable,
     define_template_rule,
     faults_of,
@@ -83,42 +84,42 @@ def _layout_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
 
 _layout = SharedCheck(find=_layout_findings, url=_LAYOUT_URL, on=LAUNCHES, looks_at=_LAYOUT)
 
-one_primary = _layout.rule(
+one_primary: TemplateRule = _layout.rule(
     interfaces.ONE_PRIMARY,
     cause="EC2 refuses a launch without a primary interface, or with two",
     fix="put one interface at network card 0, device 0",
 )
-primary_has_ip = _layout.rule(
+primary_has_ip: TemplateRule = _layout.rule(
     interfaces.PRIMARY_HAS_IP,
     cause="EC2 refuses a launch whose primary interface takes no IP address",
     fix="make it interface, and put efa-only at device 1 where card 0 supports EFA",
 )
-one_efa_per_card = _layout.rule(
+one_efa_per_card: TemplateRule = _layout.rule(
     interfaces.ONE_EFA_PER_CARD,
     cause="EC2 refuses a launch with two EFA interfaces on one network card",
     fix="keep one; a plain interface may share the card",
 )
-efa_total = _layout.rule(
+efa_total: TemplateRule = _layout.rule(
     interfaces.EFA_TOTAL,
     cause="EC2 refuses a launch with more EFA interfaces than the type has",
     fix="remove EFA interfaces, or use a type with more",
 )
-type_on_card = _layout.rule(
+type_on_card: TemplateRule = _layout.rule(
     interfaces.TYPE_ON_CARD,
     cause="EC2 refuses a launch with an EFA interface on a card that takes none, such as card 0 of p6-b300",
     fix="set InterfaceType to interface, or move the EFA to a card that takes one",
 )
-card_exists = _layout.rule(
+card_exists: TemplateRule = _layout.rule(
     interfaces.CARD_EXISTS,
     cause="EC2 refuses a launch with an interface on a network card that the type does not have",
     fix="move the interface to a card that exists, or remove it",
 )
-unique_device = _layout.rule(
+unique_device: TemplateRule = _layout.rule(
     interfaces.UNIQUE_DEVICE,
     cause="EC2 refuses a launch with two interfaces at one place",
     fix="give each interface on the card its own device index",
 )
-device_in_range = _layout.rule(
+device_in_range: TemplateRule = _layout.rule(
     interfaces.DEVICE_IN_RANGE,
     cause="EC2 refuses a device index that the network card does not have",
     fix="use a lower device index",

@@ -32,6 +32,7 @@ from cdk_gpu_clusters.template_rules.rule import (
     Fault,
     NotApplicable,
     SharedCheck,
+    TemplateRule,
     applicable,
     define_template_rule,
     faults_of,
@@ -86,22 +87,22 @@ _volume = SharedCheck(
     own_fix=True,
 )
 
-image_family = _image.rule(
+image_family: TemplateRule = _image.rule(
     images.FAMILY_LISTED,
     cause="the driver of the image may not know the GPU",
     fix="choose an image whose release note lists the family",
 )
-image_architecture = _image.rule(
+image_architecture: TemplateRule = _image.rule(
     images.ARCHITECTURE_FITS,
     cause="EC2 refuses to start an instance from an image of another architecture",
     fix="choose the image of the type's architecture",
 )
-image_driver = _image.rule(
+image_driver: TemplateRule = _image.rule(
     images.DRIVER_FITS,
     cause="the nodes start, but their accelerators cannot be used",
     fix="choose an image with the drivers of the accelerator",
 )
-image_software = _image.rule(
+image_software: TemplateRule = _image.rule(
     images.SOFTWARE_NEW_ENOUGH,
     severity=Severity.WARNING,
     cause="the driver or the EFA software of the image is older than the family needs",
@@ -166,17 +167,17 @@ def type_exists(resource: Resource) -> Iterator[Fault]:
             yield from faults_of(UNKNOWN_TYPE, error.findings, value)
 
 
-volume_size = _volume.rule(
+volume_size: TemplateRule = _volume.rule(
     ROOT_SIZE,
     cause="EBS refuses a gp3 volume of that size, so that no node starts",
     fix="give 1 to 65,536 GiB",
 )
-volume_iops = _volume.rule(
+volume_iops: TemplateRule = _volume.rule(
     ROOT_IOPS,
     cause="EBS refuses a gp3 volume with that many IOPS, so that no node starts",
     fix="change Iops, or make the volume larger",
 )
-volume_throughput = _volume.rule(
+volume_throughput: TemplateRule = _volume.rule(
     ROOT_THROUGHPUT,
     cause="EBS refuses a gp3 volume with that throughput, so that no node starts",
     fix="change Throughput, or raise Iops to four times the throughput",

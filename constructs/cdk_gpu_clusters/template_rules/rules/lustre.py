@@ -14,6 +14,7 @@ from cdk_gpu_clusters.template_rules.rule import (
     Fault,
     NotApplicable,
     SharedCheck,
+    TemplateRule,
     applicable,
     define_template_rule,
     faults_of,
@@ -81,7 +82,7 @@ def _is_for_some_regions(case: Case) -> bool:
     )
 
 
-storage_class = _sizing.rule(
+storage_class: TemplateRule = _sizing.rule(
     lustre.STORAGE_TYPE,
     cause="FSx refuses the storage class",
     fix="use SSD; INTELLIGENT_TIERING only with PERSISTENT_2, and without SSD properties",
@@ -108,21 +109,21 @@ def lustre_capacity(resource: Resource) -> Iterator[Fault]:
     yield from faults_of(lustre.CAPACITY, lustre.check_lustre(lustre_sizing(resource)), resource.get("StorageCapacity"))
 
 
-throughput_tier = _sizing.rule(
+throughput_tier: TemplateRule = _sizing.rule(
     lustre.THROUGHPUT,
     cause="FSx refuses the throughput tier",
     fix="use a tier of the deployment type, or leave it out for SCRATCH_2",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-throughput-capacity.html",
     at="LustreConfiguration/PerUnitStorageThroughput",
 )
-efa_capacity = _sizing.rule(
+efa_capacity: TemplateRule = _sizing.rule(
     lustre.EFA_CAPACITY,
     cause="FSx refuses the size: with EFA a file system consists of complete servers",
     fix="use a multiple of 38400, 19200, 9600 or 4800 GiB at 125, 250, 500 or 1000 MB/s/TiB",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/getting-started.html",
     at="StorageCapacity",
 )
-efa_class = _sizing.rule(
+efa_class: TemplateRule = _sizing.rule(
     lustre.EFA_CLASS,
     cause="FSx refuses EFA on this class",
     fix="use PERSISTENT_2 with a MetadataConfiguration, or leave EfaEnabled out",
@@ -130,14 +131,14 @@ efa_class = _sizing.rule(
     at="LustreConfiguration/EfaEnabled",
     allowed="PERSISTENT_2",
 )
-metadata_iops = _sizing.rule(
+metadata_iops: TemplateRule = _sizing.rule(
     lustre.METADATA,
     cause="FSx refuses this number of metadata operations",
     fix="use 1500, 3000, 6000 or a multiple of 12000 up to 192000; 6000 or 12000 with Intelligent-Tiering",
     url="https://docs.aws.amazon.com/fsx/latest/LustreGuide/managing-metadata-performance.html",
     at="LustreConfiguration/MetadataConfiguration/Iops",
 )
-metadata_mode = _sizing.rule(
+metadata_mode: TemplateRule = _sizing.rule(
     lustre.METADATA_MODE,
     cause="FSx refuses the metadata configuration",
     fix="use AUTOMATIC without Iops, or USER_PROVISIONED with them; EFA needs one of the two, SCRATCH_2 has none",
@@ -145,20 +146,20 @@ metadata_mode = _sizing.rule(
     at="LustreConfiguration/MetadataConfiguration",
     allowed="Mode AUTOMATIC without Iops, or USER_PROVISIONED with",
 )
-lustre_version = _sizing.rule(
+lustre_version: TemplateRule = _sizing.rule(
     lustre.VERSION,
     cause="FSx refuses the version",
     fix="set FileSystemTypeVersion to 2.15",
     at="FileSystemTypeVersion",
 )
-tiering_throughput = _sizing.rule(
+tiering_throughput: TemplateRule = _sizing.rule(
     lustre.TIERING_THROUGHPUT,
     cause="FSx refuses the throughput capacity",
     fix="set ThroughputCapacity to a multiple of 4000 MB/s, and leave StorageCapacity and PerUnitStorageThroughput out",
     at="LustreConfiguration/ThroughputCapacity",
     allowed="multiples of 4000 MB/s, and no size",
 )
-read_cache = _sizing.rule(
+read_cache: TemplateRule = _sizing.rule(
     lustre.READ_CACHE,
     cause="FSx refuses the read cache",
     fix="set SizingMode: PROPORTIONAL_TO_THROUGHPUT_CAPACITY or NO_CACHE, or USER_PROVISIONED with a SizeGiB",

@@ -31,6 +31,7 @@ from cdk_gpu_clusters.template_rules.lookups.launches import LAUNCHES, Launch, l
 from cdk_gpu_clusters.template_rules.rule import (
     Fault,
     SharedCheck,
+    TemplateRule,
     applicable,
     define_template_rule,
     faults_of,
@@ -116,27 +117,27 @@ _layout = SharedCheck(
     own_fix=True,
 )
 
-capable_gpu = _layout.rule(
+capable_gpu: TemplateRule = _layout.rule(
     NOT_CAPABLE,
     cause="the driver refuses to split a GPU without MIG, and the node never gets its slices",
     fix="choose a type whose GPU has MIG, or leave MIG out",
 )
-known_profile = _layout.rule(
+known_profile: TemplateRule = _layout.rule(
     UNKNOWN_PROFILE,
     cause="the driver refuses a profile that the GPU does not have",
     fix="use the profiles of this GPU; their names differ between GPUs",
 )
-layout_fits = _layout.rule(
+layout_fits: TemplateRule = _layout.rule(
     DOES_NOT_FIT,
     cause="the driver makes only some of the instances, and the node has fewer slices than jobs request",
     fix="use a layout that fits the GPU",
 )
-layout_count = _layout.rule(
+layout_count: TemplateRule = _layout.rule(
     LAYOUT_COUNT,
     cause="the number of layouts is neither one nor the number of GPUs of a node",
     fix="give one layout, or as many as the node has GPUs",
 )
-media_engines = _layout.rule(
+media_engines: TemplateRule = _layout.rule(
     MEDIA_ENGINES,
     cause="the driver refuses a second instance with the media extensions",
     fix="give +me to one instance of a GPU",

@@ -17,7 +17,14 @@ from cdk_gpu_clusters.template_rules.lookups.groups import (
     user_data_faults,
 )
 from cdk_gpu_clusters.template_rules.lookups.launches import layout_of, own_types_of, values_at
-from cdk_gpu_clusters.template_rules.rule import Fault, NotApplicable, SharedCheck, applicable, define_template_rule
+from cdk_gpu_clusters.template_rules.rule import (
+    Fault,
+    NotApplicable,
+    SharedCheck,
+    TemplateRule,
+    applicable,
+    define_template_rule,
+)
 
 
 def _interface_findings(resource: Resource) -> list[tuple[Value, list[Finding]]]:
@@ -36,19 +43,19 @@ _interfaces = SharedCheck(
     own_fix=True,
 )
 
-no_efa_only = _interfaces.rule(
+no_efa_only: TemplateRule = _interfaces.rule(
     PCS_EFA_ONLY,
     severity=Severity.WARNING,
     cause="PCS does not pass efa-only on, according to samples of AWS",
     fix="use efa, or try one node and count its EFA devices",
 )
-one_interface_per_card = _interfaces.rule(
+one_interface_per_card: TemplateRule = _interfaces.rule(
     PCS_SHARED_CARD,
     severity=Severity.WARNING,
     cause="the PCS guide gives every interface its own network card",
     fix="keep one interface per card",
 )
-pcs_device_index = _interfaces.rule(
+pcs_device_index: TemplateRule = _interfaces.rule(
     PCS_DEVICE_INDEX,
     severity=Severity.WARNING,
     cause="the PCS guide gives device index 0 to the primary interface alone",
