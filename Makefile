@@ -14,8 +14,8 @@ WRITERS = $(wildcard tools/write_*.py)
 TESTS = $(wildcard $(addprefix tests/,unit synth snapshots packaging typing policy matrix deploy))
 
 # A process for each core: a test waits for Node half of its time. A file stays in one process, which keeps its fixtures;
-# tests/conftest.py names the folder that does this.
-PARALLEL = --numprocesses auto --maxprocesses 4 --dist loadfile
+# tests/conftest.py names the folder that does this. In the order given, or long tests of small files would come last.
+PARALLEL = --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 # Ignore the caller's virtual environment and Node.
 unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
