@@ -90,8 +90,8 @@ class ClusterConstruct(Construct):
             node.default_child = main
         return node
 
-    def _has_main_resource(self) -> None:
-        """Note that the main resource is defined now, so that `node` is read anew."""
+    def _read_node_anew(self) -> None:
+        """Forget a `node` that was read before the main resource was defined."""
         vars(self).pop("node", None)
 
     def _main_resource(self) -> IConstruct | None:

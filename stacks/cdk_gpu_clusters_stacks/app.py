@@ -18,7 +18,6 @@ from cdk_gpu_clusters.errors import ConfigError
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
 from cdk_gpu_clusters_stacks.data import ExistingLustre, LinkStack, LustreStack, data_stacks
 from cdk_gpu_clusters_stacks.fleets import FleetStack, Site
-from cdk_gpu_clusters_stacks.inference import InferenceStack
 from cdk_gpu_clusters_stacks.network import FabricStack, cluster_place
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
 from cdk_gpu_clusters_stacks.spec.fleet import FleetSpec
@@ -76,6 +75,8 @@ def _on_ec2(
     """The stack of an Auto Scaling group."""
     if isinstance(fleet.spec, FleetSpec):
         return FleetStack(site, fleet, fleet.spec, fabric=fabric, capacity=capacity)
+    from cdk_gpu_clusters_stacks.inference import InferenceStack  # takes long to load
+
     return InferenceStack(site, fleet, fleet.spec, capacity=capacity)
 
 

@@ -160,7 +160,7 @@ class CapacityReservation(ClusterConstruct):
             _RESERVATION
         )
         self._resource = made
-        self._has_main_resource()
+        self._read_node_anew()
         self.reservation_id: str = made.attr_id
         self.unused_alarm: cloudwatch.Alarm | None = self._alarm(after) if unused_alarm else None
 

@@ -174,7 +174,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         )
         resources = fleet_resources(parts)
         defined = self._resources = define_fleet(self, parts, resources, values)
-        self._has_main_resource()
+        self._read_node_anew()
         if evidence is not None:
             evidence.accept_at(defined.scope)
         self._wait_for_prerequisites(given_role)

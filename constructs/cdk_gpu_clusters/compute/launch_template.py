@@ -397,7 +397,7 @@ class FleetLaunchTemplate(GpuLaunchTemplate):
             find: Finds the resource, once it is defined.
         """
         self._find = find
-        self._has_main_resource()
+        self._read_node_anew()
         data = dict(self._data)
         values = {
             "Interfaces": _shared_interfaces(self, data.pop("networkInterfaces")),
