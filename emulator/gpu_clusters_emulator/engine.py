@@ -8,6 +8,8 @@ in docs/decisions/0005-emulator.md.
 * `_RESOURCE_HANDLERS`: a resource type is served by a table. Without it only another CloudFormation could help.
 * `_delete_predecessor`: a handler that replaces a resource deletes the old one in the stack's cleanup.
 * `_property_recreation`: a change set shows what a change replaces; the registry schemas know it for more types.
+* `_topological_sort`, `_extract_deps`: of the orders that the dependencies of a stack allow, the one that is hardest on
+  nodes is taken.
 * `_evaluate_conditions`, `_resolve_refs`: functions inside `Fn::Equals`, as in the CDK's bootstrap template.
 """
 
@@ -18,19 +20,19 @@ import html
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode
 
 from . import provisioning
-from .api import call_from_states
+from .api import Request, call_from_states
 from .handlers import Handlers
 from .schemas import resource_schema
-from .world import Json, Resource, Type, World
+from .world import Json, Question, Resource, Type, World
 
 # The engine starts no listener, scheduler or container of its own; the front serves it and the world's clock drives it.
 _SETTINGS = {
@@ -43,6 +45,7 @@ _SETTINGS = {
 }
 _PUBLIC_PARAMETERS = "/aws/service/"
 _CONDITION_FUNCTIONS = ("Fn::Join", "Fn::Sub", "Fn::FindInMap", "Fn::Split")
+_WITH_NODES = (Type.AUTO_SCALING_GROUP, Type.NODE_GROUP)
 _RULES = {f"AWS::EC2::{name}": name for name in ("SecurityGroupIngress", "SecurityGroupEgress")}
 #: Properties of a security group rule, each with its member of `IpPermissions` in the query protocol.
 _PEERS = {
@@ -60,7 +63,7 @@ class Engine:
 
     def __init__(self) -> None:
         os.environ.update(_SETTINGS)
-        self.world = World(call_from_states)
+        self.world = World(call_from_states, _decide)
         self._responses = import_module("ministack.core.responses")
         self.asgi: Callable[..., Any] = import_module("ministack.app").app
         self._install()
@@ -78,7 +81,18 @@ class Engine:
 
         with _without_docker():
             await self.asgi(scope, receive, send)
-        self.world = World(call_from_states)
+        self.world = World(call_from_states, _decide)
+
+    def asked(self, request: Request, service: str) -> tuple[str, str]:
+        """IAM action and resource of a request to one of the engine's services."""
+        actions: Any = import_module("ministack.core.iam_actions")
+        headers = {"x-amz-target": request.target, "content-type": "application/x-www-form-urlencoded"}
+        query = parse_qs(request.query, keep_blank_values=True)
+        if not request.target and b"Action=" in request.body:
+            query = {**parse_qs(request.body.decode()), **query}
+        parts = (service, request.method, request.path, headers, request.body, query)
+        action = actions.extract_iam_action(*parts)
+        return str(action), str(actions.extract_resource_arn(*parts, self.world.region, self.world.account))
 
     def here(self) -> World:
         self.world.account, self.world.region = self._responses.get_account_id(), self._responses.get_region()
@@ -138,12 +152,30 @@ class Engine:
         self._provisioners: Any = provisioners
         handlers = Handlers(dict(provisioners._RESOURCE_HANDLERS), self)
         provisioners._RESOURCE_HANDLERS = changesets._RESOURCE_HANDLERS = handlers
+        stacks._topological_sort = _groups_soonest(stacks._topological_sort, cloudformation._extract_deps)
         stacks._property_recreation = _by_schema(stacks._property_recreation)
         evaluate = _with_functions(cloudformation._evaluate_conditions, cloudformation._resolve_refs)
         for part in parts[:-1]:
             part._evaluate_conditions = evaluate
         ssm: Any = import_module("ministack.services.ssm")
         ssm.resolve_parameter_value = _with_public_parameters(ssm.resolve_parameter_value)
+
+
+def _decide(question: Question, documents: Iterable[Json]) -> bool:
+    """IAM's evaluation of policies, as the engine has it."""
+    evaluator: Any = import_module("ministack.core.iam_evaluator")
+    asked = evaluator.EvalContext(
+        principal_arn=question.principal,
+        principal_type="AssumedRole",
+        principal_account=question.principal.split(":")[4],
+        action=question.action,
+        resource_arn=question.resource,
+        region=question.resource.split(":")[3] if question.resource.count(":") > 3 else "",
+        service_context=dict(question.context),
+        secure_transport=True,
+    )
+    result = evaluator.evaluate(asked, [evaluator.parse_policy_document(document) for document in documents])
+    return bool(result.decision == "Allow")
 
 
 def _call(service: str, method: str, path: str, *, query: Mapping[str, list[str]], body: str = "") -> bytes:
@@ -225,6 +257,29 @@ def _by_schema(recreation: Callable[[str, str], str]) -> Callable[[str, str], st
         return "Always" if name in schema.create_only_names else "Never"
 
     return recreates
+
+
+def _groups_soonest(
+    order: Callable[[Json, Json], list[str]], dependencies: Callable[[Json, set[str]], set[str]]
+) -> Callable[[Json, Json], list[str]]:
+    """Groups of instances come as soon as what they depend on is there, and so go after everything else.
+
+    CloudFormation makes and deletes resources that do not depend on each other in any order, and side by side. A node
+    lives for minutes meanwhile: whatever its group does not depend on may come after it, and go before it.
+    """
+
+    def ordered(resources: Json, conditions: Json) -> list[str]:
+        names = order(resources, conditions)
+        needed: set[str] = set()
+        pending = [name for name in names if resources[name].get("Type") in _WITH_NODES]
+        while pending:
+            name = pending.pop()
+            if name not in needed:
+                needed.add(name)
+                pending += dependencies(resources[name], set(names))
+        return [name for name in names if name in needed] + [name for name in names if name not in needed]
+
+    return ordered
 
 
 def _with_functions(evaluate: Callable[..., Json], resolve: Callable[..., Any]) -> Callable[..., Json]:

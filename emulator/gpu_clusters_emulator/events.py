@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from .clock import format_time
+from .faults import ApiError
+from .permissions import lets_service, require, role_name
 from .state_machines import Execution, lookup, run
-from .world import Json, Resource, Type, World
+from .world import Caller, Json, Resource, Type, World
 
 
 def emit(world: World, event: Json) -> list[Json]:
@@ -35,7 +37,9 @@ def emit(world: World, event: Json) -> list[Json]:
         **event,
     }
     world.events.append(full)
-    deliveries = []
+    deliveries: list[Json] = []
+    if any(matches(pattern, full) for pattern in world.lost_events):
+        return deliveries
     for rule in world.of_type(Type.EVENTS_RULE):
         pattern = rule.properties.get("EventPattern")
         if not _listens(rule) or not pattern:
@@ -81,12 +85,53 @@ def deliver(world: World, rule: Resource, event: Json) -> list[Json]:
         try:
             delivery["input"] = target_input(target, event)
             if machine is not None:
+                _may_start(world, target, machine)
                 delivery["execution"] = start_execution(world, machine, delivery["input"])
-        except (KeyError, ValueError) as error:  # EventBridge drops what it cannot deliver; here it is kept
+        except (ApiError, KeyError, ValueError) as error:  # EventBridge drops what it cannot deliver; here it is kept
             delivery["error"] = f"{type(error).__name__}: {error}"
+            delivery |= _dead_letter(world, rule, target)
         world.deliveries.append(delivery)
         deliveries.append(delivery)
     return deliveries
+
+
+def _may_start(world: World, target: Json, machine: Resource) -> None:
+    """EventBridge starts an execution with the target's role, which must trust it; ApiError if it may not.
+
+    Source: EventBridge user guide, "Using identity-based policies": Step Functions targets need a role.
+    """
+    name = role_name(target.get("RoleArn", ""))
+    role = world.find("AWS::IAM::Role", name)
+    if world.decide is not None and (
+        role is None
+        or not lets_service(
+            role.properties["AssumeRolePolicyDocument"],
+            "events.amazonaws.com",
+            "sts:AssumeRole",
+            {"aws:SourceAccount": world.account},
+        )
+    ):
+        raise ApiError("AccessDenied", f"events.amazonaws.com may not assume the role {name!r}")
+    require(world, Caller(role=name, session="events"), "states:StartExecution", machine.physical_id)
+
+
+def _dead_letter(world: World, rule: Resource, target: Json) -> Json:
+    """Where EventBridge puts an event that it cannot deliver: the target's queue, if the queue's policy lets it.
+
+    Source: EventBridge user guide, "Using dead-letter queues to process undelivered events": the queue's policy allows
+    sqs:SendMessage to events.amazonaws.com, for the ARN of the rule.
+    """
+    arn = target.get("DeadLetterConfig", {}).get("Arn", "")
+    queue = next((one for one in world.of_type("AWS::SQS::Queue") if one.attributes.get("Arn") == arn), None)
+    if queue is None:
+        return {}
+    source = str(rule.attributes.get("Arn"))
+    for policy in world.of_type("AWS::SQS::QueuePolicy"):
+        if queue.physical_id in policy.properties["Queues"] and lets_service(
+            policy.properties["PolicyDocument"], "events.amazonaws.com", "sqs:SendMessage", {"aws:SourceArn": source}
+        ):
+            return {"dead_letter": arn}
+    return {"dead_letter_error": f"{arn} does not let EventBridge send messages"}
 
 
 def _state_machine(world: World, arn: str) -> Resource | None:
@@ -100,7 +145,7 @@ def start_execution(world: World, machine: Resource, sent: Any) -> Json:
     text = json.dumps(definition)
     for name, value in given.get("DefinitionSubstitutions", {}).items():
         text = text.replace("${" + name + "}", json.dumps(str(value))[1:-1])
-    execution: Execution = run(json.loads(text), sent, world)
+    execution: Execution = run(json.loads(text), sent, world, role=role_name(given["RoleArn"]))
     document = {
         "state_machine": machine.physical_id,
         "logical_id": machine.logical_id,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from . import events
 from .alarms import look_at_alarms
 from .faults import ApiError
-from .models.load_balancing import is_unhealthy
+from .models.load_balancing import deregistration_delay, is_unhealthy
+from .models.networks import free_addresses
 from .reservations import Reservation
 from .world import (
+    DEREGISTERING,
     IN_SERVICE,
     PENDING,
     TERMINATING,
@@ -88,6 +90,26 @@ def complete_lifecycle_action(world: World, name: str, instance_id: str, hook: s
     settle(world)
 
 
+def terminate(world: World, instance_id: str, *, decrement: bool) -> None:
+    """End one instance by its terminating hooks; ApiError if it is in no group, or leaving already.
+
+    Source: EC2 Auto Scaling API, TerminateInstanceInAutoScalingGroup.
+    """
+    for group in world.groups.values():
+        for one in group.staying:
+            if one.id == instance_id:
+                if decrement and group.desired <= group.minimum:
+                    message = "Currently, desiredSize equals minSize. Terminating without replacement is not possible"
+                    raise ApiError("ValidationError", message)
+                group.desired -= int(decrement)
+                leave(world, group, one, "a user request")
+                settle(world)
+                return
+    raise ApiError(
+        "ValidationError", f"Instance Id not found - No managed instance found for instance ID: {instance_id}"
+    )
+
+
 def set_health(world: World, instance_id: str, status: str, *, respect_grace: bool) -> None:
     """Mark an instance, as SetInstanceHealth does; ApiError if there is no such instance."""
     for group in world.groups.values():
@@ -98,6 +120,15 @@ def set_health(world: World, instance_id: str, status: str, *, respect_grace: bo
                 settle(world)
                 return
     raise ApiError("ValidationError", f"Instance Id not found - No managed instance found: {instance_id}")
+
+
+def lose(world: World, instance_id: str) -> None:
+    """End an instance behind Auto Scaling's back: no hook holds it, and the group launches another."""
+    for group in world.groups.values():
+        for one in [one for one in group.instances if one.id == instance_id]:
+            group.instances.remove(one)
+            group.note(world, "Successful", f"Terminating EC2 instance: {one.id}", "EC2 terminated it")
+    settle(world)
 
 
 def set_answering(world: World, instance_id: str, *, answers: bool) -> Json:
@@ -116,27 +147,36 @@ def settle(world: World) -> None:
     """Bring every group to its desired capacity, as far as launches are possible now."""
     for group in world.groups.values():
         _end_lost_instances(world, group)
+        _end_deregistrations(world, group)
         end_waits(world, group)
         _end_unhealthy_instances(world, group)
-        surplus = len(group.staying) - group.desired
+        surplus = len(group.staying) - group.desired - group.extra
         if surplus > 0:
             for one in group.staying[-surplus:]:
                 leave(world, group, one, "the desired capacity fell")
-        elif surplus < 0 and "Launch" not in group.suspended:
-            launch(world, group, -surplus)
+        elif len(group.staying) < group.desired and "Launch" not in group.suspended:
+            launch(world, group, group.desired - len(group.staying))
         group.measure(world)
     look_at_alarms(world)
 
 
 def _end_lost_instances(world: World, group: Group) -> None:
-    """EC2 ends the instances of a Capacity Block from 30 minutes before its end."""
+    """What the end of a reservation does to its instances.
+
+    EC2 ends those of a Capacity Block from 30 minutes before its end. Those of another reservation run on, and bill on
+    demand: EC2 user guide, "Cancel a Capacity Reservation", and "Capacity Reservation concepts" of end dates.
+    """
     known, now = world.reservations(), world.clock.now()
     for one in list(group.instances):
         reservation = known.get(one.reservation_id)
-        if reservation is not None and reservation.is_block and not reservation.accepts_launches(now):
-            group.instances.remove(one)
-            reason = "the Capacity Block is ending"
-            group.note(world, "Successful", f"Terminating EC2 instance: {one.id}", reason)
+        if reservation is not None and reservation.is_block:
+            if not reservation.accepts_launches(now):
+                group.instances.remove(one)
+                reason = "the Capacity Block is ending"
+                group.note(world, "Successful", f"Terminating EC2 instance: {one.id}", reason)
+        elif one.reservation_id and (reservation is None or reservation.state(now) == "expired"):
+            one.reservation_id = ""
+            group.note(world, "Successful", f"{one.id} runs on demand", "its reservation is over")
 
 
 # EC2 Auto Scaling user guide, "View the reason for health check failures".
@@ -194,11 +234,25 @@ def enter(world: World, group: Group, instance: Instance) -> None:
 
 
 def leave(world: World, group: Group, instance: Instance, reason: str, cause: str = "") -> None:
-    """Take an instance out of the group: at once, or when the terminating hooks let go of it."""
-    in_service = instance.lifecycle_state == IN_SERVICE
-    if not (in_service and _hold(world, group, instance, TERMINATING_TRANSITION, TERMINATING)):
-        group.instances.remove(instance)
+    """Take an instance out of the group: its load balancers let it go first, and then its terminating hooks."""
     group.note(world, "Successful", f"Terminating EC2 instance: {instance.id}", reason, cause)
+    if instance.lifecycle_state != IN_SERVICE:
+        group.instances.remove(instance)
+        return
+    instance.lifecycle_state, instance.since = DEREGISTERING, world.clock.now()
+    _end_deregistrations(world, group)
+
+
+def _end_deregistrations(world: World, group: Group) -> None:
+    """Hand instances that their load balancers have let go to the terminating hooks, or end them.
+
+    Source: EC2 Auto Scaling user guide, "How lifecycle hooks work", steps 4 and 5: an instance is deregistered, and the
+    deregistration is over, before a hook puts it into `Terminating:Wait`.
+    """
+    for one in [one for one in group.instances if one.lifecycle_state == DEREGISTERING]:
+        ends = one.since + deregistration_delay(world, group)
+        if ends <= world.clock.now() and not _hold(world, group, one, TERMINATING_TRANSITION, TERMINATING, ends):
+            group.instances.remove(one)
 
 
 def complete(world: World, group: Group, instance_id: str, hook: str, result: str) -> None:
@@ -228,13 +282,15 @@ def end_waits(world: World, group: Group) -> None:
                 _end_wait(world, group, instance, hook, default)
 
 
-def _hold(world: World, group: Group, instance: Instance, transition: str, state: str) -> bool:
+def _hold(
+    world: World, group: Group, instance: Instance, transition: str, state: str, since: datetime | None = None
+) -> bool:
     """Let the hooks of a transition hold an instance; False if there are none."""
-    now = world.clock.now()
+    now = since or world.clock.now()
     hooks = hooks_of(world, group.name, transition)
     instance.waits = {hook["LifecycleHookName"]: now + _timeout(hook) for hook in hooks}
     instance.lifecycle_state = state if hooks else IN_SERVICE
-    instance.since = now
+    instance.since, instance.has_acted = now, False
     return bool(hooks)
 
 
@@ -294,8 +350,14 @@ def launch(world: World, group: Group, count: int) -> list[Instance]:
             reason = f"no reserved capacity: {states or 'its target is gone'}"
             group.note(world, "Failed", "Launching a new EC2 instance", reason)
             break
-        made.append(_new_instance(world, group, usable[0] if usable else None))
-        enter(world, group, made[-1])
+        instance = _new_instance(world, group, usable[0] if usable else None)
+        free = free_addresses(world, instance.subnet_id)
+        if free is not None and free < instance.addresses:
+            reason = f"InsufficientFreeAddressesInSubnet: {instance.subnet_id} has {free} for {instance.addresses}"
+            group.note(world, "Failed", "Launching a new EC2 instance", reason)
+            break
+        made.append(instance)
+        enter(world, group, instance)
     return made
 
 
@@ -324,10 +386,14 @@ def _used(world: World, reservation_id: str) -> int:
 def _new_instance(world: World, group: Group, reservation: Reservation | None) -> Instance:
     template_id, version = current_template(world, group)
     data = world.data_of_group(group.name) or {}
+    interfaces = data.get("NetworkInterfaces", [])
+    subnet = _subnet(world, group)
     return Instance(
         id=world.new_id("i-", group.name),
         instance_type=data.get("InstanceType", ""),
-        availability_zone=_zone(world, group),
+        availability_zone=world.zone_of_subnet(subnet) or "",
+        subnet_id=subnet,
+        addresses=sum(one.get("InterfaceType") != "efa-only" for one in interfaces) or 1,
         template_id=template_id,
         template_version=version,
         reservation_id=reservation.id if reservation else "",
@@ -336,12 +402,11 @@ def _new_instance(world: World, group: Group, reservation: Reservation | None) -
     )
 
 
-def _zone(world: World, group: Group) -> str:
-    """The zone with the fewest instances of the group: Auto Scaling keeps its zones balanced."""
-    subnets = _properties(world, group).get("VPCZoneIdentifier", [])
-    zones = [world.zone_of_subnet(subnet) or "" for subnet in subnets] or [""]
+def _subnet(world: World, group: Group) -> str:
+    """A subnet of the zone with the fewest instances of the group: Auto Scaling keeps its zones balanced."""
+    subnets: list[str] = _properties(world, group).get("VPCZoneIdentifier", []) or [""]
     taken = [one.availability_zone for one in group.instances]
-    return min(zones, key=taken.count)
+    return min(subnets, key=lambda subnet: (taken.count(world.zone_of_subnet(subnet) or ""), subnets.index(subnet)))
 
 
 # CloudFormation's rolling update of an Auto Scaling group, by `AutoScalingRollingUpdate`. It takes no time: an

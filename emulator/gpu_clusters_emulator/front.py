@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
-from . import events, fleets
-from .api import SIGNED_NAMES, Request, answer
+from . import events, fleets, permissions
+from .api import SIGNED_NAMES, Answer, Request, answer, denial
 from .clock import format_time, parse_time
 from .engine import Engine
+from .faults import ApiError
 from .seeds import plant
 from .timeline import move_clock
-from .world import Json
+from .world import Caller, Json, World
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -38,12 +39,14 @@ class Front:
             await _respond(send, status, "application/json", json.dumps(document, default=str))
             return
         key, region, service = _signed_for(scope)
-        if service not in SIGNED_NAMES:
+        world = self._engine.world
+        caller = world.sessions.get(key)
+        if service not in SIGNED_NAMES and caller is None:
             await self._engine.asgi(scope, receive, send)
             return
         body = await _body(receive)
-        self._engine.world.region = region
-        self._engine.world.account = key if re.fullmatch(r"\d{12}", key) else self._engine.world.account
+        world.region = region
+        world.account = key if re.fullmatch(r"\d{12}", key) else world.account
         request = Request(
             method=scope["method"],
             path=scope.get("raw_path", scope["path"].encode()).decode().partition("?")[0],
@@ -51,42 +54,60 @@ class Front:
             target=_header(scope, b"x-amz-target"),
             body=body,
         )
-        answered = answer(self._engine.world, service, request)
+        answered = answer(world, service, request, caller) if service in SIGNED_NAMES else None
+        if answered is None and caller is not None:
+            scope = _signed_by(world.account, key, scope)
+            answered = self._refused(service, request, caller)
         if answered is None:
             await self._engine.asgi(scope, _replay(body, receive), send)
         else:
             await _respond(send, answered.status, answered.content_type, answered.text)
 
-    async def _control(self, scope: Scope, body: bytes) -> tuple[int, Any]:
+    def _refused(self, service: str, request: Request, caller: Caller) -> Answer | None:
+        """The answer to a request for the engine that a role may not make; None if it may."""
         world = self._engine.world
+        try:
+            if service == "logs":
+                _, _, operation = request.target.rpartition(".")
+                permissions.authorize(world, caller, service, operation, json.loads(request.body or b"{}"))
+            else:
+                permissions.require(world, caller, *self._engine.asked(request, service))
+        except ApiError as error:
+            return denial(service, request, error)
+        return None
+
+    async def _control(self, scope: Scope, body: bytes) -> tuple[int, Any]:
         document: Json = json.loads(body) if body else {}
         action = f"{scope['method']} {scope['path'].removeprefix(CONTROL)}"
+        if action == "POST reset":
+            await self._engine.reset()
+            return 200, {}
+        if action not in _CONTROLS:
+            return 404, {"error": f"no control action {action!r}"}
         try:
-            if action == "GET resources":
-                return 200, [resource.document() for resource in world.resources.values()]
-            if action == "GET history":
-                return 200, {
-                    "events": world.events,
-                    "deliveries": world.deliveries,
-                    "executions": world.executions,
-                }
-            if action == "GET clock":
-                return 200, {"now": format_time(world.clock.now())}
-            if action == "POST clock":
-                return 200, move_clock(world, parse_time(document["to"]))
-            if action == "POST events":
-                return 200, events.emit(world, document)
-            if action == "POST health":
-                return 200, fleets.set_answering(world, document["instance_id"], answers=document["answers"])
-            if action == "POST seed":
-                plant(world, document)
-                return 200, {}
-            if action == "POST reset":
-                await self._engine.reset()
-                return 200, {}
+            return 200, _CONTROLS[action](self._engine.world, document)
         except (KeyError, TypeError, ValueError) as error:
             return 400, {"error": f"{type(error).__name__}: {error}"}
-        return 404, {"error": f"no control action {action!r}"}
+
+
+_CONTROLS: Mapping[str, Callable[[World, Json], Any]] = {
+    "GET clock": lambda world, _: {"now": format_time(world.clock.now())},
+    "GET history": lambda world, _: {
+        "events": world.events,
+        "deliveries": world.deliveries,
+        "executions": world.executions,
+        "denied": world.denied,
+        "logged": world.logged,
+        "lost": world.lost,
+        "outages": world.outages,
+    },
+    "GET resources": lambda world, _: [resource.document() for resource in world.resources.values()],
+    "POST clock": lambda world, sent: move_clock(world, parse_time(sent["to"])),
+    "POST events": events.emit,
+    "POST health": lambda world, sent: fleets.set_answering(world, sent["instance_id"], answers=sent["answers"]),
+    "POST seed": plant,
+    "POST session": lambda world, sent: {"access_key": permissions.open_session(world, sent["instance_id"])},
+}
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:
@@ -102,6 +123,15 @@ def _signed_for(scope: Scope) -> tuple[str, str, str]:
     """Access key, Region and service of the request's signature."""
     found = _CREDENTIAL.search(_header(scope, b"authorization"))
     return (found[1], found[2], found[3]) if found else ("", "", "")
+
+
+def _signed_by(account: str, key: str, scope: Scope) -> Scope:
+    """A request as the account's operator would sign it: the engine takes an account's number as the access key."""
+    headers = [
+        (name, value.replace(key.encode(), account.encode()) if name.lower() == b"authorization" else value)
+        for name, value in scope["headers"]
+    ]
+    return {**scope, "headers": headers}
 
 
 def _header(scope: Scope, name: bytes) -> str:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, Protocol
 
-from . import events, provisioning
+from . import events, nodes, provisioning
 from .faults import Fault, Refused, refuse
+from .functions import RUN, custom_handler
 from .kubectl import APPLIED, kubectl_handler
-from .models import change_faults, creation_faults, deletion_faults
+from .models.registry import change_faults, creation_faults, deletion_faults
 from .schemas import resource_schema
 from .world import Json, Resource, Type, World
 
@@ -82,6 +84,8 @@ class Handlers(dict[str, Handler]):
         """The handler of a resource type; None for what has no schema and no handler."""
         if type_name in APPLIED:
             return kubectl_handler(type_name, self._host.here)
+        if type_name in RUN:
+            return custom_handler(type_name, self._host)
         own, has_schema = self._own.get(type_name), resource_schema(type_name) is not None
         if own is not None and (correct := _CORRECTIONS.get(type_name)) is not None:
             own = correct(own, self._host)
@@ -116,8 +120,10 @@ class Handlers(dict[str, Handler]):
         def update(
             physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
         ) -> tuple[str, Json]:
-            name = logical_id or physical_id
-            properties = self._accepted(type_name, name, new)
+            name, world = logical_id or physical_id, self._host.here()
+            present = world.find(type_name, physical_id)
+            with world.without(present) if present is not None else nullcontext():
+                properties = self._accepted(type_name, name, new)
             extra = (logical_id,) if own.get("update_with_logical_id") else ()
             changed_id, attributes = own["update"](physical_id, old, new, stack_name, *extra)
             record(name, changed_id, stack_name, properties, attributes)
@@ -147,6 +153,8 @@ class Handlers(dict[str, Handler]):
                 host.here(), type_name, logical_id, properties, stack_name, update_policy=policy
             )
             host.show(resource)
+            if type_name == Type.AUTO_SCALING_GROUP and host.here().waits_for_in_service:
+                nodes.await_in_service(host.here(), resource)
             return resource.physical_id, resource.attributes
 
         def update(
@@ -173,6 +181,8 @@ class Handlers(dict[str, Handler]):
         def delete(physical_id: str, _given: Json) -> None:
             self._may_delete(type_name, physical_id)
             resource = host.here().find(type_name, physical_id)
+            if type_name == Type.AUTO_SCALING_GROUP and physical_id in host.here().groups:
+                nodes.empty(host.here(), host.here().groups[physical_id])
             if resource is not None:
                 host.hide(resource)
             provisioning.delete(host.here(), type_name, physical_id)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .faults import Fault, refuse
+from .models.evictions import outages
 from .node_groups import reaches
 from .world import Json, Resource, Type, World
 
@@ -42,9 +43,12 @@ def kubectl_handler(type_name: str, here: Callable[[], World]) -> dict[str, Any]
         return keep(made, logical_id, given, stack_name)
 
     def update(
-        physical_id: str, _old: Json, new: Json, stack_name: str, logical_id: str | None = None
+        physical_id: str, old: Json, new: Json, stack_name: str, logical_id: str | None = None
     ) -> tuple[str, Json]:
-        return keep(physical_id, logical_id or physical_id, new, stack_name)
+        kept = keep(physical_id, logical_id or physical_id, new, stack_name)
+        for name in outages(_objects(old), _objects(new)):
+            here().outages.append({"kind": "Deployment", "name": name, "cluster": new["ClusterName"]})
+        return kept
 
     def delete(physical_id: str, given: Json) -> None:
         world = here()
@@ -64,6 +68,11 @@ def _faults(type_name: str, given: Json, world: World) -> Iterator[Fault]:
         return
     if name == "Manifest":
         yield from _manifest_faults(found)
+
+
+def _objects(given: Json) -> list[Json]:
+    found = json.loads(given.get("Manifest", "[]"))
+    return found if isinstance(found, list) else [found]
 
 
 def _manifest_faults(found: Any) -> Iterator[Fault]:

@@ -5,9 +5,11 @@ template or image replaces the nodes at once. With a Capacity Block EKS plans to
 
 Sources: Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 4d52b4d), "Create a managed node group with Capacity
 Blocks for ML", "Understand each phase of node updates", read 2026-11-22; EKS API model (botocore 1.44.5),
-NodegroupScalingConfig: without a desired size the present one stays. Unverified: that a new group without one starts
-at its minimum, that new bounds pull the present one in as they do in EC2 Auto Scaling, that every update writes a
-given one back, and the sizes that the planned action sets.
+NodegroupScalingConfig: without a desired size the present one stays, and "whenever this parameter changes" the group
+gets that size. CloudFormation sends all sizes when one of them changes (eksctl-io/eksctl issue 3532: a new bound set
+the size of the template again). Whether it also sends them with other changes is unknown: the seed
+`writes_sizes_back` chooses. Unverified: that new bounds pull the present size in as they do in EC2 Auto Scaling, and
+the sizes that the planned action sets.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ def start(world: World, node_group: Resource) -> None:
     template.properties = {"LaunchTemplateName": name, "LaunchTemplateData": _data(world, node_group)}
     first_version(world, template)
     group = _behind(world, node_group, Type.AUTO_SCALING_GROUP, name)
-    group.properties = _group_properties(world, node_group)
+    group.properties = _group_properties(world, node_group, _sizes(node_group))
     group.attributes = {"AutoScalingGroupARN": world.arn("autoscaling", f"autoScalingGroup:{name}")}
     fleets.create_group(world, group)
     _plan_scale_down(world, node_group)
@@ -52,6 +54,7 @@ def start(world: World, node_group: Resource) -> None:
 
 def change(world: World, node_group: Resource) -> None:
     """Bring the launch template and the group behind a node group to its new properties."""
+    before = node_group.settings["ScalingConfig"]
     node_group.settings["Version"] = version_of(world, node_group)
     template = world.find(Type.LAUNCH_TEMPLATE, node_group.parts[Type.LAUNCH_TEMPLATE])
     group = world.find(Type.AUTO_SCALING_GROUP, node_group.parts[Type.AUTO_SCALING_GROUP])
@@ -59,7 +62,11 @@ def change(world: World, node_group: Resource) -> None:
         raise ValueError(f"what was behind {node_group.physical_id} is gone")
     template.properties["LaunchTemplateData"] = _data(world, node_group)
     add_version(world, template)
-    group.properties = _group_properties(world, node_group)
+    sizes = _sizes(node_group)
+    if sizes == before and not world.writes_sizes_back:
+        now = group_behind(world, node_group)
+        sizes = {"MinSize": now.minimum, "MaxSize": now.maximum}
+    group.properties = _group_properties(world, node_group, sizes)
     group.update_policy = {"AutoScalingRollingUpdate": {}}
     fleets.update_group(world, group)
     _plan_scale_down(world, node_group)
@@ -124,12 +131,20 @@ def _data(world: World, node_group: Resource) -> Json:
     return launch_data(node_group.properties, cluster, world, version_of(world, node_group))
 
 
-def _group_properties(world: World, node_group: Resource) -> Json:
-    given, sizes = node_group.properties, node_group.properties["ScalingConfig"]
+def _sizes(node_group: Resource) -> Json:
+    """The sizes of the template, which are remembered as those that were sent last."""
+    given = node_group.properties["ScalingConfig"]
+    sizes = {"MinSize": given.get("MinSize", 0), "MaxSize": given["MaxSize"]}
+    sizes |= {"DesiredCapacity": given["DesiredSize"]} if "DesiredSize" in given else {}
+    node_group.settings["ScalingConfig"] = sizes
+    return sizes
+
+
+def _group_properties(world: World, node_group: Resource, sizes: Json) -> Json:
+    given = node_group.properties
     template = world.resources[f"{Type.LAUNCH_TEMPLATE} {node_group.parts[Type.LAUNCH_TEMPLATE]}"]
-    made: Json = {
-        "MinSize": sizes.get("MinSize", 0),
-        "MaxSize": sizes["MaxSize"],
+    return {
+        **sizes,
         "VPCZoneIdentifier": given["Subnets"],
         "LaunchTemplate": {"LaunchTemplateId": template.physical_id, "Version": str(len(template.versions))},
         "Tags": [
@@ -141,7 +156,6 @@ def _group_properties(world: World, node_group: Resource) -> Json:
             )
         ],
     }
-    return made | ({"DesiredCapacity": sizes["DesiredSize"]} if "DesiredSize" in sizes else {})
 
 
 def _plan_scale_down(world: World, node_group: Resource) -> None:

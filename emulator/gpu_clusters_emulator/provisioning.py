@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from . import fleets, node_groups
+from . import fleets, node_groups, nodes
 from .clock import format_time
 from .faults import Fault, Refused
 from .models.load_balancing import settings_after
@@ -226,6 +226,19 @@ def _create_auto_scaling_group(world: World, resource: Resource) -> None:
     resource.attributes |= {"AutoScalingGroupARN": arn}
 
 
+def _check_sizes(_world: World, resource: Resource) -> None:
+    """A node group is created with all of its sizes or with none: EKS API, NodegroupScalingConfig."""
+    missing = sorted({"MinSize", "MaxSize", "DesiredSize"} - resource.properties["ScalingConfig"].keys())
+    if missing:
+        message = f"a node group is created with all of its sizes or none; missing: {', '.join(missing)}"
+        raise Refused(f"{resource.type} {resource.logical_id}", [Fault("node-group-sizes", message, "ScalingConfig")])
+
+
+def _update_group(world: World, resource: Resource) -> None:
+    fleets.update_group(world, resource)
+    nodes.refresh(world, resource)
+
+
 def _settle_attributes(_world: World, resource: Resource) -> None:
     name = f"{resource.type.rsplit('::', 1)[-1]}Attributes"
     resource.settings = settings_after(resource.settings, resource.properties.get(name, []))
@@ -236,6 +249,7 @@ _CREATED: Mapping[str, Callable[[World, Resource], None]] = {
     Type.CAPACITY_RESERVATION: _create_capacity_reservation,
     Type.AUTO_SCALING_GROUP: _create_auto_scaling_group,
     Type.LOAD_BALANCER: _settle_attributes,
+    Type.NODE_GROUP: _check_sizes,
     Type.TARGET_GROUP: _settle_attributes,
 }
 _STARTED: Mapping[str, Callable[[World, Resource], None]] = {
@@ -245,7 +259,7 @@ _STARTED: Mapping[str, Callable[[World, Resource], None]] = {
 _UPDATED: Mapping[str, Callable[[World, Resource], None]] = {
     Type.LAUNCH_TEMPLATE: add_version,
     Type.CAPACITY_RESERVATION: _update_capacity_reservation,
-    Type.AUTO_SCALING_GROUP: fleets.update_group,
+    Type.AUTO_SCALING_GROUP: _update_group,
     Type.LOAD_BALANCER: _settle_attributes,
     Type.NODE_GROUP: node_groups.change,
     Type.TARGET_GROUP: _settle_attributes,
@@ -401,6 +415,10 @@ def _pod_identity(birth: Birth) -> Json:
     return {"AssociationId": identifier, "AssociationArn": birth.world.arn("eks", path)}
 
 
+def _resource_group(birth: Birth) -> Json:
+    return {"Arn": birth.world.arn("resource-groups", f"group/{birth.given['Name']}")}
+
+
 _SPECIAL: Mapping[str, Callable[[Birth], Json]] = {
     Type.ACCESS_ENTRY: _access_entry,
     Type.ADD_ON: _add_on,
@@ -415,4 +433,5 @@ _SPECIAL: Mapping[str, Callable[[Birth], Json]] = {
     Type.POD_IDENTITY: _pod_identity,
     Type.SCALING_POLICY: _scaling_policy,
     Type.TARGET_GROUP: _target_group,
+    "AWS::ResourceGroups::Group": _resource_group,
 }

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from cdk_gpu_clusters.catalogue.instances import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.regions import region_of_zone
 
 from .clock import parse_time
@@ -26,12 +27,12 @@ def zone_name(zone: str) -> str:
 
 
 # Capacity reservations and Capacity Blocks, and their states over time. Source: EC2 user guide, "Capacity Blocks for
-# ML" (instances of a block are terminated from 30 minutes before its end; the expiration warning comes 40 minutes
-# before the end; ends at 11:30 UTC) and "View Capacity Blocks" (states payment-pending, payment-failed, scheduled,
-# active, expired), read 2026-11-21.
+# ML" (instances of a block are terminated from 30 minutes before its end, those of an UltraServer from 60; the
+# expiration warning comes 40 minutes before the end; ends at 11:30 UTC) and "View Capacity Blocks" (states
+# payment-pending, payment-failed, scheduled, active, expired), read 2026-11-21.
 
 BLOCK_WARNING = timedelta(minutes=40)
-BLOCK_TERMINATION = timedelta(minutes=30)
+_BLOCK_TERMINATION, _ULTRASERVER_TERMINATION = timedelta(minutes=30), timedelta(minutes=60)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +67,14 @@ class Reservation:
         """Whether it is a Capacity Block."""
         return self.kind == "capacity-block"
 
+    @property
+    def terminates_at(self) -> datetime | None:
+        """From when on EC2 ends the instances of a block; None where it does not."""
+        if not self.is_block or self.ends_at is None:
+            return None
+        is_ultraserver = self.instance_type in instance_type_names() and instance_type(self.instance_type).ultraservers
+        return self.ends_at - (_ULTRASERVER_TERMINATION if is_ultraserver else _BLOCK_TERMINATION)
+
     def state(self, now: datetime) -> str:
         """The state EC2 would report at `now`."""
         if self.fixed_state:
@@ -78,8 +87,8 @@ class Reservation:
 
     def accepts_launches(self, now: datetime) -> bool:
         """Whether an instance can be launched into it at `now`."""
-        ending = self.is_block and self.ends_at is not None and now >= self.ends_at - BLOCK_TERMINATION
-        return self.state(now) == "active" and not ending
+        is_ending = self.terminates_at is not None and now >= self.terminates_at
+        return self.state(now) == "active" and not is_ending
 
 
 def seeded_reservation(document: Mapping[str, Any]) -> Reservation:

@@ -24,7 +24,8 @@ from .faults import Fault
 Json = dict[str, Any]
 
 # AWS::EC2::CapacityReservation's PlacementGroupArn (schema of 2026-10-20) ends in `placement-group/^.{1,255}$`, which
-# no text matches: such an anchor is read as the slip of the pen that it must be.
+# no text matches. Whether CloudFormation enforces it is not known, so either can be chosen: as it is published, or
+# without the anchor.
 _IMPOSSIBLE_ANCHOR = re.compile(r"(?<=[\w/])\^")
 # Unicode classes, which Python's expressions spell otherwise.
 _UNICODE_CLASSES = {
@@ -72,8 +73,9 @@ def _leaf(pointer: str) -> str:
 class ResourceSchema:
     """The registry schema of one resource type."""
 
-    def __init__(self, document: Json) -> None:
-        self.document: Json = _readable({key: value for key, value in document.items() if key != "$id"})
+    def __init__(self, document: Json, *, as_published: bool = False) -> None:
+        published = {key: value for key, value in document.items() if key != "$id"}
+        self.document: Json = _readable(published, as_published)
         self.type_name: str = document["typeName"]
         self.read_only = self._paths("readOnlyProperties")
         self.write_only = self._paths("writeOnlyProperties")
@@ -115,37 +117,45 @@ class ResourceSchema:
 
 
 @cache
-def resource_schema(type_name: str, region: str = "us-east-1") -> ResourceSchema | None:
-    """The schema of a resource type, or None where the registry has none."""
+def resource_schema(type_name: str, region: str = "us-east-1", *, as_published: bool = False) -> ResourceSchema | None:
+    """The schema of a resource type, or None where the registry has none.
+
+    Args:
+        type_name: Such as `AWS::EC2::Subnet`.
+        region: The Region.
+        as_published: Keep patterns that no text matches.
+    """
     digest = _index(region).get(type_name)
     if digest is None:
         return None
-    return ResourceSchema(json.loads((_data() / "resources" / f"{digest}.json").read_text()))
+    document = json.loads((_data() / "resources" / f"{digest}.json").read_text())
+    return ResourceSchema(document, as_published=as_published)
 
 
-def _readable(schema: Any) -> Any:
+def _readable(schema: Any, as_published: bool) -> Any:
     """The schema with expressions that Python can read; one that it cannot read is left out, and checks nothing."""
     if isinstance(schema, list):
-        return [_readable(item) for item in schema]
+        return [_readable(item, as_published) for item in schema]
     if not isinstance(schema, dict):
         return schema
     made: Json = {}
     for key, value in schema.items():
         if key == "pattern" and isinstance(value, str):
-            if (expression := readable_expression(value)) is not None:
+            if (expression := readable_expression(value, as_published=as_published)) is not None:
                 made[key] = expression
         elif key == "patternProperties":
-            made[key] = {readable_expression(name) or "": _readable(item) for name, item in value.items()}
+            made[key] = {readable_expression(name) or "": _readable(item, as_published) for name, item in value.items()}
         else:
-            made[key] = _readable(value)
+            made[key] = _readable(value, as_published)
     return made
 
 
-def readable_expression(text: str) -> str | None:
+def readable_expression(text: str, *, as_published: bool = False) -> str | None:
     """An AWS pattern as Python reads it; None where it cannot."""
     for theirs, ours in _UNICODE_CLASSES.items():
         text = text.replace(theirs, ours)
-    text = _IMPOSSIBLE_ANCHOR.sub("", text)
+    if not as_published:
+        text = _IMPOSSIBLE_ANCHOR.sub("", text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # `[[` and `--` inside a class

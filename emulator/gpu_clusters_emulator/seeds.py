@@ -16,7 +16,17 @@ Example:
      "certificates": ["arn:aws:acm:us-east-1:123456789012:certificate/c-1"],
      "clusters": {"shared": {"version": "1.35", "security_group": "sg-0123456789abcdef1",
                              "subnets": ["subnet-0123456789abcdef0", "subnet-0123456789abcdef1"]}},
+     "nodes": {"boot_minutes": 5, "drain_minutes": 1, "log_group": "/gpu-cluster/trainers"},
      "now": "2026-11-21T08:00Z"}
+
+`failing_calls: [{"service": "autoscaling", "operation": "SetDesiredCapacity", "error": "Throttling", "times": 2}]`
+fails the next calls, whoever makes them. `lost_events: [{"source": ["aws.ec2"]}]` are patterns of events that no rule
+gets. With `nodes` the programs on nodes run: they complete their hooks, and log, with the role of the node.
+
+Five switches choose between readings: `waits_for_in_service: true` lets CloudFormation wait for the nodes of a new
+group, `writes_sizes_back: true` lets CloudFormation send the sizes of a node group with every update of it,
+`patterns_as_published: true` keeps the patterns of the registry that no text matches, `enforces_permissions:
+false` lets every role do everything, `block_event_names` is the edition of EC2's events.
 """
 
 from __future__ import annotations
@@ -25,8 +35,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from .clock import parse_time
+from .nodes import program_of
 from .reservations import seeded_reservation
-from .world import Resource, Type, World
+from .world import Json, Resource, Type, World
 
 _KEYS = {
     "reservations",
@@ -40,10 +51,17 @@ _KEYS = {
     "clusters",
     "now",
     "block_event_names",
+    "enforces_permissions",
+    "failing_calls",
+    "lost_events",
+    "nodes",
+    "patterns_as_published",
+    "waits_for_in_service",
+    "writes_sizes_back",
 }
 
 
-def plant(world: World, seed: Mapping[str, Any]) -> None:
+def plant(world: World, seed: Mapping[str, Any]) -> Json:
     """Put seeds into the world, beside those that are there; raises ValueError if a key is unknown."""
     unknown = seed.keys() - _KEYS
     if unknown:
@@ -64,8 +82,19 @@ def plant(world: World, seed: Mapping[str, Any]) -> None:
     if "block_event_names" in seed:
         delivered, warning = seed["block_event_names"]
         world.block_event_names = (delivered, warning)
+    if not seed.get("enforces_permissions", True):
+        world.decide = None
+    if "failing_calls" in seed:
+        world.failing_calls = [dict(failure) for failure in seed["failing_calls"]]
+    world.lost_events = seed.get("lost_events", world.lost_events)
+    if "nodes" in seed:
+        world.program = program_of(seed["nodes"])
+    world.patterns_as_published = seed.get("patterns_as_published", world.patterns_as_published)
+    world.writes_sizes_back = seed.get("writes_sizes_back", world.writes_sizes_back)
+    world.waits_for_in_service = seed.get("waits_for_in_service", world.waits_for_in_service)
     if "now" in seed:
         world.clock.set(parse_time(seed["now"]))
+    return {}
 
 
 def seeded_cluster(world: World, name: str, document: Mapping[str, Any]) -> Resource:

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import botocore.session
+from botocore.validate import ParamValidator
 
 from .faults import Fault
 from .schemas import readable_expression
@@ -36,17 +37,34 @@ def shape_faults(service: str, operation: str, given: Mapping[str, Any], path: s
 def _faults(shape: Any, value: Any, path: str) -> Iterator[Fault]:
     if shape.type_name == "structure" and isinstance(value, Mapping):
         # At the top CloudFormation fills in what is required and missing, such as names and tokens.
+        given = {_member(shape, name): (name, item) for name, item in value.items()}
         for name in shape.required_members if path else ():
-            if name not in value:
+            if name not in given:
                 yield Fault("api-model", f"{name} is required", path)
-        for name, item in value.items():
-            if name in shape.members:
-                yield from _faults(shape.members[name], item, f"{path}/{name}".lstrip("/"))
+        for member, (name, item) in given.items():
+            if member in shape.members:
+                yield from _faults(shape.members[member], item, f"{path}/{name}".lstrip("/"))
     elif shape.type_name == "list" and isinstance(value, list):
         for position, item in enumerate(value):
             yield from _faults(shape.member, item, f"{path}/{position}")
     for message in _messages(shape, value):
         yield Fault("api-model", message, path)
+
+
+def _member(shape: Any, name: str) -> str:
+    """The API's name of a property: some services begin theirs with a small letter."""
+    small = name[:1].lower() + name[1:]
+    return small if small in shape.members else name
+
+
+def call_messages(service: str, operation: str, params: Mapping[str, Any]) -> list[str]:
+    """What the API model refuses of a call: missing and unknown members, types, lengths, enums and patterns."""
+    shape = service_model(service).operation_model(operation).input_shape
+    if shape is None:
+        return []
+    report = ParamValidator().validate(dict(params), shape)
+    found = [report.generate_report()] if report.has_errors() else []
+    return found + [str(fault) for fault in _faults(shape, params, "")]
 
 
 def _messages(shape: Any, value: Any) -> Iterator[str]:

@@ -1,7 +1,12 @@
 """A small interpreter of the Amazon States Language, on the emulator's clock.
 
-It runs Pass, Choice, Wait (skipped), Task, Succeed and Fail. Catch is followed, Retry is not. Everything else (Map,
-Parallel, JSONata, activities, callbacks, variables) is refused by name.
+It runs Pass, Choice, Wait, Task, Succeed and Fail, with Catch and Retry, and in JSONata also an inline Map and
+variables. What Wait and Retry wait for is counted, and does not move the clock: an execution that would take longer
+than its TimeoutSeconds times out. Everything else (Parallel, activities, callbacks) is refused by name.
+
+What a state takes or returns, and what a task gets from its service, has at most 262,144 bytes. Sources: Step Functions
+developer guide, "Quotas" (input or result of a task, state or execution: 256 KiB of UTF-8) and "Handling errors" (what
+States.ALL does not catch or retry: States.DataLimitExceeded and States.Runtime).
 """
 
 from __future__ import annotations
@@ -15,31 +20,48 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
+from . import jsonata_states
 from .clock import format_time, parse_time
 from .faults import ApiError
-from .world import Json, World
+from .world import Caller, Json, World
 
+_MOST_BYTES = 262_144
 _MOST_STATES = 1_000  # a loop that never waits would run for ever on a clock that stands still
 _SDK = ":states:::aws-sdk:"
+_BOTOCORE_NAMES = {"resourcegroups": "resource-groups"}
 
 
-def run(definition: Json, sent: Any, world: World) -> Execution:
-    """Run a definition to its end; tasks act upon the world, and its clock gives the entered times."""
-    execution = Execution(name=world.new_id("", "execution", 32), input=sent)
+def run(definition: Json, sent: Any, world: World, *, role: str = "") -> Execution:
+    """Run a definition to its end; tasks act upon the world, and its clock gives the entered times.
+
+    Args:
+        definition: The definition in the Amazon States Language.
+        sent: The input.
+        world: The account.
+        role: Name of the role whose permissions its tasks have.
+    """
+    execution = Execution(name=world.new_id("", "execution", 32), input=sent, role=role)
     started = world.clock.now()
     name: str | None = definition["StartAt"]
     data = sent
     try:
-        if definition.get("QueryLanguage", "JSONPath") != "JSONPath":
-            raise StateError("States.Runtime", "JSONata is not emulated")
+        language = definition.get("QueryLanguage", "JSONPath")
+        variables: Json = {}
         while name is not None:
             if len(execution.states) == _MOST_STATES:
                 raise StateError("States.Runtime", f"more than {_MOST_STATES:,} states; the clock rests")
             execution.states.append(name)
             context = _context(execution, name, started, world)
-            name, data = _step(definition["States"][name], data, context, execution, world)
+            state = definition["States"][name]
+            if state.get("QueryLanguage", language) == "JSONata":
+                name, data = _jsonata_step(state, data, context, variables, execution, world)
+            else:
+                name, data = _step(state, data, context, execution, world)
+            _limited(data)
+            if execution.seconds > definition.get("TimeoutSeconds", execution.seconds):
+                raise TimedOut
     except StateError as error:
-        execution.status, execution.error, execution.cause = "FAILED", error.name, error.cause
+        execution.status, execution.error, execution.cause = error.outcome, error.name, error.cause
         return execution
     execution.status, execution.output = "SUCCEEDED", data
     return execution
@@ -50,6 +72,28 @@ def _context(execution: Execution, name: str, started: datetime, world: World) -
         "Execution": {"Name": execution.name, "Input": execution.input, "StartTime": format_time(started)},
         "State": {"Name": name, "EnteredTime": format_time(world.clock.now()), "RetryCount": 0},
     }
+
+
+def _jsonata_step(
+    state: Json, data: Any, context: Json, variables: Json, execution: Execution, world: World
+) -> tuple[str | None, Any]:
+    """Run one state whose query language is JSONata."""
+
+    def call(task: Json, sent: Any) -> Any:
+        return retried(task, execution, lambda: _task(task["Resource"], sent, execution, world))
+
+    try:
+        return jsonata_states.run_state(state, data, context, variables, call)
+    except jsonata_states.Failed as error:
+        raise StateError(*error.args) from error
+    except jsonata_states.QueryError as error:
+        failed = StateError("States.QueryEvaluationError", str(error))
+    except StateError as error:
+        failed = error
+    goes = jsonata_states.caught(state, failed.name, failed.cause, data, variables)
+    if goes is None:
+        raise failed
+    return goes
 
 
 def _step(state: Json, data: Any, context: Json, execution: Execution, world: World) -> tuple[str | None, Any]:
@@ -96,6 +140,7 @@ def _result(kind: str, state: Json, selected: Any, context: Json, execution: Exe
     if kind == "Wait":
         keys = ("Seconds", "SecondsPath", "Timestamp", "TimestampPath")
         execution.waited.append({key: state[key] for key in keys if key in state})
+        execution.seconds += float(state.get("Seconds", 0))
         return selected
     scope = Scope(selected, context)
     payload = scope.filled(state["Parameters"]) if "Parameters" in state else selected
@@ -103,7 +148,7 @@ def _result(kind: str, state: Json, selected: Any, context: Json, execution: Exe
         return state.get("Result", payload)
     if kind != "Task":
         raise StateError("States.Runtime", f"the state type {kind} is not emulated")
-    result = _task(state["Resource"], payload, execution, world)
+    result = retried(state, execution, lambda: _task(state["Resource"], payload, execution, world))
     return Scope(result, context).filled(state["ResultSelector"]) if "ResultSelector" in state else result
 
 
@@ -115,9 +160,47 @@ def _task(resource: str, payload: Json, execution: Execution, world: World) -> A
     operation = action[:1].upper() + action[1:]
     execution.calls.append({"service": service, "operation": operation, "parameters": payload})
     try:
-        return _plain(world.api(world, service, operation, payload))
+        caller = Caller(role=execution.role, session=execution.name)
+        answer = world.api(world, _BOTOCORE_NAMES.get(service, service), operation, payload, caller)
+        return _limited(_plain(answer))
     except ApiError as error:
         raise StateError(_error_name(service, error.code), error.message) from error
+
+
+def _limited(data: Any) -> Any:
+    """The data, if a state may have so much; else StateError."""
+    size = len(json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode())
+    if size > _MOST_BYTES:
+        cause = f"{size:,} bytes, and a state takes and returns at most {_MOST_BYTES:,}"
+        raise StateError(jsonata_states.DATA_LIMIT, cause)
+    return data
+
+
+def retried(state: Json, execution: Execution, attempt: Callable[[], Any]) -> Any:
+    """Perform a task as often as its Retry states; StateError of the last attempt if it has none left.
+
+    Jitter counts with its greatest value. Source: Step Functions developer guide, "Handling errors in Step Functions
+    workflows" (one retry a second, twice as long each time, three times at most, by default).
+    """
+    used = [0] * len(state.get("Retry", []))
+    while True:
+        try:
+            return attempt()
+        except StateError as error:
+            chosen = next((n for n, one in enumerate(state.get("Retry", [])) if _names(one, error, "Task")), None)
+            if chosen is None or used[chosen] == state["Retry"][chosen].get("MaxAttempts", 3):
+                raise
+            retrier = state["Retry"][chosen]
+            delay = retrier.get("IntervalSeconds", 1) * retrier.get("BackoffRate", 2.0) ** used[chosen]
+            execution.seconds += min(delay, retrier.get("MaxDelaySeconds", delay))
+            execution.retries.append(error.name)
+            used[chosen] += 1
+
+
+def _names(handler: Json, error: StateError, kind: str) -> bool:
+    """Whether a Retry or a Catch is for an error."""
+    general = jsonata_states.general_names(error.name, is_task=kind == "Task")
+    return bool(set(handler["ErrorEquals"]) & {*general, error.name})
 
 
 def _error_name(service: str, code: str) -> str:
@@ -136,9 +219,7 @@ def _plain(value: Any) -> Any:
 
 def _caught(state: Json, error: StateError, data: Any) -> tuple[str, Any]:
     for catcher in state.get("Catch", []):
-        names = set(catcher["ErrorEquals"])
-        general = {"States.ALL"} | ({"States.TaskFailed"} if state["Type"] == "Task" else set())
-        if names & (general | {error.name}):
+        if _names(catcher, error, state["Type"]):
             described = {"Error": error.name, "Cause": error.cause}
             return str(catcher["Next"]), _placed(catcher.get("ResultPath", "$"), data, described)
     raise error
@@ -147,10 +228,21 @@ def _caught(state: Json, error: StateError, data: Any) -> tuple[str, Any]:
 class StateError(Exception):
     """An error inside a state, with the name that Retry and Catch see."""
 
+    outcome = "FAILED"
+
     def __init__(self, name: str, cause: str) -> None:
         self.name = name
         self.cause = cause
         super().__init__(f"{name}: {cause}")
+
+
+class TimedOut(StateError):
+    """An execution that takes longer than its definition allows; no state can catch it."""
+
+    outcome = "TIMED_OUT"
+
+    def __init__(self) -> None:
+        super().__init__("States.Timeout", "")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -158,14 +250,18 @@ class Execution:
     """One run.
 
     Attributes:
-        status: RUNNING, SUCCEEDED or FAILED.
+        role: Name of the role that its tasks call with.
+        status: RUNNING, SUCCEEDED, FAILED or TIMED_OUT.
         states: Names of the states entered, in order.
         calls: The API calls its tasks made: service, operation and parameters.
         waited: `Wait` states that were skipped, with their settings.
+        retries: Error of each attempt that was retried.
+        seconds: What its waits and retries would take.
     """
 
     name: str
     input: Any
+    role: str = ""
     status: str = "RUNNING"
     output: Any = None
     error: str = ""
@@ -173,6 +269,8 @@ class Execution:
     states: list[str] = field(default_factory=list)
     calls: list[Json] = field(default_factory=list)
     waited: list[Json] = field(default_factory=list)
+    retries: list[str] = field(default_factory=list)
+    seconds: float = 0
 
     def document(self) -> Json:
         """The execution as JSON."""

@@ -9,15 +9,17 @@ reservation starts, one forty minutes before it ends). The page exists in two ed
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from . import events, fleets
+from . import events, fleets, nodes
 from .clock import Schedule, firings, format_time, parse_time
 from .faults import ApiError
-from .reservations import BLOCK_TERMINATION, BLOCK_WARNING, Reservation
+from .reservations import BLOCK_WARNING, Reservation
 from .world import Json, Resource, Type, World
+
+_SHORT_WAY, _NEAR, _SELDOM = timedelta(hours=6), timedelta(hours=1), timedelta(hours=1)
 
 
 def move_clock(world: World, target: datetime) -> list[Json]:
@@ -34,13 +36,22 @@ def move_clock(world: World, target: datetime) -> list[Json]:
         raise ValueError(f"the clock cannot go back from {format_time(start)} to {format_time(target)}")
     log: list[Json] = []
     for moment, kind, subject, action in sorted(_happenings(world, start, target), key=lambda entry: entry[0]):
+        log += _lived(world, moment)
         world.clock.set(moment)
         action()
         fleets.settle(world)
         log.append({"time": format_time(moment), "kind": kind, "subject": subject})
+    log += _lived(world, target)
     world.clock.set(target)
     fleets.settle(world)
     return log
+
+
+def _lived(world: World, until: datetime) -> list[Json]:
+    """Let the programs on nodes run, if they do."""
+    if not world.program.is_running:
+        return []
+    return [{"time": format_time(at), "kind": "nodes", "subject": ""} for at in nodes.run_until(world, until)]
 
 
 def _happenings(world: World, start: datetime, end: datetime) -> Iterator[tuple[datetime, str, str, Callable[[], Any]]]:
@@ -50,7 +61,7 @@ def _happenings(world: World, start: datetime, end: datetime) -> Iterator[tuple[
                 yield moment, kind, reservation.id, action
     for rule in world.of_type(Type.EVENTS_RULE):
         if rule.properties.get("ScheduleExpression"):
-            for moment in firings(rule.properties["ScheduleExpression"], start, end):
+            for moment in _thinned(firings(rule.properties["ScheduleExpression"], start, end), world, start, end):
                 yield moment, "schedule", rule.physical_id, partial(events.fire_schedule, world, rule)
     for action_resource in world.of_type(Type.SCHEDULED_ACTION):
         for moment in _action_moments(action_resource, start, end):
@@ -60,6 +71,27 @@ def _happenings(world: World, start: datetime, end: datetime) -> Iterator[tuple[
                 action_resource.physical_id,
                 partial(_act, world, action_resource),
             )
+
+
+def _thinned(moments: Iterator[datetime], world: World, start: datetime, end: datetime) -> Iterator[datetime]:
+    """Of the firings on a long way, those after anything that happens, those near the end, and one an hour.
+
+    A rule that fires every few minutes finds the same in between; a year of it would take minutes.
+    """
+    if end - start <= _SHORT_WAY:
+        yield from moments
+        return
+    happened = [
+        moment
+        for reservation in world.reservations().values()
+        for moment, _, _ in _reservation_moments(world, reservation)
+    ]
+    last = start
+    for moment in moments:
+        near = end - moment < _NEAR or any(timedelta(0) <= moment - one < _NEAR for one in happened)
+        if near or moment - last >= _SELDOM:
+            last = moment
+            yield moment
 
 
 def _reservation_moments(world: World, reservation: Reservation) -> Iterator[tuple[datetime, str, Callable[[], Any]]]:
@@ -74,7 +106,7 @@ def _reservation_moments(world: World, reservation: Reservation) -> Iterator[tup
     if reservation.ends_at:
         event = block_event(world, reservation, warning)
         yield reservation.ends_at - BLOCK_WARNING, "block warning", partial(events.emit, world, event)
-        yield reservation.ends_at - BLOCK_TERMINATION, "block termination", _nothing
+        yield reservation.terminates_at or reservation.ends_at, "block termination", _nothing
         yield reservation.ends_at, "block expired", _nothing
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ from .reservations import Reservation, zone_name
 
 IN_SERVICE = "InService"
 PENDING = "Pending:Wait"
+DEREGISTERING = "Terminating"
 TERMINATING = "Terminating:Wait"
 
 
@@ -25,9 +26,11 @@ class Instance:
     """One instance of a group.
 
     Attributes:
+        addresses: Private addresses of its network interfaces.
         waits: Lifecycle hooks that hold it, each with the moment at which it times out.
         since: When it came into its present state.
         is_healthy: False after a call of SetInstanceHealth.
+        has_acted: Whether its program has done what it does in that state.
     """
 
     id: str
@@ -36,15 +39,35 @@ class Instance:
     template_id: str
     template_version: str
     reservation_id: str
+    subnet_id: str
+    addresses: int
     lifecycle_state: str
     since: datetime
     waits: dict[str, datetime] = field(default_factory=dict)
     is_healthy: bool = True
+    has_acted: bool = False
 
     @property
     def is_leaving(self) -> bool:
         """Whether it counts no more towards the desired capacity."""
-        return self.lifecycle_state == TERMINATING
+        return self.lifecycle_state in (DEREGISTERING, TERMINATING)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """The programs on nodes.
+
+    Attributes:
+        boot: Time from the launch until a node is ready.
+        drain: Time from the notice that it leaves until a node has drained.
+        log_group: Log group, by name or logical id, in which it logs both; empty for none.
+        is_running: Whether it runs whenever the clock moves, and not only while CloudFormation waits.
+    """
+
+    boot: timedelta = timedelta(minutes=5)
+    drain: timedelta = timedelta(minutes=1)
+    log_group: str = ""
+    is_running: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,7 +82,9 @@ class Group:
     instances: list[Instance] = field(default_factory=list)
     activities: list[dict[str, Any]] = field(default_factory=list)
     suspended: set[str] = field(default_factory=set)
-    sizes: list[tuple[datetime, int, int]] = field(default_factory=list)
+    sizes: list[tuple[datetime, int, int, int]] = field(default_factory=list)
+    extra: int = 0  # instances above the desired capacity, while an instance refresh launches first
+    tags: dict[str, str] = field(default_factory=dict)
 
     @property
     def staying(self) -> list[Instance]:
@@ -67,8 +92,9 @@ class Group:
         return [one for one in self.instances if not one.is_leaving]
 
     def measure(self, world: World) -> None:
-        """Put down the desired capacity and the instances in service, if they changed."""
-        now = (self.desired, sum(one.lifecycle_state == IN_SERVICE for one in self.instances))
+        """Put down the desired capacity, and the instances in service and pending, if they changed."""
+        states = [one.lifecycle_state for one in self.instances]
+        now = (self.desired, states.count(IN_SERVICE), states.count(PENDING))
         if not self.sizes or self.sizes[-1][1:] != now:
             self.sizes.append((world.clock.now(), *now))
 
@@ -152,7 +178,7 @@ class Resource:
     attributes: Json = field(default_factory=dict)
     answered_by: str = "model"
     versions: list[Json] = field(default_factory=list)
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)
     update_policy: Json = field(default_factory=dict)
     parts: dict[str, str] = field(default_factory=dict)
 
@@ -162,13 +188,37 @@ class Resource:
         return {"stack": self.stack_name, **{name: getattr(self, name) for name in names}}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who makes an API call: a role, in a session that has a name, such as the id of an instance."""
+
+    role: str
+    session: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What IAM is asked: may this principal perform this action on this resource, with these condition keys?"""
+
+    principal: str
+    action: str
+    resource: str
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
 class ApiCall(Protocol):
-    """An API call that a state machine makes."""
+    """An API call that a state machine makes with its role."""
 
-    def __call__(self, world: World, service: str, operation: str, params: Json, /) -> Json: ...
+    def __call__(self, world: World, service: str, operation: str, params: Json, caller: Caller, /) -> Json: ...
 
 
-def _no_api(_world: World, service: str, operation: str, _params: Json, /) -> Json:
+class Decision(Protocol):
+    """IAM's evaluation of policy documents."""
+
+    def __call__(self, question: Question, documents: Iterable[Json], /) -> bool: ...
+
+
+def _no_api(_world: World, service: str, operation: str, _params: Json, _caller: Caller, /) -> Json:
     raise ApiError("NotEmulated", f"no model answers {service}:{operation}")
 
 
@@ -177,10 +227,23 @@ class World:
 
     Args:
         api: Answers the API calls of state machines.
+        decide: Evaluates policies; without it, every role may do everything.
     """
 
-    def __init__(self, api: ApiCall = _no_api) -> None:
+    def __init__(self, api: ApiCall = _no_api, decide: Decision | None = None) -> None:
         self.api = api
+        self.decide = decide
+        self.sessions: dict[str, Caller] = {}
+        self.denied: list[Json] = []
+        self.failing_calls: list[Json] = []
+        self.lost_events: list[Json] = []
+        self.program = Program()
+        self.waits_for_in_service = False
+        self.patterns_as_published = False
+        self.writes_sizes_back = False
+        self.logged: list[Json] = []
+        self.lost: list[Json] = []
+        self.outages: list[Json] = []
         self.clock = Clock()
         self.account = "123456789012"
         self.region = "us-east-1"
@@ -200,6 +263,7 @@ class World:
         self.executions: list[Json] = []
         self.triggered: list[tuple[datetime, str]] = []
         self.alarm_states: dict[str, str] = {}
+        self.metric_data: dict[tuple[str, ...], list[tuple[datetime, float]]] = {}
         self.block_event_names: tuple[str, str] = (
             "Capacity Block Delivered",
             "Capacity Block Expiration Warning",
@@ -261,10 +325,18 @@ class World:
         known = self.reservations()
         if name in self.seeded_reservation_groups:
             return [known[member] for member in self.seeded_reservation_groups[name] if member in known]
+        group = self.reservation_group(arn)
+        if group is None:
+            return None
+        members = [str(member).rsplit("/", 1)[-1] for member in group.properties.get("Resources", [])]
+        return [known[member] for member in members if member in known]
+
+    def reservation_group(self, arn: str) -> Resource | None:
+        """The resource group of reservations that a stack made, by ARN or name."""
+        name = arn.rsplit("/", 1)[-1]
         for group in self.of_type("AWS::ResourceGroups::Group"):
-            if group.properties.get("Name") == name or group.physical_id == name:
-                members = [str(member).rsplit("/", 1)[-1] for member in group.properties.get("Resources", [])]
-                return [known[member] for member in members if member in known]
+            if group.attributes.get("Arn") == arn or name in (group.properties.get("Name"), group.physical_id):
+                return group
         return None
 
     def instances(self) -> list[Instance]:

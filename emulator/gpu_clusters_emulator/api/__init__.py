@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .dispatch import SIGNED_NAMES, Request, answer, call, call_from_states
+from .dispatch import SIGNED_NAMES, Answer, Request, answer, call, call_from_states, denial
 
-__all__ = ["SIGNED_NAMES", "Request", "answer", "call", "call_from_states"]
+__all__ = ["SIGNED_NAMES", "Answer", "Request", "answer", "call", "call_from_states", "denial"]

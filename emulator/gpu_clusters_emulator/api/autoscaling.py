@@ -44,7 +44,11 @@ def _document(world: World, group: Group) -> Json:
             for metric in collection.get("Metrics", [])
         ],
         "Tags": [
-            {"ResourceId": group.name, "ResourceType": "auto-scaling-group", **tag} for tag in given.get("Tags", [])
+            {"ResourceId": group.name, "ResourceType": "auto-scaling-group", **tag}
+            for tag in [
+                *given.get("Tags", []),
+                *({"Key": key, "Value": value, "PropagateAtLaunch": False} for key, value in group.tags.items()),
+            ]
         ],
     }
 
@@ -95,6 +99,23 @@ def set_desired_capacity(world: World, params: Json) -> Json:
 
 def update_auto_scaling_group(world: World, params: Json) -> Json:
     fleets.resize(world, params["AutoScalingGroupName"], params)
+    return {}
+
+
+def terminate_instance_in_auto_scaling_group(world: World, params: Json) -> Json:
+    fleets.terminate(world, params["InstanceId"], decrement=params["ShouldDecrementDesiredCapacity"])
+    return {}
+
+
+def create_or_update_tags(world: World, params: Json) -> Json:
+    for tag in params["Tags"]:
+        fleets.group_named(world, tag["ResourceId"]).tags[tag["Key"]] = tag.get("Value", "")
+    return {}
+
+
+def delete_tags(world: World, params: Json) -> Json:
+    for tag in params["Tags"]:
+        fleets.group_named(world, tag["ResourceId"]).tags.pop(tag["Key"], None)
     return {}
 
 

@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
 
 from botocore import xform_name
 
 from .. import alarms
 from ..faults import ApiError
-from ..world import Json, World
-from . import autoscaling, ec2, eks, elbv2, fsx
+from ..permissions import authorize
+from ..service_shapes import call_messages
+from ..world import Caller, Json, World
+from . import autoscaling, ec2, eks, elbv2, fsx, resource_groups
 from .protocols import (
     as_input,
     as_result,
@@ -35,6 +38,7 @@ _MODULES: Mapping[str, ModuleType] = {
     "eks": eks,
     "elbv2": elbv2,
     "fsx": fsx,
+    "resource-groups": resource_groups,
 }
 #: Services as requests are signed for them, and as botocore names them.
 SIGNED_NAMES = {
@@ -79,47 +83,76 @@ def call(world: World, service: str, operation: str, params: Json) -> Json:
     handler = _operation(service, operation)
     if handler is None:
         raise ApiError("NotEmulated", f"no model answers {service}:{operation}")
+    for failure in world.failing_calls:
+        if (failure["service"], failure["operation"]) == (service, operation) and failure.get("times", 1) > 0:
+            failure["times"] = failure.get("times", 1) - 1
+            if failure.get("performed"):  # its answer is lost
+                handler(world, params)
+            raise ApiError(failure["error"], "ordered by a test")
     return handler(world, params)
 
 
-def call_from_states(world: World, service: str, operation: str, params: Json) -> Json:
+def call_from_states(world: World, service: str, operation: str, params: Json, caller: Caller) -> Json:
     """Perform an operation for a state machine, which names members with a capital letter first."""
     if _operation(service, operation) is None:
         return call(world, service, operation, params)
     sent: Json = as_input(service, operation, params)
+    for message in call_messages(service, operation, sent):
+        raise ApiError("ValidationException", message)
+    authorize(world, caller, service, operation, sent)
     result: Json = as_result(service, operation, call(world, service, operation, sent))
     return result
 
 
-def answer(world: World, signed_name: str, request: Request) -> Answer | None:
-    """Answer a request to the service in its signature; None if the engine answers it."""
+def answer(world: World, signed_name: str, request: Request, caller: Caller | None = None) -> Answer | None:
+    """Answer a request to the service in its signature; None if the engine answers it.
+
+    Args:
+        caller: The role that calls; None for the account's operator, who may do everything.
+    """
     service = SIGNED_NAMES[signed_name]
     if service in _REST:
         sent = read_rest_request(service, request.method, request.path, request.query, request.body)
-        return _answer_json(world, service, *sent, "application/json")
+        return _answer_json(world, service, *sent, "application/json", caller)
     if request.target:
         operation = operation_of(request.target)
         if _operation(service, operation) is None and service not in _WITHOUT_ENGINE:
             return None
         kind = "application/x-amz-json-1.1"
-        return _answer_json(world, service, operation, json.loads(request.body or b"{}"), kind)
-    return _answer_query(world, service, dict(parse_qsl(request.body.decode(), keep_blank_values=True)))
+        return _answer_json(world, service, operation, json.loads(request.body or b"{}"), kind, caller)
+    return _answer_query(world, service, dict(parse_qsl(request.body.decode(), keep_blank_values=True)), caller)
 
 
-def _answer_json(world: World, service: str, operation: str, params: Json, kind: str) -> Answer:
+def denial(signed_name: str, request: Request, error: ApiError) -> Answer:
+    """The refusal of a request to a service of the engine, in the request's protocol."""
+    if request.target:
+        return Answer(400, "application/x-amz-json-1.1", error_json(f"{error.code}Exception", error.message))
+    if b"Action=" in request.body:
+        return Answer(403, "text/xml", error_xml(SIGNED_NAMES.get(signed_name, signed_name), error.code, error.message))
+    text = f"<Error><Code>{error.code}</Code><Message>{escape(error.message)}</Message></Error>"
+    return Answer(403, "text/xml", text)
+
+
+def _answer_json(world: World, service: str, operation: str, params: Json, kind: str, caller: Caller | None) -> Answer:
     try:
+        if caller is not None:
+            authorize(world, caller, service, operation, params)
         return Answer(200, kind, response_json(call(world, service, operation, params)))
     except ApiError as error:
         status = error_status(service, error.code) if service in _REST else 400
         return Answer(status, kind, error_json(error.code, error.message))
 
 
-def _answer_query(world: World, service: str, form: dict[str, str]) -> Answer | None:
+def _answer_query(world: World, service: str, form: dict[str, str], caller: Caller | None) -> Answer | None:
     operation, kind = form.get("Action", ""), "text/xml"
     if _operation(service, operation) is None:
         return None
     try:
-        result = call(world, service, operation, read_request(service, operation, form))
+        params = read_request(service, operation, form)
+        if caller is not None:
+            authorize(world, caller, service, operation, params)
+        result = call(world, service, operation, params)
     except ApiError as error:
-        return Answer(400, kind, error_xml(service, error.code, error.message))
+        status = 403 if error.code == "AccessDenied" else 400
+        return Answer(status, kind, error_xml(service, error.code, error.message))
     return Answer(200, kind, response_xml(service, operation, result))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from .. import fleets, provisioning
 from ..clock import parse_time
 from ..faults import ApiError
-from ..world import Json, Resource, Type, World
+from ..models.reservations import reservation_faults
+from ..reservations import Reservation
+from ..world import Instance, Json, Resource, Type, World, reservation_of
 
 
 def _with_defaults(data: Json) -> Json:
@@ -57,6 +60,36 @@ def describe_launch_template_versions(world: World, params: Json) -> Json:
     return {"LaunchTemplateVersions": found}
 
 
+def describe_instances(world: World, params: Json) -> Json:
+    """The instances of Auto Scaling groups, by id, group, reservation and state."""
+    filters = {one["Name"]: set(one["Values"]) for one in params.get("Filters") or []}
+    found: list[Json] = [
+        {
+            "InstanceId": one.id,
+            "InstanceType": one.instance_type,
+            "Placement": {"AvailabilityZone": one.availability_zone},
+            "State": {"Code": 16, "Name": "running"},
+            "Tags": [{"Key": "aws:autoscaling:groupName", "Value": group.name}],
+            **({"CapacityReservationId": one.reservation_id} if one.reservation_id else {}),
+        }
+        for group in world.groups.values()
+        for one in group.instances
+        if one.id in (params.get("InstanceIds") or [one.id])
+        and all(_facts(group.name, one).get(name) in wanted for name, wanted in filters.items())
+    ]
+    return {"Reservations": [{"ReservationId": f"r-{one['InstanceId'][2:]}", "Instances": [one]} for one in found]}
+
+
+def _facts(group: str, one: Instance) -> dict[str, str]:
+    """What instances can be filtered by."""
+    return {
+        "tag:aws:autoscaling:groupName": group,
+        "capacity-reservation-id": one.reservation_id,
+        "instance-id": one.id,
+        "instance-state-name": "running",
+    }
+
+
 def describe_placement_groups(world: World, params: Json) -> Json:
     names = params.get("GroupNames")
     found = {one.physical_id: one.properties for one in world.of_type(Type.PLACEMENT_GROUP)}
@@ -76,35 +109,119 @@ def describe_placement_groups(world: World, params: Json) -> Json:
     }
 
 
+def terminate_instances(world: World, params: Json) -> Json:
+    """End instances at once: Auto Scaling finds them gone, and launches others."""
+    known = {one.id for one in world.instances()}
+    for identifier in params["InstanceIds"]:
+        if identifier not in known:
+            raise ApiError("InvalidInstanceID.NotFound", f"The instance ID '{identifier}' does not exist")
+    for identifier in params["InstanceIds"]:
+        fleets.lose(world, identifier)
+    return {"TerminatingInstances": [{"InstanceId": identifier} for identifier in params["InstanceIds"]]}
+
+
 def describe_capacity_reservations(world: World, params: Json) -> Json:
-    wanted = params.get("CapacityReservationIds")
+    known = world.reservations()
+    for identifier in params.get("CapacityReservationIds") or []:
+        if identifier not in known:
+            raise _no_reservation(identifier)
+    filters = {one["Name"]: set(one["Values"]) for one in params.get("Filters") or []}
+    found = [
+        _reservation(world, one)
+        for one in known.values()
+        if one.id in (params.get("CapacityReservationIds") or [one.id])
+    ]
+    return {
+        "CapacityReservations": [
+            one for one in found if all(_reservation_fact(one, name) in wanted for name, wanted in filters.items())
+        ]
+    }
+
+
+def _no_reservation(identifier: str) -> ApiError:
+    message = f"The capacity reservation '{identifier}' does not exist"
+    return ApiError("InvalidCapacityReservationId.NotFound", message)
+
+
+def _reservation_fact(document: Json, name: str) -> str | None:
+    """What reservations can be filtered by: a tag or the state."""
+    kind, _, key = name.partition(":")
+    if kind == "tag":
+        return next((tag["Value"] for tag in document.get("Tags", []) if tag["Key"] == key), None)
+    return str(document["State"]) if name == "state" else None
+
+
+def _reservation(world: World, one: Reservation) -> Json:
     now = world.clock.now()
-    used = [one.reservation_id for one in world.instances()]
-    answer = []
-    for one in world.reservations().values():
-        if wanted and one.id not in wanted:
-            continue
-        resource = world.find(Type.CAPACITY_RESERVATION, one.id)
-        document: Json = {
-            "CapacityReservationId": one.id,
-            "CapacityReservationArn": world.arn("ec2", f"capacity-reservation/{one.id}"),
-            "InstanceType": one.instance_type,
-            "InstancePlatform": one.platform,
-            "AvailabilityZone": one.availability_zone,
-            "TotalInstanceCount": one.count,
-            "AvailableInstanceCount": one.count - used.count(one.id) if one.accepts_launches(now) else 0,
-            "State": one.state(now),
-            "ReservationType": one.kind,
-            "InstanceMatchCriteria": one.match_criteria,
-            "EndDateType": "limited" if one.ends_at else "unlimited",
-            "Tenancy": resource.properties.get("Tenancy", "default") if resource else "default",
-        }
-        if one.placement_group:
-            document["PlacementGroupArn"] = world.arn("ec2", f"placement-group/{one.placement_group}")
-        if one.ends_at:
-            document["EndDate"] = one.ends_at
-        started = one.starts_at or (parse_time(resource.attributes["StartDate"]) if resource else None)
-        if started:
-            document["StartDate"] = started
-        answer.append(document)
-    return {"CapacityReservations": answer}
+    used = [instance.reservation_id for instance in world.instances()]
+    resource = world.find(Type.CAPACITY_RESERVATION, one.id)
+    document: Json = {
+        "CapacityReservationId": one.id,
+        "CapacityReservationArn": world.arn("ec2", f"capacity-reservation/{one.id}"),
+        "InstanceType": one.instance_type,
+        "InstancePlatform": one.platform,
+        "AvailabilityZone": one.availability_zone,
+        "TotalInstanceCount": one.count,
+        "AvailableInstanceCount": one.count - used.count(one.id) if one.accepts_launches(now) else 0,
+        "State": one.state(now),
+        "ReservationType": one.kind,
+        "InstanceMatchCriteria": one.match_criteria,
+        "EndDateType": "limited" if one.ends_at else "unlimited",
+        "Tenancy": resource.properties.get("Tenancy", "default") if resource else "default",
+    }
+    if one.placement_group:
+        document["PlacementGroupArn"] = world.arn("ec2", f"placement-group/{one.placement_group}")
+    if one.ends_at:
+        document["EndDate"] = one.ends_at
+    started = one.starts_at or (parse_time(resource.attributes["StartDate"]) if resource else None)
+    if started:
+        document["StartDate"] = started
+    if resource is not None and "Tags" in resource.properties:
+        document["Tags"] = resource.properties["Tags"]
+    return document
+
+
+# Reservations that are made by the API itself, and not by CloudFormation. Source: EC2 API, CreateCapacityReservation
+# (a repeated client token answers what it made before), ModifyCapacityReservation, CancelCapacityReservation.
+
+
+def create_capacity_reservation(world: World, params: Json) -> Json:
+    token = params.get("ClientToken")
+    for present in world.of_type(Type.CAPACITY_RESERVATION):
+        if token and present.attributes.get("ClientToken") == token:
+            return {"CapacityReservation": _reservation(world, reservation_of(present))}
+    tags = [tag for one in params.get("TagSpecifications", []) for tag in one["Tags"]]
+    properties = {key: value for key, value in params.items() if key not in ("ClientToken", "TagSpecifications")}
+    _accept_reservation(properties, world)
+    made = provisioning.create(world, Type.CAPACITY_RESERVATION, "", {**properties, "Tags": tags}, "")
+    made.attributes["ClientToken"] = token
+    return {"CapacityReservation": _reservation(world, reservation_of(made))}
+
+
+def modify_capacity_reservation(world: World, params: Json) -> Json:
+    resource = _made_reservation(world, params["CapacityReservationId"])
+    changes = {key: value for key, value in params.items() if key != "CapacityReservationId"}
+    properties = {**resource.properties, **changes}
+    if properties.get("EndDateType") == "unlimited" and "EndDate" not in changes:
+        properties.pop("EndDate", None)
+    _accept_reservation(properties, world)
+    provisioning.update(world, resource, properties)
+    return {"Return": True}
+
+
+def cancel_capacity_reservation(world: World, params: Json) -> Json:
+    resource = _made_reservation(world, params["CapacityReservationId"])
+    provisioning.delete(world, resource.type, resource.physical_id)
+    return {"Return": True}
+
+
+def _made_reservation(world: World, identifier: str) -> Resource:
+    resource = world.find(Type.CAPACITY_RESERVATION, identifier)
+    if resource is None:
+        raise _no_reservation(identifier)
+    return resource
+
+
+def _accept_reservation(properties: Json, world: World) -> None:
+    for fault in reservation_faults(properties, world):
+        raise ApiError("InvalidParameterValue", str(fault))

@@ -11,8 +11,8 @@ from typing import Any
 
 from .. import node_groups, provisioning
 from ..faults import ApiError
-from ..models import deletion_faults
 from ..models.eks_clusters import authentication_mode
+from ..models.registry import deletion_faults
 from ..world import Json, Resource, Type, World
 from .protocols import with_small_letters
 
@@ -72,7 +72,7 @@ def describe_nodegroup(world: World, params: Json) -> Json:
         "resources": {"autoScalingGroups": [{"name": group.name}]},
         "health": {"issues": issues},
         "createdAt": group.created_at,
-        "tags": given.get("Tags", {}),
+        "tags": given.get("Tags", {}) | found.settings.get("Tags", {}),
     }
     version = node_groups.version_of(world, found)
     return {"nodegroup": document | ({"version": version} if version else {})}
@@ -131,6 +131,15 @@ def update_nodegroup_config(world: World, params: Json) -> Json:
     sizes = params.get("scalingConfig", {})
     node_groups.resize(world, found, {key[:1].upper() + key[1:]: value for key, value in sizes.items()})
     return {"update": _update(world, found, "ConfigUpdate")}
+
+
+def tag_resource(world: World, params: Json) -> Json:
+    """Tags of a node group; CloudFormation takes none of them back that its template does not have."""
+    for found in world.of_type(Type.NODE_GROUP):
+        if found.attributes["Arn"] == params["resourceArn"]:
+            found.settings["Tags"] = found.settings.get("Tags", {}) | params["tags"]
+            return {}
+    raise ApiError("NotFoundException", f"no node group has the ARN {params['resourceArn']}")
 
 
 def delete_cluster(world: World, params: Json) -> Json:

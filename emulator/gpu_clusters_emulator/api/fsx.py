@@ -53,6 +53,15 @@ def describe_file_systems(world: World, params: Json) -> Json:
     return {"FileSystems": [_file_system(world, one) for key, one in known.items() if not wanted or key in wanted]}
 
 
+def delete_file_system(world: World, params: Json) -> Json:
+    """FSx API reference, DeleteFileSystem: what a stack retained goes at once; final backups are not emulated."""
+    wanted = params["FileSystemId"]
+    if world.find(Type.FILE_SYSTEM, wanted) is None:
+        raise ApiError("FileSystemNotFound", f"File system '{wanted}' does not exist.")
+    world.remove(Type.FILE_SYSTEM, wanted)
+    return {"FileSystemId": wanted, "Lifecycle": "DELETING"}
+
+
 def _association(found: Resource) -> Json:
     given = found.properties
     return {

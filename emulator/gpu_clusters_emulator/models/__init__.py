@@ -1,7 +1,1 @@
-"""What services refuse beyond the resource schemas: functions (properties, world) -> faults."""
-
-from __future__ import annotations
-
-from .registry import change_faults, creation_faults, deletion_faults
-
-__all__ = ["change_faults", "creation_faults", "deletion_faults"]
+"""What the services refuse, by resource type; `registry` has the checks of every type."""

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from ..clock import format_time, parse_time
 from ..faults import Fault
+from ..service_shapes import shape_faults
 from ..world import Json, Resource, Type, World, template_specification
 from .load_balancing import users_of_target_group
 from .networks import subnet_faults
@@ -34,7 +35,15 @@ def update_policy_faults(policy: Json, properties: Json) -> Iterator[Fault]:
     if "AutoScalingReplacingUpdate" in policy:
         message = "AutoScalingReplacingUpdate is not emulated"
         yield Fault("update-policy", message, "UpdatePolicy")
-    rolling = policy.get("AutoScalingRollingUpdate")
+    rolling, refresh = policy.get("AutoScalingRollingUpdate"), policy.get("AutoScalingInstanceRefresh")
+    if refresh is not None:
+        yield from shape_faults("autoscaling", "StartInstanceRefresh", refresh)
+        yield from _maintenance_faults(
+            {"MinHealthyPercentage": 90, "MaxHealthyPercentage": 100, **refresh.get("Preferences", {})}
+        )
+    if rolling is not None and refresh is not None:
+        message = "AutoScalingRollingUpdate and AutoScalingInstanceRefresh exclude each other"
+        yield Fault("update-policy", message, "UpdatePolicy")
     if rolling is None:
         return
     least, most = int(rolling.get("MinInstancesInService", 0)), int(properties["MaxSize"])

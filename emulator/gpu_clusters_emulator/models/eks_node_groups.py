@@ -32,6 +32,7 @@ from ..node_groups import (
 from ..world import Json, Type, World
 from .auto_scaling import zone_faults
 from .eks_clusters import minor_of, missing_cluster_faults, role_faults
+from .evictions import eviction_faults
 from .networks import subnet_faults
 
 _REPAIR_PAIRS = ("MaxUnhealthyNodeThreshold", "MaxParallelNodesRepaired")
@@ -82,6 +83,8 @@ def node_group_change_faults(physical_id: str, old: Json, new: Json, world: Worl
         yield Fault("node-group-block-upgrade", message, "LaunchTemplate")
     elif new.get("UpdateConfig", {}).get("UpdateStrategy") != "MINIMAL" and group.staying:
         yield from _room_faults(physical_id, datas[1], world)
+    else:
+        yield from eviction_faults(world, new, datas[0]["InstanceType"], len(group.staying))
 
 
 def _room_faults(physical_id: str, data: Json, world: World) -> Iterator[Fault]:

@@ -18,7 +18,7 @@ from itertools import chain
 
 from ..faults import Fault
 from ..service_shapes import documented_attributes
-from ..world import IN_SERVICE, TERMINATING, Group, Instance, Json, Resource, Type, World
+from ..world import DEREGISTERING, IN_SERVICE, Group, Instance, Json, Resource, Type, World
 from .buckets import log_bucket_faults
 from .networks import group_faults, subnet_faults
 
@@ -368,11 +368,21 @@ def is_unhealthy(world: World, group: Group, instance: Instance) -> bool:
     return any(state is not None and state[0] == "unhealthy" for state in states)
 
 
+def deregistration_delay(world: World, group: Group) -> timedelta:
+    """How long the load balancers of a group take to let an instance go; no time if none uses its target groups."""
+    arns = world.properties_of(Type.AUTO_SCALING_GROUP, group.name).get("TargetGroupARNs", [])
+    used = [world.find(Type.TARGET_GROUP, arn) for arn in arns if users_of_target_group(arn, world)]
+    return max((_delay(one) for one in used if one is not None), default=timedelta())
+
+
+def _delay(target_group: Resource) -> timedelta:
+    return timedelta(seconds=int(target_group.settings.get(_DRAIN, "300")))
+
+
 def _state(world: World, target_group: Resource, instance: Instance) -> tuple[str, str] | None:
     """State and reason of an instance; None while it is not registered."""
-    if instance.lifecycle_state == TERMINATING:
-        delay = timedelta(seconds=int(target_group.settings.get(_DRAIN, "300")))
-        draining = world.clock.now() < instance.since + delay
+    if instance.lifecycle_state == DEREGISTERING:
+        draining = world.clock.now() < instance.since + _delay(target_group)
         return ("draining", "Target.DeregistrationInProgress") if draining else None
     if instance.lifecycle_state != IN_SERVICE:
         return None

@@ -1,11 +1,15 @@
 """Subnets and security groups: they exist, fit together, and stay while something uses them.
 
 Source: EC2 API, DeleteSubnet and DeleteSecurityGroup (DependencyViolation while a network interface uses them).
+Ranges: EC2 API, CreateVpc (InvalidVpc.Range: /16 to /28) and CreateSubnet (InvalidSubnet.Range and .Conflict); VPC
+user guide, "Subnet sizing": five addresses of each subnet are AWS's.
 """
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ..faults import Fault
 from ..world import Json, Type, World
@@ -24,6 +28,66 @@ def subnet_faults(subnets: Iterable[str], world: World, path: str) -> Iterator[F
     for subnet in subnets:
         if world.zone_of_subnet(subnet) is None:
             yield Fault("subnet-missing", f"the subnet {subnet!r} does not exist", path)
+
+
+_PREFIXES = range(16, 29)
+_RESERVED_ADDRESSES = 5
+
+
+def vpc_range_faults(properties: Json, _world: World) -> Iterator[Fault]:
+    """Faults of the range of an `AWS::EC2::VPC`."""
+    yield from _range_faults(properties.get("CidrBlock"), "VPC")
+
+
+def subnet_range_faults(properties: Json, world: World) -> Iterator[Fault]:
+    """Faults of the range of an `AWS::EC2::Subnet`: in its VPC, and beside the other subnets."""
+    cidr, vpc = properties.get("CidrBlock"), world.find("AWS::EC2::VPC", properties.get("VpcId", ""))
+    faults = list(_range_faults(cidr, "subnet"))
+    yield from faults
+    if faults or cidr is None:
+        return
+    own = ipaddress.ip_network(cidr)
+    outer = [vpc.properties.get("CidrBlock")] if vpc else []
+    outer += [
+        one.properties.get("CidrBlock")
+        for one in world.of_type("AWS::EC2::VPCCidrBlock")
+        if vpc and one.properties["VpcId"] == vpc.physical_id
+    ]
+    ranges = [ipaddress.ip_network(one) for one in outer if one]
+    if ranges and not any(_within(own, one) for one in ranges):
+        yield Fault("subnet-range", f"the CIDR '{cidr}' is invalid: it is not in the VPC's {outer}", "CidrBlock")
+    for other in world.of_type(Type.SUBNET):
+        taken = other.properties.get("CidrBlock")
+        if taken and other.properties["VpcId"] == properties["VpcId"] and own.overlaps(ipaddress.ip_network(taken)):
+            message = f"the CIDR '{cidr}' conflicts with another subnet: {other.physical_id} has {taken}"
+            yield Fault("subnet-conflict", message, "CidrBlock")
+
+
+def _within(inner: ipaddress.IPv4Network | ipaddress.IPv6Network, outer: Any) -> bool:
+    return inner.version == outer.version and bool(
+        inner.network_address in outer and inner.prefixlen >= outer.prefixlen
+    )
+
+
+def _range_faults(cidr: str | None, what: str) -> Iterator[Fault]:
+    if cidr is None:
+        return
+    try:
+        prefix = ipaddress.ip_network(cidr).prefixlen
+    except ValueError as error:
+        yield Fault("range", f"the {what}'s CIDR is invalid: {error}", "CidrBlock")
+        return
+    if prefix not in _PREFIXES:
+        yield Fault("range", f"the CIDR '{cidr}' is invalid: a {what} is a /16 to a /28", "CidrBlock")
+
+
+def free_addresses(world: World, subnet_id: str) -> int | None:
+    """Addresses of a subnet that no instance has; None where its range is not known."""
+    cidr = world.properties_of(Type.SUBNET, subnet_id).get("CidrBlock")
+    if cidr is None:
+        return None
+    taken = sum(one.addresses for one in world.instances() if one.subnet_id == subnet_id)
+    return ipaddress.ip_network(cidr).num_addresses - _RESERVED_ADDRESSES - taken
 
 
 def group_faults(groups: Iterable[str], subnets: Iterable[str], world: World, path: str) -> Iterator[Fault]:

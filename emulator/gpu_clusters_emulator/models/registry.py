@@ -12,6 +12,7 @@ from ..service_shapes import shape_faults
 from ..world import Json, World
 from . import (
     auto_scaling,
+    automation,
     buckets,
     eks_clusters,
     eks_node_groups,
@@ -37,6 +38,8 @@ _CREATION: Mapping[str, Check] = {
     "AWS::EC2::SecurityGroup": networks.security_group_faults,
     "AWS::EC2::SecurityGroupEgress": networks.rule_faults,
     "AWS::EC2::SecurityGroupIngress": networks.rule_faults,
+    "AWS::EC2::Subnet": networks.subnet_range_faults,
+    "AWS::EC2::VPC": networks.vpc_range_faults,
     "AWS::EKS::AccessEntry": eks_clusters.access_entry_faults,
     "AWS::EKS::Addon": eks_clusters.add_on_faults,
     "AWS::EKS::Cluster": eks_clusters.cluster_faults,
@@ -46,14 +49,25 @@ _CREATION: Mapping[str, Check] = {
     "AWS::ElasticLoadBalancingV2::ListenerRule": load_balancing.listener_rule_faults,
     "AWS::ElasticLoadBalancingV2::LoadBalancer": load_balancing.load_balancer_faults,
     "AWS::ElasticLoadBalancingV2::TargetGroup": load_balancing.target_group_faults,
+    "AWS::Events::Rule": automation.rule_faults,
     "AWS::FSx::DataRepositoryAssociation": lustre.data_repository_faults,
     "AWS::FSx::FileSystem": lustre.file_system_faults,
     "AWS::S3Express::BucketPolicy": buckets.directory_bucket_policy_faults,
     "AWS::S3Express::DirectoryBucket": buckets.directory_bucket_faults,
+    "AWS::StepFunctions::StateMachine": automation.state_machine_faults,
 }
-# Calls whose input carries the names of the properties.
+# Calls whose input carries the names of the properties. EC2 takes instance types that the enums of its model lack.
 _CALLS: Mapping[str, tuple[str, str]] = {
+    "AWS::AutoScaling::AutoScalingGroup": ("autoscaling", "CreateAutoScalingGroup"),
+    "AWS::AutoScaling::LifecycleHook": ("autoscaling", "PutLifecycleHook"),
     "AWS::AutoScaling::ScalingPolicy": ("autoscaling", "PutScalingPolicy"),
+    "AWS::AutoScaling::ScheduledAction": ("autoscaling", "PutScheduledUpdateGroupAction"),
+    "AWS::CloudWatch::Alarm": ("cloudwatch", "PutMetricAlarm"),
+    "AWS::EKS::Addon": ("eks", "CreateAddon"),
+    "AWS::EKS::Cluster": ("eks", "CreateCluster"),
+    "AWS::EKS::Nodegroup": ("eks", "CreateNodegroup"),
+    "AWS::Events::Rule": ("events", "PutRule"),
+    "AWS::StepFunctions::StateMachine": ("stepfunctions", "CreateStateMachine"),
     "AWS::ElasticLoadBalancingV2::Listener": ("elbv2", "CreateListener"),
     "AWS::ElasticLoadBalancingV2::ListenerRule": ("elbv2", "CreateRule"),
     "AWS::ElasticLoadBalancingV2::LoadBalancer": ("elbv2", "CreateLoadBalancer"),
@@ -85,7 +99,7 @@ def creation_faults(
     The schema comes first, then the service's API model, then what the models know: where one of them refuses, values
     have no sure shape and the further checks do not run.
     """
-    schema = resource_schema(type_name, world.region)
+    schema = resource_schema(type_name, world.region, as_published=world.patterns_as_published)
     if schema is None:
         return []
     faults = schema.faults(properties)
