@@ -22,8 +22,10 @@ __all__ = [
     "ContainerImage",
     "EksAddOn",
     "KubernetesVersion",
+    "SystemPods",
     "add_on",
     "add_ons",
+    "all_system_pods",
     "ami_type",
     "ami_types",
     "chart",
@@ -33,6 +35,7 @@ __all__ = [
     "images",
     "kubernetes_version",
     "kubernetes_versions",
+    "system_pods",
 ]
 
 _EKS = "kubernetes.json"
@@ -177,6 +180,44 @@ def add_on(name: str) -> EksAddOn:
         ('service-role/AmazonEBSCSIDriverPolicy',)
     """
     row: EksAddOn = _named(EksAddOn, _EKS, "add_ons")[name]
+    return row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SystemPods:
+    """Pods of a cluster's own that run on nodes without accelerators, and what each asks for.
+
+    Attributes:
+        name: Of the add-on or chart, and of the part of it.
+        cpu_millicores: Thousandths of a vCPU.
+        memory_mib: Memory in MiB.
+        replicas: How many there are; None for one on each node.
+        source: Where the row comes from, with date.
+    """
+
+    name: str
+    cpu_millicores: int
+    memory_mib: int
+    replicas: int | None
+    source: str
+
+
+def all_system_pods() -> tuple[SystemPods, ...]:
+    """The pods of every add-on and chart that the library installs by default."""
+    return tuple(_named(SystemPods, _EKS, "system_pods").values())
+
+
+def system_pods(name: str) -> SystemPods:
+    """The pods of one add-on or chart.
+
+    Raises:
+        KeyError: The catalogue does not have it.
+
+    Example:
+        >>> system_pods("kueue").replicas
+        2
+    """
+    row: SystemPods = _named(SystemPods, _EKS, "system_pods")[name]
     return row
 
 

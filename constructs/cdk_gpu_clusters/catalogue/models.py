@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from math import log
@@ -99,3 +100,18 @@ def nearest_shape(parameters: int) -> ModelShape:
         'Llama 3 70B'
     """
     return min(model_shapes(), key=lambda shape: abs(log(shape.parameters / parameters)))
+
+
+def longest_context(name: str) -> int | None:
+    """The longest context of a published model, in tokens; None if the catalogue does not have its family.
+
+    Args:
+        name: Name, path or address of the model, such as `meta-llama/Llama-3.3-70B-Instruct`.
+
+    Example:
+        >>> longest_context("s3://my-models/llama-3.3-70b-instruct")
+        131072
+    """
+    found = re.search(r"llama[-_ ]?(\d(?:[._]\d)?)(?=[-_ ]|$)", name.lower())
+    contexts = read_json("models.json")["longest_context_tokens"]
+    return None if found is None else contexts.get(f"Llama {found[1].replace('_', '.')}")

@@ -109,6 +109,12 @@ def partition_of(name: str) -> str:
 
 
 @cache
+def s3_express_zone_ids() -> tuple[str, ...]:
+    """Ids of the Availability Zones that have S3 Express One Zone, as the S3 user guide lists them; the list grows."""
+    return tuple(read_json("regions.json")["s3_express"]["zone_ids"])
+
+
+@cache
 def region_of_zone(zone: str) -> Region | None:
     """The Region that a zone name or id belongs to by its form, or None if it has the form of none.
 
