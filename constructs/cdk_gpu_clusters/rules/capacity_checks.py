@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 
 from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
-from cdk_gpu_clusters.rules.capacity import DRAIN_BEFORE_END, CapacityKind, CapacityTerms
+from cdk_gpu_clusters.rules.capacity import (
+    DRAIN_BEFORE_END,
+    BlockTerms,
+    CapacityKind,
+    CapacityTerms,
+    TargetCapacityType,
+)
 from cdk_gpu_clusters.rules.placement import PlacementStrategy, check_group_of_reservation
 
 _BLOCKS = 'AWS EC2 user guide, "Capacity Blocks for ML" (stored copy of 2026)'
@@ -56,6 +63,24 @@ SPOT_PRICE = define_rule(
     source="EC2 API reference, SpotMarketOptions, MaxPrice",
 )
 
+BLOCKS_TOGETHER = define_rule(
+    "GPU-CAP-041", "a fleet has room for all blocks that run at the same time", source="design: paid capacity is used"
+)
+BLOCK_LIST = define_rule(
+    "GPU-CAP-042",
+    "a fleet has at most 20 Capacity Blocks, each once, of which 10 run at the same time",
+    source="CloudWatch API reference, MetricDataQuery: an expression has at most 2,048 characters; Resource Groups API "
+    "reference, GroupResources: 10 ARNs",
+)
+
+SEGMENT = define_rule(
+    "GPU-CAP-043",
+    "a distribution segment has types of reservations, each once, and on-demand last",
+    source='EC2 Auto Scaling guide, "Use Distribution Segments to target multiple Capacity Reservation types"',
+)
+
+MAX_BLOCKS = 20
+MAX_BLOCKS_TOGETHER = 10
 MAX_BLOCK_INSTANCES = 64
 MIN_SPOT_PRICE_USD_PER_HOUR = 0.001
 _BLOCK_END_UTC = (11, 30)
@@ -86,9 +111,11 @@ def check_capacity(
     yield from _check_ids(terms)
     yield from _check_placement(terms, placement, has_reservation_group)
     if terms.kind.is_block:
-        yield from _check_window(terms)
+        yield from _check_window(terms, node_count)
         yield from _check_block_type(terms, instance_type, node_count, region)
-    elif instance_type.ultraservers:
+        return
+    yield from _check_segment(terms, instance_type)
+    if instance_type.ultraservers:
         yield ONLY_ULTRASERVER.finding(
             cause=f"{instance_type.name} is sold only as an UltraServer Capacity Block",
             got=terms.kind.value,
@@ -104,6 +131,32 @@ def check_capacity(
             fix="reserve it: a Capacity Block or an On-Demand Capacity Reservation",
             severity=Severity.WARNING,
         )
+
+
+def _check_segment(terms: CapacityTerms, instance_type: InstanceType) -> Iterator[Finding]:
+    types, last = terms.segment, TargetCapacityType.ON_DEMAND
+    if not types:
+        return
+    shown = ", ".join(one.value for one in types)
+    if len(set(types)) < len(types) or last in types[:-1] or types == (last,):
+        yield SEGMENT.finding(
+            cause="EC2 Auto Scaling refuses this order of capacity types",
+            got=shown,
+            allowed="types of reservations, each once, and then on-demand to fall back to",
+            fix="remove what is twice, and move on-demand to the end",
+        )
+    if TargetCapacityType.CAPACITY_BLOCK not in types:
+        return
+    if terms.ends_at is None:
+        yield BLOCK_NEEDS_END.finding(
+            cause="EC2 ends the nodes of a Capacity Block with it, so that they have to be drained before",
+            got="no ends_at",
+            allowed="the end of the first block to end, such as 2026-12-15T11:30Z",
+            fix="add ends_at, or leave capacity-block out",
+            path="ends_at",
+        )
+    if not instance_type.supports_capacity_block:
+        yield _wrong_block_kind(terms, instance_type)
 
 
 def _is_scarce(instance_type: InstanceType) -> bool:
@@ -148,7 +201,10 @@ def _check_placement(
         )
 
 
-def _check_window(terms: CapacityTerms) -> Iterator[Finding]:
+def _check_window(terms: CapacityTerms, node_count: int | None) -> Iterator[Finding]:
+    if terms.blocks:
+        yield from _check_blocks(terms, node_count)
+        return
     if terms.ends_at is None:
         yield BLOCK_NEEDS_END.finding(
             cause="a Capacity Block needs its end, so that the nodes are drained before EC2 takes them",
@@ -185,22 +241,81 @@ def _check_window(terms: CapacityTerms) -> Iterator[Finding]:
         )
 
 
+def _check_blocks(terms: CapacityTerms, node_count: int | None) -> Iterator[Finding]:
+    """Find what is wrong with one of several blocks, or between them."""
+    if len(terms.blocks) > MAX_BLOCKS:
+        yield BLOCK_LIST.finding(
+            cause="an alarm's expression has no room for so many blocks",
+            got=f"{len(terms.blocks)} blocks",
+            allowed=f"1 to {MAX_BLOCKS}",
+            fix="remove the blocks that are over",
+            path="capacity_blocks",
+        )
+    ids = terms.reservation_ids
+    for index, block in enumerate(terms.blocks):
+        path = f"capacity_blocks[{index}]"
+        if block.reservation_id in ids[:index]:
+            yield BLOCK_LIST.finding(
+                cause="a block is in the list twice",
+                got=block.reservation_id,
+                fix="remove one of the two; nodes of a block that was extended stay with its later end",
+                path=path,
+            )
+        alone = CapacityTerms(
+            kind=terms.kind,
+            reservation_id=block.reservation_id,
+            starts_at=block.starts_at,
+            ends_at=block.ends_at,
+        )
+        for finding in (*_check_ids(alone), *_check_window(alone, node_count)):
+            yield replace(finding, path=f"{path}.{finding.path}" if finding.path else path)
+        running = [other for other in terms.blocks if _runs_at_start(other, block)]
+        if len(running) > MAX_BLOCKS_TOGETHER:
+            yield BLOCK_LIST.finding(
+                cause="one call takes no more blocks into the fleet's resource group",
+                got=f"{len(running)} blocks run at the start of {block.reservation_id}",
+                allowed=f"at most {MAX_BLOCKS_TOGETHER}",
+                fix="make several fleets",
+                path=path,
+            )
+        together = sum(other.node_count or node_count or 0 for other in running)
+        if node_count is not None and together > node_count:
+            yield BLOCKS_TOGETHER.finding(
+                cause="blocks that run at the same time have more instances than the fleet has nodes",
+                got=f"{together} instances at the start of {block.reservation_id}, {node_count} nodes",
+                allowed=f"at most {node_count} instances",
+                fix="raise the number of nodes and give each block its own, or make a fleet for each block",
+                path=path,
+            )
+
+
+def _runs_at_start(other: BlockTerms, block: BlockTerms) -> bool:
+    """Whether a block has nodes when another one starts; one without a start runs already."""
+    drained = other.ends_at - DRAIN_BEFORE_END[CapacityKind.CAPACITY_BLOCK]
+    if other is block:
+        return True
+    if block.starts_at is None:
+        return other.starts_at is None
+    return (other.starts_at is None or other.starts_at <= block.starts_at) and block.starts_at < drained
+
+
 def _check_block_type(
     terms: CapacityTerms, instance_type: InstanceType, node_count: int | None, region: str | None
 ) -> Iterator[Finding]:
     is_ultraserver = bool(instance_type.ultraservers)
+    bought = max((one.node_count or node_count or 0 for one in terms.blocks), default=node_count)
     if "capacity-block" not in instance_type.usage_classes or is_ultraserver != (
         terms.kind is CapacityKind.ULTRASERVER_BLOCK
     ):
         yield _wrong_block_kind(terms, instance_type)
     elif is_ultraserver:
         yield from _check_ultraserver_nodes(instance_type, node_count)
-    elif node_count is not None and node_count > MAX_BLOCK_INSTANCES:
+    elif bought is not None and bought > MAX_BLOCK_INSTANCES:
         yield BLOCK_SIZE.finding(
-            cause="one Auto Scaling group takes one Capacity Block",
-            got=f"{node_count} nodes",
+            cause="a Capacity Block has fewer instances",
+            got=f"{bought} nodes",
             allowed=f"1 to {MAX_BLOCK_INSTANCES}",
-            fix="make one fleet per block",
+            fix="list several blocks, each with its number of nodes, or make a fleet for each block",
         )
     listed = instance_type.capacity_block_regions
     if region is not None and listed and region not in listed:

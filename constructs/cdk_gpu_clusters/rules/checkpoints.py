@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cdk_gpu_clusters.errors import Finding, check, define_rule
+from cdk_gpu_clusters.catalogue.regions import s3_express_zone_ids
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.zones import is_zone_id
 
 _PAGE = 'Amazon S3 user guide, "Directory bucket naming rules" (stored copy of 2026)'
@@ -31,11 +32,18 @@ BUCKET_NAME = define_rule(
     source='Amazon S3 user guide, "General purpose bucket naming rules"',
 )
 
+HAS_EXPRESS = define_rule(
+    "GPU-CKP-005",
+    "the zone of a directory bucket has S3 Express One Zone",
+    source='Amazon S3 user guide, "S3 Express One Zone Availability Zones and Regions"',
+)
+
 _LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _BUCKET = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _ADDRESS = re.compile(r"\d+(\.\d+){3}")
 _DIRECTORY_BUCKET = re.compile(r"(?P<base>.+)--(?P<zone>[a-z0-9-]+?)--x-s3")
 _BASE = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_AVAILABILITY_ZONE = re.compile(r"[a-z]+\d+-az\d+")
 _LONGEST = 63
 
 
@@ -103,6 +111,15 @@ def check_directory_bucket(zone_id: str | None, base: str | None) -> Iterator[Fi
             got=zone_id,
             allowed="an id such as use1-az4",
             fix="look it up: aws ec2 describe-availability-zones --query 'AvailabilityZones[].[ZoneName,ZoneId]'",
+        )
+    elif zone_id is not None and _AVAILABILITY_ZONE.fullmatch(zone_id) and zone_id not in s3_express_zone_ids():
+        near = [one for one in s3_express_zone_ids() if one.partition("-")[0] == zone_id.partition("-")[0]]
+        yield HAS_EXPRESS.finding(
+            cause="the S3 user guide lists no S3 Express One Zone in this zone, so the bucket may not be made",
+            got=zone_id,
+            allowed=", ".join(near) or "no zone of this Region",
+            fix="see the guide, whose list grows; choose another zone, or leave the directory bucket out",
+            severity=Severity.WARNING,
         )
     longest = _LONGEST - len(directory_bucket_name("", zone_id or "use1-az4"))
     if base is not None and (not _BASE.fullmatch(base) or len(base) > longest):

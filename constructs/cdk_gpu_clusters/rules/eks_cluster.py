@@ -6,12 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal, get_args
 
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.catalogue.kubernetes import kubernetes_versions
+from cdk_gpu_clusters.catalogue.kubernetes import all_system_pods, kubernetes_versions
 from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.kubernetes_labels import TAINTS
+from cdk_gpu_clusters.rules.mig import NEURON_RESOURCE, WHOLE_GPU_RESOURCE
 
 #: Addresses of Kubernetes services: what EKS takes where the VPC is outside of 172.16.0.0/12.
 SERVICE_IPV4_CIDR = "172.20.0.0/16"
@@ -49,6 +50,13 @@ SYSTEM_NODES = define_rule(
     "GPU-EKS-024",
     "A cluster has at least two nodes without accelerators for its own pods",
     source="this library: CoreDNS and the metrics server run twice each, and nodes with accelerators repel them",
+)
+SYSTEM_ROOM = define_rule(
+    "GPU-EKS-030",
+    "The system nodes hold the cluster's own pods while one of them is replaced",
+    source="requests of the charts and add-ons: catalogue/data/kubernetes.json, system_pods; awslabs/amazon-eks-ami @ "
+    "81fec2e, what kubelet reserves; Kubernetes documentation, Deployments: a rolling update starts a pod beside the "
+    "old ones",
 )
 SERVICE_CIDR = define_rule(
     "GPU-EKS-025",
@@ -229,6 +237,8 @@ def check_system_nodes(instance_type: InstanceType, node_count: int) -> Iterator
             fix=f'system_instance_type="{SYSTEM_INSTANCE_TYPE}", and GPU nodes by add_gpu_node_group(...)',
             path="system_instance_type",
         )
+    elif node_count >= SYSTEM_NODE_COUNT:
+        yield from check_system_room(instance_type, node_count)
 
 
 def _block(cidr: str) -> IPv4Network | None:
@@ -317,6 +327,115 @@ def check_add_on_names(names: Iterable[str], known: Sequence[str], *, path: str)
         for name in names
         if name not in known
     ]
+
+
+ControlPlaneTier = Literal["standard", "tier-xl", "tier-2xl", "tier-4xl", "tier-8xl"]
+# The API has CUSTOMER_ISOLATED, too; no page of the user guide describes it (awsdocs/amazon-eks-user-guide @ 101184e).
+EgressMode = Literal["AWS_MANAGED", "CUSTOMER_ROUTED"]
+SupportType = Literal["EXTENDED", "STANDARD"]
+
+CONTROL_PLANE = define_rule(
+    "GPU-EKS-031",
+    "Scaling tier, egress mode and support type of a control plane are ones that EKS has",
+    source="botocore 1.44.5, eks service model: ProvisionedControlPlaneTier, ControlPlaneEgressModeType, SupportType",
+)
+
+
+def check_control_plane(*, tier: str | None, egress_mode: str | None, support_type: str) -> list[Finding]:
+    """Find what EKS does not know of a control plane; None is EKS's own choice."""
+    given = {
+        "control_plane_tier": (tier, get_args(ControlPlaneTier)),
+        "control_plane_egress_mode": (egress_mode, get_args(EgressMode)),
+        "support_type": (support_type, get_args(SupportType)),
+    }
+    return [
+        CONTROL_PLANE.finding(
+            cause="EKS has no such value",
+            got=value,
+            allowed=", ".join(allowed),
+            fix=f"{name}={allowed[0]!r}",
+            path=name,
+        )
+        for name, (value, allowed) in given.items()
+        if value is not None and value not in allowed
+    ]
+
+
+#: Names and weights by which the scheduler packs pods. EKS takes these five names and no others, so slices of MIG have
+#: none, and are packed by the CPU and the memory that their pods ask for. Devices weigh most.
+#: Source: Amazon EKS user guide (awsdocs/amazon-eks-user-guide @ 2db60f8), "Advanced Kubernetes control plane
+#: configuration"; kubernetes/kubernetes, pkg/scheduler/framework/plugins/noderesources: an extended resource that a pod
+#: does not ask for does not count.
+PACKED_RESOURCES: Mapping[str, int] = MappingProxyType(
+    {"cpu": 1, "memory": 1, WHOLE_GPU_RESOURCE: 100, NEURON_RESOURCE: 100, "aws.amazon.com/neuroncore": 100}
+)
+#: EKS's own, stated where it shall hold again: a part that an update leaves out keeps its value (the same page).
+SPREAD_RESOURCES: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
+
+
+#: awslabs/amazon-eks-ami @ 81fec2e, nodeadm/internal/kubelet/config.go: what kubelet keeps for itself. The CPU is that
+#: of the first four vCPUs; further ones add little.
+_KUBELET_MILLICORES, _KUBELET_MIB, _POD_MIB = 80, 355, 11
+#: What the kernel and the firmware keep of the memory that EC2 states. This library's choice, on the safe side.
+_KERNEL_PART = 0.06
+
+
+@check
+def check_system_room(instance_type: InstanceType, node_count: int) -> Iterator[Finding]:
+    """Find system nodes that do not hold the cluster's own pods while one of them is away and a controller updates.
+
+    Args:
+        instance_type: Type of the system nodes.
+        node_count: How many there are.
+    """
+    every = all_system_pods()
+    on_each = [one for one in every if one.replicas is None]
+    others = [(one, one.replicas) for one in every if one.replicas is not None]
+    most_pods = system_max_pods(instance_type)
+    room = {
+        "millicores of CPU": instance_type.vcpus * 1000
+        - _KUBELET_MILLICORES
+        - sum(one.cpu_millicores for one in on_each),
+        "MiB of memory": int(instance_type.memory_mib * (1 - _KERNEL_PART))
+        - _KUBELET_MIB
+        - _POD_MIB * most_pods
+        - sum(one.memory_mib for one in on_each),
+        "pods": most_pods - len(on_each),
+    }
+    # One more of the largest: a Deployment starts the new pod before the old one goes.
+    asked = {
+        "millicores of CPU": sum(one.cpu_millicores * count for one, count in others)
+        + max(one.cpu_millicores for one, _ in others),
+        "MiB of memory": sum(one.memory_mib * count for one, count in others)
+        + max(one.memory_mib for one, _ in others),
+        "pods": sum(count for _, count in others) + 1,
+    }
+    short = {name: (needed, has) for name, needed in asked.items() if needed > (has := room[name] * (node_count - 1))}
+    if short:
+        told = ", ".join(f"{needed} {name} of {max(0, has)}" for name, (needed, has) in short.items())
+        yield SYSTEM_ROOM.finding(
+            cause="while one system node is replaced, the others do not hold the pods of the add-ons and of Kueue, "
+            "JobSet and LeaderWorkerSet",
+            got=f"{node_count} x {instance_type.name}: {told}",
+            allowed=f"{SYSTEM_NODE_COUNT} x {SYSTEM_INSTANCE_TYPE} or more",
+            fix="choose a larger system_instance_type, or a higher system_node_count",
+            path="system_instance_type",
+            severity=Severity.WARNING,
+        )
+
+
+def system_max_pods(instance_type: InstanceType) -> int:
+    """Pods of a system node: those for which its interfaces have addresses, and two of the host's network.
+
+    Source: awslabs/amazon-eks-ami @ 81fec2e, nodeadm/internal/kubelet/eni_max_pods.go.
+
+    Example:
+        >>> from cdk_gpu_clusters.catalogue import instance_type
+        >>> system_max_pods(instance_type("m7i.large"))
+        29
+    """
+    network = instance_type.network
+    return network.cards[0].max_interfaces * (network.ipv4_per_interface - 1) + 2
 
 
 KUBECTL = define_rule(

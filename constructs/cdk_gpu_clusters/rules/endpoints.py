@@ -18,9 +18,10 @@ MISSING_ENDPOINT = define_rule(
     source='AWS PrivateLink guide, "Access AWS services through AWS PrivateLink"; pages named per feature',
 )
 
-GATEWAY_ENDPOINTS = ("s3",)
-"""Gateway endpoints that every network gets: S3 holds packages, assets, container layers and checkpoints, and
-the endpoint costs nothing and takes no address (AWS VPC user guide, "Gateway endpoints")."""
+# Gateway endpoints cost nothing and take no address (AWS VPC user guide, "Gateway endpoints"). Directory buckets have
+# one of their own (Amazon S3 user guide, "Networking for directory buckets").
+_S3, _S3_EXPRESS = "s3", "s3express"
+_GATEWAYS = (_S3, _S3_EXPRESS)
 
 
 class NetworkFeature(StrEnum):
@@ -41,6 +42,7 @@ class NetworkFeature(StrEnum):
     EKS = "eks"
     PCS = "pcs"
     KUBECTL = "kubectl"
+    S3_EXPRESS = "s3-express"
 
 
 # SSM Agent 3.3.40.0 and later use ssmmessages where ec2messages was needed before (AWS Systems Manager user guide,
@@ -80,6 +82,7 @@ _NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
             "lambda": "starts the function that runs kubectl and Helm",
             "sts": "gives kubectl its token",
         },
+        NetworkFeature.S3_EXPRESS: {_S3_EXPRESS: "holds objects in directory buckets"},
         NetworkFeature.PCS: {"pcs": "registers the node with its compute node group"},
     }
 )
@@ -88,7 +91,7 @@ _NEEDS: Mapping[NetworkFeature, Mapping[str, str]] = MappingProxyType(
 def endpoints_for(features: Iterable[NetworkFeature]) -> tuple[str, ...]:
     """The interface endpoints that a closed network needs, as short service names, sorted.
 
-    The gateway endpoints in `GATEWAY_ENDPOINTS` come on top of these, always.
+    The gateway endpoints of `gateways_for` come on top of these.
 
     Args:
         features: What the nodes do.
@@ -97,11 +100,26 @@ def endpoints_for(features: Iterable[NetworkFeature]) -> tuple[str, ...]:
         >>> endpoints_for([NetworkFeature.SESSION_MANAGER, NetworkFeature.LOGS])
         ('logs', 'ssm', 'ssmmessages')
     """
-    return tuple(reasons_for(features))
+    return tuple(service for service in reasons_for(features) if service not in _GATEWAYS)
+
+
+def gateways_for(features: Iterable[NetworkFeature]) -> tuple[str, ...]:
+    """The gateway endpoints of a network, closed or not, as short service names.
+
+    Every network has the one of S3, which holds packages, assets, container layers and checkpoints.
+
+    Args:
+        features: What the nodes do.
+
+    Example:
+        >>> gateways_for([NetworkFeature.S3_EXPRESS])
+        ('s3', 's3express')
+    """
+    return (_S3, *(service for service in reasons_for(features) if service == _S3_EXPRESS))
 
 
 def reasons_for(features: Iterable[NetworkFeature]) -> Mapping[str, tuple[str, ...]]:
-    """Why each interface endpoint is needed: short service name to reasons, sorted by name.
+    """Why each endpoint is needed: short service name to reasons, sorted by name.
 
     Example:
         >>> reasons_for([NetworkFeature.LOGS])["logs"]
@@ -122,7 +140,7 @@ def check_endpoints(features: Iterable[NetworkFeature], present: Collection[str]
         present: Short names of the services that have an endpoint in the network, gateways included.
     """
     needed = {
-        **dict.fromkeys(GATEWAY_ENDPOINTS, ("packages, assets and data in S3",)),
+        _S3: ("packages, assets and data in S3",),
         **reasons_for(features),
     }
     return [
@@ -130,7 +148,7 @@ def check_endpoints(features: Iterable[NetworkFeature], present: Collection[str]
             cause=f"the network has no way to reach {service} ({'; '.join(why)})",
             got=", ".join(sorted(present)) or "no endpoint",
             allowed="an endpoint for each service, or a NAT gateway",
-            fix=f"add the {'gateway' if service in GATEWAY_ENDPOINTS else 'interface'} endpoint {service}",
+            fix=f"add the {'gateway' if service in _GATEWAYS else 'interface'} endpoint {service}",
         )
         for service, why in needed.items()
         if service not in present

@@ -30,6 +30,14 @@ DRAIN_OF_BLOCK = define_rule(
     source="EC2 Auto Scaling guide, Capacity Blocks: a terminating hook must finish before the forced stop",
 )
 
+SIZE_OF_KEPT_GROUP = define_rule(
+    "GPU-FLT-025",
+    "a group that a state machine keeps to its capacity has at most 500 nodes",
+    source='Step Functions developer guide, "Quotas": a task returns at most 262,144 bytes, or the execution ends with '
+    "States.DataLimitExceeded; DescribeAutoScalingGroups returns some 400 bytes for an instance",
+)
+_MOST_KEPT_NODES = 500
+
 # From the drain to the forced stop: 40 to 30 minutes before the end of a block, 70 to 60 for an UltraServer.
 BLOCK_DRAIN = timedelta(minutes=10)
 
@@ -63,12 +71,28 @@ def check_timeout(name: str, seconds: int) -> Iterator[Finding]:
 def check_drain_of_block(decision: CapacityDecision, seconds: int) -> Iterator[Finding]:
     """Find a drain that EC2 would cut off at the end of a block."""
     most = int(BLOCK_DRAIN.total_seconds())
-    if decision.drain_before_end is not None and seconds > most:
+    if decision.market_type == "capacity-block" and seconds > most:
         yield DRAIN_OF_BLOCK.finding(
             cause="EC2 terminates a block's instances before the nodes would be drained",
             got=f"{seconds} seconds",
             allowed=f"at most {most} seconds",
             fix="change drain_timeout; let the job write checkpoints before the block ends",
+        )
+
+
+@check
+def check_kept_size(maximum: int) -> Iterator[Finding]:
+    """Find a group that a state machine could not read.
+
+    Args:
+        maximum: Most nodes of a group on reserved capacity, or on capacity with an end.
+    """
+    if maximum > _MOST_KEPT_NODES:
+        yield SIZE_OF_KEPT_GROUP.finding(
+            cause="the state machine that keeps the group to its capacity cannot read so many instances at once",
+            got=f"{maximum:,} nodes",
+            allowed=f"at most {_MOST_KEPT_NODES} nodes",
+            fix="make several fleets, each on a part of the capacity",
         )
 
 

@@ -268,6 +268,35 @@ PINNED_IMAGE = define_rule(
 )
 
 
+MOVING_IMAGE = define_rule(
+    "GPU-AMI-102",
+    "nodes that work together, and model servers, keep their image until you choose another",
+    source='CloudFormation user guide, "Specify existing resources at runtime with CloudFormation-supplied parameter '
+    'types": the value of an SSM parameter is read at each deployment',
+)
+
+
+@check
+def check_moving_image(parameter: str, *, efa: bool, node_count: int | None, serves_models: bool) -> Iterator[Finding]:
+    """Advise to pin an image that was chosen by its parameter alone.
+
+    Args:
+        parameter: The parameter that names the newest image.
+        efa: Whether the nodes have EFA.
+        node_count: Nodes at most; None if unknown.
+        serves_models: Whether they run model servers.
+    """
+    if not serves_models and not (efa and node_count != 1):
+        return
+    yield MOVING_IMAGE.finding(
+        cause="a deployment takes the newest image; a node that is replaced may boot another driver than its peers",
+        got=parameter,
+        allowed="an image that was pinned, or is named by its id",
+        fix="run gpu-clusters pin-image CLUSTER_FILE, or with this parameter, and keep cdk.context.json",
+        severity=Severity.INFO,
+    )
+
+
 def image_context_key(region: str, parameter: str) -> str:
     """The key in `cdk.context.json` that holds the image id of a parameter."""
     return f"cdk-gpu-clusters:image:region={region}:parameter={parameter}"

@@ -51,9 +51,9 @@ BALANCER_ZONES_OF_NODES = define_rule(
     "enabled receive no traffic",
 )
 
-# What a drain takes besides the running requests: 15 s until the load balancer sends no more, the start of the drain (5
-# s), and the 60 s that a fleet keeps of its hook to complete it.
-DRAIN_MARGIN_SECONDS = 90
+# What a drain takes besides the running requests: 25 s until the load balancer sends no more, the start of the drain
+# (10 s), and the 60 s that a fleet keeps of its hook to complete it.
+DRAIN_MARGIN_SECONDS = 100
 #: Free addresses that a load balancer needs in each of its subnets (guide for Application Load Balancers, "Subnets for
 #: your load balancer").
 LOAD_BALANCER_ADDRESSES = 8

@@ -35,6 +35,7 @@ _ECR_IMAGE = re.compile(
     r"(\d{12})\.dkr[.-]ecr(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|on\.(?:aws|amazonwebservices\.com\.cn))/"
     r"([^:@]+)(?:[:@].*)?"
 )
+_FOLDER = re.compile(r"/[\w./-]*[\w-]", re.ASCII)
 _S3_ADDRESS = re.compile(r"s3://([^\s/]{3,63})(?:/\S*)?")
 #: Variables that the node sets for every server.
 RESERVED_VARIABLES = frozenset({"MODEL_SERVER_INDEX"})
@@ -210,7 +211,7 @@ def check_weights(path: str, uri: str | None) -> Iterator[Finding]:
         path: Folder on the node.
         uri: `s3://bucket/prefix` to copy from at boot, None for a folder that is there.
     """
-    if not re.fullmatch(r"/[\w./-]*[\w-]", path, re.ASCII) or ".." in path.split("/"):
+    if not _FOLDER.fullmatch(path) or ".." in path.split("/"):
         yield _weights("the weights do not lie in a folder of the node", path, "/fsx/models/llama")
     address = None if uri is None else _S3_ADDRESS.fullmatch(uri)
     if uri is not None and (address is None or check_bucket_name(address[1])):
@@ -278,6 +279,13 @@ WEIGHTS_ON_SCRATCH = define_rule(
 )
 
 
+CACHE_ON_SCRATCH = define_rule(
+    "GPU-INF-028",
+    "a cache of model servers is a folder of the local disks, apart from the weights",
+    source="EC2 DescribeInstanceTypes, instance storage; Docker reference, docker run --volume",
+)
+
+
 def plan_scratch(
     path: str | None,
     instance_type: InstanceType,
@@ -286,11 +294,12 @@ def plan_scratch(
     requested: bool | None,
     mount_points: Collection[str],
     copied: bool,
+    cache_path: str | None = None,
 ) -> tuple[bool, list[Finding]]:
-    """Whether the local disks of a node become one file system, and what is wrong with weights that lie on it.
+    """Whether the local disks of a node become one file system, and what is wrong with what lies on it.
 
-    A server sees nothing of them but its weights. So they are left alone if no weights lie there: a node then needs
-    no disk tools to boot.
+    A server sees nothing of them but its weights and its cache. So they are left alone if neither lies there: a node
+    then needs no disk tools to boot.
 
     Args:
         path: Folder of the weights, None for none.
@@ -299,6 +308,7 @@ def plan_scratch(
         requested: The requested setting; None to follow the weights.
         mount_points: Where other file systems are mounted.
         copied: Whether the weights are copied at boot.
+        cache_path: Folder that the servers write, None for none.
 
     Example:
         >>> from cdk_gpu_clusters.catalogue import instance_type
@@ -308,15 +318,68 @@ def plan_scratch(
         ... )
         (True, [])
     """
-    if path is None or not _is_inside(path, [scratch]) or _is_inside(path, mount_points):
-        return bool(requested), []
-    return requested is not False, check_weights_on_scratch(
-        path,
-        instance_type=instance_type.name,
-        has_local_disks=bool(instance_type.local_disks),
-        scratch=requested is not False,
-        copied=copied,
-    )
+    findings, needed = list[Finding](), cache_path is not None
+    if cache_path is not None:
+        findings = check_cache(
+            cache_path,
+            path,
+            instance_type=instance_type.name,
+            has_local_disks=bool(instance_type.local_disks),
+            scratch=None if requested is False else scratch,
+        )
+    if path is not None and _is_inside(path, [scratch]) and not _is_inside(path, mount_points):
+        needed = True
+        findings += check_weights_on_scratch(
+            path,
+            instance_type=instance_type.name,
+            has_local_disks=bool(instance_type.local_disks),
+            scratch=requested is not False,
+            copied=copied,
+        )
+    return requested is not False if needed else bool(requested), findings
+
+
+@check
+def check_cache(
+    path: str, weights: str | None, *, instance_type: str, has_local_disks: bool, scratch: str | None
+) -> Iterator[Finding]:
+    """Find a cache that servers cannot write, or that is not on local disks.
+
+    Args:
+        path: Folder of the cache.
+        weights: Folder of the weights, which servers only read; None for none.
+        instance_type: Type of the nodes.
+        has_local_disks: Whether the type has local disks.
+        scratch: Where they are mounted; None if they are left alone.
+
+    Example:
+        >>> found = check_cache(
+        ...     "/root/.cache", None, instance_type="g6e.48xlarge", has_local_disks=True, scratch="/scratch"
+        ... )
+        >>> [finding.id for finding in found]
+        ['GPU-INF-028']
+    """
+    if not has_local_disks or scratch is None:
+        yield CACHE_ON_SCRATCH.finding(
+            cause="the cache is to lie on local disks, which the nodes do not have or leave alone",
+            got=f"{path} on {instance_type}" + (" without scratch" if has_local_disks else ""),
+            allowed="a type with local disks, and scratch not switched off",
+            fix="remove the cache, or choose a type with local disks and leave scratch out",
+        )
+    elif not _FOLDER.fullmatch(path) or ".." in path.split("/") or path == scratch or not _is_inside(path, [scratch]):
+        yield CACHE_ON_SCRATCH.finding(
+            cause="this is not a folder of the local disks",
+            got=repr(path),
+            allowed=f"a folder below {scratch}",
+            fix=f"use {scratch}/cache",
+        )
+    elif weights is not None and (_is_inside(path, [weights]) or _is_inside(weights, [path])):
+        yield CACHE_ON_SCRATCH.finding(
+            cause="the cache and the weights, which servers only read, lie inside each other",
+            got=f"{path} and {weights}",
+            allowed="two folders side by side",
+            fix="move one of them",
+        )
 
 
 def _is_inside(path: str, directories: Collection[str]) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import ceil
 from types import MappingProxyType
 
 from cdk_gpu_clusters.catalogue.instances import AcceleratorKind, InstanceType
 from cdk_gpu_clusters.catalogue.kubernetes import AmiType, ami_type
 from cdk_gpu_clusters.catalogue.xids import XidClass, xids
-from cdk_gpu_clusters.errors import Finding, check, define_rule
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule
 from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, PREFIX, NodeTaint
@@ -41,30 +42,108 @@ class UpdateStrategy(str, Enum):
     """How EKS replaces nodes when it updates them.
 
     Attributes:
-        DEFAULT: New nodes start before old ones go.
+        DEFAULT: New nodes start before old ones go: up to two in each zone, or as many as an update replaces at once.
         MINIMAL: Old nodes go first: a full reservation has room for no more.
 
-    Source: Amazon EKS user guide, "Understand each phase of node updates" (read 2026-11-22).
+    Source: Amazon EKS user guide, "Understand each phase of node updates", and API reference, NodegroupUpdateConfig.
     """
 
     DEFAULT = "DEFAULT"
     MINIMAL = "MINIMAL"
 
 
-def update_strategy(decision: CapacityDecision) -> UpdateStrategy:
-    """The strategy that fits the capacity."""
-    return UpdateStrategy.MINIMAL if decision.terminates_before_launch else UpdateStrategy.DEFAULT
+def update_strategy(decision: CapacityDecision, record: InstanceType) -> UpdateStrategy:
+    """The strategy that fits the capacity and the type.
 
+    MINIMAL where there is room for no more nodes: on a reservation, and for types that EC2 also sells as Capacity
+    Blocks, of which up to two more in each zone are seldom available and always expensive. EKS names accelerators as
+    its example of such constraints.
 
-def desired_size(decision: CapacityDecision, *, minimum: int, maximum: int) -> int | None:
-    """The `DesiredSize` of the template: that of a group of a fixed size; None where others move it.
+    Args:
+        decision: What follows from the capacity.
+        record: Type of the nodes.
 
-    EKS refuses a minimum above the present size (aws/containers-roadmap issue 1637), so a fixed size is given in full.
-    A group that follows a block or that scales gives none: an update would write it back. That EKS takes requests
-    without it is what crossplane-contrib/provider-aws pull request 502 tried; how many nodes a new group then starts
-    with is unknown.
+    Example:
+        >>> from cdk_gpu_clusters.catalogue import instance_type
+        >>> from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms, decide_capacity
+        >>> on_demand = decide_capacity(CapacityTerms(kind=CapacityKind.ON_DEMAND), efa=False)
+        >>> [update_strategy(on_demand, instance_type(name)).value for name in ("p5.48xlarge", "g6e.xlarge")]
+        ['MINIMAL', 'DEFAULT']
     """
-    return None if decision.size_changes_after_deploy or minimum != maximum else maximum
+    is_scarce = decision.terminates_before_launch or record.supports_capacity_block
+    return UpdateStrategy.MINIMAL if is_scarce else UpdateStrategy.DEFAULT
+
+
+def surge_nodes(strategy: UpdateStrategy, *, zones: int, max_unavailable: int) -> int:
+    """How many nodes an update adds to a group for the time that it takes.
+
+    They count against quotas and addresses, are paid for, and find no room in a reservation that is full.
+
+    Args:
+        strategy: How EKS replaces nodes.
+        zones: Zones of the group's subnets.
+        max_unavailable: Nodes that an update replaces at once.
+
+    Source: Amazon EKS user guide, "Understand each phase of node updates", scale up phase: twice the number of zones,
+    or the nodes that are replaced at once if these are more.
+
+    Example:
+        >>> surge_nodes(UpdateStrategy.DEFAULT, zones=2, max_unavailable=1)
+        4
+    """
+    return 0 if strategy is UpdateStrategy.MINIMAL else max(2 * zones, max_unavailable)
+
+
+def drained_percent(strategy: UpdateStrategy, *, minimum: int, maximum: int, max_unavailable: int) -> int:
+    """The share of its full nodes that an update of a group empties at once, in percent, rounded up.
+
+    A PodDisruptionBudget must allow it: the pods of these nodes wait for the nodes that take their place, and EKS ends
+    an update with `PodEvictionFailure` if a node is not empty within 15 minutes. If old nodes go first, the share is
+    that of the smallest group; otherwise new nodes take the pods of the old ones.
+
+    Args:
+        strategy: How EKS replaces nodes.
+        minimum: Fewest nodes of the group.
+        maximum: Most nodes of the group.
+        max_unavailable: Nodes that an update replaces at once.
+
+    Source: Amazon EKS user guide, "Understand each phase of node updates", upgrade phase.
+
+    Example:
+        >>> drained_percent(UpdateStrategy.MINIMAL, minimum=3, maximum=3, max_unavailable=1)
+        34
+    """
+    nodes = max(1, minimum if strategy is UpdateStrategy.MINIMAL else maximum)
+    return ceil(100 * min(max_unavailable, nodes) / nodes)
+
+
+def desired_size(*, keeps_size: bool, minimum: int, maximum: int) -> int:
+    """The `DesiredSize` of the template, which gives all sizes, as EKS asks for, or none.
+
+    All nodes of a group that keeps its size, also before its block: launches fail until it starts, and an update that
+    writes the size back during the block ends no node. The least nodes of a group that scales.
+
+    Source: Amazon EKS API reference, NodegroupScalingConfig: "When creating a node group, you must specify all or none
+    of the properties"; a minimum above the present size is refused (aws/containers-roadmap issue 1637).
+    """
+    return maximum if keeps_size else minimum
+
+
+#: From the moment in which EKS empties a group on a block, 40 minutes before its end, to that in which EC2 begins to
+#: terminate, 30 minutes before it: ten minutes, of which the rest is for kubelet and the drain itself.
+_BLOCK_GRACE_SECONDS = 480
+_GRACE_SECONDS = 90
+
+
+def grace_period_seconds(decision: CapacityDecision) -> int:
+    """How long the pods of jobs have after SIGTERM: for a last checkpoint at the end of a block, else 90 seconds.
+
+    Spot nodes have two minutes in all. On other capacity a longer time would only keep a hung rank from a restart.
+
+    Source: Amazon EKS user guide, "Create a managed node group with Capacity Blocks for ML"; Amazon EC2 user guide,
+    "Capacity Blocks for ML" and "Spot Instance interruption notices".
+    """
+    return _BLOCK_GRACE_SECONDS if decision.market_type == "capacity-block" else _GRACE_SECONDS
 
 
 class RepairAction(str, Enum):
@@ -201,6 +280,24 @@ RELEASE = define_rule(
     "a release version of the image is one of the cluster's Kubernetes version",
     source='Amazon EKS user guide, "Retrieve Amazon Linux AMI version information"',
 )
+BLOCK_UPGRADE = define_rule(
+    "GPU-EKS-048",
+    "a node group on a Capacity Block is updated at size 0, not by deployments",
+    source='Amazon EKS user guide, "Create a managed node group with Capacity Blocks for ML" @ f600414: desired size 0 '
+    "when a group is upgraded",
+)
+SURGE = define_rule(
+    "GPU-EKS-049",
+    "nodes of reserved capacity are updated old nodes first",
+    source='Amazon EKS user guide, "Understand each phase of node updates" @ 0bfeeaf: the default strategy launches '
+    "nodes before it ends old ones",
+)
+
+END_OF_SCALING = define_rule(
+    "GPU-EKS-051",
+    "a managed node group whose capacity has an end has a fixed size",
+    source="Kubernetes Cluster Autoscaler documentation, AWS provider: it sets the desired size of the group",
+)
 
 _MOST_TAINTS = 50
 _MOST_UNAVAILABLE = 100
@@ -208,8 +305,21 @@ _EKS_LABELS = "eks.amazonaws.com/"
 
 
 @check
-def check_block_of_group(terms: CapacityTerms) -> Iterator[Finding]:
-    """Find capacity that a managed node group cannot take."""
+def check_block_of_group(terms: CapacityTerms, *, keeps_size: bool = True) -> Iterator[Finding]:
+    """Find capacity that a managed node group cannot take.
+
+    Args:
+        terms: How its nodes are bought.
+        keeps_size: Whether it has all its nodes while it has any; otherwise an autoscaler sets its size.
+    """
+    if terms.ends_at is not None and not keeps_size:
+        yield END_OF_SCALING.finding(
+            cause="an autoscaler of the cluster sets the size of the group, and nothing drains it at the end",
+            got=f"ends_at {terms.ends_at:%Y-%m-%dT%H:%MZ} of a node group with bounds",
+            allowed="ends_at with a number of nodes, or bounds without ends_at",
+            fix="give the number of nodes, or leave ends_at out",
+            path="capacity",
+        )
     if terms.kind is CapacityKind.ULTRASERVER_BLOCK:
         yield ULTRASERVER.finding(
             cause="EKS asks for the id of a block, and empties the group 40 minutes before its end; EC2 takes an "
@@ -217,6 +327,22 @@ def check_block_of_group(terms: CapacityTerms) -> Iterator[Finding]:
             got="an UltraServer block",
             allowed="Capacity.capacity_block(...)",
             fix="make a self-managed group for it: GpuLaunchTemplate(orchestrator=Orchestrator.EKS_SELF_MANAGED)",
+            path="capacity",
+        )
+    if terms.blocks:
+        yield ULTRASERVER.finding(
+            cause="a managed node group has one launch template, and EKS takes a block by its id",
+            got=f"{len(terms.blocks)} Capacity Blocks",
+            allowed="Capacity.capacity_block(...)",
+            fix="make a node group for each block",
+            path="capacity",
+        )
+    if terms.segment:
+        yield ULTRASERVER.finding(
+            cause="EKS makes the Auto Scaling group of a managed node group, and sets no distribution segments",
+            got="several types of reservations",
+            allowed="Capacity.from_reservation_group_arn(...) or Capacity.capacity_block(...)",
+            fix="make a node group for each type of reservation",
             path="capacity",
         )
     if terms.kind is CapacityKind.SPOT and terms.max_price_usd_per_hour is not None:
@@ -297,6 +423,36 @@ def check_updates(max_unavailable: int, maximum: int) -> Iterator[Finding]:
             allowed=f"1 to {min(_MOST_UNAVAILABLE, max(maximum, 1))}",
             fix="change max_unavailable",
             path="max_unavailable",
+        )
+
+
+@check
+def check_replacement(terms: CapacityTerms, strategy: UpdateStrategy | None, *, rolls: bool) -> Iterator[Finding]:
+    """Find updates for which reserved capacity has no room.
+
+    Args:
+        terms: How the nodes are bought.
+        strategy: The requested strategy, None if it is left open.
+        rolls: Whether a deployment with another launch template or version of Kubernetes updates the nodes.
+    """
+    if rolls and terms.kind is CapacityKind.CAPACITY_BLOCK:
+        yield BLOCK_UPGRADE.finding(
+            cause="EKS asks for size 0 before a group on a Capacity Block is updated, and the group is full while its "
+            "block runs",
+            got="rolling",
+            allowed="never",
+            fix="leave it at never; the next block is another node group. To update this one, tag it "
+            "gpu-clusters:size=manual and set its size to 0 first",
+            path="update_policy",
+        )
+    if strategy is UpdateStrategy.DEFAULT and terms.kind.is_reserved:
+        yield SURGE.finding(
+            cause="the default strategy launches nodes before it ends old ones, and fails if the reservation is full",
+            got="DEFAULT",
+            allowed="MINIMAL",
+            fix="leave update_strategy out, unless the reservation has at least two more instances for each zone",
+            path="update_strategy",
+            severity=Severity.WARNING,
         )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from cdk_gpu_clusters.catalogue import InstanceType
-from cdk_gpu_clusters.rules.capacity import CapacityKind
+from cdk_gpu_clusters.rules.capacity import RESERVATION, RESERVATION_IN_GROUP, CapacityKind
 from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters.template_rules.case import Resource, Value, known_target_of, resource_of, target_of
 from cdk_gpu_clusters.template_rules.lookups.launches import Launch, launch_of, values_at
 from cdk_gpu_clusters.template_rules.resolve import Reference
 from cdk_gpu_clusters.template_rules.rule import NotApplicable, applicable
 
-RESERVATION = "AWS::EC2::CapacityReservation"
+#: Types of reservations: both have the same properties.
+RESERVATIONS = (RESERVATION, RESERVATION_IN_GROUP)
 
 
 def market_type_of(launch: Launch) -> str | None:
@@ -25,7 +26,8 @@ def reservation_target(launch: Launch) -> Value:
 
 def reservation_of(launch: Launch) -> Resource | None:
     """The reservation of the template that a launch names; None if it names another one, or none."""
-    return target_of(reservation_target(launch).get("CapacityReservationId"), RESERVATION)
+    named = target_of(reservation_target(launch).get("CapacityReservationId"))
+    return named if named is not None and named.type in RESERVATIONS else None
 
 
 def block_launch(resource: Resource) -> Launch:

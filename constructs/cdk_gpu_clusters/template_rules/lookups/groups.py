@@ -68,6 +68,7 @@ _AUTOMATION = (
     "AWS::Scheduler::Schedule",
     "AWS::StepFunctions::StateMachine",
 )
+_MACHINE = "AWS::StepFunctions::StateMachine"
 
 
 def launch_of_group(group: Resource) -> Launch:
@@ -100,6 +101,18 @@ def automation_of(group: Resource) -> list[Resource]:
     """Rules, schedules, state machines and functions that receive the name of a group."""
     name = re.compile(rf'"{group.logical_id}[".]|\$\{{{group.logical_id}[.}}]')
     return [one for one, text in group.case.once(_automation) if name.search(text)]
+
+
+def keepers_of(group: Resource) -> list[Resource]:
+    """Rules and schedules that start, again and again, a state machine which sets the size of a group."""
+    texts = group.case.once(_automation)
+    machines = [one.logical_id for one, text in texts if one.type == _MACHINE and "setDesiredCapacity" in text]
+    return [
+        one
+        for one in automation_of(group)
+        for text in (str(group.case.template.resources[one.logical_id]),)
+        if "rate(" in text and any(f"'{machine}'" in text for machine in machines)
+    ]
 
 
 def _automation(case: Case) -> list[tuple[Resource, str]]:

@@ -19,9 +19,9 @@ from cdk_gpu_clusters.rules.capacity_checks import (
     check_capacity,
 )
 from cdk_gpu_clusters.rules.zones import TYPE_OFFERED, ZONE_FORM, check_zone, read_zone
-from cdk_gpu_clusters.template_rules.case import Resource
+from cdk_gpu_clusters.template_rules.case import Resource, Value
 from cdk_gpu_clusters.template_rules.lookups.capacity import (
-    RESERVATION,
+    RESERVATIONS,
     block_launch,
     capacity_kind_of,
     market_type_of,
@@ -353,40 +353,65 @@ def block_names_type(resource: Resource) -> Iterator[Fault]:
 
 
 _OTHER_TARGETS = ("OnDemandTargetCapacity", "SpotTargetCapacity")
+_RESERVED = "reserved-capacity"
 
 
 @define_template_rule(
     "GPU-CAP-037",
-    "an EC2 Fleet on a Capacity Block is of type instant, and has no other capacity",
-    source='AWS EC2 user guide, "Tutorial: Configure your EC2 Fleet to launch instances into Capacity Blocks"',
+    "an EC2 Fleet on a Capacity Block is of type instant, and its target is a block or reserved capacity",
+    source='AWS EC2 user guide, "Tutorial: Configure your EC2 Fleet to launch instances into Capacity Blocks"; EC2 API '
+    "reference, ReservedCapacityOptionsRequest (botocore 1.44.5)",
     cause="EC2 refuses a fleet that launches into a Capacity Block in any other way",
-    fix="set Type to instant and DefaultTargetCapacityType to capacity-block, with launch templates of one block only",
+    fix="set Type to instant, and DefaultTargetCapacityType to capacity-block with launch templates of one block only, "
+    "or to reserved-capacity with ReservedCapacityOptions that name the types of reservation",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/"
     "ec2-fleet-launch-instances-capacity-blocks-walkthrough.html",
     on=("AWS::EC2::EC2Fleet",),
     looks_at=(
         "Type",
         "TargetCapacitySpecification",
+        "ReservedCapacityOptions",
         "AWS::EC2::LaunchTemplate/LaunchTemplateData/InstanceMarketOptions/MarketType",
     ),
 )
 def fleet_on_block(resource: Resource) -> Iterator[Fault]:
-    target = resource.get("TargetCapacitySpecification")
-    kind = target.get("DefaultTargetCapacityType")
+    kind = resource.get("TargetCapacitySpecification", "DefaultTargetCapacityType")
     markets = {market or "no market type" for market in _markets_of(resource)}
-    if "capacity-block" not in {kind.text(), *markets}:
+    options = resource.get("ReservedCapacityOptions")
+    if "capacity-block" not in {kind.text(), *markets} and kind.text() != _RESERVED and not options.exists:
         raise NotApplicable
-    if markets - {"capacity-block"}:
-        at, got = resource.get("LaunchTemplateConfigs"), f"launch templates with {' and '.join(sorted(markets))}"
-        yield Fault(at=at, got=got, allowed="capacity-block")
-    if kind.text() != "capacity-block":
-        yield Fault(at=kind, got=kind.text() or "on-demand, by default", allowed="capacity-block")
     fleet_type = resource.get("Type")
     if fleet_type.text() != "instant":
         yield Fault(at=fleet_type, got=fleet_type.text() or "maintain, by default", allowed="instant")
+    if kind.text() == _RESERVED or options.exists:
+        yield from _wrong_reserved_capacity(kind, options, markets)
+    else:
+        yield from _wrong_block_target(resource, kind, markets)
+
+
+def _wrong_block_target(fleet: Resource, kind: Value, markets: set[str]) -> Iterator[Fault]:
+    if markets - {"capacity-block"}:
+        at, got = fleet.get("LaunchTemplateConfigs"), f"launch templates with {' and '.join(sorted(markets))}"
+        yield Fault(at=at, got=got, allowed="capacity-block")
+    if kind.text() != "capacity-block":
+        yield Fault(at=kind, got=kind.text() or "on-demand, by default", allowed=f"capacity-block or {_RESERVED}")
     for name in _OTHER_TARGETS:
-        if target.get(name).integer():
-            yield Fault(at=target.get(name), got=name, allowed="TotalTargetCapacity alone")
+        target = fleet.get("TargetCapacitySpecification", name)
+        if target.integer():
+            yield Fault(at=target, got=name, allowed="TotalTargetCapacity alone")
+
+
+def _wrong_reserved_capacity(kind: Value, options: Value, markets: set[str]) -> Iterator[Fault]:
+    if kind.text() != _RESERVED:
+        got = f"ReservedCapacityOptions beside {kind.text() or 'on-demand, by default'}"
+        yield Fault(at=kind, got=got, allowed=_RESERVED)
+    types = options.get("ReservationTypes")
+    named = [one.text() for one in types.items()]
+    if types.exists and "capacity-block" in markets and "capacity-block" not in [*named, None]:
+        yield Fault(at=types, got=" and ".join(map(str, named)), allowed="capacity-block among them")
+    target = options.get("CapacityReservationTarget")
+    if all(target.get(key).exists for key in ("CapacityReservationIds", "CapacityReservationResourceGroupArns")):
+        yield Fault(at=target, got="ids and groups of reservations", allowed="one of the two")
 
 
 def _markets_of(fleet: Resource) -> Iterator[str | None]:
@@ -452,7 +477,7 @@ def terminate_first(resource: Resource) -> Iterator[Fault]:
     cause="there is no such zone, so the resource cannot be created",
     fix="give the zone by its name or by its id",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/using-regions-availability-zones.html",
-    on=(SUBNET, RESERVATION),
+    on=(SUBNET, *RESERVATIONS),
     looks_at=("AvailabilityZone", "AvailabilityZoneId"),
 )
 def zone_form(resource: Resource) -> Iterator[Fault]:

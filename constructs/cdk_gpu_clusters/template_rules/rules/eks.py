@@ -125,6 +125,26 @@ def custom_image(resource: Resource) -> Iterator[Fault]:
             yield Fault(at=value, got=f"{name} beside ImageId", allowed="one of the two")
 
 
+_SIZES = ("MinSize", "MaxSize", "DesiredSize")
+
+
+@define_template_rule(
+    "GPU-EKS-050",
+    "a node group states all of its sizes, or none",
+    source="Amazon EKS API reference and CloudFormation reference, NodegroupScalingConfig, desiredSize",
+    cause="EKS creates a node group with all of its sizes or with none",
+    fix="set MinSize, MaxSize and DesiredSize; a group that scales starts at its MinSize",
+    url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html",
+    on=(EKS_NODE_GROUP,),
+    looks_at=("ScalingConfig",),
+)
+def all_sizes(resource: Resource) -> Iterator[Fault]:
+    sizes = resource.get("ScalingConfig")
+    missing = [name for name in _SIZES if not sizes.get(name).exists]
+    if len(missing) in (1, 2):
+        yield Fault(at=sizes, got=f"no {' and no '.join(missing)}", allowed=", ".join(_SIZES))
+
+
 # What the names of AMI types end with; AL2_x86_64_GPU carried both drivers.
 _DRIVERS = {"NVIDIA": ("NVIDIA", "NVIDIA_FIPS", "_GPU"), "AWS": ("NEURON", "_GPU")}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from cdk_gpu_clusters.catalogue.hyperpod import hyperpod_type_names
 from cdk_gpu_clusters.catalogue.instances import instance_type_names
 from cdk_gpu_clusters.errors import Severity
 from cdk_gpu_clusters.template_rules.case import Resource
@@ -16,9 +17,9 @@ _FAMILIES = {name.partition(".")[0] for name in instance_type_names()}
 
 @define_template_rule(
     "GPU-HYP-001",
-    "an instance type of HyperPod is ml. and the name of an EC2 instance type",
+    "an instance type of HyperPod is ml. and the name of an EC2 instance type that HyperPod has",
     source="botocore 1.44.5, sagemaker service model: ClusterInstanceType",
-    cause="SageMaker refuses a type without its prefix",
+    cause="SageMaker refuses a type without its prefix, and one that HyperPod does not have",
     fix="write ml. before the EC2 name",
     url="https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_ClusterInstanceGroupSpecification.html",
     on=(HYPERPOD,),
@@ -32,9 +33,11 @@ def ml_type(resource: Resource) -> Iterator[Fault]:
             continue
         if not name.startswith("ml."):
             yield Fault(at=value, got=name, allowed=f"ml.{name}")
-        elif name.split(".")[1] in _FAMILIES and hyperpod_record_of(value) is None:
-            sizes = [f"ml.{one}" for one in instance_type_names() if one.startswith(f"{name.split('.')[1]}.")]
-            yield Fault(at=value, got=name, allowed=", ".join(sizes), cause="there is no such size")
+        elif name.split(".")[1] in _FAMILIES and name not in hyperpod_type_names():
+            family = f"ml.{name.split('.')[1]}."
+            sizes = sorted(one for one in hyperpod_type_names() if one.startswith(family))
+            fix = "choose a type that HyperPod has"
+            yield Fault(at=value, got=name, allowed=", ".join(sizes) or "another family", fix=fix)
 
 
 @define_template_rule(

@@ -203,7 +203,7 @@ def scratch_key(resource: Resource) -> Iterator[Fault]:
     source='CloudFormation user guide, "DeletionPolicy attribute" and "UpdateReplacePolicy attribute"',
     severity=Severity.WARNING,
     cause="the data is lost with the stack, or with a change that replaces the file system, such as another subnet",
-    fix="set DeletionPolicy and UpdateReplacePolicy to Retain",
+    fix="set DeletionPolicy to RetainExceptOnCreate, and UpdateReplacePolicy to Retain",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-deletionpolicy.html",
     on=(FILE_SYSTEM,),
     looks_at=("DeletionPolicy", "UpdateReplacePolicy", "LustreConfiguration/DeploymentType"),

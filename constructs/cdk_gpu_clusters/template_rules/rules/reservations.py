@@ -24,7 +24,7 @@ from cdk_gpu_clusters.rules.placement import PlacementStrategy
 from cdk_gpu_clusters.template_rules.case import Resource, Value, target_of
 from cdk_gpu_clusters.template_rules.lookups.capacity import (
     PLACEMENT_GROUP,
-    RESERVATION,
+    RESERVATIONS,
     market_type_of,
     placement_group_in_arn,
     placements_of,
@@ -134,7 +134,7 @@ def group_of_reservation(resource: Resource) -> Iterator[Fault]:
     cause="EC2 refuses a reservation of that many instances",
     fix="split it into several reservations",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-capacityreservation.html",
-    on=(RESERVATION,),
+    on=RESERVATIONS,
     looks_at=("InstanceCount",),
 )
 def reservation_count(resource: Resource) -> Iterator[Fault]:
@@ -149,7 +149,7 @@ def reservation_count(resource: Resource) -> Iterator[Fault]:
     cause="a reservation bills whether it is used or not, and a forgotten one bills without end",
     fix="set EndDateType to limited and give EndDate, or set it to unlimited",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-capacityreservation.html",
-    on=(RESERVATION,),
+    on=RESERVATIONS,
     looks_at=("EndDateType", "EndDate"),
 )
 def reservation_end(resource: Resource) -> Iterator[Fault]:
@@ -168,7 +168,7 @@ def reservation_end(resource: Resource) -> Iterator[Fault]:
     cause="a reservation can be made only in a cluster placement group",
     fix="use a cluster placement group, or none",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/cr-cpg.html",
-    on=(RESERVATION,),
+    on=RESERVATIONS,
     looks_at=("PlacementGroupArn", "AWS::EC2::PlacementGroup/Strategy"),
 )
 def reservation_placement(resource: Resource) -> Iterator[Fault]:
@@ -218,7 +218,7 @@ def reserved_type(resource: Resource) -> Iterator[Fault]:
     cause="launches beyond the reservation fail",
     fix="raise InstanceCount, or lower the greatest sizes of the groups",
     url="https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html",
-    on=(RESERVATION,),
+    on=RESERVATIONS,
     looks_at=("InstanceCount", "greatest size of the resources that launch into it"),
 )
 def reserved_size(resource: Resource) -> Iterator[Fault]:
@@ -275,7 +275,7 @@ def _is_targeted(group: Resource) -> bool:
     cause="any matching instance of the account takes a place, and the nodes that it is for find it full",
     fix="set InstanceMatchCriteria to targeted, and name the reservation in the launch template",
     url="https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-ec2-capacityreservation.html",
-    on=(RESERVATION,),
+    on=RESERVATIONS,
     looks_at=("InstanceMatchCriteria",),
 )
 def targeted_reservation(resource: Resource) -> Iterator[Fault]:
