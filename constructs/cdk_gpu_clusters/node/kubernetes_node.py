@@ -289,7 +289,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def kubectl_part(*, url: str, sha256: str) -> UserDataPart:
-    """A user-data part that installs kubectl on a node of EKS, whose images have none.
+    """A user-data part that installs kubectl on a node of EKS, whose images have none. The watchdog needs none.
 
     If it cannot be fetched, or has another digest, the script and the boot fail: the node accepts no work.
 

@@ -15,6 +15,8 @@ DEFAULT_WEIGHTS_PATH = "/opt/gpu-cluster/model"
 
 #: The path of the load balancer's health check of the node. It is not forwarded to a server.
 NODE_HEALTH_PATH = "/.node/health"
+#: A POST of this path, on the port of the balancer's state, makes the node answer its health check with 503.
+NODE_DRAIN_PATH = "/drain"
 
 _PROGRAM = "/usr/local/libexec/gpu-cluster/model-servers"
 _FILES: Mapping[str, tuple[str, int]] = {
@@ -26,7 +28,8 @@ _FILES: Mapping[str, tuple[str, int]] = {
 _END = "END_OF_MODEL_SERVER_FILE"
 
 # A client that keeps a connection must close it before the server does, or requests are lost in between (AWS
-# Application Load Balancer guide, "HTTP 502": keep-alive longer than the idle time-out).
+# Application Load Balancer guide, "HTTP 502": keep-alive longer than the idle time-out). HAProxy's `timeout client`
+# ends idle connections, too, however long `timeout http-keep-alive` is (measured with 2.6): both have the margin.
 _KEEP_ALIVE_MARGIN_SECONDS = 15
 
 
@@ -45,6 +48,7 @@ class ServerSettings:
         registry_login: ARN of a secret with `username` and `password` of the image's registry; empty for none.
         weights_path: Folder of the node that every server sees read-only at the same path; empty for none.
         weights_uri: `s3://bucket/prefix` to copy into that folder at boot; empty if the folder has them already.
+        cache_path: Folder of the local disks that every server may write at the same path; empty for none.
         shared_memory_gib: Size of a container's /dev/shm; None for Docker's 64 MiB.
         minimum_servers: Servers that must be up for the node to be healthy.
         idle_timeout_seconds: How long a request or a stream may be silent. Any data restarts it.
@@ -62,6 +66,7 @@ class ServerSettings:
     registry_login: str = ""
     weights_path: str = ""
     weights_uri: str = ""
+    cache_path: str = ""
     shared_memory_gib: int | None = None
     minimum_servers: int = 1
     idle_timeout_seconds: int = 300
@@ -124,6 +129,7 @@ def _assignments(settings: ServerSettings) -> Iterable[str]:
         "REGISTRY_LOGIN": settings.registry_login,
         "WEIGHTS_PATH": settings.weights_path,
         "WEIGHTS_URI": settings.weights_uri,
+        "CACHE_PATH": settings.cache_path,
         "SHM_GIB": "" if settings.shared_memory_gib is None else settings.shared_memory_gib,
     }
     # A MIG slice has no number of its own: the node finds the ids of the slices in order.
@@ -143,10 +149,18 @@ def render_haproxy(settings: ServerSettings) -> str:
     """Write the configuration of a node's balancer.
 
     Requests go to the server with the fewest of them. A request is retried on another server only if no connection was
-    made: one that reached a server is never sent twice. A server that is taken out keeps its running streams. SIGUSR1
-    closes the port and lets running requests end, for at most `drain_seconds`.
+    made: one that reached a server is never sent twice. A server that is taken out keeps its running streams.
 
-    Source: HAProxy 2.4 to 2.8 configuration manual; Amazon Linux 2023, Ubuntu and Debian package versions of these.
+    A POST of `NODE_DRAIN_PATH` on the port of the state makes the node answer its health check with 503, while requests
+    are still served: the load balancer must notice before the port closes. SIGUSR1 closes the port and lets running
+    requests end, for at most `drain_seconds`. HAProxy's own directive for this, `grace`, came with 2.5, and Ubuntu
+    22.04 has 2.4; the manual recommends a variable.
+
+    Every request has a connection of its own to its server. A kept one is closed by the server at any time, by uvicorn
+    after 5 s, and a request that is sent at that moment is lost (haproxy/haproxy issues 1236 and 1423).
+
+    Source: HAProxy configuration manual of 2.4 to 3.0: the packages of Ubuntu 22.04, Debian and Amazon Linux 2023
+    (amazonlinux/amazon-linux-2023 issue 843: 3.0.5).
 
     Example:
         >>> from cdk_gpu_clusters.rules.model_servers import plan_servers
@@ -162,6 +176,7 @@ def render_haproxy(settings: ServerSettings) -> str:
         keep_alive=settings.idle_timeout_seconds + _KEEP_ALIVE_MARGIN_SECONDS,
         port=plan.port,
         node_health_path=NODE_HEALTH_PATH,
+        node_drain_path=NODE_DRAIN_PATH,
         minimum=settings.minimum_servers,
         stats_port=plan.stats_port,
         health_path=settings.health_path,
@@ -176,19 +191,21 @@ global
     log stdout format raw daemon notice
     maxconn 8192
     hard-stop-after {drain}s
+    set-var proc.draining int(0)
 
 defaults
     mode http
     log global
     option dontlognull
     option http-no-delay
+    option http-server-close
     option redispatch 1
     retries 3
     retry-on conn-failure
     timeout connect 5s
     timeout http-request 60s
     timeout queue {idle}s
-    timeout client {idle}s
+    timeout client {keep_alive}s
     timeout server {idle}s
     timeout tunnel {idle}s
     timeout http-keep-alive {keep_alive}s
@@ -198,11 +215,13 @@ frontend node
     bind *:{port}
     monitor-uri {node_health_path}
     acl too_few nbsrv(servers) lt {minimum}
-    monitor fail if too_few
+    monitor fail if too_few or {{ var(proc.draining) -m int gt 0 }}
     default_backend servers
 
 frontend state
     bind 127.0.0.1:{stats_port}
+    http-request set-var(proc.draining) int(1) if METH_POST {{ path {node_drain_path} }}
+    http-request return status 200 if METH_POST
     stats enable
     stats uri /
 

@@ -210,6 +210,8 @@ class NodeSettings:
         log_group_name: Log group that gets one stream per instance; None: the events stay on the node.
         inspection_seconds: How long a node that failed its first boot is kept for inspection if the launches of its
             group are suspended; 0: it is replaced at once.
+        replacements_per_hour: How many nodes of the group may end themselves in an hour after a failed first boot, so
+            that the group launches others; 0: none does.
         evidence_uri: `s3://bucket/prefix` for the evidence of a failed node; None: it stays on the node.
         orchestrator: What takes an unhealthy node out of service: `ec2` (its Auto Scaling group), `eks`, `slurm` or
             `pcs`; None: the node only reports it. With `eks` and `pcs`, kubelet and slurmd start only on a node that
@@ -251,6 +253,7 @@ class NodeSettings:
     drain_at: datetime | None = None
     log_group_name: str | None = None
     inspection_seconds: int = 0
+    replacements_per_hour: int = 0
     evidence_uri: str | None = None
     orchestrator: str | None = None
     slurm_bin: str | None = None

@@ -163,11 +163,14 @@ def early_files(*, mig: bool, orchestrator: str | None = None) -> tuple[NodeFile
 
 @cache
 def late_files() -> tuple[NodeFile, ...]:
-    """The files of this package that come from S3, the same for every node."""
+    """The files of this package that come from S3, the same for every node.
+
+    The modules come first: no command may exist before what it imports, since `mig-apply` runs beside the unpacking.
+    """
     own = (
         NodeFile(path=path, text=read_file(name), mode=mode, early=False) for name, (path, mode) in LATE_FILES.items()
     )
-    return (*own, *gpunode_files())
+    return (*gpunode_files(), *own)
 
 
 @cache

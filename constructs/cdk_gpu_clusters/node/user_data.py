@@ -17,7 +17,6 @@ from cdk_gpu_clusters.errors import Finding, Severity, define_rule
 from cdk_gpu_clusters.node.mig import default_mig_file, mig_files_command
 from cdk_gpu_clusters.node.settings import NodeSettings, UserDataPart, nccl_environment
 from cdk_gpu_clusters.node.software import NodeFile, SoftwareObject, early_files, inline_archive
-from cdk_gpu_clusters.rules.capacity import BlockWindow
 
 #: Bytes of user data that EC2 accepts, before base64 (AWS EC2 user guide, "Run commands when you launch an EC2
 #: instance with user data input": 16 KB).
@@ -249,6 +248,7 @@ def node_environment(settings: NodeSettings) -> dict[str, str]:
         "GPU_DRAIN_DEADLINE": settings.drain_deadline_seconds,
         "GPU_LOG_GROUP": settings.log_group_name,
         "GPU_INSPECTION": settings.inspection_seconds or None,
+        **({"GPU_REPLACEMENTS": settings.replacements_per_hour} if settings.replacements_per_hour else {}),
         "GPU_EVIDENCE_URI": settings.evidence_uri,
         "GPU_ORCHESTRATOR": settings.orchestrator,
         **({} if settings.drain_at is None else {DRAIN_AT: instant(settings.drain_at)}),
@@ -379,17 +379,17 @@ def check_secrets(text: str) -> list[Finding]:
     ]
 
 
-def check_block_end(text: str, window: BlockWindow | None) -> list[Finding]:
+def check_block_end(text: str, drain_at: datetime | None) -> list[Finding]:
     """Find user data whose end of the block differs from the launch template's, or is missing.
 
     Args:
         text: User data; only those of `NodeUserData` are checked.
-        window: When the nodes may run; None for capacity without an end.
+        drain_at: When the nodes begin to drain; None for capacity without an end.
     """
     if not _FOREIGN.search(text):
         return []
     found = re.search(rf"\b{DRAIN_AT}='?([^\s']+)", text)
-    got, wanted = found[1] if found else "nothing", "nothing" if window is None else instant(window.drain_at)
+    got, wanted = found[1] if found else "nothing", "nothing" if drain_at is None else instant(drain_at)
     if got == wanted:
         return []
     return [

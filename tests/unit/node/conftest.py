@@ -78,6 +78,9 @@ class Account:
     def complete_lifecycle_action(self, _: dict[str, list[str]]) -> None:
         self.lifecycle = "InService"
 
+    def record_lifecycle_action_heartbeat(self, _: dict[str, list[str]]) -> None:
+        assert self.lifecycle == "Pending:Wait", "ValidationError: no active lifecycle action"
+
     def describe_auto_scaling_groups(self, _: dict[str, list[str]]) -> dict[str, Any]:
         self.members, self.arrivals = [*self.members, *self.arrivals[:1]], self.arrivals[1:]
         rows = [{"InstanceId": id_, "LifecycleState": state} for id_, _, state in self.members]

@@ -241,4 +241,7 @@ def test_kubelet_deletes_the_pods_that_work_on_its_node_since_it_may_not_taint(c
     assert cluster.read()["pods"] == others
     asked = [line for line in cluster.read()["asked"] if line.startswith("delete")]
     assert len(asked) == 1, "one call for all of a namespace: a node with 56 slices has many"
+    told = [line for line in cluster.read()["asked"] if line.startswith(("patch", "delete"))]
+    assert told[0].startswith("patch pod trainer-0 trainer-1 --namespace=research --subresource=status")
+    assert json.loads(told[0].partition("--patch=")[2])["status"]["conditions"][0]["type"] == "DisruptionTarget"
     assert kubernetes.end_work() == "", "nothing is waited for"

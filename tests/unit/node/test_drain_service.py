@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import cli, command, drain, jobs, state
+from cdk_gpu_clusters.node.gpunode import cli, command, drain, jobs, paths, state
 from cdk_gpu_clusters.node.gpunode.checks.check import Severity
 from cdk_gpu_clusters.node.gpunode.drain import Ending
 from watched_node import GROUP, INSTANCE, Told, WatchedNode
@@ -279,6 +279,38 @@ def test_spot_notice_drains_once_and_the_groups_termination_completes_the_hook(
     assert node.said == ["marked spot-interruption 2099-12-01T12:02:00Z", "work ended", "told"]
     [given] = completed
     assert set(given) >= {"drained", GROUP, INSTANCE, "CONTINUE"}
+
+
+def test_hook_is_completed_after_the_load_balancer_let_go_however_long_that_takes(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Auto Scaling deregisters first: until then the state is `Terminating`, and there is no action to complete."""
+    clock, awaited = 0.0, "Terminating:Wait"
+    completed: list[float] = []
+    mine = node.node(terminate_hook="drained")
+
+    def wait(seconds: float) -> None:
+        nonlocal clock
+        clock += seconds
+        node.account.members[INSTANCE][0] = "InService" if clock < 5 else "Terminating" if clock < 3_000 else awaited
+
+    def complete(*_: str) -> None:
+        assert node.account.members[INSTANCE][0] == awaited, "ValidationError: no active lifecycle action"
+        completed.append(clock)
+
+    node.account.complete_lifecycle_action = complete  # type: ignore[attr-defined]
+    node.account.denied["complete-lifecycle-action"] = 20
+    node.fleet.jobs = ""
+    monkeypatch.setattr("time.sleep", wait)
+    monkeypatch.setattr(paths, "uptime_seconds", lambda: clock)
+    monkeypatch.setattr(mine.metadata, "get", TERMINATED.get)
+    assert drain.watch_for_end(mine, node.told, orchestrator=node.fleet, report=lambda: node.say("told")) == 0
+    assert len(completed) == 1
+    assert 3_000 <= completed[0] <= 3_000 + 21 * 30
+    states = [state for state, _ in node.told.of("hook")]
+    assert set(states[:-1]) == {"waiting", "failed"}
+    assert states[-1] == "ok"
+    assert node.said.count("told") == len(states)
 
 
 def test_hint_is_told_once_and_drains_nothing(node: Node, ends: Callable[..., int]) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cdk_gpu_clusters.node.gpunode import cli, lustre
+from cdk_gpu_clusters.node.gpunode import cli, command, lustre
 from cdk_gpu_clusters.node.gpunode.checks.network import check_lustre
+from cdk_gpu_clusters.node.gpunode.command import Outcome
 from cdk_gpu_clusters.node.gpunode.lustre import choose_devices
 from cdk_gpu_clusters.node.gpunode.node import Aws, Metadata, Node, Settings
 from fakes import lnet as fakes
@@ -70,6 +73,25 @@ def test_lustre_gets_efa_devices_beside_tcp(node: EfaNode, capsys: pytest.Captur
     assert node.nets()[0] == ("tcp", "ens33")
     assert sorted(node.nets()[1:]) == [("efa", "rdmap0s0"), ("efa", "rdmap48s0")]
     assert state["policies"] == ["efa"]
+
+
+def test_each_device_has_a_time_of_its_own(
+    node: EfaNode, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LNet adds them under a mutex: 16 at 9 s each would use up the time of those that wait."""
+    busy = threading.Lock()
+
+    def slow(*arguments: str, timeout_seconds: float) -> Outcome:
+        if "efa" not in arguments or "add" not in arguments:
+            return command.run(*arguments, timeout_seconds=timeout_seconds)
+        assert busy.acquire(blocking=False), "another device is being added"
+        time.sleep(0.05)
+        busy.release()
+        return command.run(*arguments, timeout_seconds=timeout_seconds)
+
+    monkeypatch.setattr(lustre, "run", slow)
+    node.write("etc/gpu-cluster/node.env", SETTINGS.replace("EFA=2", "EFA=4"))
+    assert run(capsys, "set-up") == (0, "4 EFA interfaces")
 
 
 def test_what_is_there_already_stays(node: EfaNode, capsys: pytest.CaptureFixture[str]) -> None:

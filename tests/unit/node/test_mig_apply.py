@@ -192,6 +192,57 @@ def test_pending_mode_is_made_current_by_a_reset_while_the_fabric_manager_runs(m
     assert mig_node.orders == []
 
 
+def test_what_holds_an_ampere_gpu_is_released_for_the_reset(mig_node: MigNode) -> None:
+    """NVIDIA/gpu-operator issue 118: the daemon holds the GPU; NVIDIA/mig-parted issue 181: so does nvidia_drm."""
+    calls = mig_node.node.root / "module-calls"
+    for tool in ("rmmod", "modprobe"):
+        mig_node.node.tool(tool, f'#!/bin/sh\necho {tool} "$@" >>{calls}\n')
+    mig_node.node.write("sys/module/nvidia_drm/refcnt", "0\n")
+    mig_node.running("nvidia-fabricmanager", "nvidia-persistenced")
+    mig_node.write(mode_change="reset")
+    mig_node.requested("3g.20gb")
+    assert mig_node.apply() == ("ok", "2 MIG devices")
+    assert mig_node.orders == ["stop nvidia-persistenced", "start nvidia-persistenced"]
+    assert calls.read_text().splitlines() == ["rmmod nvidia_drm", "modprobe nvidia_drm"]
+
+
+def test_hopper_keeps_the_daemon_without_which_it_forgets_the_mode(hopper: MigNode) -> None:
+    hopper.running("nvidia-fabricmanager", "nvidia-persistenced")
+    hopper.write(mode_change="reset")
+    hopper.requested("3g.40gb")
+    assert hopper.apply()[0] == "ok"
+    assert hopper.orders == []
+
+
+def test_layout_without_cuda_gets_one_reboot_and_then_fails_the_node(mig_node: MigNode) -> None:
+    """Azure/AgentBaker pull request 2508: after a reset CUDA_ERROR_NOT_INITIALIZED, and work went on on the CPU."""
+    words = "CUDA does not start: MIG-0-0: cuInit: CUDA_ERROR_NOT_INITIALIZED (3)"
+    mig_node.node.tool("gpunode", f"#!/bin/sh\n[ $1 = cuda ] && echo '{words}' && exit 3\n")
+    mig_node.requested("1g.5gb")
+    assert mig_node.apply() == ("rebooting", words)
+    mig_node.reboot()
+    state, reason = mig_node.apply()
+    assert (state, reason) == ("failed", f"{words}, also after a reboot")
+    assert mig_node.orders.count("--no-block reboot") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (0, "CUDA starts on a slice of 2 GPUs"),
+        (3, "CUDA does not start: MIG-0-0: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802)"),
+        # The software is fetched and unpacked beside it.
+        (1, "ModuleNotFoundError: No module named 'gpunode.watch.service'"),
+        (127, "gpunode: command not found"),
+        (75, "libcuda.so.1: cannot open shared object file"),
+    ],
+)
+def test_what_the_boot_checks_judge_costs_no_reboot(mig_node: MigNode, status: int, words: str) -> None:
+    mig_node.node.tool("gpunode", f"#!/bin/sh\necho '{words}'\nexit {status}\n")
+    mig_node.requested("1g.5gb")
+    assert mig_node.apply()[0] == "ok"
+
+
 def test_reset_that_the_fabric_manager_hinders_is_done_without_it(hopper: MigNode) -> None:
     hopper.write(mode_change="reset", reset_needs="down")
     hopper.requested("3g.40gb")
@@ -206,6 +257,7 @@ def test_pending_mode_that_only_a_reboot_helps_gets_one_reboot(mig_node: MigNode
     assert (state, reason.split(" is pending")[0]) == ("rebooting", "MIG mode of GPU 0, 1")
     assert mig_node.orders == ["stop nvidia-fabricmanager", "--no-block reboot"]
     assert mig_node.layouts() == [[], []]
+    assert (mig_node.node.root / "var/lib/gpu-cluster/rebooted").exists()
     mig_node.reboot()
     assert mig_node.apply() == ("ok", "4 MIG devices")
     assert len(mig_node.orders) == 2

@@ -142,6 +142,17 @@ def test_a_server_gets_its_group_of_gpus_its_port_and_shared_memory(servers: Ser
     assert servers.calls("docker rm") == ["docker rm -f model-server-1"]
 
 
+def test_servers_share_a_cache_on_the_local_disks_that_any_user_may_write(servers: Servers) -> None:
+    servers.install(cache_path="/scratch/cache", scratch=ScratchSettings(disk_count=2))
+    assert servers.call("prepare").returncode != 0, "the disks are not mounted: the root volume would be filled"
+    servers.node.write("proc/mounts", f"/dev/md127 {servers.node.root}/scratch xfs rw 0 0\n")
+    assert servers.call("prepare").returncode == 0
+    assert (servers.node.root / "scratch/cache").stat().st_mode & 0o7777 == 0o1777
+    assert servers.call("run", "1").returncode == 0
+    (call,) = servers.calls("docker run")
+    assert "--volume /scratch/cache:/scratch/cache " in call
+
+
 def test_mig_slices_are_given_by_their_ids_in_the_order_of_the_list(servers: Servers) -> None:
     servers.install(plan=plan_servers("p4d.24xlarge", ServerSlots.per_mig_slice(3)))
     assert servers.call("prepare").returncode == 0
@@ -321,11 +332,15 @@ def test_the_boot_waits_for_the_servers_and_abandons_a_node_without_them(servers
     assert (status, result["reason"]) == (1, "model-servers: 1 of 2 model servers answer")
 
 
-def test_a_drain_stops_the_balancer_softly(servers: Servers) -> None:
+def test_a_drain_fails_the_health_check_first_and_stops_the_balancer_softly(servers: Servers) -> None:
     servers.install()
+    for name in ("curl", "sleep"):
+        servers.node.tool(name, RECORDER.format(log=servers.log))
     done = servers.node.run("etc/gpu-cluster/on-drain", "autoscaling-termination")
     assert done.returncode == 0
-    assert servers.calls("systemctl")[-1] == "systemctl stop gpu-model-balancer"
+    failed, waited, stopped = servers.log.read_text().splitlines()[-3:]
+    assert failed.endswith("-X POST http://127.0.0.1:8404/drain")
+    assert (waited, stopped) == ("sleep 25", "systemctl stop gpu-model-balancer")
     unit = (servers.node.root / "etc/systemd/system/gpu-model-balancer.service").read_text()
     assert "KillSignal=SIGUSR1" in unit
     assert "Restart=on-failure" in unit

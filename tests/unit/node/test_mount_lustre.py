@@ -26,6 +26,8 @@ class Lustre:
         node.environment["GPU_PATIENCE"] = "0"
         node.write("proc/mounts", "/dev/nvme0n1p1 / xfs rw 0 0\n")
         node.tool("uname", f"#!/bin/sh\necho {KERNEL}\n")
+        node.tool("lctl", f'#!/bin/sh\necho "$@" >>{self.root}/lctl-calls\n')
+        self.has(cpus=8, gib=32)
         node.tool("chattr", f'#!/bin/sh\necho "$@" >>{self.root}/chattr-calls\n')
         node.tool(
             "modprobe",
@@ -34,6 +36,11 @@ class Lustre:
         for manager in ("dnf", "apt-get", "curl"):
             node.tool(manager, f"#!/bin/sh\necho {manager} ran; exit 99\n")
         self.mounts_after(0)
+
+    def has(self, *, cpus: int, gib: int) -> None:
+        """The size of the node."""
+        self.node.tool("nproc", f"#!/bin/sh\necho {cpus}\n")
+        self.node.write("proc/meminfo", f"MemTotal:       {gib * 1024**2} kB\n")
 
     def has_client(self) -> None:
         self.node.tool("mount.lustre", "#!/bin/sh\n")
@@ -310,3 +317,44 @@ def test_a_file_system_without_efa_asks_for_none(ready_lustre: Lustre) -> None:
     gpunode(ready_lustre)
     assert ready_lustre.runs(FSX)[1]["reason"] == "mounted: /fsx"
     assert ready_lustre.calls("gpunode") == []
+
+
+# FSx for Lustre user guide, "Performance tips", recommended client instance tuning.
+MODULES = "options ptlrpc ptlrpcd_per_cpt_max=32\noptions ksocklnd credits=2560\n"
+REQUESTS = "set_param osc.*OST*.max_rpcs_in_flight=32 mdc.*.max_rpcs_in_flight=64 mdc.*.max_mod_rpcs_in_flight=50"
+
+
+def locks(cpus: int) -> str:
+    return f"set_param ldlm.namespaces.*.lru_max_age=600000 ldlm.namespaces.*.lru_size={100 * cpus}"
+
+
+@pytest.mark.parametrize(
+    ("cpus", "gib", "modules", "params"),
+    [
+        (64, 64, "", []),
+        (48, 371, "", [locks(48)]),  # g6e.12xlarge
+        (192, 64, MODULES, [REQUESTS]),
+        (192, 1999, MODULES, [locks(192), REQUESTS]),  # p5.48xlarge
+    ],
+)
+def test_large_clients_are_tuned_as_the_guide_says(
+    lustre: Lustre, cpus: int, gib: int, modules: str, params: list[str]
+) -> None:
+    lustre.has(cpus=cpus, gib=gib)
+    lustre.has_client()
+    # The options must be there when the first module is loaded.
+    options = lustre.root / "etc/modprobe.d/gpu-lustre.conf"
+    lustre.node.tool("modprobe", f"#!/bin/sh\n[ ! -e {options} ] || echo tuned >>{lustre.root}/modprobe-calls\n")
+    for _ in range(2):
+        assert lustre.runs()[0] == 0
+    assert (options.read_text() if options.exists() else "") == modules
+    assert lustre.calls("modprobe") == (["tuned", "tuned"] if modules else [])
+    assert lustre.calls("lctl") == 2 * params
+
+
+def test_node_that_takes_no_tuning_mounts_all_the_same(lustre: Lustre) -> None:
+    lustre.has(cpus=192, gib=1999)
+    lustre.has_client()
+    lustre.node.write("sys/module/ptlrpc/parameters/ptlrpcd_per_cpt_max", "0\n")
+    lustre.node.tool("lctl", "#!/bin/sh\necho 'error: set_param: no such parameter' >&2\nexit 2\n")
+    assert lustre.runs()[0] == 0

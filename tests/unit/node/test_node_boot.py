@@ -187,6 +187,17 @@ def test_reboot_checks_again_but_completes_nothing(gpu_node: Any, gpu_settings: 
     assert len(gpu_node.account.made("complete-lifecycle-action")) == 1
 
 
+def test_reboot_during_the_launch_restarts_the_time_of_its_hook(gpu_node: Any, gpu_settings: Any) -> None:
+    """The deadline of the boot restarts with the kernel, and the hook's time-out does not."""
+    gpu_node.install(**gpu_settings)
+    gpu_node.write("var/lib/gpu-cluster/rebooted", "boot-0\n")
+    assert states(gpu_node.boot()[1], "hook") == ["restarted", "ok"]
+    [beat] = gpu_node.account.made("record-lifecycle-action-heartbeat")
+    assert beat["--lifecycle-hook-name"] == ["ready"]
+    gpu_node.boot()
+    assert len(gpu_node.account.made("record-lifecycle-action-heartbeat")) == 1
+
+
 def test_new_instance_from_an_image_of_an_old_one_completes_its_own_launch(
     gpu_node: Any, gpu_settings: Any, imds: dict[str, str]
 ) -> None:

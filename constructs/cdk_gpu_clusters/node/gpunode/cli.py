@@ -13,6 +13,7 @@ from . import paths
 from .boot.boot import boot
 from .boot.stages import stages_of
 from .checks.verify import as_json, as_table, checks_of, verify, worst
+from .cuda import add_cuda
 from .drain import watch_for_end
 from .events import Events
 from .lustre import add_lustre_efa
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command.set_defaults(run=_metrics)
     command = commands.add_parser("ship", help="send recorded events and metrics to CloudWatch Logs")
     command.set_defaults(run=_ship)
-    for add in (add_peers, add_run, add_nccl_test, add_lustre_efa):
+    for add in (add_peers, add_run, add_nccl_test, add_lustre_efa, add_cuda):
         add(commands)
     given = parser.parse_args(arguments)
     return int(given.run(given))

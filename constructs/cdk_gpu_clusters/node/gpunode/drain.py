@@ -56,10 +56,21 @@ def watch_for_end(node: Node, events: Events, *, orchestrator: Orchestrator | No
         if ending is not None and ending.is_termination:
             hook = node.settings.text("terminate_hook")
             if hook:
-                until = paths.uptime_seconds() + _HOOK_SECONDS
-                complete_hook(node, events, hook, "CONTINUE", phase="Terminating", until_uptime_seconds=until)
+                _complete(node, events, hook, report)
             return 0
         time.sleep(_POLL_SECONDS)
+
+
+def _complete(node: Node, events: Events, hook: str, report: Callable[[], None]) -> None:
+    """Complete the terminating hook: otherwise the node is paid for until the hook's time-out.
+
+    The instance ends before this does if the hook never begins. What holds it up is reported now and then.
+    """
+    while True:
+        until = paths.uptime_seconds() + _HOOK_SECONDS
+        if complete_hook(node, events, hook, "CONTINUE", phase="Terminating", until_uptime_seconds=until):
+            return
+        _try(report)
 
 
 def drain(node: Node, events: Events, ending: Ending, orchestrator: Orchestrator | None) -> None:

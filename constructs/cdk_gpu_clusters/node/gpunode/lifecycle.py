@@ -13,6 +13,10 @@ from .node import AwsError, Node
 _LONGEST_PAUSE_SECONDS = 30
 # The API is eventually consistent: an answer without a group counts only after several tries.
 _TRIES_WITHOUT_GROUP = 3
+# The states from which a node may still get to `Pending:Wait` or `Terminating:Wait`, by phase. The group first takes a
+# node out of its load balancer, for up to the deregistration delay, and the hook begins after that (EC2 Auto Scaling
+# user guide, "How lifecycle hooks work in Auto Scaling groups"). There is no action to complete before.
+_EARLIER = {"Pending": ("Pending",), "Terminating": ("InService", "Terminating")}
 
 
 class Membership(NamedTuple):
@@ -43,7 +47,7 @@ def _early_membership() -> Membership:
 def complete_hook(
     node: Node, events: Events, hook: str, result: str, *, phase: str, until_uptime_seconds: float
 ) -> bool:
-    """Complete the action of a hook while the node is in that phase.
+    """Complete the action of a hook, once the node is in the wait state of that phase.
 
     Failed calls are tried again: the policy that allows the call may be attached after the boot.
 
@@ -55,32 +59,45 @@ def complete_hook(
         Whether nothing is left to complete.
     """
     pause, alone = 1.0, 0
-    states = (phase, f"{phase}:Wait")
+    awaited = f"{phase}:Wait"
     known = _early_membership()
     while True:
-        reason = ""
+        failed, reason = False, "not in an Auto Scaling group"
         try:
             # A call takes most of a second. If the early answer is outdated, completing fails, and the next try asks.
-            found = known if known.state in states else membership(node)
+            found = known if known.state == awaited else membership(node)
             known = Membership("", "")
-            if found.group and found.state not in states:
-                events.write("hook", "skipped", f"nothing to complete: {found.group} has this node {found.state}")
-                return True
-            if found.group:
+            if found.state == awaited:
                 _call(node, "complete-lifecycle-action", hook, found.group, "--lifecycle-action-result", result)
                 events.write("hook", "ok", f"{hook} of {found.group}: {result}")
                 return True
-            alone += 1
-            if alone == _TRIES_WITHOUT_GROUP:
-                events.write("hook", "skipped", "not in an Auto Scaling group")
+            if found.group:
+                reason = f"{found.group} has this node {found.state}"
+            alone += not found.group
+            if (found.group and found.state not in _EARLIER[phase]) or alone == _TRIES_WITHOUT_GROUP:
+                events.write("hook", "skipped", f"nothing to complete: {reason}")
                 return True
         except AwsError as fault:
-            reason = str(fault)
+            failed, reason = True, str(fault)
         if paths.uptime_seconds() >= until_uptime_seconds:
-            events.write("hook", "failed", f"{hook} not completed: {reason}")
+            events.write("hook", "failed" if failed else "waiting", f"{hook} not completed: {reason}")
             return False
         time.sleep(pause)
         pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
+
+
+def restart_hook(node: Node, events: Events, hook: str) -> None:
+    """Restart the time-out of the launching hook: the boot's own deadline restarts with the kernel.
+
+    A fault is only reported: the hook may still be long enough.
+    """
+    try:
+        found = membership(node)
+        if found.state.startswith("Pending"):
+            _call(node, "record-lifecycle-action-heartbeat", hook, found.group)
+            events.write("hook", "restarted", f"{hook} of {found.group}: this node was rebooted during its launch")
+    except AwsError as fault:
+        events.write("hook", "failed", f"{hook} not restarted: {fault}")
 
 
 def _call(node: Node, operation: str, hook: str, group: str, *arguments: str) -> None:
@@ -147,5 +164,61 @@ def _is_suspended(node: Node, group: str) -> bool:
 
 def _words(node: Node) -> str:
     minutes = node.settings.number("inspection") // 60
-    command = f"aws ssm start-session --region {node.aws.region} --target {node.instance_id}"
-    return f"launches of this group are suspended: kept for inspection for {minutes} minutes: {command}"
+    return f"launches of this group are suspended: kept for inspection for {minutes} minutes: {_session(node)}"
+
+
+def _session(node: Node) -> str:
+    return f"aws ssm start-session --region {node.aws.region} --target {node.instance_id}"
+
+
+# A managed node group of EKS has no hook of ours to abandon: a node that failed its first boot would stay, bill, and do
+# nothing. It ends itself, and the group launches another (EC2 Auto Scaling user guide, "Health checks for instances in
+# an Auto Scaling group": an instance that is not running is replaced). If every launch fails, that must stop: only a
+# few nodes of a group may do so in an hour.
+
+
+def replace_failed_launch(node: Node, events: Events, report: Callable[[], None]) -> None:
+    """End this node, which failed its first boot, if its group has such replacements left in this hour.
+
+    A node that cannot count them stays.
+
+    Args:
+        node: This node.
+        report: Sends the events to AWS, which the end would not wait for.
+    """
+    budget = node.settings.number("replacements")
+    if not budget:
+        return
+    hour = time.strftime("%Y-%m-%dT%H", time.gmtime())
+    try:
+        if not any(take_slot(node, f"replaced/{hour}/{number}") for number in range(1, budget + 1)):
+            reason = f"{budget} nodes of this group were replaced in this hour; this one stays: {_session(node)}"
+            events.write("replacement", "skipped", reason)
+        else:
+            events.write("replacement", "started", "this node ends, and its group launches another")
+            report()
+            node.aws.call("ec2", "terminate-instances", "--instance-ids", node.instance_id)
+    except AwsError as fault:
+        events.write("replacement", "failed", f"{fault}; this node stays: {_session(node)}")
+    report()
+
+
+_SLOT_SECONDS = 10
+
+
+def take_slot(node: Node, stream: str) -> bool:
+    """Create an empty log stream in the log group of the fleet, and return whether this node was the first.
+
+    Only one node can create a stream (CloudWatch Logs API reference, CreateLogStream: ResourceAlreadyExistsException).
+
+    Raises:
+        AwsError: If AWS does not answer, or there is no log group.
+    """
+    where = ("--log-group-name", node.settings.text("log_group"), "--log-stream-name", stream)
+    try:
+        node.aws.call("logs", "create-log-stream", *where, timeout_seconds=_SLOT_SECONDS)
+    except AwsError as fault:
+        if "ResourceAlreadyExists" in str(fault):
+            return False
+        raise
+    return True

@@ -8,7 +8,8 @@
 #   MIG_MINIMUM_DRIVER  oldest driver release for the layout; not checked if left out.
 #   MIG_BOOTHOOK   set where cloud-init runs this and waits for it: then a reboot need not wait for cloud-init.
 #
-# MIG mode that stays pending is tried with a GPU reset, then with one reboot; a marker keeps it at one.
+# MIG mode that stays pending is tried with a GPU reset, then with one reboot; a marker keeps it at one. A layout with
+# which CUDA does not start gets that reboot, too.
 set -euo pipefail
 # shellcheck source=lib.sh
 . "${GPU_CLUSTER_ROOT:-}/usr/local/libexec/gpu-cluster/lib.sh"
@@ -144,10 +145,29 @@ set_modes() {
   if [[ -n $wrong ]]; then reboot_once "MIG mode of GPU ${wrong//$'\n'/, } is pending: $said"; fi
 }
 
+# On Ampere the daemon (NVIDIA/gpu-operator issue 118) and nvidia_drm (NVIDIA/mig-parted issue 181) hold GPUs open, and
+# the reset is refused. Hopper and later forget the mode when nothing holds them, so there both stay.
 reset_gpus() {
-  local wrong
+  local wrong daemon='' drm=''
   wrong=$(wrong_mode | paste -sd, -)
-  if [[ -n $wrong ]]; then event mig reset "$wrong: $(smi --gpu-reset -i "$wrong" || true)"; fi
+  if [[ -z $wrong ]]; then return; fi
+  if [[ $(smi -i 0 --query-gpu=compute_cap --format=csv,noheader || true) == 8.* ]]; then
+    if systemctl is-active --quiet nvidia-persistenced; then daemon=1 && systemctl stop nvidia-persistenced; fi
+    if [[ -d $ROOT/sys/module/nvidia_drm ]] && rmmod nvidia_drm; then drm=1; fi
+  fi
+  event mig reset "$wrong: $(smi --gpu-reset -i "$wrong" || true)"
+  if [[ -n $drm ]]; then modprobe nvidia_drm || true; fi
+  # At once: without it the driver forgets the instances that are made next.
+  if [[ -n $daemon ]]; then systemctl start nvidia-persistenced || true; fi
+}
+
+# judge: nvidia-smi lists slices on which CUDA does not start. Where the fabric manager is still to come, or CUDA cannot
+# be tried, since gpunode is missing or is just being unpacked, the boot checks judge.
+judge() {
+  local said status=0
+  said=$(timeout -k 5 180 gpunode cuda 2>&1) || status=$?
+  if ((status == 3)) && [[ $said != *CUDA_ERROR_SYSTEM_NOT_READY* ]]; then reboot_once "$said"; fi
+  event mig "$(if ((status)); then echo unjudged; else echo judged; fi)" "$said"
 }
 
 # cloud_init_rests: it is through, or can do no more before this unit is. Debian and Ubuntu order its last stage after
@@ -164,6 +184,8 @@ reboot_once() {
   # cloud-init never repeats a user script that a reboot cut short: let it finish, but not for ever.
   until cloud_init_rests || ((SECONDS >= DRIVER_WAIT + PATIENCE)); do sleep 2; done
   echo "$BOOT" >"$MARKER"
+  # `gpunode boot` then restarts the time-out of the launch.
+  echo "$BOOT" >"$STATE_DIR/rebooted"
   sync
   result rebooting "$1"
   STOPPED=()
@@ -255,10 +277,11 @@ wait_for_driver
 check_driver
 read_wish
 set_modes
-rm -f "$MARKER"
 for GPU in "${!WANT[@]}"; do
   if [[ ${WANT[GPU]} != off ]]; then split "$GPU"; fi
 done
+judge
+rm -f "$MARKER"
 trap - EXIT
 restart_clients
 # It names slices to container runtimes and notices no new ones: those of a running node, or of a first boot, where it may

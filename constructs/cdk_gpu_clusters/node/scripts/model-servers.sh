@@ -67,9 +67,9 @@ devices() {
   printf '%s\n' "$found"
 }
 
-# refuse_without_disks: weights of the local disks would fill the root volume if these are not mounted.
+# refuse_without_disks FOLDER: what belongs to the local disks would fill the root volume if these are not mounted.
 refuse_without_disks() {
-  if [[ -z ${GPU_SCRATCH:-} || $MODEL_WEIGHTS_PATH/ != "$GPU_SCRATCH"/* ]]; then return; fi
+  if [[ -z ${GPU_SCRATCH:-} || $1/ != "$GPU_SCRATCH"/* ]]; then return; fi
   if grep -q " $ROOT$GPU_SCRATCH " "$ROOT/proc/mounts"; then return; fi
   echo "the local disks are not mounted at $GPU_SCRATCH: journalctl -u gpu-scratch" >&2
   return 1
@@ -88,11 +88,17 @@ prepare() {
   log_in
   docker pull --quiet "$MODEL_IMAGE"
   if [[ -n $MODEL_WEIGHTS_URI ]]; then
-    refuse_without_disks
+    refuse_without_disks "$MODEL_WEIGHTS_PATH"
     aws s3 sync --only-show-errors "$MODEL_WEIGHTS_URI" "$MODEL_WEIGHTS_PATH"
   elif [[ -n $MODEL_WEIGHTS_PATH && ! -d $MODEL_WEIGHTS_PATH ]]; then
     echo "the weights are not there: $MODEL_WEIGHTS_PATH" >&2
     return 1
+  fi
+  if [[ -n $MODEL_CACHE_PATH ]]; then
+    refuse_without_disks "$MODEL_CACHE_PATH"
+    # For servers of any user, as /tmp is.
+    mkdir -p "$ROOT$MODEL_CACHE_PATH"
+    chmod 1777 "$ROOT$MODEL_CACHE_PATH"
   fi
   for ((i = 0; i < MODEL_COUNT; i++)); do units+=("gpu-model-server@$i"); done
   systemctl start --no-block gpu-model-balancer "${units[@]}"
@@ -112,6 +118,7 @@ run() {
   if [[ -n $MODEL_WEIGHTS_PATH ]]; then
     options+=(--volume "$MODEL_WEIGHTS_PATH:$MODEL_WEIGHTS_PATH:ro")
   fi
+  if [[ -n $MODEL_CACHE_PATH ]]; then options+=(--volume "$MODEL_CACHE_PATH:$MODEL_CACHE_PATH"); fi
   load_node
   for entry in "${MODEL_SECRETS[@]}"; do
     read -r name arn key <<<"$entry"
@@ -138,8 +145,10 @@ ready() {
 }
 
 drain() {
-  # The load balancer stops sending within seconds of the deregistration that goes with a termination.
-  sleep 15
+  # The health check of the node fails from now on, and requests are still served. A termination deregisters the node,
+  # but a Spot notice does not: the load balancer notices after two checks, 10 s apart and with a time-out of 5 s.
+  curl -sf -m 5 --noproxy '*' -o /dev/null -X POST "http://127.0.0.1:$MODEL_STATS_PORT/drain" || true
+  sleep 25
   systemctl stop gpu-model-balancer
 }
 

@@ -14,6 +14,11 @@ KEY=https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-publi
 INSTALL_TRIES=4
 KERNEL=$(uname -r)
 
+# FSx for Lustre user guide, "Performance tips": for clients of more than 64 vCPUs, and of more than 64 GiB.
+LARGE_CPUS=64 LARGE_GIB=64
+CPUS=$(nproc --all)
+GIB=$(awk '/^MemTotal:/ { print int($2 / 1048576) }' "$ROOT/proc/meminfo")
+
 has_client() { command -v mount.lustre >/dev/null && run 60 modprobe lustre; }
 
 # get_client: install the client of this system; WHY is what kept it from that.
@@ -110,7 +115,7 @@ probe() {
 
 # efa STEP...: set EFA up, or measure whether it is used. Without EFA, Lustre works over TCP, so it is only reported.
 efa() {
-  if run 300 gpunode lustre-efa "$@"; then
+  if run 600 gpunode lustre-efa "$@"; then
     event lustre-efa ok "$1: $(words)" "$SECONDS"
     return
   fi
@@ -119,7 +124,30 @@ efa() {
   return 1
 }
 
+# tune_modules: options that the modules take when they are loaded, which is below if the image has not done it.
+tune_modules() {
+  if ((CPUS <= LARGE_CPUS)); then return; fi
+  mkdir -p "$ROOT/etc/modprobe.d"
+  printf "options %s\n" "ptlrpc ptlrpcd_per_cpt_max=32" "ksocklnd credits=2560" >"$ROOT/etc/modprobe.d/gpu-lustre.conf"
+  if [[ -e $ROOT/sys/module/ptlrpc ]]; then event lustre-tuning waiting "the modules are loaded: from the next boot on"; fi
+}
+
+# set_params NAME=VALUE...: settings of mounted file systems, which the kernel forgets. Lustre works without them.
+set_params() {
+  if ! run 30 lctl set_param "$@"; then event lustre-tuning failed "$(words)"; fi
+}
+
+tune_mounts() {
+  if ((GIB > LARGE_GIB)); then
+    set_params 'ldlm.namespaces.*.lru_max_age=600000' "ldlm.namespaces.*.lru_size=$((100 * CPUS))"
+  fi
+  if ((CPUS > LARGE_CPUS)); then
+    set_params 'osc.*OST*.max_rpcs_in_flight=32' 'mdc.*.max_rpcs_in_flight=64' 'mdc.*.max_mod_rpcs_in_flight=50'
+  fi
+}
+
 mapfile -t MOUNTS <"$ROOT/etc/gpu-cluster/mounts"
+tune_modules
 ensure_client
 DONE='' OVER='' BY_EFA=()
 # Before the first mount: later it would find a network that is in use.
@@ -132,6 +160,7 @@ for LINE in "${MOUNTS[@]}"; do
   # The probe writes, as little as it may.
   if [[ $NETWORK == efa && ,$OPTIONS, != *,ro,* ]]; then BY_EFA+=("$POINT"); fi
 done
+tune_mounts
 if [[ $OVER == ' over EFA' && ${#BY_EFA[@]} -gt 0 ]]; then efa probe "${BY_EFA[@]}" || true; fi
 trap - EXIT
 result ok "mounted:$DONE$OVER"

@@ -1,26 +1,27 @@
-"""Kubernetes, through kubectl: a node condition, a taint, and the node cordoned.
+"""Kubernetes: a node condition, a taint, and the node cordoned.
 
 Running pods stay; the cluster decides on their eviction. Changes by an operator are respected: a node that is already
 cordoned is left alone.
 
-A kubelet's own identity is enough: it may change its own node except its taints, delete the pods on it, and get its own
-name (Kubernetes documentation, "Using Node Authorization"). Since Kubernetes 1.32 it reads no other node. Then only the
-slots in the fleet's log group count the others. An identity of another group, by GPU_KUBECONFIG, needs `get`,
-`list` and `patch` on nodes and `patch` on their status.
+A kubelet's own identity is enough: it may change its own node except its taints, change the status of the pods on it,
+delete them, and get its own name (Kubernetes documentation, "Using Node Authorization"). Since Kubernetes 1.32 it reads
+no other node. Then only the slots in the fleet's log group count the others. An identity of another group, by
+GPU_KUBECONFIG, needs `get`, `list` and `patch` on nodes and `patch` on their status.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from typing import Any
 
 from ..checks.check import Severity
-from ..command import run
 from ..node import Node
+from .kubernetes_api import Cluster, Kubectl, KubeletApi
 from .orchestrator import HOUR_SECONDS, ActionError
 
 CONDITION = "GpuHealthy"
@@ -31,8 +32,6 @@ _KUBELET = "system:node:"
 # The node authorizer's error for a kubelet since Kubernetes 1.32.
 _OWN_ONLY = "only its own Node object"
 _KUBELET_CONFIG = "/var/lib/kubelet/kubeconfig"
-_REQUEST_SECONDS = 10
-_TIMEOUT_SECONDS = 15
 
 
 class Kubernetes:
@@ -40,7 +39,8 @@ class Kubernetes:
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._config = node.settings.text("kubeconfig", _KUBELET_CONFIG)
+        config = node.settings.text("kubeconfig", _KUBELET_CONFIG)
+        self._cluster: Cluster = Kubectl(config) if shutil.which("kubectl") else KubeletApi(config)
         self._selector = node.settings.text("kubernetes_selector")
 
     def why_out(self) -> str:
@@ -70,18 +70,17 @@ class Kubernetes:
             "status": "False",
             "reason": word.capitalize(),
             "message": reason,
-            "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "lastTransitionTime": _now(),
         }
-        patch = json.dumps({"status": {"conditions": [condition]}})
-        self._kubectl("patch", "node", name, "--subresource=status", "--type=strategic", f"--patch={patch}")
+        self._cluster.change_condition(name, condition)
         self._taint(name, f"{TAINT}={word}:NoSchedule")
-        self._kubectl("cordon", name)
+        self._cluster.cordon(name)
 
     def keep_new_work_away(self, reason: str) -> None:
         """Taint and cordon the node."""
         name = self._mine()["metadata"]["name"]
         self._taint(name, f"{ENDING_TAINT}={reason.split(maxsplit=1)[0]}:NoSchedule")
-        self._kubectl("cordon", name)
+        self._cluster.cordon(name)
 
     def end_work(self) -> str:
         """End the pods: evict them by a taint `NoExecute`, or delete them if the identity may not taint.
@@ -93,14 +92,31 @@ class Kubernetes:
             return f"tainted {name}: its pods are evicted"
         working = self._working_pods(name)
         for namespace, pods in working.items():
-            self._kubectl("delete", "pod", *pods, f"--namespace={namespace}", "--wait=false", "--ignore-not-found")
+            self._mark_disrupted(namespace, pods)
+            self._cluster.delete(namespace, pods)
         count = sum(map(len, working.values()))
         return f"deleted {count} pods of {name}" if count else ""
+
+    def _mark_disrupted(self, namespace: str, pods: Sequence[str]) -> None:
+        """Say that the pods end with their node, as the eviction by a taint does, so that their jobs count no failure.
+
+        A deletion alone does not (Kubernetes documentation, "Disruptions", pod disruption conditions). The pods end all
+        the same if this fails.
+        """
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "NodeEnds",
+            "message": "the node is about to end",
+            "lastTransitionTime": _now(),
+        }
+        with suppress(ActionError):
+            self._cluster.mark(namespace, pods, condition)
 
     def _taint(self, name: str, taint: str) -> bool:
         """Set a taint if the identity may, and return whether it did. The cordon keeps pods away without it."""
         try:
-            self._kubectl("taint", "node", name, taint, "--overwrite")
+            self._cluster.taint(name, taint)
         except ActionError as fault:
             if "modify taints" not in str(fault):
                 raise
@@ -109,8 +125,7 @@ class Kubernetes:
 
     def _working_pods(self, name: str) -> dict[str, list[str]]:
         """Names of the node's running pods that do not belong to the node itself, by namespace."""
-        selector = f"--field-selector=spec.nodeName={name}"
-        text = self._kubectl("get", "pods", "--all-namespaces", selector, "--output=json")
+        text = self._cluster.pods(name)
         with _answer(text):
             working: dict[str, list[str]] = {}
             for pod in filter(_works, json.loads(text)["items"]):
@@ -119,9 +134,8 @@ class Kubernetes:
 
     def _nodes(self) -> list[dict[str, Any]] | None:
         """All nodes; None if the identity may read only its own."""
-        options = (f"--selector={self._selector}",) if self._selector else ()
         try:
-            text = self._kubectl("get", "nodes", "--output=json", *options)
+            text = self._cluster.nodes(self._selector)
         except ActionError as fault:
             if _OWN_ONLY in str(fault):
                 return None
@@ -142,35 +156,27 @@ class Kubernetes:
 
     def _of_kubelet(self) -> dict[str, Any]:
         """The node of the kubelet whose identity this is."""
-        text = self._kubectl("auth", "whoami", "--output=json")
+        text = self._cluster.identity()
         with _answer(text):
             user = str(json.loads(text)["status"]["userInfo"]["username"])
         if not user.startswith(_KUBELET):
             raise ActionError(f"{user} may read no nodes")
-        text = self._kubectl("get", "node", user[len(_KUBELET) :], "--output=json")
+        text = self._cluster.node(user[len(_KUBELET) :])
         with _answer(text):
             return dict(json.loads(text))
-
-    def _kubectl(self, *arguments: str) -> str:
-        outcome = run(
-            "kubectl",
-            f"--kubeconfig={self._config}",
-            f"--request-timeout={_REQUEST_SECONDS}s",
-            *arguments,
-            timeout_seconds=_TIMEOUT_SECONDS,
-        )
-        if not outcome.ok:
-            raise ActionError(f"kubectl {arguments[0]}: {outcome.words}")
-        return outcome.output
 
 
 @contextmanager
 def _answer(text: str) -> Iterator[None]:
-    """Read the output of kubectl; unexpected output is an error with that text."""
+    """Read an answer; unexpected text is an error with that text."""
     try:
         yield
     except (ValueError, KeyError, TypeError) as fault:
-        raise ActionError(f"unexpected output of kubectl: {text[:200]}") from fault
+        raise ActionError(f"unexpected answer of Kubernetes: {text[:200]}") from fault
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _works(pod: Mapping[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from .. import paths
 from ..events import Events
-from ..lifecycle import complete_hook, keep_for_inspection
+from ..lifecycle import complete_hook, keep_for_inspection, replace_failed_launch, restart_hook
 from ..node import Node
 from .stage import Stage, State, pass_stage
 
@@ -41,6 +41,7 @@ def boot(
     """
     launch = _Launch(node, events)
     events.write("node", "started")
+    launch.restart_after_reboot()
     _write_result(node, events, "starting", "", first_boot=launch.is_first)
     until = node.settings.number("boot_deadline", 900)
     reason, fix = _first_failure(node, events, stages, until)
@@ -54,6 +55,8 @@ def boot(
         if launch.is_first:
             keep_for_inspection(node, events, report)
         launch.complete("ABANDON", max(until, paths.uptime_seconds()))
+        if launch.is_first:
+            replace_failed_launch(node, events, report)
     else:
         launch.complete("CONTINUE", until)
         report()
@@ -88,6 +91,17 @@ class _Launch:
         self._node, self._events = node, events
         self._marker = paths.state_folder() / f"launched-{node.instance_id}"
         self.is_first = not self._marker.exists()
+
+    def restart_after_reboot(self) -> None:
+        """Restart the hook's time-out if `gpu-mig` rebooted this node during its launch."""
+        rebooted = paths.state_folder() / "rebooted"
+        hook = self._node.settings.text("launch_hook")
+        if not rebooted.exists():
+            return
+        if self.is_first and self._node.instance_id and hook:
+            restart_hook(self._node, self._events, hook)
+        with suppress(OSError):
+            rebooted.unlink()
 
     def complete(self, result: str, until_uptime_seconds: float) -> None:
         """Complete it, if this is the first boot and there is a hook."""

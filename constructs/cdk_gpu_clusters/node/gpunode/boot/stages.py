@@ -7,7 +7,7 @@ import resource
 from collections.abc import Callable
 from pathlib import Path
 
-from .. import nvidia_smi, paths
+from .. import cuda, nvidia_smi, paths
 from ..checks.check import Result, Severity
 from ..checks.verify import checks_of, verify
 from ..command import NOT_EXECUTABLE, NOT_FOUND, TIMED_OUT, run
@@ -19,6 +19,8 @@ from .stage import Stage, State, Verdict, probe_containers, probe_fabric_manager
 
 # Anything that settles after a boot has settled by then.
 _VERIFICATION_SECONDS = 120
+# The fabric manager, without which CUDA does not start on NVSwitch systems, may have been started just now.
+_CUDA_SECONDS = 120
 
 
 def stages_of(node: Node) -> list[Stage]:
@@ -36,6 +38,7 @@ def stages_of(node: Node) -> list[Stage]:
         stages.append(Stage("fabric-manager", probe_fabric_manager))
     if settings.number("mig_count"):
         stages.append(Stage("mig", probe_mig))
+        stages.append(Stage("cuda", probe_cuda, deadline_seconds=_CUDA_SECONDS))
     if settings.number("efa_count"):
         stages.append(Stage("efa", probe_efa))
     stages.append(Stage("limits", probe_limits))
@@ -79,6 +82,14 @@ def probe_mig(node: Node) -> Verdict:
     wanted, seen = node.settings.number("mig_count"), nvidia_smi.mig_device_count()
     words = f"{seen} of {wanted} MIG devices"
     return Verdict.ok(words) if seen == wanted else Verdict.failed(words, "journalctl -u gpu-mig")
+
+
+def probe_cuda(_: Node) -> Verdict:
+    """Whether CUDA starts on a MIG device of each GPU."""
+    status, words = cuda.start_on_slices()
+    if status == cuda.STARTS_NOT:
+        return Verdict.waiting(words, "reboot the node; see journalctl -u gpu-mig")
+    return Verdict.ok(words)
 
 
 def probe_efa(node: Node) -> Verdict:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ..actions.orchestrator import Orchestrator
 from ..checks.check import Severity
 from ..command import Background
+from ..lifecycle import take_slot
 from ..node import AwsError, Node
 from .probes import Symptom
 
@@ -136,10 +137,7 @@ class Response:
 
 # Slots limit how many nodes of a fleet are taken out within an hour: each slot can be taken once. Nodes that fail at
 # the same moment ask the orchestrator at the same moment, and it reports no other node out of service yet. So a node
-# takes a slot before it acts: an empty log stream in the fleet's log group. Only the first node can create a stream
-# (CloudWatch Logs API reference, CreateLogStream: ResourceAlreadyExistsException).
-
-_SLOT_SECONDS = 10
+# takes a slot before it acts: an empty log stream in the fleet's log group.
 
 
 class TakeOutSlots:
@@ -166,11 +164,8 @@ class TakeOutSlots:
         return any(self._make(f"taken-out/{hour}/{number}") for number in numbers)
 
     def _make(self, stream: str) -> bool:
-        where = ("--log-group-name", self._group, "--log-stream-name", stream)
         try:
-            self._node.aws.call("logs", "create-log-stream", *where, timeout_seconds=_SLOT_SECONDS)
+            return take_slot(self._node, stream)
         except AwsError as fault:
-            if "ResourceAlreadyExists" in str(fault):
-                return False
             sys.stderr.write(f"slots are not counted: {fault}\n")
         return True
