@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.catalogue.lustre import LustreDeploymentType, LustreStorageType, LustreVersion
     from cdk_gpu_clusters.compute.alarms import AlarmTopic, FleetAlarms, NodeAlarms
     from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
-    from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
     from cdk_gpu_clusters.compute.fleet import GpuFleet
     from cdk_gpu_clusters.compute.fleet_access import IGpuFleet
     from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from cdk_gpu_clusters.node.settings import FaultSeverity, NodeWatch, UserDataPart, WatchMode
     from cdk_gpu_clusters.node.software import NodeFile
     from cdk_gpu_clusters.node.storage import checkpoint_environment
-    from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle
     from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
     from cdk_gpu_clusters.orchestration.eks.node_group import EksGpuNodeGroup, EksGpuNodeGroupProps
@@ -76,7 +74,6 @@ else:
         "AlarmSettings": "rules.fleet",
         "AlarmTopic": "compute.alarms",
         "Capacity": "capacity.capacity",
-        "CapacityBlockLifecycle": "compute.block_lifecycle",
         "CapacityReservation": "capacity.capacity_reservation",
         "CapacityReservationGroup": "capacity.capacity_reservation",
         "CheckpointStore": "storage.checkpoint_store",
@@ -87,7 +84,6 @@ else:
         "DataRepositoryEvent": "rules.data_repository",
         "EfaSecurityGroup": "network.efa_security_group",
         "EfaSelfRules": "network.efa_security_group",
-        "EksBlockLifecycle": "orchestration.eks.block_lifecycle",
         "EksCluster": "node.kubernetes_node",
         "EksGpuCluster": "orchestration.eks.cluster",
         "EksGpuNodeGroup": "orchestration.eks.node_group",
@@ -164,7 +160,6 @@ __all__ = [
     "AlarmSettings",
     "AlarmTopic",
     "Capacity",
-    "CapacityBlockLifecycle",
     "CapacityReservation",
     "CapacityReservationGroup",
     "CheckpointStore",
@@ -175,7 +170,6 @@ __all__ = [
     "DataRepositoryEvent",
     "EfaSecurityGroup",
     "EfaSelfRules",
-    "EksBlockLifecycle",
     "EksCluster",
     "EksGpuCluster",
     "EksGpuNodeGroup",

@@ -11,7 +11,7 @@ import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
-from cdk_gpu_clusters._cdk import cached_per_construct, place_of, resolved_or_none, stack_of
+from cdk_gpu_clusters._cdk import cached_per_construct, generated_names_of, place_of, resolved_or_none, stack_of
 from cdk_gpu_clusters._template import with_names
 
 if TYPE_CHECKING:
@@ -97,6 +97,12 @@ SILENT_ALARM = AcceptedFinding(
     nist_hipaa=("CloudWatchAlarmAction",),
 )
 
+UNDELIVERED = AcceptedFinding(
+    cause="`GpuFleet`, `EksGpuNodeGroup`: queue of events that were not delivered",
+    reason="It is a dead-letter queue itself: EventBridge sends what it could not deliver, which people read.",
+    aws_solutions=("SQS3",),
+)
+
 GRANTS_ON_BUCKETS = AcceptedFinding(
     cause="Roles: what `grant_read` and `grant_read_write` of fleets and stores add",
     reason="CDK's grants name the actions on one bucket and its key by their first letters, and stand with the role.",
@@ -148,7 +154,8 @@ def named_defined(scope: IConstruct, arn: str, ids: Mapping[str, str]) -> str:
         arn: Made by `arn_of` and `_template.ref`, with no other token.
         ids: Logical ids of the resources that it names, by path.
     """
-    for token, name in zip(place_of(stack_of(scope)), ("Partition", "Region", "AccountId"), strict=True):
+    tokens = (*place_of(stack_of(scope)), generated_names_of(stack_of(scope)))
+    for token, name in zip(tokens, ("Partition", "Region", "AccountId", "StackName"), strict=True):
         if resolved_or_none(token) is None:
             arn = arn.replace(token, f"<AWS::{name}>")
     return f"Resource::{with_names(arn, ids)}"

@@ -104,6 +104,11 @@ def path_of(construct: IConstruct) -> str:
     return construct._path if isinstance(construct, ClusterConstruct) else _asked_path(construct)
 
 
+def path_in_stack(construct: IConstruct) -> str:
+    """The construct's path below its stack."""
+    return path_of(construct).removeprefix(path_of(stack_of(construct))).lstrip("/")
+
+
 def stack_of(construct: IConstruct) -> cdk.Stack:
     """The stack that a construct is in."""
     if isinstance(construct, cdk.Stack):
@@ -224,7 +229,7 @@ def define(
     """
     from aws_cdk import cloudformation_include
 
-    ids = logical_ids(resources, path_of(scope).removeprefix(path_of(stack_of(scope))).lstrip("/"))
+    ids = logical_ids(resources, path_in_stack(scope))
     template = {
         "Parameters": {name: {"Type": "String"} for name in values or {}},
         "Resources": with_ids(resources, ids),
@@ -273,6 +278,16 @@ def report(scope: Construct, findings: list[Finding]) -> None:
             annotations.add_warning_v2(f"cdk_gpu_clusters:{finding.id}", str(finding))
         else:
             annotations.add_info_v2(f"cdk_gpu_clusters:{finding.id}", str(finding))
+
+
+@cached_per_construct
+def generated_names_of(stack: cdk.Stack) -> str:
+    """How the names begin that CloudFormation makes for the resources of a stack: with the stack's own, as a pattern.
+
+    Source: aws-cloudformation/cloudformation-cli-java-plugin, `IdentifierUtils.java`, shortens repeated hyphens.
+    """
+    name = resolved_or_none(stack.stack_name)
+    return cdk.Aws.STACK_NAME if name is None or "--" not in name else re.sub("--+", "-*", name)
 
 
 def tag_specifications(tags: cdk.TagManager, resource_types: Sequence[str]) -> cdk.IResolvable:

@@ -33,6 +33,11 @@ def att(path: str, name: str) -> str:
     return f"{_LOCAL}{path.replace('/', '.')}:{name}]}}"
 
 
+def allow(resource: Any, *actions: str) -> dict[str, Any]:
+    """A statement of a policy that allows actions on a resource, or on a list of them."""
+    return {"Effect": "Allow", "Action": list(actions), "Resource": resource}
+
+
 def logical_id(path: str) -> str:
     """The logical id that CDK gives a resource (core/lib/private/uniqueid).
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -9,7 +10,14 @@ from typing import TYPE_CHECKING
 from aws_cdk import aws_ec2 as ec2
 
 from cdk_gpu_clusters._cdk import resolved_or_none
-from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms, parse_instant
+from cdk_gpu_clusters.rules.capacity import (
+    BlockTerms,
+    CapacityKind,
+    CapacityTerms,
+    TargetCapacityType,
+    parse_instant,
+    terms_of_blocks,
+)
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.capacity.capacity_reservation import CapacityReservation
@@ -40,29 +48,51 @@ class Capacity:
     reserved_count: int | None = None
 
     @classmethod
-    def on_demand(cls, *, uses_open_reservations: bool = False) -> Capacity:
+    def on_demand(cls, *, uses_open_reservations: bool = False, ends_at: str | datetime | None = None) -> Capacity:
         """Instances at list price, without a reservation.
 
         Args:
             uses_open_reservations: Let a matching open reservation of the account pay; off by default, so that the
                 fleet does not eat another team's reservation.
+            ends_at: When the fleet shall have no nodes any more; its nodes drain 15 minutes before.
+
+        Raises:
+            ConfigError: GPU-CAP-015 for an instant without a time zone.
         """
-        return cls(terms=CapacityTerms(kind=CapacityKind.ON_DEMAND, uses_open_reservations=uses_open_reservations))
+        return cls(
+            terms=CapacityTerms(
+                kind=CapacityKind.ON_DEMAND,
+                uses_open_reservations=uses_open_reservations,
+                ends_at=_end(ends_at),
+            )
+        )
 
     @classmethod
-    def spot(cls, *, max_price_usd_per_hour: float | None = None) -> Capacity:
+    def spot(cls, *, max_price_usd_per_hour: float | None = None, ends_at: str | datetime | None = None) -> Capacity:
         """Spare instances that EC2 takes back with two minutes' notice.
 
         Args:
             max_price_usd_per_hour: Most to pay for an instance-hour, in US dollars; the on-demand price if left out.
+            ends_at: When the fleet shall have no nodes any more; its nodes drain 15 minutes before.
+
+        Raises:
+            ConfigError: GPU-CAP-015 for an instant without a time zone.
         """
-        return cls(terms=CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=max_price_usd_per_hour))
+        return cls(
+            terms=CapacityTerms(
+                kind=CapacityKind.SPOT, max_price_usd_per_hour=max_price_usd_per_hour, ends_at=_end(ends_at)
+            )
+        )
 
     @classmethod
     def reservation(cls, reservation: CapacityReservation) -> Capacity:
-        """An On-Demand Capacity Reservation made in this app, in its placement group if it has one."""
+        """An On-Demand Capacity Reservation made in this app, in its placement group if it has one, until its end."""
         return cls(
-            terms=CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=reservation.reservation_id),
+            terms=CapacityTerms(
+                kind=CapacityKind.RESERVATION,
+                reservation_id=reservation.reservation_id,
+                ends_at=reservation.ends_at,
+            ),
             placement_group=reservation.placement_group,
             availability_zone=reservation.availability_zone,
             reserved_type=reservation.instance_type,
@@ -71,32 +101,95 @@ class Capacity:
 
     @classmethod
     def from_reservation_id(
-        cls, reservation_id: str, *, placement_group: ec2.IPlacementGroup | None = None
+        cls,
+        reservation_id: str,
+        *,
+        placement_group: ec2.IPlacementGroup | None = None,
+        ends_at: str | datetime | None = None,
     ) -> Capacity:
         """An existing On-Demand Capacity Reservation.
 
         Args:
             reservation_id: `cr-…`.
             placement_group: The group that it was made in; leave it out if it was made in none.
+            ends_at: When it ends. Its instances do not end with it, and are billed on demand from then on: with this,
+                the nodes drain 15 minutes before.
+
+        Raises:
+            ConfigError: GPU-CAP-015 for an instant without a time zone.
         """
         return cls(
-            terms=CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=reservation_id),
+            terms=CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=reservation_id, ends_at=_end(ends_at)),
             placement_group=placement_group,
         )
 
     @classmethod
     def from_reservation_group_arn(
-        cls, resource_group_arn: str, *, placement_group: ec2.IPlacementGroup | None = None
+        cls,
+        resource_group_arn: str,
+        *,
+        placement_group: ec2.IPlacementGroup | None = None,
+        ends_at: str | datetime | None = None,
     ) -> Capacity:
         """Existing On-Demand Capacity Reservations in a resource group.
 
         Args:
             resource_group_arn: ARN of the resource group.
             placement_group: The group that all of them were made in; leave it out if in none.
+            ends_at: When the last one ends; the nodes drain 15 minutes before.
+
+        Raises:
+            ConfigError: GPU-CAP-015 for an instant without a time zone.
         """
         return cls(
-            terms=CapacityTerms(kind=CapacityKind.RESERVATION, reservation_group_arn=resource_group_arn),
+            terms=CapacityTerms(
+                kind=CapacityKind.RESERVATION, reservation_group_arn=resource_group_arn, ends_at=_end(ends_at)
+            ),
             placement_group=placement_group,
+        )
+
+    @classmethod
+    def segments(
+        cls,
+        resource_group_arn: str,
+        *,
+        capacity_types: Sequence[TargetCapacityType],
+        ends_at: str | datetime | None = None,
+    ) -> Capacity:
+        """Reservations of several types in one resource group, used in order; for fleets on plain EC2.
+
+        EC2 Auto Scaling launches each node into the first of these types that has room. When the fleet scales in, it
+        ends the nodes of the last type first. Without `ON_DEMAND` at the end nothing is launched beside reservations.
+        The fleet is in no placement group, and has no alarm on a reservation that is idle while nodes run on demand.
+
+        Args:
+            resource_group_arn: ARN of the resource group. EC2 takes a Capacity Block into it when it is active.
+            capacity_types: `ON_DEMAND_RESERVATION`, `CAPACITY_BLOCK`, `INTERRUPTIBLE_RESERVATION` and `ON_DEMAND`, in
+                the order of their use; `ON_DEMAND` can only be last.
+            ends_at: When the fleet shall have no nodes any more; they drain 15 minutes before. With `CAPACITY_BLOCK`
+                required, the end of the first block to end: 40 minutes before.
+
+        Raises:
+            ConfigError: GPU-CAP-015 for an instant without a time zone.
+
+        Example:
+            >>> from cdk_gpu_clusters.rules.capacity import TargetCapacityType as Type
+            >>> reserved = Capacity.segments(
+            ...     "arn:aws:resource-groups:us-east-1:111122223333:group/trainers",
+            ...     capacity_types=[Type.ON_DEMAND_RESERVATION, Type.ON_DEMAND],
+            ... )
+            >>> [one.value for one in reserved.terms.segment]
+            ['on-demand-capacity-reservation', 'on-demand']
+
+        Source: EC2 Auto Scaling guide, "Use Distribution Segments to target multiple Capacity Reservation types".
+        """
+        return cls(
+            terms=CapacityTerms(
+                kind=CapacityKind.RESERVATION,
+                reservation_group_arn=resource_group_arn,
+                segment=tuple(capacity_types),
+                ends_at=_end(ends_at),
+            )
         )
 
     @classmethod
@@ -114,6 +207,31 @@ class Capacity:
             ConfigError: GPU-CAP-015 for an instant without a time zone.
         """
         return cls._block(CapacityKind.CAPACITY_BLOCK, starts_at, ends_at, reservation_id=reservation_id)
+
+    @classmethod
+    def capacity_blocks(cls, blocks: Sequence[BlockTerms]) -> Capacity:
+        """Several Capacity Blocks for one fleet on plain EC2, one after the other or side by side.
+
+        The fleet makes a resource group, which takes each block when it starts, and launches into whichever runs. Each
+        is drained at its own end.
+
+        Args:
+            blocks: The blocks, all in the zone of the fleet; those that are over may stay in the list until the next
+                edit.
+
+        Example:
+            >>> from cdk_gpu_clusters.rules.capacity import BlockTerms, parse_instant
+            >>> first, second = (parse_instant(f"2026-12-{day}T11:30Z", name="ends_at") for day in (15, 29))
+            >>> both = Capacity.capacity_blocks(
+            ...     [
+            ...         BlockTerms(reservation_id="cr-0123456789abcdef0", ends_at=first),
+            ...         BlockTerms(reservation_id="cr-0aaaaaaaaaaaaaaaa", starts_at=first, ends_at=second),
+            ...     ]
+            ... )
+            >>> len(both.terms.blocks)
+            2
+        """
+        return cls(terms=terms_of_blocks(blocks))
 
     @classmethod
     def ultraserver_block(
@@ -172,3 +290,7 @@ class Capacity:
             reservation_id=resolved_or_none(self.terms.reservation_id),
             reservation_group_arn=resolved_or_none(self.terms.reservation_group_arn),
         )
+
+
+def _end(ends_at: str | datetime | None) -> datetime | None:
+    return None if ends_at is None else parse_instant(ends_at, name="ends_at")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aws_cdk as cdk
 import jsii
@@ -17,6 +17,7 @@ from constructs import Construct, IConstruct
 from cdk_gpu_clusters._accepted import SILENT_ALARM
 from cdk_gpu_clusters._cdk import (
     ClusterConstruct,
+    DefinedResources,
     arn_of,
     define,
     errors_at,
@@ -27,9 +28,10 @@ from cdk_gpu_clusters._cdk import (
     stack_of,
 )
 from cdk_gpu_clusters._template import Resources
+from cdk_gpu_clusters.capacity._reservation_in_group import reservation_in_group
 from cdk_gpu_clusters.capacity.placement_group import placement_group_arn, strategy_of
 from cdk_gpu_clusters.catalogue import instance_type as catalogue_type
-from cdk_gpu_clusters.rules.capacity import parse_instant
+from cdk_gpu_clusters.rules.capacity import RESERVATION, parse_instant
 from cdk_gpu_clusters.rules.capacity_checks import check_new_reservation, check_unused_alarm
 from cdk_gpu_clusters.rules.zones import check_zone, read_zone
 
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
 
 _NAMESPACE = "AWS/EC2CapacityReservations"
 _AVAILABLE = "AvailableInstanceCount"
-_RESERVATION, _ALARM = "Resource", "Unused/Resource"
+_RESERVATION, _IN_GROUP, _ALARM = "Resource", "InGroup", "Unused/Resource"
 
 
 @cache
@@ -59,7 +61,8 @@ class CapacityReservation(ClusterConstruct):
 
     Makes one `AWS::EC2::CapacityReservation` and an alarm for reserved instances that stand unused. A reservation for
     nodes that exchange EFA traffic is made inside their cluster placement group: one made outside cannot be launched
-    into it completely. Deleting the stack cancels it, because a retained reservation bills without end.
+    into it completely. CloudFormation cannot be relied on to make that one, so a function of AWS Lambda does, with the
+    EC2 API (`docs/capacity.md`). Deleting the stack cancels the reservation: a retained one bills without end.
 
     Future-dated reservations and Capacity Blocks have no CloudFormation resource: give their ids to `Capacity`.
 
@@ -75,10 +78,11 @@ class CapacityReservation(ClusterConstruct):
     Attributes:
         reservation_id: `cr-…`, known at deployment.
         placement_group: The group that it was made in, or None.
+        ends_at: When EC2 cancels it, or None.
         unused_alarm: Alarm for unused instances, or None if switched off.
     """
 
-    _resource: ec2.CfnCapacityReservation | None = None
+    _resource: cdk.CfnResource | None = None
 
     def __init__(
         self,
@@ -134,11 +138,6 @@ class CapacityReservation(ClusterConstruct):
         report(self, findings)
         zone = None if zone_name is None else read_zone(zone_name)
         by_id = zone is not None and zone.is_id
-        self._tags = cdk.TagManager(
-            cdk.TagType.STANDARD,
-            "AWS::EC2::CapacityReservation",
-            [{"key": "Name", "value": path_of(self)}],
-        )
         properties = {
             "InstanceType": instance_type,
             "InstanceCount": instance_count,
@@ -148,20 +147,17 @@ class CapacityReservation(ClusterConstruct):
             "EndDateType": "unlimited" if end is None else "limited",
             "EndDate": None if end is None else end.strftime("%Y-%m-%dT%H:%M:%SZ"),
             "InstanceMatchCriteria": instance_match_criteria.value,
-            "PlacementGroupArn": None if placement_group is None else placement_group_arn(self, placement_group),
-            "TagSpecifications": [{"ResourceType": "capacity-reservation", "Tags": {"Ref": "Tags"}}],
         }
         self.instance_type: str = instance_type
         self.instance_count: int = instance_count
+        self.ends_at: datetime | None = end
         self.availability_zone: str = availability_zone
         self.placement_group: ec2.IPlacementGroup | None = placement_group
-        resources: Resources = {_RESERVATION: {"Type": "AWS::EC2::CapacityReservation", "Properties": properties}}
-        made: ec2.CfnCapacityReservation = define(self, resources, values={"Tags": self._tags.rendered_tags}).resource(
-            _RESERVATION
+        self._tags = self._named_tags()
+        self.reservation_id: str = (
+            self._alone(properties) if placement_group is None else self._in_group(properties, placement_group)
         )
-        self._resource = made
         self._read_node_anew()
-        self.reservation_id: str = made.attr_id
         self.unused_alarm: cloudwatch.Alarm | None = self._alarm(after) if unused_alarm else None
 
     @property
@@ -209,6 +205,29 @@ class CapacityReservation(ClusterConstruct):
 
     def _main_resource(self) -> IConstruct | None:
         return self._resource
+
+    def _named_tags(self) -> cdk.TagManager:
+        name = path_of(self)
+        if self.placement_group is None:
+            return cdk.TagManager(cdk.TagType.STANDARD, RESERVATION, [{"key": "Name", "value": name}])
+        return cdk.TagManager(cdk.TagType.MAP, RESERVATION, {"Name": name})
+
+    def _alone(self, properties: dict[str, Any]) -> str:
+        tags = [{"ResourceType": "capacity-reservation", "Tags": {"Ref": "Tags"}}]
+        resource = {"Type": RESERVATION, "Properties": {**properties, "TagSpecifications": tags}}
+        made: ec2.CfnCapacityReservation = self._defined({_RESERVATION: resource}).resource(_RESERVATION)
+        self._resource = made
+        return made.attr_id
+
+    def _in_group(self, properties: dict[str, Any], group: ec2.IPlacementGroup) -> str:
+        properties = {**properties, "PlacementGroupArn": placement_group_arn(self, group), "Tags": {"Ref": "Tags"}}
+        resource = reservation_in_group(self, properties)
+        made: cdk.CfnResource = self._defined({_IN_GROUP: resource}).resource(_IN_GROUP)
+        self._resource = made
+        return made.ref
+
+    def _defined(self, resources: Resources) -> DefinedResources:
+        return define(self, resources, values={"Tags": self._tags.rendered_tags})
 
     def _alarm(self, minutes: int) -> cloudwatch.Alarm:
         from aws_cdk import aws_cloudwatch as cloudwatch  # takes long to load

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
-from cdk_gpu_clusters._accepted import SILENT_ALARM, AcceptedFinding
-from cdk_gpu_clusters._cdk import ClusterConstruct, DefinedResources, arn_of, define, report, stack_of
+from cdk_gpu_clusters._accepted import AcceptedFinding
+from cdk_gpu_clusters._cdk import ClusterConstruct, DefinedResources, arn_of, report, stack_of
 from cdk_gpu_clusters._template import Resource, Resources
 from cdk_gpu_clusters.compute.launch_stop import LaunchStop
 from cdk_gpu_clusters.fleet.plan import FleetPlan
@@ -70,18 +70,6 @@ class NodeAlarms:
         for name in self.names:
             alarm = self.cfn_alarm(name)
             alarm.alarm_actions = [*(alarm.alarm_actions or []), topic.topic_arn]
-
-
-def define_alarms(scope: Construct, alarms: Resources) -> NodeAlarms:
-    """Define the alarms of a group of nodes that has no other resources to define with them.
-
-    Args:
-        scope: The group.
-        alarms: The alarms, from `node_alarms`.
-    """
-    defined = define(scope, alarms)
-    SILENT_ALARM.at(defined.scope)
-    return NodeAlarms(alarm_names(alarms), lambda: defined)
 
 
 def alarm_path(name: str) -> str:
@@ -172,7 +160,7 @@ class FleetAlarms(NodeAlarms):
         ... )
         >>> trainers.alarms.add_topic(sns.Topic(stack, "Operators"))
         >>> sorted(trainers.alarms.names)
-        ['BootFailure', 'Idle', 'LaunchLoop', 'UnhealthyNode', 'Xid']
+        ['BootFailure', 'Idle', 'LaunchLoop', 'UndeliveredEvents', 'UnhealthyNode', 'Xid']
 
     Attributes:
         names: Names of the alarms.
@@ -186,7 +174,7 @@ def fleet_alarms(
     fleet: str,
     group_name: str,
     group_arn: str,
-    log_group_arn: str,
+    alarms_arn: str,
     partition: str,
 ) -> Resources:
     """The alarms of a fleet and what stops its launches, by path below the fleet.
@@ -197,7 +185,7 @@ def fleet_alarms(
         fleet: Its path.
         group_name: Name of its group.
         group_arn: ARN of its group.
-        log_group_arn: Where the state machine logs.
+        alarms_arn: All alarms of the account and the Region.
         partition: Partition of the stack.
     """
     accelerator = plan.instance_type.accelerator
@@ -206,7 +194,7 @@ def fleet_alarms(
         fleet=fleet,
         group_name=group_name,
         group_arn=group_arn,
-        log_group_arn=log_group_arn,
+        alarms_arn=alarms_arn,
         partition=partition,
         launches_per_node=settings.abandoned_launches_per_node,
         window_minutes=window,

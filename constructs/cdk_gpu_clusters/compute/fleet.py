@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
@@ -13,50 +14,51 @@ from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._cdk import DefinedResources, partition_of, path_of, report, stack_of
 from cdk_gpu_clusters._template import att, ref
-from cdk_gpu_clusters.capacity.capacity import Capacity
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
 from cdk_gpu_clusters.compute.alarms import FleetAlarms, alarm_names, inspection_seconds
-from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy
+from cdk_gpu_clusters.compute.auto_scaling_group import GroupParts, UpdatePolicy, update_policy
 from cdk_gpu_clusters.compute.fleet_access import IGpuFleet, ImportedGpuFleet, LaunchedFleet
 from cdk_gpu_clusters.compute.fleet_mounts import join_stores
 from cdk_gpu_clusters.compute.fleet_network import host_groups, id_of, join_fabric, new_egress_dependency
 from cdk_gpu_clusters.compute.fleet_props import GpuFleetProps, check_keywords
 from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
 from cdk_gpu_clusters.compute.fleet_resources import (
+    BLOCKS,
     GROUP,
     TEMPLATE,
     FleetParts,
     define_fleet,
     fleet_resources,
-    group_arn_of,
 )
+from cdk_gpu_clusters.compute.launch_stop import launch_alarm_name
 from cdk_gpu_clusters.compute.launch_template import FleetLaunchTemplate, GpuLaunchTemplate
 from cdk_gpu_clusters.compute.metrics import FleetMetrics
 from cdk_gpu_clusters.compute.node_asset import NodeAsset, write_node
 from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
-from cdk_gpu_clusters.compute.node_role import NodeRole
+from cdk_gpu_clusters.compute.node_role import NodeRole, grant_before
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
 from cdk_gpu_clusters.fleet.plan import FleetPlan
+from cdk_gpu_clusters.rules.capacity import CapacityTerms
 from cdk_gpu_clusters.rules.fleet import AlarmSettings
 
 if TYPE_CHECKING:  # each takes long to load, and few fleets need it
     from aws_cdk import aws_autoscaling as autoscaling
     from aws_cdk import aws_elasticloadbalancingv2 as elbv2
-
-    from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle
+    from aws_cdk import aws_s3 as s3
 
 
 class GpuFleet(LaunchedFleet, FleetMetrics):
     """Nodes of one type, launched from one template into one Auto Scaling group.
 
     Makes the launch template, the group with its lifecycle hooks, a role and instance profile, a log group for boot
-    events, and, where none is given, an EFA security group and a cluster placement group. For a Capacity Block it also
-    makes the state machine that grows and drains the group.
+    events, and, where none is given, an EFA security group and a cluster placement group. For capacity that is reserved
+    or ends, it also makes the state machine that keeps the group filled and drains it in time.
 
     * A node becomes InService only when its boot has completed the `node-ready` hook; otherwise it is terminated.
     * The template never carries `DesiredCapacity`: a deployment never resizes a live group.
     * A new launch-template version never replaces running nodes unless you set `update_policy`.
-    * Reserved capacity is replaced terminate-before-launch, since a full reservation has no spare slot.
+    * Reserved capacity is replaced terminate-before-launch, since a full reservation has no spare slot. Its group
+      refuses to be deleted by force, which would end the nodes without their hooks.
 
     Example:
         >>> trainers = GpuFleet(
@@ -73,7 +75,6 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         fabric: Security group in which the nodes exchange EFA traffic, None without EFA.
         placement_group: Placement group of the nodes, None where the capacity forbids or needs none.
         node_asset: Software of the nodes in S3.
-        block_lifecycle: State machine of a Capacity Block, None for other capacity.
         role: Role of the nodes.
         log_group: Boot events of the nodes, one stream per instance.
         alarms: The alarms, whose recipients `alarms.add_topic` sets; None if there are none.
@@ -115,7 +116,7 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             drain_timeout=options.get("drain_timeout"),
         )
         report(self, list(fleet.plan.findings))
-        plan = fleet.plan
+        plan, fleet = fleet.plan, _with_block_group(fleet)
         alarms = options.get("alarms", AlarmSettings())
         self.plan: FleetPlan = plan
         self._subnets = fleet.subnets
@@ -126,10 +127,9 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         volume = options.get("root_volume")
         if volume is not None and volume.encryption_key is not None:
             allow_auto_scaling(volume.encryption_key)
+        log_key = options.get("log_encryption_key")
         self.log_group: logs.ILogGroup = node_log_group(
-            self,
-            options.get("log_retention", logs.RetentionDays.ONE_MONTH),
-            options.get("log_encryption_key"),
+            self, options.get("log_retention", logs.RetentionDays.ONE_MONTH), log_key
         )
         evidence = evidence_of(self, options)
         request = node_request(
@@ -161,24 +161,29 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         parts = FleetParts(
             path=path_of(self),
             partition=partition_of(stack_of(self)),
-            group_arn=group_arn_of(self),
             plan=plan,
+            terms=fleet.capacity.terms,
             group=self._group(
-                options.get("update_policy", UpdatePolicy.NEVER_REPLACE), options.get("target_groups", ())
+                options.get("update_policy", UpdatePolicy.NEVER_REPLACE),
+                options.get("target_groups", ()),
+                launch_alarm=None if alarms is None else launch_alarm_name(path_of(self)),
+                terms=fleet.capacity.terms,
             ),
             launch_template=launch_template,
             role_name=self.role.role_name,
             log_group_arn=self.log_group.log_group_arn,
+            log_key_arn=None if log_key is None else log_key.key_arn,
             evidence=[] if evidence is None else evidence.statements(),
             alarms=alarms,
         )
-        resources = fleet_resources(parts)
+        resources = fleet_resources(self, parts)
         defined = self._resources = define_fleet(self, parts, resources, values)
+        if (updates := update_policy(parts.group)) is not None:
+            self.cfn_auto_scaling_group.cfn_options.update_policy = updates
         self._read_node_anew()
         if evidence is not None:
             evidence.accept_at(defined.scope)
         self._wait_for_prerequisites(given_role)
-        self.block_lifecycle: CapacityBlockLifecycle | None = self._follow_block(fleet.capacity)
         self.alarms: FleetAlarms | None = None
         if alarms is not None:
             self.alarms = FleetAlarms(alarm_names(resources), lambda: defined)
@@ -209,6 +214,18 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         group: autoscaling.CfnAutoScalingGroup = self._defined.resource(GROUP)
         return group
 
+    def grant_read(self, bucket: s3.IBucket) -> iam.Grant:
+        """Let the nodes read a bucket."""
+        return self._before_nodes(super().grant_read(bucket))
+
+    def grant_read_write(self, bucket: s3.IBucket) -> iam.Grant:
+        """Let the nodes read and write a bucket, such as one for checkpoints."""
+        return self._before_nodes(super().grant_read_write(bucket))
+
+    def _before_nodes(self, grant: iam.Grant) -> iam.Grant:
+        grant_before(self.role, self.cfn_auto_scaling_group)
+        return grant
+
     @property
     def _defined(self) -> DefinedResources:
         assert self._resources is not None  # noqa: S101 - the constructor defines them
@@ -224,7 +241,14 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
         """Path of the fleet in the app: its name in the metrics of its nodes."""
         return path_of(self)
 
-    def _group(self, update_policy: UpdatePolicy, target_groups: Sequence[elbv2.ITargetGroup]) -> GroupParts:
+    def _group(
+        self,
+        update_policy: UpdatePolicy,
+        target_groups: Sequence[elbv2.ITargetGroup],
+        *,
+        launch_alarm: Mapping[str, Any] | None,
+        terms: CapacityTerms,
+    ) -> GroupParts:
         return GroupParts(
             name_tag=path_of(self),
             launch_template_id=ref(TEMPLATE),
@@ -232,11 +256,17 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
             subnet_ids=[id_of(subnet) for subnet in self._subnets],
             minimum=self.plan.minimum,
             maximum=self.plan.maximum,
+            # A group that scales has room for one more until it has all nodes that are reserved.
+            full_size=self.plan.fewest if self.plan.keeps_size else self.plan.maximum,
+            launch_alarm=launch_alarm,
+            refuses_force_delete=self.plan.terms.kind.is_reserved,
             terminates_before_launch=self.plan.decision.terminates_before_launch,
             ready_timeout_seconds=self.plan.ready_timeout_seconds,
             drain_timeout_seconds=self.plan.drain_timeout_seconds,
             update_policy=update_policy,
             target_group_arns=[group.target_group_arn for group in target_groups],
+            segment=[one.value for one in terms.segment],
+            reservation_group_arn=terms.reservation_group_arn,
         )
 
     def _wait_for_prerequisites(self, role: iam.IRole | None) -> None:
@@ -251,16 +281,11 @@ class GpuFleet(LaunchedFleet, FleetMetrics):
     def _main_resource(self) -> IConstruct | None:
         return None if self._resources is None else self.cfn_auto_scaling_group
 
-    def _follow_block(self, capacity: Capacity) -> CapacityBlockLifecycle | None:
-        if not capacity.terms.kind.is_block:
-            return None
-        from cdk_gpu_clusters.compute.block_lifecycle import CapacityBlockLifecycle, follow_block
 
-        return follow_block(
-            CapacityBlockLifecycle,
-            self,
-            capacity.terms,
-            node_count=self.plan.maximum,
-            group=self.cfn_auto_scaling_group,
-            log_group=self.log_group,
-        )
+def _with_block_group(fleet: ResolvedFleet) -> ResolvedFleet:
+    """Let a fleet with several blocks launch into the resource group that it makes of them."""
+    terms = fleet.capacity.terms
+    if not terms.blocks:
+        return fleet
+    terms = replace(terms, reservation_group_arn=att(BLOCKS, "Arn"))
+    return replace(fleet, capacity=replace(fleet.capacity, terms=terms))

@@ -53,7 +53,7 @@ class NodeSoftwareProps(TypedDict, total=False):
         evidence_prefix: Prefix of the keys of the evidence; the path of the construct follows. `node-evidence` if left
             out.
         ready_timeout: How long a node's boot may take, with image pull and model load, 30 to 7,200 seconds; 30 minutes
-            if left out.
+            if left out. A node of a managed node group has 13 minutes at most, since EKS gives up after 15.
         log_retention: How long events and metrics of nodes are kept as logs; one month if left out.
         log_encryption_key: Key of the log group; CloudWatch's own if left out.
     """

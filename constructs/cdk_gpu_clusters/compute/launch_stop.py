@@ -9,6 +9,7 @@
   that resuming launches before the fault is gone does not start the loop again.
 
 Sources: EC2 Auto Scaling user guide, "Amazon EC2 Auto Scaling event reference" and "Suspend and resume processes";
+CloudWatch user guide, "Configuring how CloudWatch alarms treat missing data" and "Metric math functions" (FILL);
 EventBridge user guide, "Monitoring Amazon EventBridge": TriggeredRules, delivered at best effort. That an abandoned
 launch sends this event is seen in fortinet/fortigate-autoscale-aws issue 9; AWS's page shows it with an instance id.
 """
@@ -20,36 +21,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from cdk_gpu_clusters._template import Resources, att, ref
+from cdk_gpu_clusters._template import Resources, allow, att, ref
+from cdk_gpu_clusters.compute.state_machine import StateMachine, event_rule
 
 _ALARM_NAME = "LaunchLoop"
 _ALARM, _RULE, _ALARM_RULE = "Alarms/LaunchLoop", "Alarms/AbandonedLaunch", "Alarms/LaunchLoopRaised"
-_MACHINE, _ROLE, _POLICY, _START_POLICY = (
-    "Alarms/StopLaunches",
-    "Alarms/StopLaunchesRole",
-    "Alarms/StopLaunchesPolicy",
-    "Alarms/StopLaunchesStartPolicy",
-)
-# What CDK 2.275 allows state machines that log and are traced.
-_LOG_DELIVERY = (
-    "logs:CreateLogDelivery",
-    "logs:DeleteLogDelivery",
-    "logs:DescribeLogGroups",
-    "logs:DescribeResourcePolicies",
-    "logs:GetLogDelivery",
-    "logs:ListLogDeliveries",
-    "logs:PutResourcePolicy",
-    "logs:UpdateLogDelivery",
-)
-_TRACES = (
-    "xray:GetSamplingRules",
-    "xray:GetSamplingTargets",
-    "xray:PutTelemetryRecords",
-    "xray:PutTraceSegments",
-)
 # Of the 255 characters of an alarm's name, beside the 128 of a stack's.
 _LONGEST_NAME = 100
-# The policy that allows the calls may come a little later than the first event.
+# The policy that allows the calls may come a little later than the first event: two tasks wait five minutes each.
+_TIMEOUT_SECONDS = 900
 _RETRY = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 30, "MaxAttempts": 10, "BackoffRate": 1}
 
 
@@ -61,7 +41,7 @@ class LaunchStop:
         fleet: Path of the fleet.
         group_name: Name of the group; a token.
         group_arn: Its ARN.
-        log_group_arn: Where the state machine logs.
+        alarms_arn: All alarms of the account and the Region.
         partition: Partition of the stack.
         launches_per_node: Abandoned launches for each node that the group is short of.
         window_minutes: Within which time.
@@ -72,7 +52,7 @@ class LaunchStop:
     fleet: str
     group_name: str
     group_arn: str
-    log_group_arn: str
+    alarms_arn: str
     partition: str
     launches_per_node: int
     window_minutes: int
@@ -81,60 +61,54 @@ class LaunchStop:
 
     def resources(self) -> Resources:
         """The resources by path below the fleet."""
-        counting = {_RULE: self._rule(), _ALARM: self._alarm()}
+        counted = "Launches that got an instance and lost it", self._pattern()
         if not self.suspends:
-            return counting
-        return {
-            **counting,
-            _ALARM_RULE: self._alarm_rule(),
-            _MACHINE: self._machine(),
-            _ROLE: _role(),
-            # Two: the machine is not made before it may log, and who starts it must know it.
-            _POLICY: _policy(*self._permissions()),
-            _START_POLICY: _policy(
-                _allow(att(_ALARM, "Arn"), "cloudwatch:DescribeAlarms"),
-                _allow(att(_MACHINE, "Arn"), "states:StartExecution"),
-            ),
-        }
-
-    @property
-    def _alarm_name(self) -> dict[str, Any]:
-        """Explicit: the alarm counts the rule, the rule starts the machine, and the machine names the alarm."""
-        words = self.fleet.replace("/", "-")[-_LONGEST_NAME:]
-        return {"Fn::Join": ["-", [{"Ref": "AWS::StackName"}, f"{words}-{_ALARM_NAME}"]]}
-
-    def _rule(self) -> dict[str, Any]:
-        pattern = {
-            "source": ["aws.autoscaling"],
-            "detail-type": ["EC2 Instance Launch Unsuccessful"],
-            "detail": {"AutoScalingGroupName": [self.group_name], "EC2InstanceId": [{"prefix": "i-"}]},
-        }
-        return _event_rule("Launches that got an instance and lost it", pattern, self._targets("look"))
-
-    def _alarm_rule(self) -> dict[str, Any]:
-        pattern = {
+            return {_RULE: event_rule(counted[0], EventPattern=counted[1]), _ALARM: self._alarm()}
+        machine = StateMachine(
+            path="Alarms/StopLaunches",
+            definition=self._definition(),
+            substitutions={"Alarm": launch_alarm_name(self.fleet)},
+            permissions=[
+                allow(self.group_arn, "autoscaling:SuspendProcesses"),
+                # It lists the alarms of the account: on one alarm it is denied (service authorization reference).
+                allow(self.alarms_arn, "cloudwatch:DescribeAlarms"),
+            ],
+            account={"Ref": "AWS::AccountId"},
+        )
+        raised = {
             "source": ["aws.cloudwatch"],
             "detail-type": ["CloudWatch Alarm State Change"],
             "resources": [att(_ALARM, "Arn")],
             "detail": {"state": {"value": ["ALARM"]}},
         }
-        return _event_rule("The launches of the group fail again and again", pattern, self._targets("stop"))
+        return {
+            _RULE: machine.rule(*counted, Input=self._input("look")),
+            _ALARM: self._alarm(),
+            _ALARM_RULE: machine.rule(
+                "The launches of the group fail again and again", raised, Input=self._input("stop")
+            ),
+            **machine.resources(),
+        }
 
-    def _targets(self, action: str) -> list[dict[str, Any]]:
-        if not self.suspends:
-            return []
-        sent = json.dumps({"action": action, "group": self.group_name}, separators=(",", ":"))
-        arns = {name: att(made, "Arn") for name, made in (("Arn", _MACHINE), ("RoleArn", _ROLE))}
-        return [{"Id": "Stop", "Input": sent, **arns}]
+    def _pattern(self) -> dict[str, Any]:
+        return {
+            "source": ["aws.autoscaling"],
+            "detail-type": ["EC2 Instance Launch Unsuccessful"],
+            "detail": {"AutoScalingGroupName": [self.group_name], "EC2InstanceId": [{"prefix": "i-"}]},
+        }
+
+    def _input(self, action: str) -> str:
+        return json.dumps({"action": action, "group": self.group_name}, separators=(",", ":"))
 
     def _alarm(self) -> dict[str, Any]:
         group = {"AutoScalingGroupName": self.group_name}
         # Every node that the group was short of at some time had a slot of its own, whose launches count.
-        short = "IF(desired - ready > 1, failed / (desired - ready), failed)"
+        # A period without an abandoned launch has no data: CloudWatch would take the one before, and the alarm stay on.
+        short = "IF(desired - ready > 1, FILL(failed, 0) / (desired - ready), FILL(failed, 0))"
         return {
             "Type": "AWS::CloudWatch::Alarm",
             "Properties": {
-                "AlarmName": self._alarm_name,
+                "AlarmName": launch_alarm_name(self.fleet),
                 "AlarmDescription": self.description,
                 "ComparisonOperator": "GreaterThanOrEqualToThreshold",
                 "Threshold": self.launches_per_node,
@@ -160,10 +134,11 @@ class LaunchStop:
         stat = {"Metric": metric, "Period": 60 * self.window_minutes, "Stat": statistic}
         return {"Id": query_id, "MetricStat": stat, "ReturnData": False}
 
-    def _machine(self) -> dict[str, Any]:
+    def _definition(self) -> dict[str, Any]:
         sdk = f"arn:{self.partition}:states:::aws-sdk"
-        definition = {
+        return {
             "Comment": "Suspends launching while the alarm is raised",
+            "TimeoutSeconds": _TIMEOUT_SECONDS,
             "StartAt": "Which",
             "States": {
                 "Which": {
@@ -195,52 +170,13 @@ class LaunchStop:
                 "GoOn": {"Type": "Succeed"},
             },
         }
-        properties = {
-            "DefinitionString": json.dumps(definition, separators=(",", ":")),
-            "DefinitionSubstitutions": {"Alarm": self._alarm_name},
-            "RoleArn": att(_ROLE, "Arn"),
-            "LoggingConfiguration": {
-                "Destinations": [{"CloudWatchLogsLogGroup": {"LogGroupArn": self.log_group_arn}}],
-                "IncludeExecutionData": True,
-                "Level": "ALL",
-            },
-            "TracingConfiguration": {"Enabled": True},
-        }
-        return {
-            "Type": "AWS::StepFunctions::StateMachine",
-            "DependsOn": [_POLICY],
-            "Properties": properties,
-        }
-
-    def _permissions(self) -> list[dict[str, Any]]:
-        return [
-            _allow(self.group_arn, "autoscaling:SuspendProcesses"),
-            # Neither has a resource level (Step Functions developer guide, "Logging" and "AWS X-Ray").
-            _allow("*", *_LOG_DELIVERY, *_TRACES),
-        ]
 
 
-def _event_rule(description: str, pattern: Mapping[str, Any], targets: list[dict[str, Any]]) -> dict[str, Any]:
-    properties = {"Description": description, "EventPattern": pattern, "State": "ENABLED"}
-    return {
-        "Type": "AWS::Events::Rule",
-        "Properties": {**properties, "Targets": targets} if targets else properties,
-    }
+def launch_alarm_name(fleet: str) -> dict[str, Any]:
+    """Name of the alarm. Explicit: it counts the rule, the rule starts the machine, and the machine names the alarm.
 
-
-def _role() -> dict[str, Any]:
-    services = {"Service": ["events.amazonaws.com", "states.amazonaws.com"]}
-    statement = {"Effect": "Allow", "Principal": services, "Action": "sts:AssumeRole"}
-    document = {"Version": "2012-10-17", "Statement": [statement]}
-    return {"Type": "AWS::IAM::Role", "Properties": {"AssumeRolePolicyDocument": document}}
-
-
-def _allow(resource: Any, *actions: str) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": list(actions), "Resource": resource}
-
-
-def _policy(*statements: dict[str, Any]) -> dict[str, Any]:
-    # A managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
-    document = {"Version": "2012-10-17", "Statement": list(statements)}
-    properties = {"PolicyDocument": document, "Roles": [ref(_ROLE)]}
-    return {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
+    Args:
+        fleet: Path of the fleet.
+    """
+    words = fleet.replace("/", "-")[-_LONGEST_NAME:]
+    return {"Fn::Join": ["-", [{"Ref": "AWS::StackName"}, f"{words}-{_ALARM_NAME}"]]}

@@ -34,9 +34,11 @@ from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.errors import Finding, define_rule, errors_in
 from cdk_gpu_clusters.fleet.plan import FleetPlan, Topic
 from cdk_gpu_clusters.fleet.profile import PROFILES, ImageChoice, OrchestratorProfile
+from cdk_gpu_clusters.fleet.request import Field
 from cdk_gpu_clusters.node.user_data import check_block_end, check_user_data
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms, block_window
+from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms, block_drain_at
 from cdk_gpu_clusters.rules.fleet import EFA_WITHOUT_GROUP, NO_SECURITY_GROUP, SUBNET_IN_TEMPLATE
+from cdk_gpu_clusters.rules.images import check_moving_image
 from cdk_gpu_clusters.rules.interfaces import InterfacePlan, InterfacePolicy, NetworkInterface, Orchestrator
 
 # CDK passes camelCase keys on as given and drops every other key without a word, so this is the only module that
@@ -164,7 +166,7 @@ def _reservation(parts: TemplateParts) -> LaunchTemplateData | None:
             else {"capacityReservationResourceGroupArn": terms.reservation_group_arn}
         )
         return {"capacityReservationTarget": target}
-    if parts.terms.kind is CapacityKind.SPOT:
+    if parts.terms.kind is CapacityKind.SPOT or parts.terms.segment:  # whose group has the target
         return None
     return {"capacityReservationPreference": parts.plan.decision.reservation_preference}
 
@@ -271,7 +273,7 @@ class GpuLaunchTemplate(ClusterConstruct):
         self.interface_plan: InterfacePlan = plan.interfaces
         self.capacity_decision: CapacityDecision = plan.decision
         self.placement_group: ec2.IPlacementGroup | None = placement_group or fleet.placement_group
-        image = fleet.image or (NodeImage.latest() if profile.image is ImageChoice.LIBRARY else None)
+        image = fleet.image or (NodeImage.recommended() if profile.image is ImageChoice.LIBRARY else None)
         with errors_at(self):
             resolved = None if image is None else image.resolve(self, plan.image)
         report(
@@ -279,7 +281,8 @@ class GpuLaunchTemplate(ClusterConstruct):
             [
                 *self._check(profile, fabric, security_groups, subnet, user_data, image),
                 *_check_image(image, profile),
-                *check_block_end(user_data or "", block_window(capacity.terms)),
+                *_check_moving_image(plan, resolved),
+                *check_block_end(user_data or "", block_drain_at(capacity.terms)),
             ],
         )
         self.capacity: Capacity = capacity
@@ -431,6 +434,17 @@ def _in_template(value: Any) -> Any:
     if isinstance(value, dict):
         return {key[0].upper() + key[1:]: _in_template(one) for key, one in value.items()}
     return [_in_template(one) for one in value] if isinstance(value, list) else value
+
+
+def _check_moving_image(plan: FleetPlan, image: ResolvedImage | None) -> list[Finding]:
+    if image is None or plan.image is None or not image.moves_unasked:
+        return []
+    return check_moving_image(
+        plan.image.parameter,
+        efa=plan.efa,
+        node_count=None if Field.NODES in plan.request.unknown else plan.maximum,
+        serves_models=plan.request.serves_models,
+    )
 
 
 def _check_image(image: NodeImage | None, profile: OrchestratorProfile) -> list[Finding]:

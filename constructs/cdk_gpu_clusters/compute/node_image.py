@@ -24,6 +24,7 @@ class ResolvedImage:
 
     Attributes:
         image_id: `ami-…`, or a token for it.
+        moves_unasked: Whether each deployment takes the newest image by default, and not by choice.
         root_device_name: Device name of its root volume.
         operating_system: Its operating system.
     """
@@ -31,6 +32,7 @@ class ResolvedImage:
     image_id: str
     root_device_name: str
     operating_system: OperatingSystem
+    moves_unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +47,28 @@ class NodeImage:
         operating_system: Operating system of the image; None for the first whose images serve the type.
         image_id: A fixed image, None to take one by parameter.
         parameter: A Systems Manager parameter, None for the type's recommended one.
-        is_pinned: Whether the parameter was looked up once into `cdk.context.json`.
+        is_pinned: Whether the image is the one that was looked up once into `cdk.context.json`. None: that one if it
+            was looked up, else the newest.
     """
 
     operating_system: OperatingSystem | None = None
     image_id: str | None = None
     parameter: str | None = None
-    is_pinned: bool = False
+    is_pinned: bool | None = False
+
+    @classmethod
+    def recommended(cls) -> NodeImage:
+        """The recommended image of the instance type: as `gpu-clusters pin-image` wrote it down, else the newest.
+
+        This is what fleets take whose image you do not choose.
+        """
+        return cls(is_pinned=None)
 
     @classmethod
     def latest(cls, operating_system: str | None = None) -> NodeImage:
         """The newest recommended image of the instance type, as a CloudFormation parameter of SSM type.
 
-        It moves when the stack is deployed. That is harmless: running nodes are not replaced.
+        It moves when the stack is deployed. Running nodes are replaced only if the update policy is `ROLLING`.
 
         Args:
             operating_system: `al2023`, `ubuntu-24.04` or `ubuntu-22.04`; the first of them that serves the type if
@@ -109,8 +120,12 @@ class NodeImage:
             system = self.operating_system or OperatingSystem.AL2023
             image_id = self.image_id or _from_parameter(scope, str(self.parameter))
             return ResolvedImage(image_id, root_device_name(system), system)
-        image_id = _pinned(scope, row.parameter) if self.is_pinned else _from_parameter(scope, row.parameter)
-        return ResolvedImage(image_id, root_device_name(row.operating_system), row.operating_system)
+        pinned = None if self.is_pinned is False else _looked_up(scope, row.parameter)
+        if pinned is None and self.is_pinned:
+            raise ConfigError([not_pinned(_known_region(scope), row.parameter)])
+        image_id = pinned or _from_parameter(scope, row.parameter)
+        moves = pinned is None and self.is_pinned is None
+        return ResolvedImage(image_id, root_device_name(row.operating_system), row.operating_system, moves)
 
 
 def _system(name: str | None) -> OperatingSystem | None:
@@ -127,9 +142,11 @@ def _from_parameter(scope: Construct, parameter: str) -> str:
     return made[parameter]
 
 
-def _pinned(scope: Construct, parameter: str) -> str:
-    region = resolved_or_none(region_of(stack_of(scope)))
+def _known_region(scope: Construct) -> str | None:
+    return resolved_or_none(region_of(stack_of(scope)))
+
+
+def _looked_up(scope: Construct, parameter: str) -> str | None:
+    region = _known_region(scope)
     image_id = None if region is None else scope.node.try_get_context(image_context_key(region, parameter))
-    if image_id is None:
-        raise ConfigError([not_pinned(region, parameter)])
-    return str(image_id)
+    return None if image_id is None else str(image_id)

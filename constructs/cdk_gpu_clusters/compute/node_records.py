@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from aws_cdk import aws_s3 as s3
 
 
-_BOOT_EVENTS = AcceptedFinding(
-    cause="`GpuFleet`, `EksGpuNodeGroup`, `NodeUserData`: log group of the nodes",
-    reason="CloudWatch Logs encrypts every log group; this one holds events, metrics and block sizes, no data.",
+PLAIN_LOGS = AcceptedFinding(
+    cause="`GpuFleet`, `EksGpuNodeGroup`, `NodeUserData`: log groups of the nodes and of state machines",
+    reason="CloudWatch Logs encrypts every log group; these hold events, metrics, sizes and runs, no data.",
     nist_hipaa_pci=("CloudWatchLogGroupEncrypted",),
 )
 # CloudWatch Logs user guide, "Encrypt log data in CloudWatch Logs using AWS KMS".
@@ -48,7 +48,7 @@ def node_log_group(
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
     if encryption_key is None:
-        _BOOT_EVENTS.at(made)
+        PLAIN_LOGS.at(made)
     return made
 
 

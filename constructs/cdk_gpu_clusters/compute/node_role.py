@@ -8,10 +8,10 @@ from typing import Any
 
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
-from constructs import Construct
+from constructs import Construct, IConstruct
 
 from cdk_gpu_clusters._accepted import AcceptedFinding
-from cdk_gpu_clusters._template import Resource
+from cdk_gpu_clusters._template import Resource, allow
 from cdk_gpu_clusters.compute.node_records import NodeEvidence
 
 _SESSION_POLICY = "AmazonSSMManagedInstanceCore"
@@ -81,19 +81,20 @@ def permissions_resource(
 ) -> Resource:
     """What lets the nodes of a fleet complete the hooks of their own group, leave it, find their peers, and log.
 
-    It is not a part of the role: the group's launch template needs the role, and the policy needs the group; and
-    several fleets may share a role. It is a managed policy: the packs of NIST, HIPAA and PCI accept no inline ones.
+    It is not a part of the role: several fleets may share one. It does not name the group by `Ref`: the group waits for
+    it, so that no node boots before it is attached, or drains after it is detached. It is a managed policy: the packs
+    of NIST, HIPAA and PCI accept no inline ones.
 
     Args:
-        group_arn: The Auto Scaling group.
+        group_arn: The ARNs that the Auto Scaling group can have.
         log_group_arn: Log group of the fleet.
         role_name: Role of the nodes.
         evidence: What lets its nodes leave evidence.
     """
     statements = [
-        _allow(group_arn, *_OWN_GROUP),
-        _allow("*", *_PEERS),
-        _allow(log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents"),
+        allow(group_arn, *_OWN_GROUP),
+        allow("*", *_PEERS),
+        allow(log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents"),
         *evidence,
     ]
     properties = {
@@ -105,8 +106,28 @@ def permissions_resource(
     return {"Type": "AWS::IAM::ManagedPolicy", "Properties": properties}
 
 
+def grant_before(role: iam.IRole, group: IConstruct) -> None:
+    """Let a group wait for what grants gave to the role of its nodes.
+
+    The grants are then there before the first boot, and until the last node has drained: CloudFormation deletes in the
+    reverse order. They must not name the group.
+
+    Args:
+        role: Role of the nodes.
+        group: What starts them.
+    """
+    policy = role.node.try_find_child("DefaultPolicy")
+    if policy is not None:
+        group.node.add_dependency(policy)
+
+
 def allow_node(
-    scope: Construct, role: iam.IRole, *, log_group: logs.ILogGroup, evidence: NodeEvidence | None = None
+    scope: Construct,
+    role: iam.IRole,
+    *,
+    log_group: logs.ILogGroup,
+    evidence: NodeEvidence | None = None,
+    statements: Sequence[Mapping[str, Any]] = (),
 ) -> iam.ManagedPolicy:
     """Let nodes log, and leave evidence: what those need that another orchestrator launches.
 
@@ -115,8 +136,9 @@ def allow_node(
         role: Their role.
         log_group: Their log group.
         evidence: Where they leave evidence, if anywhere.
+        statements: What else they may do.
     """
-    document = iam.PolicyDocument.from_json({"Statement": _logging(log_group, evidence)})
+    document = iam.PolicyDocument.from_json({"Statement": [*_logging(log_group, evidence), *statements]})
     policy = iam.ManagedPolicy(scope, "NodePermissions", roles=[role], document=document)
     if evidence is not None:
         evidence.accept_at(policy)
@@ -124,9 +146,5 @@ def allow_node(
 
 
 def _logging(log_group: logs.ILogGroup, evidence: NodeEvidence | None) -> list[dict[str, Any]]:
-    own = _allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents")
+    own = allow(log_group.log_group_arn, "logs:CreateLogStream", "logs:PutLogEvents")
     return [own, *([] if evidence is None else evidence.statements())]
-
-
-def _allow(resource: str, *actions: str) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": list(actions), "Resource": resource}

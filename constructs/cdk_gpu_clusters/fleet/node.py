@@ -60,6 +60,11 @@ class NodeRequest:
     inspection_seconds: int = 0
 
 
+#: Nodes of a managed group that may be replaced in an hour after a failed first boot. This library's choice: enough for
+#: a few broken nodes, and few enough that a fault of every launch costs little until somebody looks.
+_REPLACEMENTS_PER_HOUR = 3
+
+
 def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
     """The settings of a node.
 
@@ -86,6 +91,7 @@ def node_settings(plan: FleetPlan, node: NodeRequest) -> NodeSettings:
         orchestrator=profile.agent,
         slurm_bin=None if node.slurm_version is None else _PCS_SLURM.format(version=node.slurm_version),
         inspection_seconds=node.inspection_seconds,
+        replacements_per_hour=_REPLACEMENTS_PER_HOUR if profile.has_node_group else 0,
         watch=node.watch,
         accelerator_kind=None if accelerator is None else accelerator.kind,
         accelerator_count=0 if accelerator is None else accelerator.count or accelerator.logical_count,

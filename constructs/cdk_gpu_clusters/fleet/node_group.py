@@ -22,10 +22,14 @@ from cdk_gpu_clusters.rules.node_group import (
     check_group_taints,
     check_release,
     check_repair,
+    check_replacement,
     check_updates,
     choose_ami_type,
     desired_size,
+    drained_percent,
+    grace_period_seconds,
     max_pods,
+    surge_nodes,
     update_strategy,
 )
 
@@ -44,6 +48,8 @@ class NodeGroupRequest:
         prefix_delegation: Whether the VPC CNI gives nodes prefixes.
         release_version: Release of EKS's image.
         max_unavailable: Nodes that an update replaces at once.
+        rolls: Whether a deployment with another launch template or version of Kubernetes updates the nodes.
+        update_strategy: How EKS replaces nodes.
         repair: How EKS repairs nodes.
         mounts: File systems of the pods, by mount point.
         hardware_group: What names an existing placement group, for the key of the hardware.
@@ -58,6 +64,8 @@ class NodeGroupRequest:
     prefix_delegation: bool = False
     release_version: str | None = None
     max_unavailable: int = 1
+    rolls: bool = False
+    update_strategy: UpdateStrategy | None = None
     repair: NodeRepair = field(default_factory=NodeRepair)
     mounts: Mapping[str, LustreVolume] = field(default_factory=dict)
     hardware_group: str | None = None
@@ -72,8 +80,9 @@ class NodeGroupPlan:
         ami_type: Which image EKS chooses; empty if it has none.
         pool: The group as manifests see it.
         max_pods: Pods of a node.
-        desired_size: Size that a deployment sets; None if others set it.
+        desired_size: Size that a deployment sets.
         update_strategy: How EKS replaces nodes in an update.
+        surge_nodes: How many nodes an update adds for the time that it takes.
         hardware: A key that changes with the type of the nodes, how they are bought, their network interfaces and
             their placement, and with nothing else.
         findings: What is wrong with the group, beyond the fleet.
@@ -83,8 +92,9 @@ class NodeGroupPlan:
     ami_type: str
     pool: NodePool
     max_pods: int
-    desired_size: int | None
+    desired_size: int
     update_strategy: UpdateStrategy
+    surge_nodes: int
     hardware: str
     findings: tuple[Finding, ...]
 
@@ -105,6 +115,7 @@ def plan_node_group(fleet: FleetPlan, request: NodeGroupRequest) -> NodeGroupPla
         ConfigError: The findings of the fleet, if its type or its interfaces are not known.
     """
     record = fleet.instance_type
+    strategy = request.update_strategy or update_strategy(fleet.decision, record)
     row, about_image = choose_ami_type(record)
     about_strategy = check_strategy(fleet.mig, request.mig_strategy)
     region = fleet.request.region
@@ -119,14 +130,22 @@ def plan_node_group(fleet: FleetPlan, request: NodeGroupRequest) -> NodeGroupPla
         taints=request.taints,
         mounts=request.mounts,
         network_topology=region is None or has_topology(region),
+        drained=drained_percent(
+            strategy,
+            minimum=fleet.fewest,
+            maximum=fleet.maximum,
+            max_unavailable=max(1, request.max_unavailable),
+        ),
+        grace_period_seconds=grace_period_seconds(fleet.decision),
     )
     return NodeGroupPlan(
         request=request,
         ami_type="" if row is None else row.ami_type,
         pool=pool,
         max_pods=max_pods(record, fleet.interfaces, prefix_delegation=request.prefix_delegation),
-        desired_size=desired_size(fleet.decision, minimum=fleet.minimum, maximum=fleet.maximum),
-        update_strategy=update_strategy(fleet.decision),
+        desired_size=desired_size(keeps_size=fleet.keeps_size, minimum=fleet.minimum, maximum=fleet.maximum),
+        update_strategy=strategy,
+        surge_nodes=surge_nodes(strategy, zones=_zone_count(fleet), max_unavailable=request.max_unavailable),
         hardware=_hardware(fleet, request),
         findings=(*about_image, *about_strategy, *_check(fleet, request)),
     )
@@ -135,7 +154,7 @@ def plan_node_group(fleet: FleetPlan, request: NodeGroupRequest) -> NodeGroupPla
 def _check(fleet: FleetPlan, request: NodeGroupRequest) -> list[Finding]:
     taints = request.taints or ()
     return [
-        *check_block_of_group(fleet.terms),
+        *check_block_of_group(fleet.terms, keeps_size=fleet.keeps_size),
         *check_labels(
             {FLEET_LABEL: request.name, **request.labels},
             [f"{one.key}={one.value}:{one.effect}" for one in taints],
@@ -144,9 +163,16 @@ def _check(fleet: FleetPlan, request: NodeGroupRequest) -> list[Finding]:
         *check_group_taints(taints),
         *check_kubelet(request.kubelet_config),
         *check_updates(request.max_unavailable, fleet.maximum),
+        *check_replacement(fleet.terms, request.update_strategy, rolls=request.rolls),
         *check_repair(request.repair),
         *check_release(request.release_version, request.kubernetes_version),
     ]
+
+
+def _zone_count(fleet: FleetPlan) -> int:
+    """Zones of the nodes; each subnet of an unknown zone is taken for another one."""
+    subnets = fleet.request.subnets
+    return len({one.zone or index for index, one in enumerate(subnets)}) or 1
 
 
 def _hardware(fleet: FleetPlan, request: NodeGroupRequest) -> str:

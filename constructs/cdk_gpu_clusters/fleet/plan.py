@@ -25,17 +25,19 @@ from cdk_gpu_clusters.fleet.network import (
 from cdk_gpu_clusters.fleet.profile import ImageChoice
 from cdk_gpu_clusters.fleet.request import Field, FleetRequest
 from cdk_gpu_clusters.rules.capacity import (
-    BlockWindow,
     CapacityDecision,
     CapacityKind,
     CapacityTerms,
-    block_window,
+    CapacityWindow,
+    block_drain_at,
+    capacity_windows,
     decide_capacity,
 )
 from cdk_gpu_clusters.rules.capacity_checks import check_capacity, check_reserved_use
 from cdk_gpu_clusters.rules.fleet import (
     BLOCK_DRAIN,
     check_drain_of_block,
+    check_kept_size,
     check_public_subnet,
     check_size,
     check_timeout,
@@ -70,6 +72,9 @@ SPOT_DRAIN_SECONDS = 90
 BLOCK_DRAIN_SECONDS = int(BLOCK_DRAIN.total_seconds()) - 120
 # Time that a failed boot needs to report its reason before the orchestrator gives up.
 _BOOT_MARGIN_SECONDS = 300
+# EKS fails the creation of a group of which a node has not joined after 15 minutes (Amazon EKS user guide @ 4d52b4d,
+# "Troubleshoot problems with Amazon EKS clusters and nodes"). Two of them are for the launch and for kubelet.
+_JOIN_SECONDS = 13 * 60
 # Time that a drained node needs to complete its terminating hook.
 _HOOK_MARGIN_SECONDS = 60
 
@@ -165,8 +170,19 @@ class FleetPlan:
 
     @property
     def minimum(self) -> int:
-        """Least nodes of the group when it is made: 0 before a block is delivered."""
-        return 0 if self.decision.size_changes_after_deploy else self.request.minimum or 0
+        """Least nodes of the group in the template: 0 if a state machine keeps it filled, or drains it at an end.
+
+        A larger one would be written back by every deployment: over an operator's own size, and after the end.
+        """
+        ends = self.terms.ends_at is not None and self.request.profile.has_hooks
+        return 0 if self.windows and (self.keeps_size or ends) else self.request.minimum or 0
+
+    @property
+    def fewest(self) -> int:
+        """Fewest nodes while the capacity lasts: the bound of a group that scales, or those of the smallest block."""
+        if not self.keeps_size:
+            return self.request.minimum or 0
+        return min((window.node_count for window in self.windows), default=self.maximum)
 
     @property
     def maximum(self) -> int:
@@ -190,9 +206,16 @@ class FleetPlan:
         return sum(disk.count for disk in self.instance_type.local_disks)
 
     @property
-    def window(self) -> BlockWindow | None:
-        """When the nodes of a Capacity Block may run; None for capacity without an end."""
-        return block_window(self.terms)
+    def keeps_size(self) -> bool:
+        """Whether the group has all its nodes while it has any: on a block, or with a fixed size."""
+        return self.terms.kind.is_block or self.request.minimum == self.request.maximum
+
+    @property
+    def windows(self) -> tuple[CapacityWindow, ...]:
+        """When the group has nodes; none for capacity that is neither reserved nor ends."""
+        if not self.terms.kind.is_reserved and self.terms.ends_at is None:
+            return ()
+        return capacity_windows(self.terms, self.maximum, drain_timeout_seconds=self.drain_timeout_seconds)
 
     @property
     def ready_timeout_seconds(self) -> int:
@@ -208,13 +231,14 @@ class FleetPlan:
     def boot_deadline_seconds(self) -> int:
         """When a node has to be ready, from the kernel's start; before its time-out, to report why it is not."""
         timeout = self.ready_timeout_seconds
-        return max(timeout - _BOOT_MARGIN_SECONDS, timeout // 2)
+        deadline = max(timeout - _BOOT_MARGIN_SECONDS, timeout // 2)
+        return min(deadline, _JOIN_SECONDS) if self.request.profile.has_node_group else deadline
 
     @property
     def drain_deadline_seconds(self) -> int:
         """How long the node itself gives its work to stop."""
         if not self.request.profile.has_hooks:
-            return SPOT_DRAIN_SECONDS if self.window is None else BLOCK_DRAIN_SECONDS
+            return BLOCK_DRAIN_SECONDS if self.terms.kind.is_block else SPOT_DRAIN_SECONDS
         timeout = self.drain_timeout_seconds
         drain = max(timeout - _HOOK_MARGIN_SECONDS, timeout // 2)
         return min(drain, SPOT_DRAIN_SECONDS) if self.terms.kind is CapacityKind.SPOT else drain
@@ -222,7 +246,7 @@ class FleetPlan:
     @property
     def drain_at(self) -> datetime | None:
         """When a node drains itself; None if its orchestrator scales it in before its block ends."""
-        return None if self.request.profile.has_hooks or self.window is None else self.window.drain_at
+        return None if self.request.profile.has_hooks else block_drain_at(self.terms)
 
 
 def plan_fleet(request: FleetRequest) -> FleetPlan:
@@ -405,9 +429,11 @@ def _check_driver(plan: FleetPlan) -> list[Finding]:
 
 def _check_reserved_use(plan: FleetPlan) -> list[Finding]:
     reservation = plan.request.reservation
+    is_kept = plan.windows and (plan.keeps_size or plan.request.profile.has_hooks)
+    found = [*check_kept_size(plan.maximum)] if is_kept else []
     if reservation.instance_type is None or reservation.instance_count is None:
-        return []
-    return check_reserved_use(
+        return found
+    return found + check_reserved_use(
         reserved_type=reservation.instance_type,
         reserved_count=reservation.instance_count,
         instance_type=plan.instance_type.name,

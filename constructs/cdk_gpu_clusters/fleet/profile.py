@@ -96,7 +96,9 @@ class OrchestratorProfile:
         return self.group is GroupKind.NODE_GROUP
 
 
-#: A pod is one hop away from its node.
+#: A pod is one hop away from its node. The drivers of S3 and FSx volumes ask the metadata service for the Region, from
+#: pods (awslabs/mountpoint-s3-csi-driver @ 57c6bed, docs/CONFIGURATION.md; kubernetes-sigs/aws-fsx-csi-driver @
+#: 5b22712, docs/install.md).
 _POD_HOPS = 2
 
 EC2 = OrchestratorProfile(

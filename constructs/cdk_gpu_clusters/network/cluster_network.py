@@ -241,9 +241,12 @@ class ClusterNetwork(ClusterConstruct):
     def add_feature(self, feature: NetworkFeature) -> None:
         """Say that the cluster uses a feature, so that a closed network gets the endpoints for it.
 
-        The ids of other endpoints stay as they are. With a NAT gateway nothing is made: its route leads to
-        every service; `network.endpoints.add_interface("ssm")` makes an endpoint all the same.
+        The ids of other endpoints stay as they are. With a NAT gateway no interface endpoint is made: its route leads
+        to every service; `network.endpoints.add_interface("ssm")` makes an endpoint all the same. The gateway endpoint
+        of `NetworkFeature.S3_EXPRESS` is always made, since it costs less than a NAT gateway.
         """
+        if NetworkFeature(feature) is NetworkFeature.S3_EXPRESS:
+            self.endpoints.add_s3_express()
         if self.egress is NetworkEgress.CLOSED:
             for service in endpoints_for([NetworkFeature(feature)]):
                 self.endpoints.add_interface(service)

@@ -1,4 +1,4 @@
-"""VPC endpoints of a cluster network: S3 by a gateway, other AWS services by interfaces."""
+"""VPC endpoints of a cluster network: S3 and S3 Express by gateways, other AWS services by interfaces."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOCK_IS_A_TOKEN = AcceptedFinding(
 
 
 class VpcEndpoints(ClusterConstruct):
-    """An S3 gateway endpoint on the private route tables, and interface endpoints added by service.
+    """An S3 gateway endpoint on the private route tables, and further endpoints added by service.
 
     All interface endpoints share one security group, which takes HTTPS from the VPC's addresses. It is made
     with the first interface endpoint. Names of services resolve to the endpoints (private DNS).
@@ -52,15 +52,11 @@ class VpcEndpoints(ClusterConstruct):
         self._vpc = vpc
         self._cidr_block = cidr_block
         self._endpoint_subnets = ec2.SubnetSelection(subnets=list(endpoint_subnets))
+        self._private_subnets = ec2.SubnetSelection(subnets=list(private_subnets))
         self._interfaces: dict[str, ec2.InterfaceVpcEndpoint] = {}
+        self._s3_express: ec2.GatewayVpcEndpoint | None = None
         self._security_group: ec2.SecurityGroup | None = None
-        self.s3: ec2.GatewayVpcEndpoint = ec2.GatewayVpcEndpoint(
-            self,
-            "S3",
-            vpc=vpc,
-            service=ec2.GatewayVpcEndpointAwsService.S3,
-            subnets=[ec2.SubnetSelection(subnets=list(private_subnets))],
-        )
+        self.s3: ec2.GatewayVpcEndpoint = self._gateway("S3", ec2.GatewayVpcEndpointAwsService.S3)
 
     @property
     def interfaces(self) -> Mapping[str, ec2.InterfaceVpcEndpoint]:
@@ -73,6 +69,21 @@ class VpcEndpoints(ClusterConstruct):
         if self._security_group is None:
             self._security_group = self._define_security_group()
         return self._security_group
+
+    def add_s3_express(self) -> ec2.GatewayVpcEndpoint:
+        """Define the gateway endpoint of S3 Express One Zone, or give the one that was defined before.
+
+        The endpoint of S3 does not lead to directory buckets: without this one, they are reached through the NAT
+        gateway, at a price for each GB (Amazon S3 user guide, "Networking for directory buckets").
+        """
+        if self._s3_express is None:
+            self._s3_express = self._gateway("S3Express", ec2.GatewayVpcEndpointAwsService.S3_EXPRESS)
+        return self._s3_express
+
+    def _gateway(self, construct_id: str, service: ec2.GatewayVpcEndpointAwsService) -> ec2.GatewayVpcEndpoint:
+        return ec2.GatewayVpcEndpoint(
+            self, construct_id, vpc=self._vpc, service=service, subnets=[self._private_subnets]
+        )
 
     def add_interface(self, service: str) -> ec2.InterfaceVpcEndpoint:
         """Define the interface endpoint of a service, or give the one that was defined before.

@@ -18,13 +18,16 @@ _PARTS_OF_A_ZONE_ID = 2
 
 
 class ExpressBucket(ClusterConstruct):
-    """A directory bucket in one zone, with a policy that asks for TLS; made by `CheckpointStore`.
+    """A directory bucket in one zone, made by `CheckpointStore`.
+
+    Its policy asks for TLS, and lets S3 Lifecycle delete objects: in a directory bucket a lifecycle rule does nothing
+    without that.
 
     It keeps its data in one zone only: copy the checkpoints that matter to the bucket of the Region. It outlives its
-    stack. Nodes in a closed network reach it through a gateway endpoint of its own
-    (`ec2.GatewayVpcEndpointAwsService.S3_EXPRESS`), not through that of S3.
+    stack. Nodes reach it through a gateway endpoint of its own (`NetworkFeature.S3_EXPRESS`), not through that of S3.
 
-    Source: Amazon S3 user guide, "S3 Express One Zone" and "Directory buckets" (stored copies of 2026).
+    Source: Amazon S3 user guide, "S3 Express One Zone", "Directory buckets" and "Working with S3 Lifecycle for
+    directory buckets" (stored copies of 2026).
 
     Attributes:
         bucket_name: Name, which ends in `--<zone id>--x-s3`.
@@ -70,24 +73,33 @@ class ExpressBucket(ClusterConstruct):
             bucket_encryption=_encryption(encryption_key),
             lifecycle_configuration=_lifecycle(expire_after, abort_incomplete_uploads_after),
         )
-        self.cfn_bucket.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        self.cfn_bucket.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         self.bucket_name: str = self.cfn_bucket.ref
         self.bucket_arn: str = self.cfn_bucket.attr_arn
-        statement = iam.PolicyStatement(
-            sid="TlsOnly",
-            effect=iam.Effect.DENY,
-            principals=[iam.AnyPrincipal()],
-            actions=["s3express:*"],
-            resources=[self.bucket_arn],
-            conditions={"Bool": {"aws:SecureTransport": "false"}},
-        )
+        statements = [
+            iam.PolicyStatement(
+                sid="TlsOnly",
+                effect=iam.Effect.DENY,
+                principals=[iam.AnyPrincipal()],
+                actions=["s3express:*"],
+                resources=[self.bucket_arn],
+                conditions={"Bool": {"aws:SecureTransport": "false"}},
+            ),
+            iam.PolicyStatement(
+                sid="LifecycleDeletes",
+                principals=[iam.ServicePrincipal("lifecycle.s3.amazonaws.com")],
+                actions=["s3express:CreateSession"],
+                resources=[self.bucket_arn],
+                conditions={"StringEquals": {"s3express:SessionMode": "ReadWrite"}},
+            ),
+        ]
         policy = s3express.CfnBucketPolicy(
             self,
             "Policy",
             bucket=self.bucket_name,
-            policy_document=iam.PolicyDocument(statements=[statement]),
+            policy_document=iam.PolicyDocument(statements=statements),
         )
-        policy.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        policy.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
 
     def grant_read_write(self, grantee: iam.IGrantable) -> iam.Grant:
         """Let someone open sessions, which cover every operation on objects, and use the key."""
@@ -251,10 +263,11 @@ class CheckpointStore(ClusterConstruct):
             ),
             server_access_logs_bucket=access_logs_bucket,
             server_access_logs_prefix="checkpoints/" if access_logs_bucket else None,
-            removal_policy=cdk.RemovalPolicy.RETAIN,
+            removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
         if self.bucket.policy is not None:
-            self.bucket.policy.apply_removal_policy(cdk.RemovalPolicy.RETAIN)  # TLS only, as long as the bucket is
+            # TLS only, as long as the bucket is.
+            self.bucket.policy.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         self.node.default_child = self.bucket
         _ONE_COPY.at(self.bucket)
         if access_logs_bucket is None:
@@ -318,7 +331,7 @@ class CheckpointStore(ClusterConstruct):
             "Key",
             description=f"Checkpoints of {path_of(self)}",
             enable_key_rotation=True,
-            removal_policy=cdk.RemovalPolicy.RETAIN,
+            removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
 
 

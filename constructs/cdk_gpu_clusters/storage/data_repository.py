@@ -90,7 +90,7 @@ class DataRepositoryAssociation(ClusterConstruct):
         auto_export: Sequence[DataRepositoryEvent] = (),
         batch_import: bool = True,
         imported_file_chunk_mib: int | None = None,
-        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> None:
         """Define the association; `ILustreStore.add_data_repository` documents and checks the arguments."""
         super().__init__(scope, construct_id)

@@ -243,10 +243,12 @@ class LustreStore(ILustreStore):
         )
         self.encryption_key: kms.IKey | None = self._key(encryption_key)
         # The group and the rules among the servers stay with the file system: it cannot work without them.
+        # What a failed first deployment made goes again: it holds no data, and the next one makes another
+        # (CloudFormation user guide, "DeletionPolicy attribute": RetainExceptOnCreate).
         group = ec2.SecurityGroup(
             self, "Servers", vpc=vpc, description="Servers of FSx for Lustre", allow_all_outbound=False
         )
-        group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        group.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         among = LustreTraffic(self, "AmongServers", servers=group, peer=group, efa=efa, retain=True)
         self.log_group: logs.LogGroup | None = log_group(self, log_retention) if logging else None
         self.cfn_file_system: fsx.CfnFileSystem = fsx.CfnFileSystem(
@@ -268,7 +270,7 @@ class LustreStore(ILustreStore):
             ),
             tags=[cdk.CfnTag(key="Name", value=path_of(self))],
         )
-        self.cfn_file_system.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        self.cfn_file_system.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         self.cfn_file_system.node.add_dependency(among)
         self.node.default_child = self.cfn_file_system
         self._servers = self.cfn_file_system
@@ -303,7 +305,7 @@ class LustreStore(ILustreStore):
             "Key",
             description=f"Data of {path_of(self)}",
             enable_key_rotation=True,
-            removal_policy=cdk.RemovalPolicy.RETAIN,
+            removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
 
     @staticmethod

@@ -312,7 +312,7 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
         auto_export: Sequence[DataRepositoryEvent] = (),
         batch_import: bool = True,
         imported_file_chunk_mib: int | None = None,
-        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN,
+        removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
     ) -> DataRepositoryAssociation:
         """Link a directory to an S3 bucket or prefix.
 
@@ -328,8 +328,9 @@ class ILustreStore(Construct, LustreMetrics, LustreTasks):
             batch_import: Whether the names of existing objects are imported at once, which is asked for only when
                 the association is made; a change replaces it.
             imported_file_chunk_mib: How much of a file lies on one disk, 1 to 512000 MiB; 1024 if left out.
-            removal_policy: RETAIN: the link stays with its file system, also when the line that made it goes. To
-                unlink, deploy once with DESTROY, then remove the line; no data is deleted on either side.
+            removal_policy: The link stays with its file system, also when the line that made it goes, but not if
+                making it fails. To unlink, deploy once with DESTROY, then remove the line; no data is deleted on
+                either side.
 
         Raises:
             ConfigError: GPU-DRA-001 to -009, all of them at once.

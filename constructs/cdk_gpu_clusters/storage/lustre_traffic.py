@@ -57,7 +57,7 @@ class LustreTraffic(ClusterConstruct):
         super().__init__(scope, construct_id)
         among = servers is peer
         # A file system is unusable without the rules among its servers, so that these stay with it.
-        policy = {"DeletionPolicy": "Retain", "UpdateReplacePolicy": "Retain"} if retain else {}
+        policy = {"DeletionPolicy": "RetainExceptOnCreate", "UpdateReplacePolicy": "Retain"} if retain else {}
         rules = _pair("Servers", servers, peer, efa=efa, name="other servers" if among else "clients")
         if not among:
             rules |= _pair("Clients", peer, servers, efa=efa, name="the file system")
