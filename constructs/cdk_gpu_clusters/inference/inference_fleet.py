@@ -19,6 +19,7 @@ from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, NodeProps, check_keywords, node_options
 from cdk_gpu_clusters.compute.fleet_request import resolve_fleet
 from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.compute.node_role import grant_before
 from cdk_gpu_clusters.fleet.plan import Topic
 from cdk_gpu_clusters.inference.load_balancer import (
     InferenceLoadBalancer,
@@ -47,7 +48,8 @@ class InferenceFleetProps(NodeProps, total=False):
         slots: How the accelerators of a node are shared out. With `mig` one server for each slice if left out, else one
             for each accelerator.
         image: Machine image; the newest recommended one of the type at each deployment if left out.
-        scratch: Whether local disks become one file system at `/scratch`. If left out, only if weights lie there.
+        scratch: Whether local disks become one file system at `/scratch`. If left out, only if weights or a cache lie
+            there.
         node_port: Port of the nodes' own balancers; 8080 if left out.
         first_server_port: Port of the first server of a node, on loopback; the others follow. 9000 if left out.
         min_servers_per_node: Servers that must be up for a node to stay in service; half of them if left out.
@@ -135,7 +137,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
             options: Those of `InferenceFleetProps`; all may be left out.
 
         Raises:
-            ConfigError: GPU-INF-001 to -023 and -026, and the faults of `GpuFleet`.
+            ConfigError: GPU-INF-001 to -023, -026 and -027, and the faults of `GpuFleet`.
         """
         super().__init__(scope, construct_id)
         check_keywords(self, options, InferenceFleetProps)
@@ -171,6 +173,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         self.servers: ServerPlan = plan_or_report(
             self,
             fleet.plan,
+            server,
             options.get("slots"),
             node_port,
             options.get("first_server_port", 9000),
@@ -225,6 +228,7 @@ class InferenceFleet(InferenceScaling, InferenceMetrics):
         )
         self.role: iam.IRole = self.fleet.role
         server.grant_use(self.role)
+        grant_before(self.role, self.fleet.cfn_auto_scaling_group)
         if rate is not None:
             self.scale_on_requests(rate)
 

@@ -206,22 +206,24 @@ class InferenceLoadBalancer(Construct):
             block_public_access=s3.BlockPublicAccess.BLOCK_ALL,
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             lifecycle_rules=[s3.LifecycleRule(expiration=cdk.Duration.days(_LOG_DAYS))],
-            removal_policy=cdk.RemovalPolicy.RETAIN,
+            removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
         if bucket.policy is not None:
-            bucket.policy.apply_removal_policy(cdk.RemovalPolicy.RETAIN)  # as long as the bucket stays
+            # As long as the bucket stays.
+            bucket.policy.apply_removal_policy(cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         _LOGS.at(bucket)
         return bucket
 
     def _log_to(self, bucket: s3.IBucket) -> None:
         # Not log_access_logs(): that needs the Region, and writes a Region's account of the service into the policy.
+        # The policy is the guide's ("Enable access logs for your Application Load Balancer"). It has no condition: the
+        # path holds the account, and no page says which condition keys the service sends.
         stack = cdk.Stack.of(self)
         added = bucket.add_to_resource_policy(
             iam.PolicyStatement(
                 principals=[iam.ServicePrincipal(_LOG_SERVICE)],
                 actions=["s3:PutObject"],
                 resources=[bucket.arn_for_objects(f"AWSLogs/{stack.account}/*")],
-                conditions={"StringEquals": {"aws:SourceAccount": stack.account}},
             )
         )
         if added.policy_dependable is not None:

@@ -13,6 +13,7 @@ from aws_cdk import aws_ssm as ssm
 
 from cdk_gpu_clusters._accepted import AcceptedFinding, accept_bucket_grant
 from cdk_gpu_clusters._cdk import resolved_or_none
+from cdk_gpu_clusters.catalogue import InstanceType
 from cdk_gpu_clusters.errors import Finding
 from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
 from cdk_gpu_clusters.rules.inference import check_counts
@@ -25,6 +26,7 @@ from cdk_gpu_clusters.rules.model_servers import (
     check_variables,
     check_weights,
 )
+from cdk_gpu_clusters.rules.vllm import check_vllm_server
 
 _IMAGES_AND_SECRETS = AcceptedFinding(
     cause="`InferenceFleet`: what images and secrets add to the role of the nodes",
@@ -164,6 +166,9 @@ class ModelServer:
         secrets: Variables whose values the node fetches when a server starts.
         registry_login: Secret with `username` and `password` of the image's registry; ECR needs none.
         weights: Where the servers find the model; None if the image has it or the server loads it itself.
+        cache_path: Folder of the local disks, such as `/scratch/cache`, which every server of the node may write at the
+            same path, for what servers download and compile. It outlives a server, and is empty on a new node. Point
+            the server to it by a variable, such as `HF_HOME` or `VLLM_CACHE_ROOT`. None for no cache.
         shared_memory_gib: Size of a container's /dev/shm. 8 for servers of several accelerators, whose processes
             exchange data through it (vLLM documentation, "Using Docker"; the size is this library's choice), and
             Docker's 64 MiB for others, if left out.
@@ -180,6 +185,7 @@ class ModelServer:
     secrets: Mapping[str, ServerSecret] = field(default_factory=dict)
     registry_login: ServerSecret | None = None
     weights: ModelWeights | None = None
+    cache_path: str | None = None
     shared_memory_gib: int | None = None
     max_concurrent_requests: int | None = None
 
@@ -207,6 +213,20 @@ class ModelServer:
                 max_concurrent_requests=self.max_concurrent_requests,
             ),
         ]
+
+    def check_gpus(self, instance_type: InstanceType, devices_per_server: int) -> list[Finding]:
+        """Find GPUs that do not fit the server, if it is vLLM and its texts are known at synthesis."""
+        uri = "" if self.weights is None else resolved_or_none(self.weights.uri or self.weights.path)
+        image, command = resolved_or_none(self.image), [resolved_or_none(argument) for argument in self.command]
+        if not isinstance(image, str):
+            return []
+        return check_vllm_server(
+            image,
+            [argument or "" for argument in command],
+            weights=uri or "",
+            instance_type=instance_type,
+            devices_per_server=devices_per_server,
+        )
 
     def _check_image(self) -> list[Finding]:
         if not isinstance(self.image, str):

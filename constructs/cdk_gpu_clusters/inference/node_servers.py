@@ -15,6 +15,7 @@ from cdk_gpu_clusters.node.model_server import ServerSettings
 from cdk_gpu_clusters.node.storage import SCRATCH_MOUNT_POINT
 from cdk_gpu_clusters.rules.inference import check_servers_required, servers_required
 from cdk_gpu_clusters.rules.model_servers import (
+    DeviceKind,
     ServerPlan,
     ServerSlots,
     check_mig_slots,
@@ -29,6 +30,7 @@ _GROUP_SHARED_MEMORY_GIB = 8
 def plan_or_report(
     scope: Construct,
     fleet: FleetPlan,
+    server: ModelServer,
     slots: ServerSlots | None,
     port: int,
     first_server_port: int,
@@ -39,6 +41,7 @@ def plan_or_report(
     Args:
         scope: The construct that the faults are reported at.
         fleet: What was decided about the nodes.
+        server: The model server.
         slots: How their accelerators are shared out.
         port: Port of the node's balancer.
         first_server_port: Port of the first server.
@@ -59,6 +62,8 @@ def plan_or_report(
     except ConfigError as error:
         report(scope, [*error.findings, *findings])
         raise  # not reached: the findings of a ConfigError are errors
+    if plan.kind is DeviceKind.GPU:
+        findings = [*server.check_gpus(fleet.instance_type, len(plan.devices[0])), *findings]
     report(scope, [*plan.findings, *findings])
     return plan
 
@@ -82,7 +87,7 @@ def required_servers(scope: Construct, plan: ServerPlan, requested: int | None) 
 def server_scratch(
     server: ModelServer, record: InstanceType, requested: bool | None, mount_points: Collection[str]
 ) -> tuple[bool, list[Finding]]:
-    """Whether the local disks of a node become one file system, and what is wrong with weights that lie on it.
+    """Whether the local disks of a node become one file system, and what is wrong with what lies on it.
 
     Args:
         server: The model server.
@@ -98,6 +103,7 @@ def server_scratch(
         requested=requested,
         mount_points=mount_points,
         copied=weights is not None and weights.bucket is not None,
+        cache_path=server.cache_path,
     )
 
 
@@ -128,6 +134,7 @@ def server_settings(
         registry_login="" if server.registry_login is None else server.registry_login.arn,
         weights_path="" if weights is None else weights.path,
         weights_uri="" if weights is None else weights.uri or "",
+        cache_path=server.cache_path or "",
         shared_memory_gib=shared,
         minimum_servers=required,
         idle_timeout_seconds=idle_seconds,

@@ -59,8 +59,8 @@ class InferenceScaling(Construct):
         return self._policy(construct_id, metric_tracking(metric, target_value))
 
     def _policy(self, construct_id: str, tracking: Tracking) -> autoscaling.CfnScalingPolicy:
-        plan, is_block = self.fleet.plan, self.fleet.block_lifecycle is not None
-        report(self, check_room_to_scale(plan.minimum, plan.maximum, size_is_set=is_block))
+        plan = self.fleet.plan
+        report(self, check_room_to_scale(plan.fewest, plan.maximum, size_is_set=plan.terms.kind.is_block))
         policy = autoscaling.CfnScalingPolicy(
             self,
             construct_id,

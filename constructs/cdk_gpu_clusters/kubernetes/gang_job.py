@@ -57,7 +57,7 @@ class GangJob:
         queue: LocalQueue of Kueue; None: the pods start as they find room, and half a gang may wait for ever.
         same_layer: Layer of the network in which all nodes share a network node; None: as near as there is room.
         max_restarts: How often all pods start again when one has failed; the end of a node does not count.
-        grace_period_seconds: How long a container has after SIGTERM.
+        grace_period_seconds: How long a container has after SIGTERM; that of the group if left out.
         files: ConfigMaps to mount, by mount path.
         mounts: Mount points of the group that the containers have; all of them if left out.
         service_account: Service account of the pods, by which EKS Pod Identity gives them a role.
@@ -73,7 +73,7 @@ class GangJob:
     queue: str | None = DEFAULT_QUEUE
     same_layer: int | None = None
     max_restarts: int = 0
-    grace_period_seconds: int = 90
+    grace_period_seconds: int | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     mounts: Sequence[str] | None = None
     service_account: str = DEFAULT_SERVICE_ACCOUNT
@@ -150,7 +150,7 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
         },
         "spec": {
             "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": job.grace_period_seconds,
+            "terminationGracePeriodSeconds": _grace_period(job),
             "serviceAccountName": job.service_account,
             # A role comes by Pod Identity, with a token of its own: these pods do not talk to Kubernetes.
             "automountServiceAccountToken": False,
@@ -181,6 +181,11 @@ def pod_template(job: GangJob, *, environment: Sequence[Mapping[str, Any]]) -> d
             ],
         },
     }
+
+
+def _grace_period(job: GangJob) -> int:
+    given = job.grace_period_seconds
+    return job.pool.grace_period_seconds if given is None else given
 
 
 def rendezvous(job: GangJob) -> list[dict[str, Any]]:
@@ -235,7 +240,7 @@ def check_gang_job(job: GangJob) -> list[Finding]:
     """Find what keeps a job from ever running, or lets it run slowly."""
     # A pod is called <job>-node-0-<index>-<five letters>.
     added = len(f"-{NODE}-0-{max(0, job.node_count - 1)}-abcde")
-    numbers = {"max_restarts": job.max_restarts, "grace_period_seconds": job.grace_period_seconds}
+    numbers = {"max_restarts": job.max_restarts, "grace_period_seconds": _grace_period(job)}
     return [
         *check_name(job.name, longest=_LONGEST_POD_NAME - added),
         *check_name(job.namespace, path="namespace"),

@@ -1,7 +1,8 @@
 """Model servers on Kubernetes: one pod for each MIG slice, GPU or group of GPUs of a node, behind one Service.
 
-Sources: vLLM documentation, "Using Kubernetes" (probes, /dev/shm); Kubernetes documentation, "Deployments" and
-"Specifying a Disruption Budget for your Application".
+Sources: vLLM documentation, "Using Kubernetes" (probes, /dev/shm); Kubernetes documentation, "Deployments" (a share of
+unavailable pods is rounded down, to one at least) and "Specifying a Disruption Budget for your Application" (rounded
+up).
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ from cdk_gpu_clusters.kubernetes.objects import (
 from cdk_gpu_clusters.kubernetes.volumes import s3_volume
 from cdk_gpu_clusters.rules.inference import ROOM_TO_SCALE, check_counts
 from cdk_gpu_clusters.rules.model_servers import ServerSlots, check_slots
+from cdk_gpu_clusters.rules.vllm import check_vllm_server
 
 _WEIGHTS = "-weights"
 #: Where clients of a Service ask.
 _SERVICE_PORT = 80
+#: Percentage of the servers that change at a time. This library's choice.
+_AT_ONCE = 25
 
 SERVER_COUNT = define_rule(
     "GPU-K8S-010",
@@ -72,7 +76,8 @@ def model_deployment(
     """A Deployment of model servers with its Service, its disruption budget and, where asked for, its autoscaler.
 
     A new version takes the places of old servers, and needs none beside them: reserved GPUs are all in use. At most a
-    quarter of the servers change at a time.
+    quarter of the present servers change at a time. The disruption budget also allows an update of the nodes to empty
+    as many of them as it replaces at once: their servers have no other place until new nodes are there.
 
     Args:
         name: Name of all objects, and the host name of the Service.
@@ -107,28 +112,41 @@ def model_deployment(
             *check_name(namespace, path="namespace"),
             *check_places(pool, devices_per_server=devices_per_server, profile=profile),
             *check_server(pool, server),
+            *_check_gpus(pool, server, devices_per_server),
             *([] if places is None else _check_count(pool, servers, places.count)),
             *([] if places is None or scaling is None else check_scaling(scaling, places.count, servers)),
         ]
     )
     if places is None:
         raise ValueError(f"{pool.name} has no place for a server, which check_places should have reported")
-    most = scaling.most(places.count) if scaling else servers or places.count
     weights = (
         [] if server.weights_uri is None else s3_volume(f"{name}{_WEIGHTS}", server.weights_uri, namespace=namespace)
     )
     return [
         *weights,
-        _deployment(name, pool, server, places, None if scaling else most, most, namespace),
+        _deployment(name, pool, server, places, None if scaling else servers or places.count, namespace),
         service(name, {"app.kubernetes.io/name": name}, namespace),
         {
             "apiVersion": "policy/v1",
             "kind": "PodDisruptionBudget",
             "metadata": metadata(name, namespace=namespace),
-            "spec": {"maxUnavailable": _at_once(most), "selector": _selector(name)},
+            "spec": {"maxUnavailable": f"{max(_AT_ONCE, pool.drained_percent)}%", "selector": _selector(name)},
         },
         *([] if scaling is None else [model_autoscaler(name, scaling, places.count, namespace=namespace)]),
     ]
+
+
+def _check_gpus(pool: NodePool, server: ServerPod, devices_per_server: int) -> list[Finding]:
+    """Find GPUs that do not fit a vLLM server."""
+    if pool.mig is not None:
+        return []
+    return check_vllm_server(
+        server.image,
+        server.command,
+        weights=server.weights_uri or server.weights_path or "",
+        instance_type=pool.instance_type,
+        devices_per_server=devices_per_server,
+    )
 
 
 def server_places(pool: NodePool, *, devices_per_server: int = 1, profile: str | None = None) -> ServerPlaces | None:
@@ -184,7 +202,6 @@ def _deployment(
     server: ServerPod,
     places: ServerPlaces,
     replicas: int | None,
-    most: int,
     namespace: str,
 ) -> KubernetesObject:
     volumes, _ = server_volumes(pool, server, places.share, f"{name}{_WEIGHTS}")
@@ -194,7 +211,7 @@ def _deployment(
         "selector": _selector(name),
         "strategy": {
             "type": "RollingUpdate",
-            "rollingUpdate": {"maxSurge": 0, "maxUnavailable": _at_once(most)},
+            "rollingUpdate": {"maxSurge": 0, "maxUnavailable": f"{_AT_ONCE}%"},
         },
         # Longer than one server takes to start.
         "progressDeadlineSeconds": server.start_seconds + server.drain_seconds + 600,
@@ -217,10 +234,6 @@ def _deployment(
         },
     }
     return kubernetes_object("apps/v1", "Deployment", name, spec, namespace=namespace)
-
-
-def _at_once(servers: int) -> int:
-    return max(1, servers // 4)
 
 
 def _selector(name: str) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from cdk_gpu_clusters.rules.model_servers import (
     check_variables,
     check_weights,
 )
+from cdk_gpu_clusters.rules.vllm import vllm_drain_arguments
 
 _SECRET_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 #: As `ModelServer.shared_memory_gib`: for servers of several accelerators.
@@ -126,10 +127,11 @@ def server_container(
         "lifecycle": {"preStop": {"sleep": {"seconds": _GOODBYE_SECONDS}}},
     }
     _, mounts = server_volumes(pool, server, share, "")
+    arguments = [*server.command, *vllm_drain_arguments(server.image, server.command, server.drain_seconds)]
     return {
         "name": "server",
         "image": server.image,
-        **({"args": list(server.command)} if server.command else {}),
+        **({"args": arguments} if arguments else {}),
         "env": [
             *plain_variables({**nccl_environment(pool, share), **server.environment}),
             *(
@@ -179,6 +181,8 @@ def pod_fields(server: ServerPod) -> dict[str, Any]:
         "serviceAccountName": server.service_account,
         # A role comes by Pod Identity, with a token of its own: servers do not talk to Kubernetes.
         "automountServiceAccountToken": False,
+        # A Service named vllm would set VLLM_PORT to its address, and vLLM would not start (vllm/envs.py).
+        "enableServiceLinks": False,
         "terminationGracePeriodSeconds": server.drain_seconds + _GOODBYE_SECONDS,
         **({} if login is None else {"imagePullSecrets": [{"name": login}]}),
     }

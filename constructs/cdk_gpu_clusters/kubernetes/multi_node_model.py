@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from cdk_gpu_clusters.errors import Finding, raise_for
+from cdk_gpu_clusters.errors import Finding, Severity, check, define_rule, raise_for
 from cdk_gpu_clusters.kubernetes.gang_job import NODE_COUNT, check_gpus, queue_label
 from cdk_gpu_clusters.kubernetes.gpu_pod import memory_lock, placement, pod_resources, whole_node
 from cdk_gpu_clusters.kubernetes.model_deployment import service
@@ -31,6 +31,13 @@ from cdk_gpu_clusters.kubernetes.objects import (
 )
 from cdk_gpu_clusters.kubernetes.queues import check_layer, topology_annotation
 from cdk_gpu_clusters.kubernetes.volumes import s3_volume
+
+EFA_IMAGE = define_rule(
+    "GPU-K8S-023",
+    "a server over several nodes with EFA has an image with EFA's libraries",
+    source="vllm-project/vllm issue 55635 and pull request 55783 (open, 2026-09): the project's image has none; "
+    "aws/deep-learning-containers pull request 6730: AWS's image has them",
+)
 
 _API = "leaderworkerset.x-k8s.io/v1"
 _SET = "leaderworkerset.sigs.k8s.io/name"
@@ -118,6 +125,32 @@ def multi_node_model(
         },
         service(f"{name}{_LEADER}", {_SET: name, _WORKER: "0"}, namespace),
     ]
+
+
+@check
+def check_efa_image(pool: NodePool, image: str) -> Iterator[Finding]:
+    """Find an image with which NCCL exchanges data between nodes over TCP, while the pods hold the EFA devices.
+
+    Args:
+        pool: Group of the nodes.
+        image: Container image of the server.
+
+    Example:
+        >>> from cdk_gpu_clusters.kubernetes.node_pool import node_pool
+        >>> pool = node_pool("large", instance_type="p5.48xlarge", node_count=4)
+        >>> [one.id for one in check_efa_image(pool, "vllm/vllm-openai:v0.21.0")]
+        ['GPU-K8S-023']
+    """
+    name = image.partition("@")[0].rpartition("/")
+    if pool.efa_count and name[0].rpartition("/")[2] == "vllm" and name[2].partition(":")[0] == "vllm-openai":
+        yield EFA_IMAGE.finding(
+            cause="this image has no libfabric and no aws-ofi-nccl, so the nodes exchange data over TCP",
+            got=image,
+            allowed="an image with both",
+            fix="use AWS's vLLM container (aws/deep-learning-containers), or add the EFA installer to the image",
+            path="server.image",
+            severity=Severity.WARNING,
+        )
 
 
 def _template(

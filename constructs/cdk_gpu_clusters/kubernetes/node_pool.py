@@ -11,6 +11,7 @@ from cdk_gpu_clusters.catalogue import instance_type as look_up
 from cdk_gpu_clusters.rules.interfaces import InterfacePolicy, Orchestrator, plan_interfaces, uses_efa
 from cdk_gpu_clusters.rules.kubernetes_labels import FLEET_LABEL, NodeTaint, node_labels, node_taints
 from cdk_gpu_clusters.rules.mig import MigLayout, MigPlan, MigStrategy, choose_strategy, node_resources, plan_mig
+from cdk_gpu_clusters.rules.node_group import UpdateStrategy, drained_percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class NodePool:
         taints: Taints of the nodes.
         mounts: File systems for pods, by mount point.
         network_topology: Whether the labels of the nodes tell where in the network they are, as far as their type goes.
+        drained_percent: Share of its nodes that an update empties at once, in percent: `rules.node_group`.
+        grace_period_seconds: How long pods of jobs have after SIGTERM, unless a job sets another time.
     """
 
     name: str
@@ -59,6 +62,8 @@ class NodePool:
     taints: tuple[NodeTaint, ...]
     mounts: Mapping[str, LustreVolume] = field(default_factory=dict)
     network_topology: bool = True
+    drained_percent: int = 100
+    grace_period_seconds: int = 90
 
     @property
     def resources(self) -> Mapping[str, int]:
@@ -84,6 +89,8 @@ def node_pool(
     taints: Sequence[NodeTaint] | None = None,
     mounts: Mapping[str, LustreVolume] | None = None,
     network_topology: bool = True,
+    max_unavailable: int = 1,
+    grace_period_seconds: int = 90,
 ) -> NodePool:
     """Describe a group of nodes that Amazon EKS manages.
 
@@ -100,6 +107,8 @@ def node_pool(
         mounts: File systems for pods, by mount point.
         network_topology: Whether the labels of the nodes tell where in the network they are; not in every Region
             (`catalogue.network_topology.has_topology`).
+        max_unavailable: Nodes that an update of the group empties at once.
+        grace_period_seconds: How long pods of jobs have after SIGTERM; 480 fits a Capacity Block.
 
     Raises:
         ConfigError: Faults of type, interfaces and MIG.
@@ -125,6 +134,10 @@ def node_pool(
         taints=taints,
         mounts=mounts,
         network_topology=network_topology,
+        drained=drained_percent(
+            UpdateStrategy.DEFAULT, minimum=node_count, maximum=node_count, max_unavailable=max_unavailable
+        ),
+        grace_period_seconds=grace_period_seconds,
     )
 
 
@@ -140,6 +153,8 @@ def planned_pool(
     taints: Sequence[NodeTaint] | None = None,
     mounts: Mapping[str, LustreVolume] | None = None,
     network_topology: bool = True,
+    drained: int = 100,
+    grace_period_seconds: int = 90,
 ) -> NodePool:
     """Describe a group of nodes whose interfaces and MIG layout are planned already; otherwise as `node_pool`."""
     strategy = choose_strategy(mig, mig_strategy)
@@ -155,4 +170,6 @@ def planned_pool(
         taints=node_taints(instance_type) if taints is None else tuple(taints),
         mounts=MappingProxyType(dict(mounts or {})),
         network_topology=network_topology,
+        drained_percent=drained,
+        grace_period_seconds=grace_period_seconds,
     )

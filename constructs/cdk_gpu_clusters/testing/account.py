@@ -16,6 +16,7 @@ Json = dict[str, Any]
 DEFAULT_ACCOUNT = "123456789012"
 NO_SECRET = "testing"  # noqa: S105 - the engine takes any
 _TIMEOUT_SECONDS = 120
+_MOST_BYTES_IN_REQUEST = 51_200
 _STARTS = ("CREATE_IN_PROGRESS", "UPDATE_IN_PROGRESS", "DELETE_IN_PROGRESS")
 
 
@@ -38,9 +39,28 @@ class EmulatedAccount(ABC):
     def client(self, service: str) -> Any:
         """A boto3 client of this account."""
 
-    def _client_at(self, service: str, endpoint_url: str) -> Any:
+    @abstractmethod
+    def _client_of(self, service: str, access_key: str) -> Any:
+        """A boto3 client with an access key."""
+
+    def node_client(self, instance_id: str, service: str) -> Any:
+        """A boto3 client of a program on a node: it may do what the policies of the node's role allow then.
+
+        A call that they do not allow raises `ClientError` (AccessDenied), and is in `history()["denied"]`.
+
+        Args:
+            instance_id: The node.
+            service: Such as `autoscaling` or `logs`.
+
+        Raises:
+            ValueError: If there is no such node, or it has no role.
+        """
+        opened = self._control("POST", "session", {"instance_id": instance_id})
+        return self._client_of(service, str(opened["access_key"]))
+
+    def _client_at(self, service: str, endpoint_url: str, access_key: str = "") -> Any:
         session = optional_module("boto3").Session(
-            aws_access_key_id=self.account, aws_secret_access_key=NO_SECRET, region_name=self.region
+            aws_access_key_id=access_key or self.account, aws_secret_access_key=NO_SECRET, region_name=self.region
         )
         return session.client(service, endpoint_url=endpoint_url)
 
@@ -81,7 +101,7 @@ class EmulatedAccount(ABC):
         return [one for one in found if type_name in (None, one["type"])]
 
     def history(self) -> Json:
-        """Events, deliveries to targets, and executions of state machines so far."""
+        """Events, deliveries to targets, executions of state machines, and denied calls so far."""
         found: Json = self._control("GET", "history")
         return found
 
@@ -104,7 +124,7 @@ class EmulatedAccount(ABC):
     def make_nodes_ready(self) -> list[str]:
         """Let every node that waits in a launching hook say that it is ready; the ids of those nodes.
 
-        Nothing boots in the emulator: what a node's own program would do, this does.
+        Nothing boots in the emulator: what a node's own program would do, this does, with the node's role.
         """
         scaling = self.client("autoscaling")
         ready = []
@@ -116,8 +136,12 @@ class EmulatedAccount(ABC):
                 if hook["LifecycleTransition"] == "autoscaling:EC2_INSTANCE_LAUNCHING"
             ]
             for node in group["Instances"]:
-                for hook in hooks if node["LifecycleState"] == "Pending:Wait" else ():
-                    scaling.complete_lifecycle_action(
+                here = scaling.describe_auto_scaling_instances(InstanceIds=[node["InstanceId"]])["AutoScalingInstances"]
+                if [one["LifecycleState"] for one in here] != ["Pending:Wait"]:
+                    continue  # an earlier node's readiness may have ended it
+                own = self.node_client(node["InstanceId"], "autoscaling")
+                for hook in hooks:
+                    own.complete_lifecycle_action(
                         **name,
                         LifecycleHookName=hook,
                         InstanceId=node["InstanceId"],
@@ -150,7 +174,8 @@ class EmulatedAccount(ABC):
 
         Args:
             template: The template, such as `aws_cdk.assertions.Template.to_json()` gives. CDK's check that the
-                account is bootstrapped is left out: nothing is uploaded here.
+                account is bootstrapped is left out: no assets are uploaded here. Above 51,200 bytes the template goes
+                through a bucket, as with the CLI.
             stack_name: Name of the stack.
             parameters: Values for the template's parameters; a default in the template is used for the rest.
             termination_protection: Whether the stack refuses to be deleted.
@@ -164,7 +189,7 @@ class EmulatedAccount(ABC):
         cloudformation = self.client("cloudformation")
         arguments = {
             "StackName": stack_name,
-            "TemplateBody": json.dumps(_without_bootstrap_check(template)),
+            **self._template_argument(stack_name, json.dumps(_without_bootstrap_check(template))),
             "Capabilities": ["CAPABILITY_NAMED_IAM"],
             "Parameters": [{"ParameterKey": key, "ParameterValue": value} for key, value in (parameters or {}).items()],
         }
@@ -177,6 +202,19 @@ class EmulatedAccount(ABC):
         )
         stack = self._settled(stack_id)
         return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
+
+    def _template_argument(self, stack_name: str, text: str) -> dict[str, str]:
+        """A template as CloudFormation takes it: in the request up to a limit, else from a bucket.
+
+        Source: CloudFormation user guide, "Understand CloudFormation quotas", template body size in a request.
+        """
+        if len(text.encode()) <= _MOST_BYTES_IN_REQUEST:
+            return {"TemplateBody": text}
+        bucket, key, s3 = f"cf-templates-{self.account}-{self.region}", f"{stack_name}.json", self.client("s3")
+        if bucket not in [one["Name"] for one in s3.list_buckets()["Buckets"]]:
+            s3.create_bucket(Bucket=bucket)
+        s3.put_object(Bucket=bucket, Key=key, Body=text.encode())
+        return {"TemplateURL": f"https://s3.{self.region}.amazonaws.com/{bucket}/{key}"}
 
     def destroy(self, stack_name: str = "stack") -> None:
         """Delete a stack.

@@ -244,13 +244,21 @@ def _block_faults(resources: Mapping[str, Json], launched: Mapping[str, Json]) -
             yield f"{name}: it names no block to launch into (CapacityReservationTarget)"
         if data.get("Placement", {}).get("GroupName"):
             yield f"{name}: it names a placement group, which a launch into a block may not"
+    yield from _group_faults(resources, launched)
+
+
+def _group_faults(resources: Mapping[str, Json], launched: Mapping[str, Json]) -> Iterator[str]:
     for name, group in _of_type(resources, "AWS::AutoScaling::AutoScalingGroup"):
         if _launches(group, "LaunchTemplateId", launched):
-            yield from _size_faults(name, group, "DesiredCapacity", group.get("VPCZoneIdentifier", ()))
+            if "DesiredCapacity" in group:
+                yield f"{name}: DesiredCapacity is written back at every deployment, also during the block"
+            yield from _zone_faults(name, group.get("VPCZoneIdentifier", ()))
     for name, group in _of_type(resources, "AWS::EKS::Nodegroup"):
         if _launches(group, "Id", launched):
             sizes = group.get("ScalingConfig", {})
-            yield from _size_faults(name, sizes, "DesiredSize", group.get("Subnets", ()))
+            if sizes.get("DesiredSize") != sizes.get("MaxSize"):
+                yield f"{name}: a deployment during the block would set DesiredSize, which is not the entire block"
+            yield from _zone_faults(name, group.get("Subnets", ()))
             if group.get("CapacityType") != "CAPACITY_BLOCK":
                 yield f"{name}: the capacity type of its node group is not CAPACITY_BLOCK"
 
@@ -260,9 +268,7 @@ def _launches(group: Json, key: str, launched: Mapping[str, Json]) -> bool:
     return isinstance(template, Mapping) and template.get("Ref") in launched
 
 
-def _size_faults(name: str, sizes: Json, desired: str, subnets: Sequence[Any]) -> Iterator[str]:
-    if desired in sizes:
-        yield f"{name}: {desired} is written back at every deployment, also during the block"
+def _zone_faults(name: str, subnets: Sequence[Any]) -> Iterator[str]:
     if len(subnets) > 1:
         yield f"{name}: a block is in one zone, and the group has several subnets"
 

@@ -75,10 +75,13 @@ class InProcessEmulator(EmulatedAccount):
 
     def client(self, service: str) -> Any:
         if service not in self._clients:
-            made = self._client_at(service, _NOWHERE)
-            made.meta.events.register("before-send", self._answer)
-            self._clients[service] = made
+            self._clients[service] = self._client_of(service, self.account)
         return self._clients[service]
+
+    def _client_of(self, service: str, access_key: str) -> Any:
+        made = self._client_at(service, _NOWHERE, access_key)
+        made.meta.events.register("before-send", self._answer)
+        return made
 
     def _answer(self, request: Any, **_: Any) -> Any:
         """Botocore's hook: answer a request instead of sending it."""

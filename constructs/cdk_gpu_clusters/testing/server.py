@@ -121,6 +121,9 @@ class Emulator(EmulatedAccount):
     def client(self, service: str) -> Any:
         return self._client_at(service, self.endpoint_url)
 
+    def _client_of(self, service: str, access_key: str) -> Any:
+        return self._client_at(service, self.endpoint_url, access_key)
+
     def _ask(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         connection = HTTPConnection(self.endpoint_url.removeprefix("http://"), timeout=_ANSWER_SECONDS)
         try:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from cdk_gpu_clusters.catalogue import AcceleratorKind
-from cdk_gpu_clusters.catalogue.kubernetes import DcgmField, dcgm_fields
+from cdk_gpu_clusters.catalogue.kubernetes import DcgmField, dcgm_fields, system_pods
 from cdk_gpu_clusters.kubernetes.node_pool import NodePool
 from cdk_gpu_clusters.kubernetes.software.release import ChartRelease, SoftwareSource
 from cdk_gpu_clusters.rules.kubernetes_labels import ACCELERATOR_LABEL, EFA_LABEL, device_plugin_config
@@ -224,6 +224,10 @@ def dcgm_exporter(
         "podAnnotations": {"prometheus.io/scrape": "true", "prometheus.io/port": str(_PORT)},
         "nodeSelector": dict(GPU_NODES),
         "tolerations": tolerations(gpus),
+        # The chart's limit of 512Mi ends the exporter on nodes with 8 GPUs, and Go counts the CPUs of the whole node:
+        # pytorch/ci-infra issues 1011 and 1018.
+        "resources": {"limits": {"memory": "2Gi"}},
+        "extraEnv": [{"name": "GOMAXPROCS", "value": "2"}],
     }
     return source.release("dcgm-exporter", "dcgm-exporter", values)
 
@@ -252,7 +256,19 @@ def kueue(source: SoftwareSource, *, trainer: bool = False) -> ChartRelease:
         "controllerManager": {
             # The default since Kueue 0.14; explicit here because the manifests rely on it.
             "featureGates": [{"name": "TopologyAwareScheduling", "enabled": True}],
-            "manager": {"image": image},
+            "manager": {"image": image, "resources": _requests("kueue")},
+            # While none of them runs, its webhooks refuse every Job: one on each system node, of which a drain leaves
+            # one.
+            "replicas": system_pods("kueue").replicas,
+            "podDisruptionBudget": {"enabled": True},
+            "topologySpreadConstraints": [
+                {
+                    "maxSkew": 1,
+                    "topologyKey": "kubernetes.io/hostname",
+                    "whenUnsatisfiable": "ScheduleAnyway",
+                    "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "kueue"}},
+                }
+            ],
         },
         # Every JSON document is a YAML document.
         "managerConfig": {"controllerManagerConfigYaml": json.dumps(_configuration(trainer), indent=2)},
@@ -279,13 +295,20 @@ def _configuration(trainer: bool) -> dict[str, Any]:
 def jobset(source: SoftwareSource) -> ChartRelease:
     """The chart of JobSet: groups of Jobs that start, fail and restart as one, such as the nodes of a training run."""
     image = {**source.repository_and_tag("jobset"), "pullPolicy": "IfNotPresent"}
-    return source.release("jobset", "jobset-system", {"image": image})
+    values = {"image": image, "controller": {"resources": _requests("jobset")}}
+    return source.release("jobset", "jobset-system", values)
 
 
 def leader_worker_set(source: SoftwareSource) -> ChartRelease:
     """The chart of LeaderWorkerSet: groups of pods that serve one model from several nodes."""
     manager = {**source.repository_and_tag("lws"), "pullPolicy": "IfNotPresent"}
-    return source.release("lws", "lws-system", {"image": {"manager": manager}})
+    return source.release("lws", "lws-system", {"image": {"manager": manager}, "resources": _requests("lws")})
+
+
+def _requests(name: str) -> dict[str, Any]:
+    """What a controller asks for. By the charts' own requests no system node has room for one more while it updates."""
+    pods = system_pods(name)
+    return {"requests": {"cpu": f"{pods.cpu_millicores}m", "memory": f"{pods.memory_mib}Mi"}}
 
 
 def trainer(source: SoftwareSource) -> ChartRelease:

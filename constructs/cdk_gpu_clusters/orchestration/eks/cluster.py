@@ -28,12 +28,18 @@ from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole
 from cdk_gpu_clusters.rules.eks_cluster import (
     AFTER_NODES,
     BEFORE_NODES,
+    PACKED_RESOURCES,
     S3_DRIVER,
     SERVICE_IPV4_CIDR,
+    SPREAD_RESOURCES,
     SYSTEM_INSTANCE_TYPE,
     SYSTEM_NODE_COUNT,
+    ControlPlaneTier,
+    EgressMode,
+    SupportType,
     add_on_configuration,
     check_cluster,
+    check_control_plane,
     check_existing_cluster,
 )
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
@@ -96,6 +102,10 @@ class EksGpuCluster(IEksGpuCluster):
         system_node_count: int = SYSTEM_NODE_COUNT,
         add_on_versions: Mapping[str, str] | None = None,
         without_add_ons: Collection[str] = (),
+        pack_devices: bool = True,
+        control_plane_tier: ControlPlaneTier | None = None,
+        control_plane_egress_mode: EgressMode | None = None,
+        support_type: SupportType = "EXTENDED",
         deletion_protection: bool = False,
         log_retention: logs.RetentionDays = logs.RetentionDays.THREE_MONTHS,
         log_encryption_key: kms.IKey | None = None,
@@ -123,12 +133,22 @@ class EksGpuCluster(IEksGpuCluster):
             add_on_versions: Versions of add-ons by name; EKS takes the default one of the Kubernetes version when it
                 makes the add-on, and does not update it by itself.
             without_add_ons: Add-ons to leave out, such as `aws-mountpoint-s3-csi-driver`.
+            pack_devices: Whether the scheduler fills one node after the other (`MostAllocated`), so that entire nodes
+                stay free; it spreads pods if False. EKS has no weight for MIG slices, so the CPU and the memory of
+                their pods decide.
+                Pods without devices are not affected.
+            control_plane_tier: Capacity that EKS provisions for the control plane, at a price: `tier-xl` to `tier-8xl`
+                for thousands of pods at once; `standard`, which scales by itself, if left out.
+            control_plane_egress_mode: How the control plane reaches webhooks and identity providers: by AWS's network
+                (`AWS_MANAGED`) if left out. EKS does not change `CUSTOMER_ROUTED` back.
+            support_type: What happens when the standard support of the version ends: it stays, and EKS bills extended
+                support (`EXTENDED`), or EKS updates the control plane by itself (`STANDARD`).
             deletion_protection: Whether EKS refuses to delete the cluster, also by `cdk destroy`; not if left out.
             log_retention: How long the control plane's logs are kept; three months if left out.
             log_encryption_key: Key of these logs; CloudWatch's own if left out.
 
         Raises:
-            ConfigError: GPU-EKS-020 to -026, all of them at once.
+            ConfigError: GPU-EKS-020 to -026 and -031, all of them at once.
         """
         super().__init__(scope, construct_id)
         version = kubernetes_version or DEFAULT_KUBERNETES_VERSION
@@ -138,7 +158,12 @@ class EksGpuCluster(IEksGpuCluster):
             system_type = catalogue_type(system_instance_type)
         report(
             self,
-            check_cluster(
+            check_control_plane(
+                tier=resolved_or_none(control_plane_tier),
+                egress_mode=resolved_or_none(control_plane_egress_mode),
+                support_type=support_type,
+            )
+            + check_cluster(
                 version=resolved_or_none(version),
                 name=resolved_or_none(name),
                 subnet_count=None if where.is_pending_lookup else len(where.subnets),
@@ -163,11 +188,22 @@ class EksGpuCluster(IEksGpuCluster):
             service_ipv4_cidr=service_ipv4_cidr,
             public_access_cidrs=public_access_cidrs,
             secrets_encryption_key=self.secrets_encryption_key,
+            tier=control_plane_tier,
         )
         resource = self.cluster.node.default_child
         assert isinstance(resource, eks.CfnCluster)  # noqa: S101 - CDK's own promise
         self.cfn_cluster: eks.CfnCluster = resource
         self.cfn_cluster.deletion_protection = deletion_protection
+        # Explicit, as EKS's own default bills by itself.
+        self.cfn_cluster.upgrade_policy = eks.CfnCluster.UpgradePolicyProperty(support_type=support_type)
+        if control_plane_egress_mode is not None:
+            self.cfn_cluster.add_property_override(
+                "ResourcesVpcConfig.ControlPlaneEgressMode", control_plane_egress_mode
+            )
+        self.cfn_cluster.kube_scheduler_config = _scoring(
+            "MostAllocated" if pack_devices else "LeastAllocated",
+            PACKED_RESOURCES if pack_devices else SPREAD_RESOURCES,
+        )
         # EKS makes the group by itself where there is none, and keeps its logs for ever.
         self.cfn_cluster.node.add_dependency(self.log_group)
         self.node.default_child = self.cfn_cluster
@@ -216,7 +252,7 @@ class EksGpuCluster(IEksGpuCluster):
             "Key",
             description=f"Kubernetes secrets of {path_of(self)}",
             enable_key_rotation=True,
-            removal_policy=cdk.RemovalPolicy.RETAIN,
+            removal_policy=cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
 
     @staticmethod
@@ -231,6 +267,8 @@ class EksGpuCluster(IEksGpuCluster):
         service_ipv4_cidr: str = SERVICE_IPV4_CIDR,
         public_endpoint: bool = False,
         kubectl_role_arn: str | None = None,
+        node_security_group_ids: Sequence[str] = (),
+        cni_from_node_role: bool = False,
     ) -> IEksGpuCluster:
         """Import a cluster. Its authentication mode must be API or API_AND_CONFIG_MAP, so that it has access entries.
 
@@ -246,6 +284,11 @@ class EksGpuCluster(IEksGpuCluster):
             kubectl_role_arn: Role of the function of `KubernetesSoftware`, which Lambda may assume, and which may
                 administer the cluster, describe it, and run in the VPC; a role is made, with an access entry, if left
                 out.
+            node_security_group_ids: Groups of its present nodes that new nodes must join, too. terraform-aws-eks (21.x)
+                puts nodes into a group of its own, and not into that of the cluster: pods of one would not reach the
+                others.
+            cni_from_node_role: Whether its VPC CNI takes its permissions from the role of the nodes, as in clusters of
+                eksctl without Pod Identity or IRSA for `aws-node`; from a role of its own if left out.
 
         Raises:
             ConfigError: GPU-EKS-020, -023, -025, all of them at once.
@@ -269,6 +312,11 @@ class EksGpuCluster(IEksGpuCluster):
             vpc=vpc,
             is_public=public_endpoint,
             kubectl_role_arn=kubectl_role_arn,
+            node_security_groups=[
+                ec2.SecurityGroup.from_security_group_id(cluster, f"NodeGroup{one}", one)
+                for one in node_security_group_ids
+            ],
+            cni_from_node_role=cni_from_node_role,
         )
         return cluster
 
@@ -307,6 +355,7 @@ def control_plane(
     service_ipv4_cidr: str,
     public_access_cidrs: Sequence[str],
     secrets_encryption_key: kms.IKey,
+    tier: ControlPlaneTier | None = None,
 ) -> eks.Cluster:
     """Define a control plane, as `EksGpuCluster` asks for it."""
     # EKS attaches its own group, too, which admits the nodes: this one has nothing to let through.
@@ -326,6 +375,7 @@ def control_plane(
         service_ipv4_cidr=service_ipv4_cidr,
         cluster_logging=list(eks.ClusterLoggingTypes),
         secrets_encryption_key=secrets_encryption_key,
+        control_plane_scaling_tier=None if tier is None else eks.ControlPlaneScalingTier.of(tier),
         bootstrap_cluster_creator_admin_permissions=False,
         bootstrap_self_managed_addons=False,
         default_capacity_type=eks.DefaultCapacityType.NODEGROUP,
@@ -338,6 +388,21 @@ def control_plane(
     )
     _CLUSTER_POLICY.at(cluster.role, "Policy::arn:<AWS::Partition>:iam::aws:policy/AmazonEKSClusterPolicy")
     return cluster
+
+
+def _scoring(strategy: str, weights: Mapping[str, int]) -> eks.CfnCluster.KubeSchedulerConfigProperty:
+    """How the scheduler chooses between nodes with room."""
+    properties = eks.CfnCluster
+    return properties.KubeSchedulerConfigProperty(
+        node_resources_fit=properties.NodeResourcesFitConfigProperty(
+            scoring_strategy=properties.ScoringStrategyProperty(
+                type=strategy,
+                resources=[
+                    properties.ResourceWeightProperty(name=one, weight=weight) for one, weight in weights.items()
+                ],
+            )
+        )
+    )
 
 
 def _log_group(

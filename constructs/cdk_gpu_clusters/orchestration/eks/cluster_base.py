@@ -42,6 +42,8 @@ class EksIdentity:
     subnets: Sequence[ec2.ISubnet] | None = None
     is_public: bool = False
     kubectl_role_arn: str | None = None
+    node_security_groups: Sequence[ec2.ISecurityGroup] = ()
+    cni_from_node_role: bool = False
 
 
 @jsii.implements(ec2.IConnectable)
@@ -129,6 +131,16 @@ class IEksGpuCluster(ClusterConstruct):
     def kubectl_role_arn(self) -> str | None:
         """Role that applies manifests; None if `KubernetesSoftware` defines one."""
         return self._identity.kubectl_role_arn
+
+    @property
+    def node_security_groups(self) -> Sequence[ec2.ISecurityGroup]:
+        """Further groups of every node, besides that of the cluster."""
+        return self._identity.node_security_groups
+
+    @property
+    def cni_from_node_role(self) -> bool:
+        """Whether the VPC CNI takes its permissions from the role of the nodes."""
+        return self._identity.cni_from_node_role
 
     @cached_property
     def subnets(self) -> Sequence[ec2.ISubnet]:

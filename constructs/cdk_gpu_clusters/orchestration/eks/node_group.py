@@ -11,37 +11,64 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct, IDependable
 
-from cdk_gpu_clusters._cdk import path_of, region_of, report, resolved_or_none, stack_of
+from cdk_gpu_clusters._accepted import SILENT_ALARM, UNDELIVERED, AcceptedFinding, named_resource
+from cdk_gpu_clusters._cdk import (
+    arn_of,
+    define,
+    partition_of,
+    path_in_stack,
+    path_of,
+    region_of,
+    report,
+    resolved_or_none,
+    stack_of,
+)
+from cdk_gpu_clusters._template import Resources, logical_id
 from cdk_gpu_clusters.capacity.placement_group import ClusterPlacementGroup
-from cdk_gpu_clusters.compute.alarms import NodeAlarms, define_alarms, node_alarms
+from cdk_gpu_clusters.compute.alarms import NodeAlarms, alarm_names, node_alarms
 from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
-from cdk_gpu_clusters.compute.block_lifecycle import follow_block
 from cdk_gpu_clusters.compute.fleet_access import LaunchedFleet
 from cdk_gpu_clusters.compute.fleet_mounts import MountableFileSystem, join_stores
 from cdk_gpu_clusters.compute.fleet_network import egress_dependency, host_groups, id_of, join_fabric
 from cdk_gpu_clusters.compute.fleet_props import FleetProps, check_keywords
-from cdk_gpu_clusters.compute.fleet_request import node_request, resolve_fleet
+from cdk_gpu_clusters.compute.fleet_request import ResolvedFleet, node_request, resolve_fleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.metrics import NodeMetrics
 from cdk_gpu_clusters.compute.node_asset import NodeAsset, write_node
-from cdk_gpu_clusters.compute.node_records import evidence_of, node_log_group
+from cdk_gpu_clusters.compute.node_records import PLAIN_LOGS, evidence_of, node_log_group
+from cdk_gpu_clusters.compute.reconcile import (
+    BEFORE_GROUP,
+    Reconcile,
+    followed_ids,
+    missing_nodes_alarm,
+    reconcile_alarms,
+)
 from cdk_gpu_clusters.compute.root_volume import allow_auto_scaling
+from cdk_gpu_clusters.compute.state_machine import shared_resources, undelivered_alarm
 from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan, NodeGroupRequest, plan_node_group
 from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.fleet.profile import EKS_MANAGED
 from cdk_gpu_clusters.kubernetes.node_pool import LustreVolume, NodePool
-from cdk_gpu_clusters.orchestration.eks.block_lifecycle import EksBlockLifecycle
 from cdk_gpu_clusters.orchestration.eks.node_role import EksNodeRole, allow_nodes
+from cdk_gpu_clusters.orchestration.eks.reconcile import node_group_calls
 from cdk_gpu_clusters.rules.fleet import AlarmSettings, check_alarms
 from cdk_gpu_clusters.rules.interfaces import Orchestrator
 from cdk_gpu_clusters.rules.kubernetes_labels import NodeTaint
 from cdk_gpu_clusters.rules.mig import MigStrategy
-from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, NodeRepair
+from cdk_gpu_clusters.rules.node_group import CAPACITY_TYPES, NodeRepair, UpdateStrategy
 
 if TYPE_CHECKING:
     from cdk_gpu_clusters.catalogue import InstanceType
 
 _EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
+
+
+_RECONCILE = AcceptedFinding(
+    cause="`EksGpuNodeGroup`: policy of the state machine that keeps paid capacity filled",
+    reason="Log delivery, tracing, metrics and descriptions have no resource level, and the ARN of the node group "
+    "holds an id that only EKS knows.",
+    aws_solutions=("IAM5",),
+)
 
 
 class EksGpuNodeGroupProps(FleetProps, total=False):
@@ -55,6 +82,9 @@ class EksGpuNodeGroupProps(FleetProps, total=False):
         prefix_delegation: Whether the cluster's VPC CNI gives nodes prefixes, not addresses; counts for `maxPods`.
         release_version: Release of EKS's image, such as `1.34.1-20260709`; another one replaces running nodes.
         max_unavailable: Nodes that an update replaces at once, 1 to 100; one if left out.
+        update_strategy: Whether old or new nodes come first in an update; by capacity and type if left out.
+        metadata_hop_limit: Hops that an answer of the metadata service may take; 2 if left out, with which every pod
+            can take the role of its node. With 1, drivers of S3 and FSx volumes must know the Region by themselves.
         node_repair: How EKS repairs nodes. As EKS does by default if left out, except for faults of applications.
     """
 
@@ -65,6 +95,8 @@ class EksGpuNodeGroupProps(FleetProps, total=False):
     prefix_delegation: bool
     release_version: str | None
     max_unavailable: int
+    update_strategy: UpdateStrategy | None
+    metadata_hop_limit: int | None
     node_repair: NodeRepair
 
 
@@ -75,6 +107,10 @@ class JoinedCluster(Protocol):
     def cluster_name(self) -> str: ...
     @property
     def cluster_security_group(self) -> ec2.ISecurityGroup: ...
+    @property
+    def node_security_groups(self) -> Sequence[ec2.ISecurityGroup]: ...
+    @property
+    def cni_from_node_role(self) -> bool: ...
     @property
     def kubernetes_version(self) -> str: ...
     @property
@@ -91,9 +127,10 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
     Block also the state machine that grows the group.
 
     * A node that does not get through its boot never starts kubelet, and takes no work.
-    * A group that follows a block or that scales carries no `DesiredSize`: a deployment never resizes it.
+    * On reserved capacity, and on capacity with an end, a state machine keeps a group of a fixed size filled.
     * A new launch-template version never replaces running nodes unless you set `update_policy`.
-    * Reserved capacity is updated terminate-before-launch (`UpdateStrategy` MINIMAL).
+    * Reserved capacity, and types that EC2 sells as Capacity Blocks, are updated terminate-before-launch
+      (`UpdateStrategy` MINIMAL).
     * Other hardware is another group: instance type, capacity, interfaces, placement. EKS changes none in place.
 
     Example:
@@ -118,7 +155,6 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         node_pool: The group as manifests know it.
         labels: Labels of the nodes.
         taints: Taints of the nodes.
-        block_lifecycle: State machine of a Capacity Block, None for other capacity.
         alarms: The alarms, whose recipients `alarms.add_topic` sets; None if there are none.
         cfn_nodegroup: The node group, as an escape hatch.
     """
@@ -164,6 +200,8 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
                 prefix_delegation=options.get("prefix_delegation", False),
                 release_version=resolved_or_none(options.get("release_version")),
                 max_unavailable=options.get("max_unavailable", 1),
+                rolls=update_policy is UpdatePolicy.ROLLING,
+                update_strategy=options.get("update_strategy"),
                 repair=options.get("node_repair", NodeRepair()),
                 mounts=_volumes(mounts),
                 hardware_group=None if fleet.placement_group is None else path_of(fleet.placement_group),
@@ -178,10 +216,9 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         self.placement_group: ec2.IPlacementGroup | None = fleet.placement_group
         if plan.new_placement:
             self.placement_group = ClusterPlacementGroup(self, "Placement", strategy=plan.new_placement)
+        log_key = options.get("log_encryption_key")
         self.log_group: logs.ILogGroup = node_log_group(
-            self,
-            options.get("log_retention", logs.RetentionDays.ONE_MONTH),
-            options.get("log_encryption_key"),
+            self, options.get("log_retention", logs.RetentionDays.ONE_MONTH), log_key
         )
         if root_volume and root_volume.encryption_key:
             allow_auto_scaling(root_volume.encryption_key)
@@ -194,8 +231,19 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         )
         user_data, asset = write_node(self, plan, request)
         self.node_asset: NodeAsset = asset
-        self.role: iam.IRole = options.get("role") or EksNodeRole(self, "Role")
-        nodes_need = allow_nodes(self, self.role, self.node_asset, update_policy, self.log_group, evidence)
+        self.role: iam.IRole = options.get("role") or EksNodeRole(
+            self, "Role", cni_from_node_role=cluster.cni_from_node_role
+        )
+        nodes_need = allow_nodes(
+            self,
+            self.role,
+            self.node_asset,
+            update_policy,
+            self.log_group,
+            evidence,
+            cluster_name=cluster.cluster_name,
+            name_tag=path_of(self),
+        )
         self.launch_template: GpuLaunchTemplate = GpuLaunchTemplate(
             self,
             f"LaunchTemplate{group.hardware}",
@@ -205,11 +253,13 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
             security_groups=[
                 *host_groups(self, vpc=cluster.vpc, fabric=self.fabric),
                 cluster.cluster_security_group,
+                *cluster.node_security_groups,
                 *options.get("security_groups", ()),
             ],
             placement_group=self.placement_group,
             root_volume=root_volume,
             name_tag=path_of(self),
+            metadata_hop_limit=options.get("metadata_hop_limit"),
             user_data=user_data,
             _resolved=fleet,
         )
@@ -225,18 +275,16 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
             plan=plan,
             group=group,
             release_version=options.get("release_version"),
-            update_policy=update_policy,
             needs=[*nodes_need, *cluster.node_prerequisites, *ways_out],
         )
-        self.block_lifecycle: EksBlockLifecycle | None = follow_block(
-            EksBlockLifecycle,
-            self,
-            fleet.capacity.terms,
-            node_count=plan.maximum,
-            group=self.cfn_nodegroup,
-            log_group=self.log_group,
+        settings = options.get("alarms", AlarmSettings())
+        reconcile = self._reconcile(
+            fleet,
+            cluster.cluster_name,
+            raises_alarms=settings is not None,
+            log_key_arn=None if log_key is None else log_key.key_arn,
         )
-        self.alarms: NodeAlarms | None = self._raise_alarms(plan, options.get("alarms", AlarmSettings()))
+        self.alarms: NodeAlarms | None = self._watch(plan, settings, reconcile, cluster.cluster_name)
 
     @property
     def node_group_name(self) -> str:
@@ -266,14 +314,66 @@ class EksGpuNodeGroup(LaunchedFleet, NodeMetrics):
         )
         return f'aws ssm start-session --region {region} --target "$({instance})"'
 
-    def _raise_alarms(self, plan: FleetPlan, settings: AlarmSettings | None) -> NodeAlarms | None:
-        """Give the group its alarms, if it has any: those on its nodes, not on the launches of EKS's own group."""
-        if settings is None:
+    def _reconcile(
+        self, fleet: ResolvedFleet, cluster_name: str, *, raises_alarms: bool, log_key_arn: str | None
+    ) -> Resources:
+        """What keeps the capacity of the group filled, and empties it in time."""
+        plan, stack = fleet.plan, stack_of(self)
+        if not plan.windows or not plan.keeps_size:
+            return {}
+        partition = partition_of(stack)
+        made = Reconcile(
+            calls=node_group_calls(partition, self._group_arns(cluster_name)),
+            group=self.cfn_nodegroup.ref,
+            group_id=self.cfn_nodegroup.logical_id,
+            windows=plan.windows,
+            keeps_size=True,
+            is_paid=plan.terms.kind.is_reserved,
+            fewest=plan.fewest,
+            block_group=None,
+            reservation_ids=followed_ids(fleet.capacity.terms),
+            launch_alarm=None,
+            partition=partition,
+            account=stack.account,
+            region=stack.region,
+        )
+        machine = made.resources()
+        shared = shared_resources(machine, name=logical_id(path_in_stack(self)), log_key_arn=log_key_arn)
+        if not raises_alarms:
+            return {**machine, **shared}
+        missing = missing_nodes_alarm(self.cfn_nodegroup.ref, ready_timeout_seconds=plan.ready_timeout_seconds)
+        return {**machine, **shared, **reconcile_alarms(), **undelivered_alarm(), **missing}
+
+    def _group_arns(self, cluster_name: str) -> str:
+        """The ARNs that the group can have: EKS makes its name, and the policy must not wait for it."""
+        return arn_of(self, "eks", f"nodegroup/{cluster_name}/*/*")
+
+    def _watch(
+        self, plan: FleetPlan, settings: AlarmSettings | None, reconcile: Resources, cluster_name: str
+    ) -> NodeAlarms | None:
+        """Give the group what keeps it filled, and its alarms, if it has any.
+
+        They are on its nodes, not on the launches of EKS's own group.
+        """
+        resources = dict(reconcile)
+        if settings is not None:
+            report(self, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
+            accelerator = plan.instance_type.accelerator
+            has_gpus = accelerator is not None and accelerator.kind == "gpu"
+            resources |= node_alarms(path_of(self), settings, has_gpus=has_gpus)
+        if not resources:
             return None
-        report(self, check_alarms(settings, ready_timeout_seconds=plan.ready_timeout_seconds))
-        accelerator = plan.instance_type.accelerator
-        has_gpus = accelerator is not None and accelerator.kind == "gpu"
-        return define_alarms(self, node_alarms(path_of(self), settings, has_gpus=has_gpus))
+        defined = define(self, resources)
+        accepted = SILENT_ALARM.with_details()
+        if reconcile:
+            accepted += (
+                UNDELIVERED.with_details()
+                + PLAIN_LOGS.with_details()
+                + _RECONCILE.with_details("Resource::*", named_resource(self, self._group_arns(cluster_name)))
+            )
+            self.cfn_nodegroup.node.add_dependency(*(defined.resource(path) for path in BEFORE_GROUP))
+        accepted.at(defined.scope)
+        return None if settings is None else NodeAlarms(alarm_names(resources), lambda: defined)
 
 
 def _volumes(mounts: Mapping[str, MountableFileSystem]) -> dict[str, LustreVolume]:
@@ -301,7 +401,6 @@ def managed_nodes(
     plan: FleetPlan,
     group: NodeGroupPlan,
     release_version: str | None,
-    update_policy: UpdatePolicy,
     needs: Sequence[IDependable],
 ) -> eks.CfnNodegroup:
     """Define the node group, as the resource that CloudFormation takes; ids may be tokens.
@@ -313,10 +412,8 @@ def managed_nodes(
     nodes are never replaced stays on the default version, which CloudFormation leaves alone (AWS::EC2::LaunchTemplate
     reference, DefaultVersionNumber), and on the Kubernetes version that the cluster had when the group was made.
     """
-    rolls = update_policy is UpdatePolicy.ROLLING
-    sizes = {"minSize": plan.minimum, "maxSize": plan.maximum}
-    if group.desired_size is not None:
-        sizes["desiredSize"] = group.desired_size
+    rolls = group.request.rolls
+    sizes = {"minSize": plan.minimum, "maxSize": plan.maximum, "desiredSize": group.desired_size}
     # Dictionaries in camel case, which CDK passes on as given.
     made = eks.CfnNodegroup(
         scope,
