@@ -31,7 +31,13 @@ class CapacityStack(cdk.Stack):
         env: cdk.Environment,
     ) -> None:
         name = capacity_stack(cluster.name, fleet.name)
-        super().__init__(scope, name, env=env, description="Reserved capacity of a GPU fleet")
+        super().__init__(
+            scope,
+            name,
+            env=env,
+            description="Reserved capacity of a GPU fleet",
+            termination_protection=cluster.termination_protection,
+        )
         placed = fleet.plan.placement.origin is GroupOrigin.RESERVATION
         group = ClusterPlacementGroup(self, "Placement") if placed else None
         reservation = CapacityReservation(
@@ -48,7 +54,7 @@ class CapacityStack(cdk.Stack):
         for key, value in fleet.spec.tags.items():
             cdk.Tags.of(self).add(key, value)
         publish(self, "ReservationId", reservation.reservation_id, description="Reservation of the fleet")
-        self._placed = group is not None
+        self._placed, self._ends_at = group is not None, options.end_date
         if group is not None:
             publish(
                 self,
@@ -62,6 +68,7 @@ class CapacityStack(cdk.Stack):
         return Capacity.from_reservation_id(
             read(reader, self, "ReservationId"),
             placement_group=_import_group(reader, read(reader, self, "PlacementGroupName")) if self._placed else None,
+            ends_at=self._ends_at,
         )
 
 

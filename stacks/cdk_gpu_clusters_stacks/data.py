@@ -54,6 +54,18 @@ def given_key(scope: Construct, arn: str | None) -> kms.IKey | None:
     return None if arn is None else kms.Key.from_key_arn(scope, "GivenKey", arn)
 
 
+def weights_bucket(scope: Construct, name: str, key_arn: str | None) -> s3.IBucket:
+    """The bucket of the weights, whose readers may decrypt with its key.
+
+    Args:
+        scope: Stack of the fleet.
+        name: Name of the bucket.
+        key_arn: Its customer managed key; None if it has none.
+    """
+    key = None if key_arn is None else kms.Key.from_key_arn(scope, "WeightsKey", key_arn)
+    return s3.Bucket.from_bucket_attributes(scope, "Weights", bucket_name=name, encryption_key=key)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReachedLustre:
     """A file system as the stack of its clients sees it: what nodes mount, and the peers of security-group rules."""
@@ -96,7 +108,11 @@ class LustreStack(DataStack):
                 bucket_region=one.bucket_region,
                 auto_import=one.imports,
                 auto_export=one.exports,
-                removal_policy=cdk.RemovalPolicy.DESTROY if one.on_removal == "unlink" else cdk.RemovalPolicy.RETAIN,
+                removal_policy=(
+                    cdk.RemovalPolicy.DESTROY
+                    if one.on_removal == "unlink"
+                    else cdk.RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE
+                ),
             )
         publish(self, "FileSystemId", self.store.file_system_id, description="The file system")
         publish(self, "DnsName", self.store.dns_name, description="Name to mount")

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from cdk_gpu_clusters._accepted import accept_bucket_policy
@@ -16,7 +15,7 @@ from cdk_gpu_clusters.orchestration.eks.cluster import EksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.cluster_base import IEksGpuCluster
 from cdk_gpu_clusters.orchestration.eks.software import KubernetesSoftware
 from cdk_gpu_clusters.rules.eks_cluster import S3_DRIVER
-from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, Store
+from cdk_gpu_clusters_stacks.data import ExistingLustre, LustreStack, Store, weights_bucket
 from cdk_gpu_clusters_stacks.fleets import Site
 from cdk_gpu_clusters_stacks.manifests.cluster import node_pools, releases
 from cdk_gpu_clusters_stacks.manifests.files import applied
@@ -50,6 +49,10 @@ class EksStack(cdk.Stack):
             kubernetes_version=spec.kubernetes_version,
             public_access_cidrs=spec.public_access_cidrs,
             admin_principal_arns=spec.admin_principal_arns,
+            control_plane_tier=spec.control_plane.tier,
+            control_plane_egress_mode=spec.control_plane.egress_mode,
+            support_type=spec.control_plane.support_type,
+            pack_devices=spec.control_plane.pack_devices,
             system_instance_type=spec.system_nodes.instance_type,
             system_node_count=spec.system_nodes.nodes,
         )
@@ -66,16 +69,17 @@ class EksStack(cdk.Stack):
         ):
             publish(self, name, value, description=description)
 
-    def let_read_weights(self, reader: cdk.Stack, s3_uri: str) -> None:
+    def let_read_weights(self, reader: cdk.Stack, s3_uri: str, key_arn: str | None) -> None:
         """Let volumes of S3 read a model's weights; the permission belongs to the fleet that serves them.
 
         Args:
             reader: Stack of the fleet.
             s3_uri: `s3://bucket/prefix`.
+            key_arn: Customer managed key of the bucket; None if it has none.
         """
         name, _, prefix = s3_uri.removeprefix("s3://").partition("/")
         role = iam.Role.from_role_name(reader, "BucketDriver", read(reader, self, "BucketDriverRoleName"))
-        bucket = s3.Bucket.from_bucket_name(reader, "Weights", name)
+        bucket = weights_bucket(reader, name, key_arn)
         keys = f"{prefix.strip('/')}/*" if prefix.strip("/") else "*"
         bucket.grant_read(role, keys)
         accept_bucket_policy(role, bucket, keys=keys)
@@ -100,7 +104,7 @@ class ExistingEks:
         """Know it by its attributes."""
         self._spec = spec
 
-    def let_read_weights(self, _reader: cdk.Stack, _s3_uri: str) -> None:
+    def let_read_weights(self, _reader: cdk.Stack, _s3_uri: str, _key_arn: str | None) -> None:
         """Nothing: which role its driver of S3 volumes has is its owner's affair."""
 
     def import_into(self, reader: cdk.Stack, vpc: ec2.IVpc) -> IEksGpuCluster:
@@ -114,6 +118,8 @@ class ExistingEks:
             kubernetes_version=self._spec.kubernetes_version,
             service_ipv4_cidr=self._spec.service_cidr,
             kubectl_role_arn=self._spec.kubectl_role_arn,
+            node_security_group_ids=self._spec.node_security_group_ids,
+            cni_from_node_role=self._spec.cni_from_node_role,
         )
 
 

@@ -19,6 +19,7 @@ from cdk_gpu_clusters.compute.auto_scaling_group import UpdatePolicy
 from cdk_gpu_clusters.compute.fleet import GpuFleet
 from cdk_gpu_clusters.compute.launch_template import GpuLaunchTemplate
 from cdk_gpu_clusters.compute.node_image import NodeImage
+from cdk_gpu_clusters.compute.node_role import grant_before
 from cdk_gpu_clusters.compute.root_volume import RootVolume
 from cdk_gpu_clusters.node.mig import FabricManagerOrder
 from cdk_gpu_clusters.node.settings import NodeWatch, UserDataPart
@@ -117,7 +118,13 @@ class NodesStack(cdk.Stack):
             fabric: EFA fabric of the fleet; None without EFA.
         """
         name_of = training_stack if isinstance(fleet.spec, FleetSpec) else inference_stack
-        super().__init__(site.app, name_of(site.spec.name, fleet.name), env=site.env, description=description)
+        super().__init__(
+            site.app,
+            name_of(site.spec.name, fleet.name),
+            env=site.env,
+            description=description,
+            termination_protection=site.spec.termination_protection and fleet.plan.terms.kind.is_reserved,
+        )
         self._planned, self._place, self._capacity, self._fabric = fleet, site.place, capacity, fabric
         self.here = site.place.import_into(self)
         mounted = {
@@ -200,6 +207,7 @@ class NodesStack(cdk.Stack):
                 started_by().node.add_dependency(store.allow_from(self, f"Data{index or ''}", group))
         if self._buckets is not None:
             self._buckets.grant_read_write(self, nodes.role)
+            grant_before(nodes.role, started_by())
         spec = self._planned.spec
         if spec.alarms.tells and nodes.alarms is not None:
             from aws_cdk import aws_sns as sns  # takes long to load

@@ -9,10 +9,12 @@ from aws_cdk import aws_ecr as ecr
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from cdk_gpu_clusters.compute.node_role import grant_before
 from cdk_gpu_clusters.inference.inference_fleet import InferenceFleet
 from cdk_gpu_clusters.inference.model_server import ModelServer, ModelWeights, ServerSecret, grant_pull
 from cdk_gpu_clusters.rules.model_servers import read_ecr_image
 from cdk_gpu_clusters_stacks.capacity import CapacityStack
+from cdk_gpu_clusters_stacks.data import weights_bucket
 from cdk_gpu_clusters_stacks.fleets import NodesStack, Site, node_image
 from cdk_gpu_clusters_stacks.references import publish
 from cdk_gpu_clusters_stacks.spec.inference import (
@@ -78,6 +80,7 @@ class InferenceStack(NodesStack):
             self, "Image", repository_arn=arn, repository_name=found.repository
         )
         grant_pull(repository, self.service.role)
+        grant_before(self.service.role, self.service.fleet.cfn_auto_scaling_group)
 
 
 def _server(scope: Construct, server: ServerSpec) -> ModelServer:
@@ -91,6 +94,7 @@ def _server(scope: Construct, server: ServerSpec) -> ModelServer:
         secrets={name: ServerSecret.from_arn(secret.arn, secret.json_field) for name, secret in server.secrets.items()},
         registry_login=None if login is None else ServerSecret.from_arn(login.arn),
         weights=None if server.weights is None else _weights(scope, server.weights),
+        cache_path=server.cache_path,
         shared_memory_gib=server.shared_memory_gib,
         max_concurrent_requests=server.max_concurrent_requests,
     )
@@ -100,7 +104,7 @@ def _weights(scope: Construct, weights: WeightsSpec) -> ModelWeights:
     if weights.s3_uri is None:
         return ModelWeights.from_path(weights.path or "")
     name, _, prefix = weights.s3_uri.removeprefix("s3://").partition("/")
-    bucket = s3.Bucket.from_bucket_name(scope, "Weights", name)
+    bucket = weights_bucket(scope, name, weights.encryption_key_arn)
     if weights.path is None:
         return ModelWeights.from_bucket(bucket, prefix)
     return ModelWeights.from_bucket(bucket, prefix, path=weights.path)

@@ -43,7 +43,7 @@ class NodeGroupStack(NodesStack):
         )
         weights = spec.server.weights if isinstance(spec, InferenceFleetSpec) else None
         if weights is not None and weights.s3_uri is not None:
-            cluster.let_read_weights(self, weights.s3_uri)
+            cluster.let_read_weights(self, weights.s3_uri, weights.encryption_key_arn)
         self.complete(self.node_group, self.node_group, lambda: self.node_group.cfn_nodegroup)
         publish(self, "NodeGroupName", self.node_group.node_group_name, description="Node group of the fleet")
         log_group = self.node_group.log_group.log_group_name

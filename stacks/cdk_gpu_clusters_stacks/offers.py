@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -39,12 +39,25 @@ class CapacityRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BlockSegment:
+    """A part of a Capacity Block with a zone, a type and a schedule of its own; EC2 makes a reservation of each."""
+
+    zone: str
+    instance_type: str
+    count: int
+    starts_at: datetime
+    ends_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockOffer:
     """A Capacity Block that can be bought.
 
     Attributes:
         id: Id of the offering; it is good for a short while.
+        hours: Its full hours, of the longest segment if there are several.
         price: The full price, paid up front.
+        segments: Its parts, in the order of their starts; one if EC2 names none.
     """
 
     id: str
@@ -57,11 +70,13 @@ class BlockOffer:
     ends_at: datetime
     price: Decimal
     currency: str
+    segments: tuple[BlockSegment, ...]
 
     @property
     def price_per_instance_hour(self) -> Decimal:
         """Price of one instance for an hour."""
-        return self.price / self.count / self.hours
+        seconds = sum((one.ends_at - one.starts_at).total_seconds() * one.count for one in self.segments)
+        return self.price * 3600 / Decimal(seconds)
 
     def costs_at_most(self, limit_usd: Decimal) -> bool:
         """Whether it is within a limit; one in another currency never is."""
@@ -279,19 +294,39 @@ def _blocks(request: CapacityRequest, region: str, client: Any, _now: datetime |
         asked["EndDateRange"] = request.ends_before
     pages = client.get_paginator("describe_capacity_block_offerings").paginate(**asked)
     for page in pages:
-        for row in page.get("CapacityBlockOfferings", ()):
-            yield BlockOffer(
-                id=row["CapacityBlockOfferingId"],
-                region=region,
-                zone=row["AvailabilityZone"],
-                instance_type=row["InstanceType"],
-                count=row["InstanceCount"],
-                hours=row["CapacityBlockDurationHours"],
-                starts_at=row["StartDate"],
-                ends_at=row["EndDate"],
-                price=Decimal(row["UpfrontFee"]),
-                currency=row["CurrencyCode"],
+        yield from (_block(row, region) for row in page.get("CapacityBlockOfferings", ()))
+
+
+def _block(row: dict[str, Any], region: str) -> BlockOffer:
+    """An offering; EC2 lists segments in `CapacityBlockOfferingSegments` (EC2 API model of botocore 1.44.5)."""
+    parts = row.get("CapacityBlockOfferingSegments") or [row]
+    segments = sorted(
+        (
+            BlockSegment(
+                zone=part["AvailabilityZone"],
+                instance_type=part["InstanceType"],
+                count=part["InstanceCount"],
+                starts_at=part["StartDate"],
+                ends_at=part["EndDate"],
             )
+            for part in parts
+        ),
+        key=lambda one: (one.starts_at, one.zone),
+    )
+    first = segments[0]
+    return BlockOffer(
+        id=row["CapacityBlockOfferingId"],
+        region=region,
+        zone=row.get("AvailabilityZone") or first.zone,
+        instance_type=row.get("InstanceType") or first.instance_type,
+        count=row.get("InstanceCount") or first.count,
+        hours=max(part["CapacityBlockDurationHours"] for part in parts),
+        starts_at=row.get("StartDate") or first.starts_at,
+        ends_at=row.get("EndDate") or max(one.ends_at for one in segments),
+        price=Decimal(row["UpfrontFee"]),
+        currency=row["CurrencyCode"],
+        segments=tuple(segments),
+    )
 
 
 def _on_demand(request: CapacityRequest, region: str, client: Any, _now: datetime | None) -> Iterator[_Found]:
@@ -425,37 +460,58 @@ def watch_blocks(
 # Buy a Capacity Block: found again first, so that its price is known; paid up front, and never given back.
 
 
-def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = None) -> dict[str, Any]:
+def buy_block(offer: BlockOffer, clients: Ec2Clients, *, cluster: str | None = None) -> list[dict[str, Any]]:
     """Buy a block; EC2 charges its full price at once.
 
     Returns:
-        The reservation, as EC2 describes it.
+        The reservations, as EC2 describes them: one for each segment. An older API names the first of them only.
     """
     asked: dict[str, Any] = {"CapacityBlockOfferingId": offer.id, "InstancePlatform": "Linux/UNIX"}
     if cluster is not None:
         tag = {"Key": "Name", "Value": cluster}
         asked["TagSpecifications"] = [{"ResourceType": "capacity-reservation", "Tags": [tag]}]
-    reservation: dict[str, Any] = clients(offer.region).purchase_capacity_block(**asked)["CapacityReservation"]
-    return reservation
+    answer = clients(offer.region).purchase_capacity_block(**asked)
+    reservations: list[dict[str, Any]] = answer.get("CapacityReservations") or [answer["CapacityReservation"]]
+    return reservations
 
 
-def cluster_file_lines(offer: BlockOffer, reservation_id: str) -> str:
-    """The lines of a cluster file for a block that was bought."""
-    return "\n".join(
-        [
-            f"network: {{ availability_zone: {offer.zone} }}",
-            "training:",
-            "  fleets:",
-            "    workers:",
-            f"      instance_type: {offer.instance_type}",
-            f"      nodes: {offer.count}",
-            "      capacity:",
-            f"        capacity_block: {reservation_id}",
-            f"        starts_at: {_minute(offer.starts_at)}",
-            f"        ends_at: {_minute(offer.ends_at)}",
-            "",
-        ]
+def cluster_file_lines(offer: BlockOffer, reservations: Sequence[dict[str, Any]]) -> str:
+    """The lines of a cluster file for a block that was bought: a fleet for each of its reservations.
+
+    The reservations of segments may lie in several zones, and a cluster lies in one: fleets of another zone than the
+    first are comments.
+    """
+    if len(reservations) == 1:
+        parts = [(str(reservations[0]["CapacityReservationId"]), offer.segments[0])]
+    else:
+        parts = [(str(one["CapacityReservationId"]), _segment_of(one)) for one in reservations]
+    zone = parts[0][1].zone
+    lines = [f"network: {{ availability_zone: {zone} }}", "training:", "  fleets:"]
+    for index, (reservation_id, part) in enumerate(parts):
+        name = "workers" if index == 0 else f"workers-{index + 1}"
+        mark = "" if part.zone == zone else f"# in {part.zone}, for another cluster: "
+        lines += [f"{mark}{line}" for line in _fleet_lines(name, reservation_id, part)]
+    return "\n".join([*lines, ""])
+
+
+def _segment_of(reservation: dict[str, Any]) -> BlockSegment:
+    return BlockSegment(
+        zone=reservation["AvailabilityZone"],
+        instance_type=reservation["InstanceType"],
+        count=reservation["TotalInstanceCount"],
+        starts_at=reservation["StartDate"],
+        ends_at=reservation["EndDate"],
     )
+
+
+def _fleet_lines(name: str, reservation_id: str, part: BlockSegment) -> Iterator[str]:
+    yield f"    {name}:"
+    yield f"      instance_type: {part.instance_type}"
+    yield f"      nodes: {part.count}"
+    yield "      capacity:"
+    yield f"        capacity_block: {reservation_id}"
+    yield f"        starts_at: {_minute(part.starts_at)}"
+    yield f"        ends_at: {_minute(part.ends_at)}"
 
 
 def _minute(moment: datetime) -> str:

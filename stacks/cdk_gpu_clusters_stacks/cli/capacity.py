@@ -140,12 +140,16 @@ def buy(
         output.stop(f"it costs {offer.price} {offer.currency}, which is not within {limit} {PRICE_CURRENCY}")
     if not yes:
         _confirm(offer)
-    reservation = _buy(offer, _clients(profile, attempts=1), name)
-    output.write(f"bought {reservation['CapacityReservationId']} ({reservation['State']})\n", stderr=True)
-    output.write(cluster_file_lines(offer, reservation["CapacityReservationId"]))
+    reservations = _buy(offer, _clients(profile, attempts=1), name)
+    for one in reservations:
+        output.write(f"bought {one['CapacityReservationId']} ({one['State']})\n", stderr=True)
+    if len(reservations) < len(offer.segments):
+        count = len(offer.segments)
+        output.write(f"EC2 makes {count} reservations: look at those of {offer.region} for the rest\n", stderr=True)
+    output.write(cluster_file_lines(offer, reservations))
 
 
-def _buy(offer: BlockOffer, clients: Ec2Clients, name: str | None) -> dict[str, Any]:
+def _buy(offer: BlockOffer, clients: Ec2Clients, name: str | None) -> list[dict[str, Any]]:
     from cdk_gpu_clusters_stacks.offers import buy_block, is_refusal, problem_of
 
     with _refusals():
@@ -284,23 +288,24 @@ def write_market(market: Market) -> None:
 
 
 def write_blocks(blocks: Sequence[BlockOffer]) -> None:
-    """Print Capacity Blocks."""
+    """Print Capacity Blocks, each with its segments if it has several."""
     output.write_table(
         ("Capacity Block", "Region", "zone", "starts", "ends", "price", "each hour"),
-        (
-            (
-                one.id,
-                one.region,
-                one.zone,
-                f"{one.starts_at:%Y-%m-%d %H:%MZ}",
-                f"{one.ends_at:%Y-%m-%d %H:%MZ}",
-                f"{one.price:,} {one.currency}",
-                f"{one.price_per_instance_hour:.3f}",
-            )
-            for one in blocks
-        ),
+        (row for one in blocks for row in _rows(one)),
         right=("price", "each hour"),
     )
+
+
+def _rows(one: BlockOffer) -> Iterator[tuple[str, ...]]:
+    price, each = f"{one.price:,} {one.currency}", f"{one.price_per_instance_hour:.3f}"
+    times = f"{one.starts_at:%Y-%m-%d %H:%MZ}", f"{one.ends_at:%Y-%m-%d %H:%MZ}"
+    if len(one.segments) == 1:
+        yield one.id, one.region, one.zone, *times, price, each
+        return
+    yield one.id, one.region, f"{len(one.segments)} segments", *times, price, each
+    for part in one.segments:
+        times = f"{part.starts_at:%Y-%m-%d %H:%MZ}", f"{part.ends_at:%Y-%m-%d %H:%MZ}"
+        yield f"  {part.count} x {part.instance_type}", "", part.zone, *times, "", ""
 
 
 def _usd(amount: Decimal | None) -> str:

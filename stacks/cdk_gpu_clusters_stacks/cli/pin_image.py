@@ -40,16 +40,46 @@ def pin_image(parameter: str, *, region: str, context_file: Path = CONTEXT_FILE)
 
 
 @app.command(
-    epilog="Example: gpu-clusters pin-image --region us-east-1 "
+    epilog="Example: gpu-clusters pin-image cluster.yaml; gpu-clusters pin-image --region us-east-1 "
     "/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id"
 )
 def run(
-    parameter: Annotated[str, typer.Argument(help="Name of the Systems Manager parameter.")],
-    region: Annotated[str, typer.Option("--region", help="Region of the stack, such as us-east-1.")],
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="CLUSTER_FILE | PARAMETER",
+            help="Cluster file, to pin every image that it leaves to the library, or a Systems Manager parameter.",
+        ),
+    ],
+    region: Annotated[
+        str | None,
+        typer.Option("--region", help="Region of the parameter, such as us-east-1; a file has its own."),
+    ] = None,
 ) -> None:
     """Look up the image behind a Systems Manager parameter once, and write it into cdk.context.json."""
-    try:
-        image_id = pin_image(parameter, region=region)
-    except Exception as error:  # noqa: BLE001 - whatever the account answers is for the user to read
-        output.stop(f"gpu-clusters pin-image: cannot read {parameter} in {region}: {error}")
-    output.write(f"{CONTEXT_FILE}: {parameter} in {region} is pinned to {image_id}\n")
+    if what.endswith((".yaml", ".yml")):
+        found, region = _left_to_the_library(Path(what), region)
+    elif region is None:
+        output.refuse("a parameter is read in a Region: give --region")
+    else:
+        found = [what]
+    for parameter in found:
+        try:
+            image_id = pin_image(parameter, region=region)
+        except Exception as error:  # noqa: BLE001 - whatever the account answers is for the user to read
+            output.stop(f"gpu-clusters pin-image: cannot read {parameter} in {region}: {error}")
+        output.write(f"{CONTEXT_FILE}: {parameter} in {region} is pinned to {image_id}\n")
+
+
+def _left_to_the_library(file: Path, region: str | None) -> tuple[list[str], str]:
+    """The parameters of the images that a cluster file leaves to the library or to a pin, and its Region."""
+    from cdk_gpu_clusters_stacks.plan import plan_cluster
+
+    cluster = output.read(file)
+    if region not in (None, cluster.region):
+        output.refuse(f"{file} is of {cluster.region}, not of --region {region}")
+    images = [fleet.image for fleet in plan_cluster(cluster).fleets if fleet.image is not None]
+    found = [image.parameter for image in images if image.can_be_pinned and image.parameter is not None]
+    if not found:
+        output.write(f"{file}: no fleet leaves its image to the library; nothing to pin\n")
+    return list(dict.fromkeys(found)), cluster.region

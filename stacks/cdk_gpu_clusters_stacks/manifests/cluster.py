@@ -108,6 +108,12 @@ def values_file(index: int, one: ChartRelease) -> str:
     return f"software/{index}-{one.name}.values.yaml"
 
 
+_INSIDE = (
+    "# The API server is reached from inside the network only: run this there, such as in an AWS CloudShell VPC",
+    "# environment, or let the deployment install everything (eks.software.apply: true).",
+)
+
+
 def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: Mapping[str, str]) -> str:
     """The script that installs charts, then applies objects; it asks CloudFormation for what only a deployment knows.
 
@@ -122,6 +128,7 @@ def install_script(spec: ClusterSpec, charts: Sequence[ChartRelease], objects: M
         "# makes, the AWS CLI and envsubst, too.",
         "set -eu",
         'cd "$(dirname "$0")"',
+        *([] if spec.eks.existing or spec.eks.public_access_cidrs else _INSIDE),
         "",
     ]
     lines += [_install(index, one) for index, one in enumerate(charts, start=1)]

@@ -18,6 +18,7 @@ from cdk_gpu_clusters.kubernetes.software.release import SoftwareSource
 from cdk_gpu_clusters.kubernetes.torchrun import torchrun_job
 from cdk_gpu_clusters.kubernetes.volumes import lustre_volume
 from cdk_gpu_clusters.node.kubernetes_node import node_health_rights
+from cdk_gpu_clusters.rules.vllm import is_vllm
 from cdk_gpu_clusters_stacks.manifests.cluster import (
     install_script,
     mirror_of,
@@ -190,7 +191,7 @@ def _deployment(name: str, fleet: InferenceFleetSpec, pool: NodePool, *, size: i
     server = _server(pool.name, fleet)
     places = server_places(pool, devices_per_server=size, profile=profile)
     scaling = None
-    if fleet.scales and places is not None and _is_vllm(fleet.server.image):  # others have no such metric
+    if fleet.scales and places is not None and is_vllm(fleet.server.image):  # others have no such metric
         per_node = places.count // pool.node_count
         fewest = max(1, fleet.minimum_nodes) * per_node
         # Nodes between 0 and 1 leave servers no room to change.
@@ -253,11 +254,6 @@ def _short(name: str, longest: int) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:6]
     return f"{name[: longest - 7]}-{digest}"
-
-
-def _is_vllm(reference: str) -> bool:
-    registry, _, last = reference.rpartition("/")
-    return "vllm" in f"{registry}/{last.partition('@')[0].partition(':')[0]}"
 
 
 def _has_gpus(pool: NodePool) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 
-from cdk_gpu_clusters.rules.endpoints import endpoints_for
+from cdk_gpu_clusters.rules.capacity import CapacityKind
+from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
 from cdk_gpu_clusters_stacks.spec.changes import Resource
 from cdk_gpu_clusters_stacks.spec.data import CheckpointsSpec, LustreSpec
 from cdk_gpu_clusters_stacks.spec.fleet import AlarmsSpec
@@ -77,10 +78,12 @@ def _zones(side: Side, other: Side) -> Mapping[str, object]:  # noqa: ARG001
 
 
 def _services(side: Side, other: Side) -> Mapping[str, object]:
-    """Interface endpoints of a network that is closed before and after."""
-    if not _egress("closed")(side) or not _egress("closed")(other):
+    """Endpoints of a network made here: those of gateways, and the interfaces if it is closed before and after."""
+    if not isinstance(side.cluster.network, NewNetwork) or not isinstance(other.cluster.network, NewNetwork):
         return {}
-    return dict.fromkeys(endpoints_for(side.cluster.features))
+    stays_closed = _egress("closed")(side) and _egress("closed")(other)
+    features = side.cluster.features
+    return dict.fromkeys([*gateways_for(features), *(endpoints_for(features) if stays_closed else ())])
 
 
 def _links(side: Side, other: Side) -> Mapping[str, object]:  # noqa: ARG001
@@ -148,12 +151,41 @@ def _rolls(side: Side) -> bool:
     return side.fleet is not None and side.fleet.view.spec.update == "rolling"
 
 
+def _is_reconciled(side: FleetSide) -> bool:
+    capacity = side.plan.capacity
+    return capacity.ends_at is not None or CapacityKind(capacity.kind).is_reserved
+
+
+def _keeps_size(side: FleetSide) -> bool:
+    return side.plan.minimum_nodes == side.plan.maximum_nodes or CapacityKind(side.plan.capacity.kind).is_block
+
+
+def _follow_capacity(before: Side, after: Side) -> str:
+    """What the next run does to the nodes: it fills the new capacity, and empties the group before its start."""
+    if before.fleet is None or after.fleet is None:
+        return ""
+    old, new = before.fleet.view.plan.terms, after.fleet.view.plan.terms
+    left = [one for one in old.reservation_ids if one not in new.reservation_ids]
+    if new.kind.is_block and left:
+        return (
+            f"the nodes of {', '.join(left)}, which leaves the file, keep running until it ends, undrained, if another "
+            "block has started, and are drained at once if none has: remove a block when it is over"
+        )
+    if len(new.blocks) > len(old.reservation_ids):
+        return "running nodes stay; those of a block that is added are launched when it runs"
+    return "running nodes stay until the new end"
+
+
+def _has_several_blocks(side: FleetSide) -> bool:
+    return side.has_scaling_group and bool(side.view.plan.terms.blocks)
+
+
 def _follow_size(before: Side, after: Side) -> str:
     if before.fleet is None or after.fleet is None:
         return ""
     old, new = before.fleet.plan, after.fleet.plan
-    if new.capacity.size_changes_after_deploy:
-        return "the size of a group on a block is set when the block is delivered, never by a deployment"
+    if _is_reconciled(after.fleet) and _keeps_size(after.fleet):
+        return "the next run of the state machine sets the size to what is paid for"
     more = new.minimum_nodes - old.minimum_nodes
     if more > 0:
         return f"{more} more nodes are launched"
@@ -415,6 +447,13 @@ _FLEET = (
         source="Amazon EKS API, UpdateNodegroupConfig; " + _SCHEMA.format("AWS::EKS::Nodegroup"),
     ),
     Row(
+        Resource.NODE_ROLE,
+        "AWS::IAM::Role",
+        stays=True,
+        updated="other policies on the role of the nodes, from now on",
+        source="IAM user guide, roles",
+    ),
+    Row(
         Resource.PLACEMENT_GROUP,
         "AWS::EC2::PlacementGroup",
         exists=_fleet(lambda side: side.has_own_placement),
@@ -427,21 +466,28 @@ _FLEET = (
     Row(
         Resource.BLOCK_FOLLOWER,
         "AWS::StepFunctions::StateMachine",
-        exists=_fleet(lambda side: side.has_scaling_group and side.plan.capacity.size_changes_after_deploy),
-        updated="what grows and drains the fleet follows the new start, end or size",
-        added="the fleet grows and drains with its block from now on",
-        removed="nothing drains the fleet at the end of a block any more",
-        leaves="the state machine that sized the Auto Scaling group with its block goes with it",
-        nodes="a block that is delivered keeps its nodes until the new end",
+        exists=_fleet(lambda side: side.has_scaling_group and _is_reconciled(side)),
+        updated="what fills and drains the fleet follows the new capacity, start, end or size",
+        added="the fleet is kept filled, and drained before its capacity ends, from now on",
+        removed="nothing drains the fleet at the end of its capacity any more",
+        leaves="the state machine that sized the Auto Scaling group goes with it",
+        nodes=_follow_capacity,
         source="docs/capacity.md, Capacity Blocks",
     ),
     Row(
         Resource.BLOCK_FOLLOWER,
         "AWS::StepFunctions::StateMachine",
-        exists=_fleet(lambda side: side.has_node_group and side.plan.capacity.size_changes_after_deploy),
-        updated="what sizes the group when the block is delivered follows the new start, end or size",
+        exists=_fleet(lambda side: side.has_node_group and _is_reconciled(side) and _keeps_size(side)),
+        updated="what sizes the group follows the new capacity, start, end or size",
         added="the group is sized when its block is delivered; EKS itself empties it before the end",
         removed="nothing sizes the group when a block is delivered any more",
+    ),
+    Row(
+        Resource.BLOCK_GROUP,
+        "AWS::ResourceGroups::Group",
+        exists=_fleet(_has_several_blocks),
+        added="the resource group that takes each block when it starts",
+        removed="the resource group goes; the blocks stay as they are",
     ),
     Row(
         Resource.FLEET_SECURITY_GROUP,

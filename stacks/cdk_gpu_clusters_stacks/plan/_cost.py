@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 from decimal import Decimal
 
 from cdk_gpu_clusters.catalogue.prices import Price
-from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
+from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms
 from cdk_gpu_clusters.rules.cost import HOURS_PER_MONTH, Estimate, lustre_month, node_hour
 from cdk_gpu_clusters.rules.lustre import LustreSizing
 from cdk_gpu_clusters_stacks.spec.capacity import NewReservation
@@ -90,23 +89,32 @@ def _basis(rate: Estimate, terms: CapacityTerms) -> str:
     return "the on-demand price, where spot requests without a limit end"
 
 
-def run_hours(starts_at: datetime | None, ends_at: datetime | None) -> float | None:
-    """Hours between two instants, None where one of them is not set."""
-    if starts_at is None or ends_at is None:
-        return None
-    return (ends_at - starts_at).total_seconds() / _SECONDS_PER_HOUR
+def hours_of_terms(terms: CapacityTerms, node_count: int) -> float | None:
+    """Hours of all nodes from the start of their capacity to its end, None where one of them is not set.
+
+    Args:
+        terms: How the nodes are bought.
+        node_count: Most nodes of the fleet; a block of half of them counts for half of its hours.
+    """
+    hours = 0.0
+    for part in terms.blocks or (terms,):
+        if part.starts_at is None or part.ends_at is None:
+            return None
+        share = (part.node_count or node_count) / node_count if isinstance(part, BlockTerms) else 1
+        hours += (part.ends_at - part.starts_at).total_seconds() / _SECONDS_PER_HOUR * share
+    return hours
 
 
 def _run(view: PlannedFleet, terms: CapacityTerms) -> tuple[float | None, str]:
     """Length of the run, and why it is not known."""
     if terms.kind.is_block:
-        return run_hours(terms.starts_at, terms.ends_at), "the block runs already: the file has no starts_at"
+        return hours_of_terms(terms, view.spec.maximum_nodes), "the block runs already: the file has no starts_at"
     capacity = view.spec.capacity
     if isinstance(capacity, NewReservation):
         if capacity.new_reservation.unlimited:
             return None, "the reservation has no end: it bills until it is deleted"
         return None, "the reservation starts at the deployment, whose time is not in the file"
-    return None, _NO_RUN[terms.kind]
+    return None, _NO_RUN[terms.kind] if terms.ends_at is None else "the file has an end, and no start"
 
 
 def store_cost(sizing: LustreSizing, region: str) -> StoreCost:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from cdk_gpu_clusters.catalogue.images import ImageParameter
 from cdk_gpu_clusters.fleet.profile import ImageChoice
 from cdk_gpu_clusters.node.model_server import DEFAULT_WEIGHTS_PATH
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind, CapacityTerms
+from cdk_gpu_clusters.rules.capacity import DRAIN_BEFORE_END, CapacityDecision, CapacityKind, CapacityTerms, drain_lead
+from cdk_gpu_clusters.rules.images import check_moving_image
 from cdk_gpu_clusters.rules.inference import servers_required
 from cdk_gpu_clusters.rules.lustre_clients import node_reading_rate
 from cdk_gpu_clusters.rules.placement import GroupOrigin
@@ -18,11 +19,12 @@ from cdk_gpu_clusters_stacks.spec.model import ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 from cdk_gpu_clusters_stacks.stack_names import inference_stack, training_stack
 
-from ._cost import fleet_cost, run_hours
+from ._cost import fleet_cost, hours_of_terms
 from ._kubernetes import report_node_group
 from ._network import balancer_subnet_keys, node_subnet_keys
 from ._node import device_count, report_node
 from .model import (
+    BlockPlan,
     CapacityPlan,
     FleetReport,
     ImagePlan,
@@ -102,13 +104,14 @@ def _image(view: PlannedFleet) -> ImagePlan:
             return ImagePlan(operating_system=image.os, parameter=image.parameter, moves=True)
         case image:
             pinned = isinstance(image, ImageByOs) and image.pinned
-            return _recommended(view.plan.image, pinned=pinned)
+            return _recommended(view.plan.image, pinned=pinned, asked=image is not None)
 
 
-def _recommended(row: ImageParameter | None, *, pinned: bool) -> ImagePlan:
+def _recommended(row: ImageParameter | None, *, pinned: bool, asked: bool) -> ImagePlan:
     if row is None:
         return ImagePlan(moves=not pinned)
     return ImagePlan(
+        can_be_pinned=pinned or not asked,
         operating_system=row.operating_system.value,
         parameter=row.parameter,
         moves=not pinned,
@@ -135,6 +138,7 @@ def _servers(view: PlannedFleet, spec: InferenceFleetSpec) -> ServersPlan | None
         first_server_port=plan.first_server_port if on_node else None,
         weights_path=path,
         weights_s3_uri=copied,
+        cache_path=spec.server.cache_path,
     )
 
 
@@ -158,6 +162,14 @@ def _notes(view: PlannedFleet) -> list[str]:
     doubtful = [field for field in view.plan.instance_type.unverified_fields if field.startswith(_SHOWN)]
     if doubtful:
         notes.append(f"unverified of {view.plan.instance_type.name}: {', '.join(doubtful)}")
+    if view.plan.image is not None and view.spec.image is None:
+        advice = check_moving_image(
+            view.plan.image.parameter,
+            efa=view.plan.efa,
+            node_count=view.spec.maximum_nodes,
+            serves_models=view.plan.request.serves_models,
+        )
+        notes += [f"{one.id}: {one.fix}, unless it is pinned: {one.cause}" for one in advice]
     if view.plan.mig is not None:
         notes.append("the driver may place MIG slices otherwise; the places shown prove that they fit")
     return notes
@@ -169,8 +181,9 @@ def _notes(view: PlannedFleet) -> list[str]:
 def report_capacity(view: PlannedFleet) -> CapacityPlan:
     """Describe how the nodes of a fleet are bought."""
     capacity = view.spec.capacity
-    terms, decision, window = view.plan.terms, view.plan.decision, view.plan.window
-    ends_at = capacity.new_reservation.end_date if isinstance(capacity, NewReservation) else terms.ends_at
+    terms, decision = view.plan.terms, view.plan.decision
+    drains_at = max((one.drain_at for one in view.plan.windows if one.drain_at is not None), default=None)
+    ends_at = terms.ends_at
     unknown = {}
     if terms.kind.is_block and terms.starts_at is None:
         unknown = dict.fromkeys(("starts_at", "hours"), "the file has no starts_at: the block runs already")
@@ -179,20 +192,34 @@ def report_capacity(view: PlannedFleet) -> CapacityPlan:
     return CapacityPlan(
         kind=terms.kind.value,
         words=_words(terms, view.spec.maximum_nodes),
-        reason=_reason(decision, terms),
+        reason=_reason(decision, terms, drain_timeout_seconds=view.plan.drain_timeout_seconds),
         reservation_id=terms.reservation_id,
         reservation_group_arn=terms.reservation_group_arn,
         is_made_here=isinstance(capacity, NewReservation),
         # The market of a block is in the template also if the service asks for spot instances itself.
         market_type=decision.market_type if terms.kind.is_block or view.profile.takes_spot else None,
         starts_at=None if terms.starts_at is None else utc_text(terms.starts_at),
-        drains_at=None if window is None else utc_text(window.drain_at),
+        drains_at=None if drains_at is None else utc_text(drains_at),
         ends_at=None if ends_at is None else utc_text(ends_at),
-        hours=run_hours(terms.starts_at, terms.ends_at),
-        size_changes_after_deploy=decision.size_changes_after_deploy,
+        blocks=_blocks(view) if terms.blocks else (),
+        hours=hours_of_terms(terms, view.spec.maximum_nodes),
         terminates_before_launch=decision.terminates_before_launch,
         max_price_usd_per_hour=terms.max_price_usd_per_hour,
         unknown=unknown,
+    )
+
+
+def _blocks(view: PlannedFleet) -> tuple[BlockPlan, ...]:
+    terms = view.plan.terms
+    return tuple(
+        BlockPlan(
+            reservation_id=block.reservation_id,
+            nodes=window.node_count,
+            starts_at=None if block.starts_at is None else utc_text(block.starts_at),
+            drains_at=utc_text(block.ends_at - DRAIN_BEFORE_END[terms.kind]),
+            ends_at=utc_text(block.ends_at),
+        )
+        for block, window in zip(terms.blocks, view.plan.windows, strict=True)
     )
 
 
@@ -205,7 +232,8 @@ def _words(terms: CapacityTerms, nodes: int) -> str:
             limit = terms.max_price_usd_per_hour
             return "spot" if limit is None else f"spot, at most {limit:g} USD an hour for each node"
         case CapacityKind.CAPACITY_BLOCK:
-            return f"Capacity Block {terms.reservation_id}"
+            ids = terms.reservation_ids
+            return f"{'Capacity Block' if len(ids) == 1 else f'{len(ids)} Capacity Blocks'} {', '.join(ids)}"
         case CapacityKind.ULTRASERVER_BLOCK:
             return f"UltraServer block of the group {group}"
     if terms.reservation_id is not None:
@@ -215,9 +243,15 @@ def _words(terms: CapacityTerms, nodes: int) -> str:
     return f"new On-Demand Capacity Reservation of {count(nodes, 'instance')}"
 
 
-def _reason(decision: CapacityDecision, terms: CapacityTerms) -> str:
-    if decision.drain_before_end is not None:
-        minutes = int(decision.drain_before_end.total_seconds() // 60)
+def _reason(decision: CapacityDecision, terms: CapacityTerms, *, drain_timeout_seconds: int) -> str:
+    if terms.ends_at is not None:
+        minutes = int(drain_lead(terms, drain_timeout_seconds=drain_timeout_seconds).total_seconds() // 60)
+        if terms.kind is CapacityKind.RESERVATION:
+            return f"the nodes drain {minutes} minutes before the end: after it EC2 bills them on demand"
+        if not terms.kind.is_block:
+            return f"the nodes drain {minutes} minutes before the end of the fleet"
+        if terms.blocks:
+            return f"each block is filled when it is delivered, and its nodes drain {minutes} minutes before its end"
         return (
             f"the fleet grows when the block is delivered, drains {minutes} minutes before its end, and a deployment "
             "in between never changes its size"

@@ -7,14 +7,17 @@ from decimal import Decimal
 
 from cdk_gpu_clusters.catalogue import instance_type
 from cdk_gpu_clusters.catalogue.kubernetes import KubernetesVersion, kubernetes_versions
+from cdk_gpu_clusters.fleet.node_group import NodeGroupPlan
+from cdk_gpu_clusters.fleet.plan import FleetPlan
 from cdk_gpu_clusters.kubernetes.gpu_pod import EFA_RESOURCE
-from cdk_gpu_clusters.rules.capacity import CapacityDecision, CapacityKind
+from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.cost import Estimate, control_plane_hour, node_hour
 from cdk_gpu_clusters.rules.eks_cluster import AFTER_NODES, BEFORE_NODES, SERVICE_IPV4_CIDR
 from cdk_gpu_clusters.rules.node_group import (
     CAPACITY_TYPES,
     UpdateStrategy,
 )
+from cdk_gpu_clusters_stacks.counting import count
 from cdk_gpu_clusters_stacks.manifests.cluster import kubernetes_version, releases
 from cdk_gpu_clusters_stacks.spec.model import ORCHESTRATORS, ClusterSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
@@ -95,8 +98,8 @@ def _amount(hour: Estimate) -> float | None:
 # A fleet that is a managed node group.
 
 _FOLLOWS_BLOCK = (
-    "0 nodes until the block is delivered, then a state machine sets the size by eks:UpdateNodegroupConfig; EKS itself "
-    "sets it to zero 40 minutes before the end"
+    "a state machine keeps the group filled from the start of its capacity, by eks:UpdateNodegroupConfig, and empties "
+    "it before the end"
 )
 
 
@@ -109,9 +112,10 @@ def report_node_group(view: PlannedFleet) -> NodeGroupReport:
         capacity_type=CAPACITY_TYPES[view.plan.terms.kind].value,
         ami_type=group.ami_type,
         desired_nodes=group.desired_size,
-        grown_by=_grown_by(view.plan.decision, group.desired_size),
+        grown_by=_grown_by(view.plan),
         update_strategy=strategy.value,
-        update=_update(strategy, rolls=spec.update == "rolling"),
+        surge_nodes=group.surge_nodes,
+        update=_update(group, rolls=spec.update == "rolling"),
         max_pods=group.max_pods,
         mig_strategy=pool.mig_strategy.value,
         resources={**pool.resources, **efa},
@@ -120,19 +124,21 @@ def report_node_group(view: PlannedFleet) -> NodeGroupReport:
     )
 
 
-def _grown_by(decision: CapacityDecision, desired: int | None) -> str:
-    if decision.size_changes_after_deploy:
+def _grown_by(plan: FleetPlan) -> str:
+    if plan.keeps_size and plan.windows:
         return _FOLLOWS_BLOCK
-    if desired is not None:
+    if plan.keeps_size:
         return "a fixed size, which the deployment sets"
     return (
-        "an autoscaler of the cluster's, such as Cluster Autoscaler, which is not part of it; no deployment writes a "
-        "size back"
+        "an autoscaler of the cluster's, such as Cluster Autoscaler, which is not part of it; a deployment that "
+        "changes the group may set the least size again"
     )
 
 
-def _update(strategy: UpdateStrategy, *, rolls: bool) -> str:
-    order = "the old node goes first" if strategy is UpdateStrategy.MINIMAL else "the new node comes first"
+def _update(group: NodeGroupPlan, *, rolls: bool) -> str:
+    order = f"new nodes come first, up to {count(group.surge_nodes, 'more node')} meanwhile"
+    if group.update_strategy is UpdateStrategy.MINIMAL:
+        order = "the old node goes first"
     if rolls:
         return f"a new template or version of the cluster replaces nodes one at a time; {order} (update: rolling)"
     return f"no deployment replaces running nodes (update: never); where EKS replaces one, {order}"

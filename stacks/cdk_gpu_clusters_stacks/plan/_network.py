@@ -8,7 +8,7 @@ from math import ceil
 
 from cdk_gpu_clusters.network.subnets import SubnetBlock, plan_subnets
 from cdk_gpu_clusters.rules.eks_cluster import MINIMUM_IP_TARGET
-from cdk_gpu_clusters.rules.endpoints import GATEWAY_ENDPOINTS, endpoints_for
+from cdk_gpu_clusters.rules.endpoints import endpoints_for, gateways_for
 from cdk_gpu_clusters.rules.inference import LOAD_BALANCER_ADDRESSES
 from cdk_gpu_clusters.rules.ip_budget import usable_addresses
 from cdk_gpu_clusters.rules.zones import read_zone
@@ -100,7 +100,7 @@ def _new(network: NewNetwork, spec: ClusterSpec, views: Sequence[PlannedFleet]) 
         control_availability_zones=network.control_availability_zones or (),
         egress=network.egress,
         flow_logs=network.flow_logs,
-        gateway_endpoints=GATEWAY_ENDPOINTS,
+        gateway_endpoints=gateways_for(spec.features),
         interface_endpoints=services,
         subnets=tuple(_new_subnets(network, spec, views, endpoints=len(services))),
     )

@@ -199,7 +199,7 @@ def _of_size(side: FleetSide) -> Values:
     terms = side.view.plan.terms
     bought = (
         terms.kind, terms.reservation_id, terms.reservation_group_arn, terms.max_price_usd_per_hour,
-        isinstance(spec.capacity, NewReservation),
+        isinstance(spec.capacity, NewReservation), bool(terms.blocks),
     )  # fmt: skip
     identity = terms.kind, terms.reservation_id, terms.reservation_group_arn, terms.uses_open_reservations
     return {
@@ -211,7 +211,13 @@ def _of_size(side: FleetSide) -> Values:
         ("capacity", Resource.EKS_TEMPLATE): (bought, capacity.drains_at),
         ("capacity", Resource.NODE_GROUP_IDENTITY): identity,
         ("capacity", Resource.AUTO_SCALING_GROUP): capacity.terminates_before_launch,
-        ("capacity", Resource.BLOCK_FOLLOWER): (capacity.starts_at, capacity.drains_at),
+        ("capacity", Resource.BLOCK_FOLLOWER): (
+            capacity.kind,
+            capacity.starts_at,
+            capacity.drains_at,
+            capacity.blocks,
+        ),
+        ("capacity", Resource.BLOCK_GROUP): bool(terms.blocks),
     }
 
 

@@ -71,7 +71,8 @@ class Comparison:
     Attributes:
         changes: What changes, stack by stack, in the order of deployment.
         unchanged: Stacks whose templates stay as they are.
-        refused: What the guard of stores refuses: with `-c deployed=`, `cdk synth` stops at these.
+        refused: Changes that would replace a store, or leave a part of a block unused: with `-c deployed=`, `cdk synth`
+            stops at these.
     """
 
     changes: tuple[Change, ...]

@@ -392,6 +392,7 @@ class NodeGroupReport:
         desired_nodes: Size in the template; None if others set it.
         grown_by: Who sets the size, in a sentence.
         update_strategy: `MINIMAL` (old nodes go first) or `DEFAULT`.
+        surge_nodes: How many nodes an update adds for the time that it takes.
         update: What a new launch template, or version of the cluster, does to running nodes, in a sentence.
         max_pods: Pods for which a node has addresses, its own among them.
         mig_strategy: How the device plugin shows split GPUs: `none`, `single` or `mixed`.
@@ -404,6 +405,7 @@ class NodeGroupReport:
     desired_nodes: int | None
     grown_by: str
     update_strategy: str
+    surge_nodes: int
     update: str
     max_pods: int
     mig_strategy: str
@@ -413,6 +415,25 @@ class NodeGroupReport:
 
 
 # A fleet: its nodes, how they are bought and placed, what they mount and serve.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockPlan:
+    """One of several Capacity Blocks of a fleet.
+
+    Attributes:
+        reservation_id: Its id.
+        nodes: Instances bought.
+        starts_at: When it starts; None if it runs already.
+        drains_at: When its nodes begin to drain.
+        ends_at: When it ends.
+    """
+
+    reservation_id: str
+    nodes: int
+    starts_at: str | None
+    drains_at: str
+    ends_at: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -426,9 +447,10 @@ class CapacityPlan:
         is_made_here: Whether the reservation is made by this cluster; it bills from then on.
         market_type: `spot` or `capacity-block` in the launch template, None for neither.
         starts_at, ends_at: When a block starts and ends, or a reservation made here ends; None for no such time.
-        drains_at: When the fleet goes to zero before the end of a block.
-        hours: From start to end of a block.
-        size_changes_after_deploy: Whether the fleet starts at zero and grows when the block is delivered.
+        drains_at: When the fleet goes to zero before that end.
+        blocks: The blocks of a fleet that has several, in the order of the file; their first start and last end are
+            those above.
+        hours: From start to end of a block; for several blocks, node-hours by the nodes of the fleet.
         terminates_before_launch: Whether a replacement must free its slot first.
         max_price_usd_per_hour: Limit of spot instances.
         unknown: Fields above that are None though they have a value -> why.
@@ -444,8 +466,8 @@ class CapacityPlan:
     starts_at: str | None = None
     drains_at: str | None = None
     ends_at: str | None = None
+    blocks: tuple[BlockPlan, ...] = ()
     hours: float | None = None
-    size_changes_after_deploy: bool = False
     terminates_before_launch: bool = False
     max_price_usd_per_hour: float | None = None
     unknown: Mapping[str, str] = field(default_factory=dict)
@@ -493,6 +515,7 @@ class ImagePlan:
         parameter: SSM parameter that names it, None for an id.
         image_id: Its id, None for a parameter.
         moves: Whether a later deployment may take a newer one; running nodes stay as they are.
+        can_be_pinned: Whether it is the one that `gpu-clusters pin-image` has written down, if it has.
         versions: Of what the release note names, such as `nvidia_driver` -> `580.95.05`.
     """
 
@@ -500,6 +523,7 @@ class ImagePlan:
     parameter: str | None = None
     image_id: str | None = None
     moves: bool
+    can_be_pinned: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -514,6 +538,7 @@ class ServersPlan:
         node_port: Port of the node's balancer; None on EKS, where a Service finds the pods.
         first_server_port: Port of the first server on loopback, the others follow; None on EKS.
         weights_path, weights_s3_uri: Where the servers find the model, and where it is copied from; None for neither.
+        cache_path: Folder of the local disks that they may write; None for none.
     """
 
     image: str
@@ -525,6 +550,7 @@ class ServersPlan:
     first_server_port: int | None
     weights_path: str | None
     weights_s3_uri: str | None
+    cache_path: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.counting import count
 
 from ._layout import Footnotes, Row, Section, known, lay_out, number, ranges, usd
@@ -32,6 +33,7 @@ from .model import (
     StorePlan,
     SubnetUse,
     SystemNodesPlan,
+    UsdRange,
 )
 
 #: Default width of the text in characters.
@@ -154,7 +156,7 @@ def _fleet_rows(fleet: FleetReport, notes: Footnotes) -> Iterator[Row]:
     if fleet.mounts or fleet.checkpoints:
         yield Row("mounts", list(_mounts(fleet)))
     if fleet.image is not None:
-        yield Row("image", [_image(fleet.image)])
+        yield Row("image", [_image(fleet.image, fleet.update)])
     if fleet.node_group is not None:
         yield node_group_row(fleet.node_group)
     if fleet.servers is not None:
@@ -172,7 +174,7 @@ def _size(fleet: FleetReport) -> str:
     if fleet.minimum_nodes != fleet.maximum_nodes:
         nodes = f"{number(fleet.minimum_nodes)} to {nodes}"
     text = f"{nodes} x {fleet.node.instance_type}"
-    if fleet.capacity.size_changes_after_deploy:
+    if CapacityKind(fleet.capacity.kind).is_block:
         text += ", 0 until the block is delivered"
     accelerator = fleet.node.accelerator
     if accelerator is not None:
@@ -194,6 +196,9 @@ def _capacity(capacity: CapacityPlan) -> Iterator[str]:
     if capacity.drains_at is not None:
         text += f"; drained from {capacity.drains_at} on"
     yield text
+    for block in capacity.blocks:
+        since = f"from {block.starts_at}" if block.starts_at else "runs already"
+        yield f"{block.reservation_id}: {count(block.nodes, 'node')}, {since}, drained from {block.drains_at} on"
     yield capacity.reason
 
 
@@ -220,10 +225,12 @@ def _mounts(fleet: FleetReport) -> Iterator[str]:
         yield f"checkpoints: {fleet.checkpoints}, in CHECKPOINT_S3_URI"
 
 
-def _image(image: ImagePlan) -> str:
+def _image(image: ImagePlan, update: str) -> str:
     system = image.operating_system or "unknown operating system"
     name = image.image_id or image.parameter or "unknown (no image of the catalogue fits)"
-    moves = "moves at a deployment, and running nodes stay as they are" if image.moves else "pinned"
+    running = "which then replaces the running nodes" if update == "rolling" else "and running nodes stay as they are"
+    until = " unless `gpu-clusters pin-image` has pinned it" if image.can_be_pinned else ""
+    moves = f"moves at a deployment{until}, {running}" if image.moves else "pinned"
     driver = image.versions.get("nvidia_driver") or image.versions.get("neuron_driver")
     return f"{system}, {name}; {moves}{f'; driver {driver} by its release note' if driver else ''}"
 
@@ -241,6 +248,8 @@ def _servers(servers: ServersPlan) -> Iterator[str]:
     if servers.weights_path is not None:
         source = f", copied from {servers.weights_s3_uri}" if servers.weights_s3_uri else ""
         yield f"weights at {servers.weights_path}{source}"
+    if servers.cache_path is not None:
+        yield f"cache at {servers.cache_path}, on the local disks"
 
 
 def _balancer(balancer: LoadBalancerPlan) -> str:
@@ -263,6 +272,10 @@ def _fleet_cost(fleet: FleetReport, notes: Footnotes) -> Iterator[str]:
         )
         yield f"{each} an hour for each node ({cost.basis}{_seen(fleet)}){mark}"
         yield f"{hour} an hour, {day} a day for the fleet"
+        surge = 0 if fleet.node_group is None else fleet.node_group.surge_nodes
+        if surge:
+            more = UsdRange(surge * cost.usd_per_node_hour.low, surge * cost.usd_per_node_hour.high)
+            yield f"{usd(more, ceiling=cost.is_ceiling)} an hour more during an update, for up to {surge} more nodes"
     if cost.usd_per_run is not None and cost.run_hours is not None:
         yield f"{usd(cost.usd_per_run, ceiling=cost.is_ceiling)} for the run of {number(cost.run_hours)} hours"
     else:

@@ -93,7 +93,7 @@ class Account:
         try:
             client = self._client(call.service, region)
             if not client.can_paginate(call.operation):
-                return dict(getattr(client, call.operation)(**parameters))
+                return _follow_tokens(getattr(client, call.operation), parameters)
             size = {} if call.page_size is None else {"PaginationConfig": {"PageSize": call.page_size}}
             pages = client.get_paginator(call.operation).paginate(**parameters, **size)
             return dict(pages.build_full_result())
@@ -106,6 +106,15 @@ class Account:
             if (service, region) not in self._made:
                 self._made[service, region] = self._clients(service, region)
             return self._made[service, region]
+
+
+def _follow_tokens(ask: Callable[..., Answer], parameters: Mapping[str, Any]) -> Answer:
+    """The answer to a call that botocore has no paginator for; its lists are of all pages if it has pages."""
+    whole = dict(ask(**parameters))
+    while token := whole.pop("NextToken", None):
+        for key, value in ask(**parameters, NextToken=token).items():
+            whole[key] = [*whole.get(key, ()), *value] if isinstance(value, list) else value
+    return whole
 
 
 # Credentials and clients of boto3, set up for many short calls.

@@ -188,6 +188,7 @@ AREAS = {
     "GPU-PRE-14": "Service-linked roles",
     "GPU-PRE-16": "Amazon EKS",
     "GPU-PRE-15": "Model servers",
+    "GPU-PRE-17": "Application status checks",
 }
 
 

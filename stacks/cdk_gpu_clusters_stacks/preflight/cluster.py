@@ -136,12 +136,17 @@ class Cluster:
     def keys(self) -> Mapping[str, KeyArn]:
         """KMS keys by their keys in the file."""
         found: dict[str, str | None] = {}
+        for where, fleet in self.fleets.items():
+            found[f"{where}.root_volume.encryption_key_arn"] = fleet.spec.root_volume.encryption_key_arn
         for where, lustre in self.stores(LustreSpec).items():
             found[f"{where}.lustre.encryption_key_arn"] = lustre.lustre.encryption_key_arn
         for where, made in self.stores(CheckpointsSpec).items():
             found[f"{where}.checkpoints.encryption_key_arn"] = made.checkpoints.encryption_key_arn
         for where, given in self.stores(ExistingCheckpointsSpec).items():
             found[f"{where}.existing_checkpoints.encryption_key_arn"] = given.existing_checkpoints.encryption_key_arn
+        for where, service in self.servers.items():
+            if service.server.weights is not None:
+                found[f"{where}.server.weights.encryption_key_arn"] = service.server.weights.encryption_key_arn
         return {where: arn for where, arn in found.items() if arn}
 
     @property

@@ -34,7 +34,7 @@ def weigh(
         inquiry: Where to ask.
         used: Gives what others in the account use already.
         least: What the cluster needs from the start.
-        most: What it needs when all fleets have their greatest size. Default: the same.
+        most: What it needs when all fleets have their greatest size, and are updated. Default: the same.
 
     Raises:
         NoAnswer: If the quota, or what is used of it, is not known.
@@ -59,7 +59,7 @@ def weigh(
     if least + others > limit:
         return failed(said, fix=fix)
     if greatest + others > limit:
-        return warned(f"{said}: enough for the start, not for the greatest size", fix=fix)
+        return warned(f"{said}: enough for the start, not for the greatest size or an update", fix=fix)
     return passed(said)
 
 

@@ -50,6 +50,7 @@ from cdk_gpu_clusters.rules.lustre import (
 from cdk_gpu_clusters.rules.lustre_change import check_lustre_change
 from cdk_gpu_clusters.rules.zones import check_zone, is_zone_id
 
+from ._check_nodes import check_block_sizes
 from ._document import Fault, Key, dotted, faults_at
 from ._parts import SpecParts
 from ._rules import EXPRESS_ZONE, STORE_CHANGE, STORE_SUBNET
@@ -227,15 +228,6 @@ def _check_express_place(zone: str, parts: SpecParts) -> list[Finding]:
                 fix=f"write express_zone_id: {here}",
             )
         ]
-    if isinstance(network, NewNetwork) and network.egress == "closed":
-        return [
-            EXPRESS_ZONE.finding(
-                cause="a closed network made here has no endpoint for S3 Express",
-                got="egress: closed",
-                allowed="egress: nat, or an existing network with the gateway endpoint s3express",
-                fix="remove express_zone_id, or write egress: nat",
-            )
-        ]
     return []
 
 
@@ -250,16 +242,17 @@ _EXPRESS_KEYS = ("express_zone_id", "express_base_name")
 
 
 def check_change(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
-    """Find changes that would replace a store of a deployed cluster, or that its service refuses.
+    """Find changes that would replace a store of a deployed cluster, or that its service refuses; blocks that shrink.
 
     A store that is added or removed is no such change: the stack of a removed one stays until you delete it.
 
     Returns:
         Faults at keys of the new file.
     """
+    faults = [*check_block_sizes(deployed, wanted)]
     if not deployed.data:
-        return []
-    faults = [*_check_cluster(deployed, wanted)]
+        return faults
+    faults += _check_cluster(deployed, wanted)
     for name, before in deployed.data.items():
         after, key = wanted.data.get(name), ("data", name)
         if after is None:

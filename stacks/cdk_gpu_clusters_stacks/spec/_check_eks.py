@@ -11,6 +11,7 @@ from cdk_gpu_clusters.catalogue import AcceleratorKind, instance_type
 from cdk_gpu_clusters.catalogue.kubernetes import DEFAULT_KUBERNETES_VERSION
 from cdk_gpu_clusters.errors import ConfigError, Finding, Severity
 from cdk_gpu_clusters.rules.eks_cluster import check_public_cidrs, check_system_nodes, check_version
+from cdk_gpu_clusters.rules.model_servers import CACHE_ON_SCRATCH
 
 from ._base import SpecModel
 from ._document import Fault, faults_at
@@ -26,7 +27,7 @@ from ._rules import (
     EKS_UNUSED,
     EKS_WEIGHTS,
 )
-from .eks import EksSpec
+from .eks import EksSpec, SystemNodesSpec
 from .fleet import ImageByOs
 from .inference import InferenceFleetSpec
 from .network import ExistingNetwork, NewNetwork
@@ -34,7 +35,13 @@ from .planned_fleet import PlannedFleet
 
 _CONTROL_PLANE_ZONES = 2
 #: What an existing cluster has of its own.
-_OF_A_NEW_CLUSTER = ("kubernetes_version", "public_access_cidrs", "admin_principal_arns", "system_nodes")
+_OF_A_NEW_CLUSTER = (
+    "kubernetes_version",
+    "public_access_cidrs",
+    "admin_principal_arns",
+    "control_plane",
+    "system_nodes",
+)
 #: Keys of inference fleets that only plain EC2 acts on, and what is in their place on EKS.
 _UNUSED = {
     "load_balancer": "a Service inside the cluster",
@@ -122,16 +129,18 @@ def _check_new(spec: EksSpec) -> list[Fault]:
     return [
         *faults_at(("eks", "kubernetes_version"), versions),
         *faults_at(("eks", "public_access_cidrs"), check_public_cidrs(spec.public_access_cidrs)),
-        *faults_at(("eks", "system_nodes", "instance_type"), _about_system_type(nodes.instance_type)),
+        *faults_at(("eks", "system_nodes", "instance_type"), _about_system_nodes(nodes)),
     ]
 
 
-def _about_system_type(name: str) -> list[Finding]:
+def _about_system_nodes(nodes: SystemNodesSpec) -> list[Finding]:
     try:
-        found = check_system_nodes(instance_type(name), 2)
+        found = check_system_nodes(instance_type(nodes.instance_type), nodes.nodes)
     except ConfigError as unknown:
         return list(unknown.findings)
-    return [replace(one, fix="write a type such as m7i.large; fleets hold the GPU nodes") for one in found]
+    return [
+        replace(one, fix="write a type such as m7i.large, or more nodes; fleets hold the GPU nodes") for one in found
+    ]
 
 
 def check_devices(view: PlannedFleet) -> list[Fault]:
@@ -160,7 +169,7 @@ def _check_fleet(part: FleetPart) -> list[Fault]:
         )
         faults += faults_at((*part.key, "image"), [finding])
     if isinstance(spec, InferenceFleetSpec):
-        faults += [*_check_unused(part, spec), *check_weights(part)]
+        faults += [*_check_unused(part, spec), *check_weights(part), *_check_cache(part, spec)]
     return faults
 
 
@@ -221,6 +230,19 @@ def check_weights(part: FleetPart) -> list[Fault]:
         fix="add a store to the fleet's mounts, or give s3_uri",
     )
     return faults_at((*part.key, "server", "weights", "path"), [finding])
+
+
+def _check_cache(part: FleetPart, spec: InferenceFleetSpec) -> list[Fault]:
+    path = spec.server.cache_path
+    if path is None:
+        return []
+    finding = CACHE_ON_SCRATCH.finding(
+        cause="on EKS a pod does not see the local disks of its node",
+        got=path,
+        allowed="no cache_path with orchestrator: eks",
+        fix="remove cache_path, and add a volume to the manifests",
+    )
+    return faults_at((*part.key, "server", "cache_path"), [finding])
 
 
 def _meets(name: str, other: FleetPart) -> bool:

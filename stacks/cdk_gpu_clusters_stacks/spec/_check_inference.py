@@ -19,9 +19,12 @@ from cdk_gpu_clusters.rules.inference import (
     check_tls,
 )
 from cdk_gpu_clusters.rules.model_servers import (
+    CACHE_ON_SCRATCH,
     GROUP_DIVIDES,
     NO_NVLINK,
     SLICES_MATCH,
+    DeviceKind,
+    ServerPlan,
     check_container_image,
     check_container_port,
     check_health_path,
@@ -30,6 +33,7 @@ from cdk_gpu_clusters.rules.model_servers import (
     check_weights,
     read_ecr_image,
 )
+from cdk_gpu_clusters.rules.vllm import check_vllm_server
 
 from ._check_nodes import check_number, check_plain_values
 from ._check_values import check_arn
@@ -58,7 +62,7 @@ def check_inference_values(fleet: PlannedFleet, spec: InferenceFleetSpec) -> lis
 
 
 def _check_room(fleet: PlannedFleet) -> list[Finding]:
-    spec, is_block = fleet.spec, fleet.plan.window is not None
+    spec, is_block = fleet.spec, fleet.plan.terms.kind.is_block
     return [
         replace(
             finding,
@@ -82,7 +86,24 @@ def check_inference_nodes(view: PlannedFleet, spec: InferenceFleetSpec) -> list[
     if plan is not None and required is not None:
         found = check_servers_required(required, plan.server_count)
         faults += faults_at((*view.key, "min_servers_per_node"), found)
+    if plan is not None and not view.broken & {"server", "server.command", "server.image", "server.weights"}:
+        faults += _check_gpus(view, spec.server, plan)
     return faults
+
+
+def _check_gpus(view: PlannedFleet, server: ServerSpec, plan: ServerPlan) -> list[Fault]:
+    """Find GPUs that do not fit a vLLM server."""
+    if plan.kind is not DeviceKind.GPU:
+        return []
+    weights = server.weights
+    found = check_vllm_server(
+        server.image,
+        server.command,
+        weights="" if weights is None else weights.s3_uri or weights.path or "",
+        instance_type=view.plan.instance_type,
+        devices_per_server=len(plan.devices[0]),
+    )
+    return faults_at((*view.key, "server", *(["command"] if server.command else [])), found)
 
 
 def _slot_faults(view: PlannedFleet, spec: InferenceFleetSpec, finding: Finding) -> list[Fault]:
@@ -101,9 +122,13 @@ def _slot_faults(view: PlannedFleet, spec: InferenceFleetSpec, finding: Finding)
 
 
 def _check_scratch(view: PlannedFleet, spec: InferenceFleetSpec) -> list[Fault]:
-    """Find weights on local disks that are not there, or that nothing fills."""
+    """Find weights and caches on local disks that are not there, or that nothing fills."""
     faults: list[Fault] = []
     for finding in view.scratch_plan[1]:
+        if finding.id == CACHE_ON_SCRATCH.id:
+            if view.profile.runs_model_servers:
+                faults += faults_at((*view.key, "server", "cache_path"), [finding])
+            continue
         if spec.scratch is False and view.plan.instance_type.local_disks:
             told = replace(finding, got="scratch: false", allowed="scratch: true", fix="remove scratch")
             faults += faults_at((*view.key, "scratch"), [told])
@@ -188,7 +213,17 @@ def _check_weights(key: Key, weights: WeightsSpec) -> list[Fault]:
             fix="add path for a folder that is there, or s3_uri for objects to copy",
         )
         return faults_at(key, [finding], at_key=True)
+    faults: list[Fault] = []
+    if weights.encryption_key_arn is not None and weights.s3_uri is None:
+        finding = MISSING_KEY.finding(
+            cause="the key is that of a bucket, and nothing is copied from one",
+            got="no s3_uri",
+            allowed="encryption_key_arn with s3_uri",
+            fix="add s3_uri, or remove encryption_key_arn",
+        )
+        faults = faults_at((*key, "encryption_key_arn"), [finding])
     return [
+        *faults,
         *faults_at((*key, "path"), _about_path(weights.path)),
         *faults_at((*key, "s3_uri"), _about_uri(weights.s3_uri)),
     ]

@@ -37,17 +37,19 @@ from cdk_gpu_clusters.rules.fleet import (
 from cdk_gpu_clusters.rules.images import check_image
 from cdk_gpu_clusters.rules.lustre_clients import CLIENT_TYPE, check_lustre_client
 from cdk_gpu_clusters.rules.mig import LAYOUT_COUNT, WITH_EFA
-from cdk_gpu_clusters.rules.node_group import check_block_of_group, choose_ami_type
+from cdk_gpu_clusters.rules.node_group import check_block_of_group, check_replacement, choose_ami_type
 from cdk_gpu_clusters.rules.placement import SPREAD_SIZE
 from cdk_gpu_clusters.rules.zones import is_zone_id
 
 from ._check_values import check_arn, check_store_name, foreign_place
 from ._document import Fault, Key, faults_at, under
-from ._rules import FIXED_SIZE, FOREIGN_GROUP, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
-from .capacity import NewReservation, ReservationGroup, UltraServerBlock
+from ._parts import parts_of
+from ._rules import BLOCK_SHRINKS, FIXED_SIZE, FOREIGN_GROUP, NODE_COUNT, SILENT_ALARMS, USER_DATA_FILE
+from .capacity import NewReservation, ReservationGroup, UltraServerBlock, block_sizes
 from .data import CheckpointsSpec, ExistingCheckpointsSpec, ExistingLustreSpec, LustreSpec, serves_efa
 from .fleet import FleetSpec, NodesSpec
 from .inference import InferenceFleetSpec
+from .model import ClusterSpec
 from .planned_fleet import PlannedFleet
 
 # Number of nodes, and their root volume.
@@ -158,6 +160,25 @@ def _check_new_reservation(fleet: PlannedFleet, key: Key) -> list[Fault]:
     return _at_cause(fleet, findings, key=key)
 
 
+def check_block_sizes(deployed: ClusterSpec, wanted: ClusterSpec) -> list[Fault]:
+    """Find blocks of a deployed cluster that are to have fewer nodes."""
+    before = {part.name: block_sizes(part.spec.capacity, part.spec.maximum_nodes) for part in parts_of(deployed).fleets}
+    faults: list[Fault] = []
+    for part in parts_of(wanted).fleets:
+        old = before.get(part.name, {})
+        for block, nodes in block_sizes(part.spec.capacity, part.spec.maximum_nodes).items():
+            if nodes >= old.get(block, 0):
+                continue
+            finding = BLOCK_SHRINKS.finding(
+                cause=f"nodes of {block} that run would be drained, and its paid instances stay unused",
+                got=str(nodes),
+                allowed=str(old[block]),
+                fix="keep the number; for fewer nodes for a time, give the group the tag gpu-clusters:size = manual",
+            )
+            faults += faults_at((*part.key, "capacity" if part.spec.nodes == old[block] else "nodes"), [finding])
+    return faults
+
+
 def check_group_region(view: PlannedFleet) -> list[Fault]:
     """Find a resource group in another Region or partition than the cluster."""
     form = {ReservationGroup: "reservation_group", UltraServerBlock: "ultraserver_block"}.get(type(view.spec.capacity))
@@ -177,10 +198,18 @@ def check_group_region(view: PlannedFleet) -> list[Fault]:
 
 
 def check_node_group(view: PlannedFleet) -> list[Fault]:
-    """Find capacity that a node group of EKS cannot take."""
+    """Find capacity that a node group of EKS cannot take, and updates for which it has no room."""
     if not view.profile.has_node_group:
         return []
-    return faults_at((*view.key, "capacity"), check_block_of_group(view.plan.terms))
+    terms, rolls = view.plan.terms, view.spec.update == "rolling"
+    updates = [replace(one, fix=_NO_ROLL) for one in check_replacement(terms, None, rolls=rolls)]
+    return [
+        *faults_at((*view.key, "capacity"), check_block_of_group(terms, keeps_size=view.plan.keeps_size)),
+        *faults_at((*view.key, "update"), updates),
+    ]
+
+
+_NO_ROLL = "write update: never; the next block is another node group (docs: Amazon EKS, effect of an edit)"
 
 
 # Machine image and MIG layout.

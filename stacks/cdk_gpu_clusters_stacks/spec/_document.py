@@ -85,12 +85,17 @@ def faults_at(key: Key, findings: Iterable[Finding], *, at_key: bool = False) ->
 
 
 def under(key: Key, findings: Iterable[Finding]) -> list[Fault]:
-    """As `faults_at`, at the part of the value that each finding's own path names (`ends_at`)."""
+    """As `faults_at`, at the part of the value that each finding's own path names (`ends_at`, `blocks[1].ends_at`)."""
     return [fault for finding in findings for fault in faults_at((*key, *_own(finding)), [finding])]
 
 
+_PATH = re.compile(r"[a-z_]+(\[\d+\])?(\.[a-z_]+(\[\d+\])?)*")
+
+
 def _own(finding: Finding) -> Key:
-    return (finding.path,) if finding.path.isidentifier() else ()
+    if not _PATH.fullmatch(finding.path):
+        return ()
+    return tuple(int(part) if part.isdigit() else part for part in re.findall(r"\w+", finding.path))
 
 
 # Reading the file from disk.

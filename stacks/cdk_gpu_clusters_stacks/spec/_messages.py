@@ -36,7 +36,7 @@ def translate(errors: Iterable[ErrorDetails]) -> list[Fault]:
                 suggested.add((*key[:-1], near))
         elif error["type"] == "missing":
             missing.append((key, _missing(key, tag)))
-        else:
+        elif error["type"] != "too_short" or not error["input"]:  # a list is short of the items that have a fault
             faults.append(_value_fault(key, error))
     faults += [fault for key, fault in missing if key not in suggested]
     return faults
@@ -89,7 +89,7 @@ def _unknown(key: Key, loc: tuple[int | str, ...]) -> tuple[Fault, str]:
 
 def _missing(key: Key, tag: str) -> Fault:
     name = str(key[-1])
-    if name == "ends_at" and tag.endswith("block>"):
+    if name == "ends_at" and "block" in tag:
         finding = BLOCK_NEEDS_END.finding(
             cause=f"{dotted(key[:-1])}: a block needs its end, so that nodes are drained before EC2 takes them",
             got="no ends_at",
@@ -188,6 +188,7 @@ FORMS = {
         Form("reservation", "{reservation: cr-…}", "cr-"),
         Form("reservation_group", "{reservation_group: arn:…}", "arn:"),
         Form("capacity_block", "{capacity_block: cr-…, ends_at: …}", "cr-"),
+        Form("capacity_blocks", "{capacity_blocks: [{capacity_block: cr-…, ends_at: …}, …]}"),
         Form("ultraserver_block", "{ultraserver_block: arn:…, ends_at: …}", "arn:"),
         Form("new_reservation", "{new_reservation: {end_date: …}}"),
     ),

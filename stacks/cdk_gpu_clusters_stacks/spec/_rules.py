@@ -90,6 +90,11 @@ SERVICE_SUBNETS = define_rule(
     source=_FORMAT,
 )
 SILENT_ALARMS = define_rule("GPU-SPEC-032", "alarms that are switched off have no recipients", source=_FORMAT)
+BLOCK_SHRINKS = define_rule(
+    "GPU-SPEC-042",
+    "a fleet keeps all nodes of a Capacity Block that it was deployed with",
+    source='EC2 user guide, "Capacity Blocks for ML": a block is paid for up front',
+)
 EKS_SECTION = define_rule("GPU-SPEC-033", "the section of an EKS cluster is for orchestrator eks", source=_FORMAT)
 EKS_EXISTING = define_rule(
     "GPU-SPEC-034",

@@ -1,4 +1,4 @@
-"""`capacity` of a fleet: where its instances come from, in one of seven forms."""
+"""`capacity` of a fleet: where its instances come from, in one of eight forms."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from cdk_gpu_clusters.rules.capacity import CapacityKind, CapacityTerms
+from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityKind, CapacityTerms, terms_of_blocks
 
-from ._base import JsonSchema, SpecModel, form_of, form_tag
+from ._base import AsTuple, JsonSchema, SpecModel, form_of, form_tag
 
 ReservationId = Annotated[str, StringConstraints(pattern=r"^cr-([0-9a-f]{8}|[0-9a-f]{17})$")]
 ResourceGroupArn = Annotated[
@@ -96,21 +96,52 @@ _ENDS_AT = Field(
 )
 
 
-class OnDemand(SpecModel):
-    """`on_demand`: ordinary instances, no reservation."""
+_LIFE_SPAN = Field(
+    default=None,
+    description="When the fleet shall have no nodes any more, in UTC; they drain 15 minutes before. Default: no end.",
+)
+_RESERVATION_END = Field(
+    default=None,
+    description="When the reservation ends, in UTC, the last of several. Its instances do not end with it, and are "
+    "billed on demand from then on: with this, the nodes drain 15 minutes before. Default: no end.",
+)
+
+
+class _WordOrOptions(SpecModel):
+    """A form with one key, which is written as that word alone where it has no options."""
 
     @model_validator(mode="before")
     @classmethod
     def _from_word(cls, value: object) -> object:
-        return {} if value == "on_demand" else value
+        (word,) = cls.model_fields
+        return {word: {}} if value == word else value
 
     @model_serializer
-    def _to_word(self) -> str:
-        return "on_demand"
+    def _to_word(self) -> Any:
+        ((word, options),) = self
+        given = options.model_dump(exclude_none=True)
+        return {word: given} if given else word
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
-        return {"const": "on_demand", "description": cls.__doc__ or ""}
+        fields = schema
+        while "schema" in fields and fields["type"] != "model":
+            fields = fields["schema"]
+        form = handler.resolve_ref_schema(handler({**fields, "serialization": None}))
+        (word,) = cls.model_fields
+        return {"anyOf": [{"const": word}, form], "description": cls.__doc__ or ""}
+
+
+class OnDemandOptions(SpecModel):
+    """How long on-demand instances are used."""
+
+    ends_at: UtcTime | None = _LIFE_SPAN
+
+
+class OnDemand(_WordOrOptions):
+    """`on_demand`, or `{on_demand: {ends_at: …}}`: ordinary instances, no reservation."""
+
+    on_demand: OnDemandOptions = Field(default=OnDemandOptions(), description="Options of on-demand instances.")
 
 
 class SpotOptions(SpecModel):
@@ -121,30 +152,13 @@ class SpotOptions(SpecModel):
         gt=0,
         description="Most to pay per instance-hour, in US dollars. Default: the On-Demand price.",
     )
+    ends_at: UtcTime | None = _LIFE_SPAN
 
 
-class Spot(SpecModel):
+class Spot(_WordOrOptions):
     """`spot`, or `{spot: {max_price_usd_per_hour: 20}}`: spare instances that AWS takes back on two minutes' notice."""
 
     spot: SpotOptions = Field(description="Options of the spot request.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_word(cls, value: object) -> object:
-        return {"spot": {}} if value == "spot" else value
-
-    @model_serializer
-    def _to_word(self) -> Any:
-        price = self.spot.max_price_usd_per_hour
-        return "spot" if price is None else {"spot": {"max_price_usd_per_hour": price}}
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchema:
-        fields = schema
-        while "schema" in fields and fields["type"] != "model":
-            fields = fields["schema"]
-        form = handler.resolve_ref_schema(handler({**fields, "serialization": None}))
-        return {"anyOf": [{"const": "spot"}, form], "description": cls.__doc__ or ""}
 
 
 class Reservation(SpecModel):
@@ -152,6 +166,7 @@ class Reservation(SpecModel):
 
     reservation: ReservationId = Field(description="Id of the reservation.", examples=["cr-0123456789abcdef0"])
     placement_group: PlacementGroupName = None
+    ends_at: UtcTime | None = _RESERVATION_END
 
 
 class ReservationGroup(SpecModel):
@@ -159,6 +174,7 @@ class ReservationGroup(SpecModel):
 
     reservation_group: ResourceGroupArn = Field(description="ARN of the resource group.")
     placement_group: PlacementGroupName = None
+    ends_at: UtcTime | None = _RESERVATION_END
 
 
 class CapacityBlock(SpecModel):
@@ -169,6 +185,25 @@ class CapacityBlock(SpecModel):
     )
     starts_at: UtcTime | None = _STARTS_AT
     ends_at: UtcTime = _ENDS_AT
+
+
+class BlockInList(CapacityBlock):
+    """One of several Capacity Blocks."""
+
+    nodes: int | None = Field(
+        default=None,
+        ge=1,
+        description="Instances bought. Default: as many as the fleet has nodes.",
+    )
+
+
+class CapacityBlocks(SpecModel):
+    """Several Capacity Blocks for one fleet, one after the other or side by side, all of its type and in its zone."""
+
+    capacity_blocks: Annotated[tuple[BlockInList, ...], AsTuple] = Field(
+        min_length=1,
+        description="The blocks. Each is drained at its own end; one that is over may stay until the next edit.",
+    )
 
 
 class UltraServerBlock(SpecModel):
@@ -209,15 +244,22 @@ class NewReservation(SpecModel):
 
 
 #: Leading keys of the forms that are mappings.
-_KEYS = ("spot", "reservation", "reservation_group", "capacity_block", "ultraserver_block", "new_reservation")
+_KEYS = (
+    "on_demand",
+    "spot",
+    "reservation",
+    "reservation_group",
+    "capacity_block",
+    "capacity_blocks",
+    "ultraserver_block",
+    "new_reservation",
+)
 
 
 def _form(value: object) -> str | None:
     """The form by its leading key; `reservation` leads only where it does not say more about an UltraServer block."""
     if isinstance(value, str):
         return form_tag(value) if value in ("on_demand", "spot") else None
-    if isinstance(value, OnDemand):
-        return form_tag("on_demand")
     of_ultraservers = form_of(value, ["ultraserver_block"]) is not None
     return form_of(value, [key for key in _KEYS if key != "reservation" or not of_ultraservers])
 
@@ -228,6 +270,7 @@ CapacitySpec = Annotated[
     | Annotated[Reservation, Tag("<reservation>")]
     | Annotated[ReservationGroup, Tag("<reservation_group>")]
     | Annotated[CapacityBlock, Tag("<capacity_block>")]
+    | Annotated[CapacityBlocks, Tag("<capacity_blocks>")]
     | Annotated[UltraServerBlock, Tag("<ultraserver_block>")]
     | Annotated[NewReservation, Tag("<new_reservation>")],
     Discriminator(_form),
@@ -240,13 +283,32 @@ def capacity_terms(capacity: CapacitySpec) -> CapacityTerms:
     A reservation made here has no id yet, so its terms have none.
     """
     if isinstance(capacity, OnDemand):
-        return CapacityTerms(kind=CapacityKind.ON_DEMAND)
+        return CapacityTerms(kind=CapacityKind.ON_DEMAND, ends_at=capacity.on_demand.ends_at)
     if isinstance(capacity, Spot):
-        return CapacityTerms(kind=CapacityKind.SPOT, max_price_usd_per_hour=capacity.spot.max_price_usd_per_hour)
+        options = capacity.spot
+        return CapacityTerms(
+            kind=CapacityKind.SPOT, max_price_usd_per_hour=options.max_price_usd_per_hour, ends_at=options.ends_at
+        )
     if isinstance(capacity, Reservation):
-        return CapacityTerms(kind=CapacityKind.RESERVATION, reservation_id=capacity.reservation)
+        return CapacityTerms(
+            kind=CapacityKind.RESERVATION, reservation_id=capacity.reservation, ends_at=capacity.ends_at
+        )
     if isinstance(capacity, ReservationGroup):
-        return CapacityTerms(kind=CapacityKind.RESERVATION, reservation_group_arn=capacity.reservation_group)
+        return CapacityTerms(
+            kind=CapacityKind.RESERVATION, reservation_group_arn=capacity.reservation_group, ends_at=capacity.ends_at
+        )
+    if isinstance(capacity, CapacityBlocks):
+        return terms_of_blocks(
+            [
+                BlockTerms(
+                    reservation_id=block.capacity_block,
+                    starts_at=block.starts_at,
+                    ends_at=block.ends_at,
+                    node_count=block.nodes,
+                )
+                for block in capacity.capacity_blocks
+            ]
+        )
     if isinstance(capacity, CapacityBlock):
         return CapacityTerms(
             kind=CapacityKind.CAPACITY_BLOCK,
@@ -262,7 +324,22 @@ def capacity_terms(capacity: CapacitySpec) -> CapacityTerms:
             starts_at=capacity.starts_at,
             ends_at=capacity.ends_at,
         )
-    return CapacityTerms(kind=CapacityKind.RESERVATION)
+    return CapacityTerms(kind=CapacityKind.RESERVATION, ends_at=capacity.new_reservation.end_date)
+
+
+def block_sizes(capacity: CapacitySpec, node_count: int) -> dict[str, int]:
+    """The instances of each block of a fleet, by its id, or its resource group of an UltraServer block.
+
+    Args:
+        capacity: The capacity of the fleet.
+        node_count: Most nodes of the fleet.
+    """
+    terms = capacity_terms(capacity)
+    if not terms.kind.is_block:
+        return {}
+    if not terms.blocks:
+        return {terms.reservation_group_arn or str(terms.reservation_id): node_count}
+    return {block.reservation_id: block.node_count or node_count for block in terms.blocks}
 
 
 def placement_group_of(capacity: CapacitySpec) -> str | None:

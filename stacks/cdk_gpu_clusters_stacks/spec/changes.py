@@ -29,7 +29,7 @@ class Resource(Enum):
     ZONE_SUBNETS = auto()
     NAT_GATEWAY = auto()
     ENDPOINTS = auto()
-    #: Endpoints that some orchestrators or their software need.
+    #: Endpoints that some orchestrators, their software or a store need.
     MORE_ENDPOINTS = auto()
     FLOW_LOG = auto()
 
@@ -58,9 +58,12 @@ class Resource(Enum):
     NODE_GROUP = auto()
     #: What EKS cannot change of a node group: with another one it is another node group.
     NODE_GROUP_IDENTITY = auto()
+    NODE_ROLE = auto()
     PLACEMENT_GROUP = auto()
     #: What grows a fleet when its block is delivered, and drains it before the end.
     BLOCK_FOLLOWER = auto()
+    #: The resource group of a fleet with several blocks.
+    BLOCK_GROUP = auto()
     FLEET_SECURITY_GROUP = auto()
     MOUNT_RULES = auto()
     ALARMS = auto()

@@ -145,7 +145,7 @@ _OF_NODES: tuple[tuple[frozenset[str], NodeCheck], ...] = (
     (COUNTS | {"capacity"}, check_block_size),
     (frozenset(), check_capacity),
     (frozenset({"capacity"}), check_group_region),
-    (frozenset({"capacity"}), check_node_group),
+    (frozenset({"capacity", "update"}), check_node_group),
     (frozenset({"image"}), check_machine_image),
     (frozenset(), check_devices),
     (frozenset(), check_mig),

@@ -234,7 +234,9 @@ class CheckpointOptions(SpecModel):
         description="Days after which checkpoints move to S3 Glacier Instant Retrieval. Default: never.",
     )
     encryption_key_arn: Annotated[KeyArn | None, updates(Resource.BUCKET, Resource.DIRECTORY_BUCKET)] = _KEY
-    express_zone_id: Annotated[Text | None, updates(*TEMPLATES), replaces(Resource.DIRECTORY_BUCKET)] = Field(
+    express_zone_id: Annotated[
+        Text | None, updates(*TEMPLATES), replaces(Resource.DIRECTORY_BUCKET), makes(Resource.MORE_ENDPOINTS)
+    ] = Field(
         default=None,
         description="Zone id of the fleets, for a directory bucket there. Default: none. A change replaces it.",
         examples=["use1-az4"],
@@ -266,10 +268,12 @@ class ExistingCheckpointsOptions(SpecModel):
         default=None,
         description="Customer managed KMS key of the buckets, which the nodes may use then. Default: they have none.",
     )
-    express_bucket_name: Annotated[ExpressBucketName | None, updates(*TEMPLATES)] = Field(
-        default=None,
-        description="Name of a directory bucket of S3 Express One Zone in the fleets' zone. Default: none.",
-        examples=["llama--use1-az4--x-s3"],
+    express_bucket_name: Annotated[ExpressBucketName | None, updates(*TEMPLATES), makes(Resource.MORE_ENDPOINTS)] = (
+        Field(
+            default=None,
+            description="Name of a directory bucket of S3 Express One Zone in the fleets' zone. Default: none.",
+            examples=["llama--use1-az4--x-s3"],
+        )
     )
 
 
@@ -277,6 +281,13 @@ class ExistingCheckpointsSpec(SpecModel):
     """Buckets for checkpoints that exist already; no stack is made for them."""
 
     existing_checkpoints: Annotated[ExistingCheckpointsOptions, NO_CHANGE] = Field(description="The buckets.")
+
+
+def has_directory_bucket(store: object) -> bool:
+    """Whether a store has a directory bucket of S3 Express One Zone."""
+    if isinstance(store, CheckpointsSpec):
+        return store.checkpoints.express_zone_id is not None
+    return isinstance(store, ExistingCheckpointsSpec) and store.existing_checkpoints.express_bucket_name is not None
 
 
 def _form(value: object) -> str | None:

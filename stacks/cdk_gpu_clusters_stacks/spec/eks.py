@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import Field, StringConstraints
 
 from cdk_gpu_clusters.catalogue import Architecture
+from cdk_gpu_clusters.rules.eks_cluster import ControlPlaneTier, EgressMode, SupportType
 
 from ._base import AsTuple, SpecModel, Text
 from .changes import NO_CHANGE, Resource, changes_with, makes, replaces, updates
@@ -57,6 +58,30 @@ class SystemNodesSpec(SpecModel):
     )
 
 
+class ControlPlaneSpec(SpecModel):
+    """The control plane of a new cluster: what it may cost, and how it works."""
+
+    tier: Annotated[ControlPlaneTier | None, updates(Resource.CONTROL_PLANE)] = Field(
+        default=None,
+        description="Capacity that EKS provisions for it, at a price. Default: `standard`, which scales by itself.",
+    )
+    egress_mode: Annotated[EgressMode | None, updates(Resource.CONTROL_PLANE)] = Field(
+        default=None,
+        description="How it reaches webhooks and identity providers. Default: `AWS_MANAGED`. EKS does not change "
+        "`CUSTOMER_ROUTED` back.",
+    )
+    support_type: Annotated[SupportType, updates(Resource.CONTROL_PLANE)] = Field(
+        default="EXTENDED",
+        description="When the standard support of the version ends: `EXTENDED` keeps it, and EKS bills more; with "
+        "`STANDARD` EKS updates the control plane by itself.",
+    )
+    pack_devices: Annotated[bool, updates(Resource.CONTROL_PLANE)] = Field(
+        default=True,
+        description="Whether pods fill one node after the other, so that entire nodes stay free. Devices weigh most; "
+        "pods with slices are packed by their CPU and memory.",
+    )
+
+
 class SoftwareSpec(SpecModel):
     """What is installed in the cluster: device plugins, queues, metrics."""
 
@@ -95,6 +120,16 @@ class ExistingEksSpec(SpecModel):
         default=None,
         description="Role that may install software in it. Needed only where `software.apply` is true.",
     )
+    node_security_group_ids: Annotated[tuple[SecurityGroupId, ...], AsTuple, updates(Resource.EKS_TEMPLATE)] = Field(
+        default=(),
+        description="Security groups of its present nodes, if they are not in that of the cluster, such as the node "
+        "group of terraform-aws-eks. New nodes join them, too. Default: none.",
+    )
+    cni_from_node_role: Annotated[bool, updates(Resource.NODE_ROLE)] = Field(
+        default=False,
+        description="Whether its VPC CNI takes its permissions from the role of the nodes. Default: the CNI has a role "
+        "of its own, by Pod Identity or IRSA.",
+    )
 
 
 class EksSpec(SpecModel):
@@ -124,6 +159,9 @@ class EksSpec(SpecModel):
         description="IAM roles and users that administer the cluster. Default: none, not even the deploying principal.",
         examples=[["arn:aws:iam::111122223333:role/platform"]],
     )
+    control_plane: Annotated[ControlPlaneSpec, NO_CHANGE] = Field(
+        default=ControlPlaneSpec(), description="The control plane of the cluster."
+    )
     system_nodes: Annotated[SystemNodesSpec, NO_CHANGE] = Field(
         default=SystemNodesSpec(), description="Nodes without accelerators for the cluster's own pods."
     )
@@ -132,6 +170,5 @@ class EksSpec(SpecModel):
     )
     kubectl: Annotated[KubectlSpec, updates(Resource.EKS_TEMPLATE)] = Field(
         default=KubectlSpec(),
-        description="kubectl for the nodes, with which their watchdog cordons a faulty node and ends its pods before a "
-        "block ends; EKS's images have none. Default: the watchdog reports, and no node is cordoned.",
+        description="kubectl for the nodes, for scripts of yours: EKS's images have none, and the watchdog needs none.",
     )

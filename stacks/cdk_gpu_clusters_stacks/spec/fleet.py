@@ -67,7 +67,7 @@ class ImageByOs(SpecModel):
     pinned: bool = Field(
         default=False,
         description="True: the image is looked up once and kept in cdk.context.json. "
-        "False: the newest image is taken at each deploy; running nodes are not replaced.",
+        "False: the newest image is taken at each deploy; running nodes are replaced with `update: rolling` only.",
     )
 
 
@@ -299,11 +299,12 @@ class NodesSpec(SpecModel):
             Resource.NODE_GROUP_IDENTITY,
             Resource.RESERVATION,
             Resource.BLOCK_FOLLOWER,
+            Resource.BLOCK_GROUP,
         ),
     ] = Field(
         default=OnDemand(),
         description="Where the instances come from: on_demand, spot, an existing reservation or group of them, "
-        "a Capacity Block, an UltraServer block, or a reservation made here. Default: on_demand.",
+        "a Capacity Block, several of them, an UltraServer block, or a reservation made here. Default: on_demand.",
     )
     image: Annotated[ImageSpec | None, updates(Resource.EC2_TEMPLATE)] = Field(
         default=None,

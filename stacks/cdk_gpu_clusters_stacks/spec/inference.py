@@ -12,7 +12,7 @@ from cdk_gpu_clusters.rules.model_servers import ServerSlots
 
 from ._base import AsTuple, Environment, Line, SpecModel, Text, VariableName
 from .changes import NO_CHANGE, TEMPLATES, Resource, makes, replaces, updates
-from .data import SECURITY_GROUP_ID, BucketName
+from .data import SECURITY_GROUP_ID, BucketName, KeyArn
 from .fleet import NodesSpec
 from .network import ipv4_range
 
@@ -49,9 +49,14 @@ class WeightsSpec(SpecModel):
     )
     s3_uri: Text | None = Field(
         default=None,
-        description="Bucket and prefix to copy from before the servers start. The nodes may read it; a KMS key of "
-        "your own must let them decrypt. Default: nothing is copied.",
+        description="Bucket and prefix to copy from before the servers start. The nodes may read it. Default: nothing "
+        "is copied.",
         examples=["s3://my-models/llama"],
+    )
+    encryption_key_arn: KeyArn | None = Field(
+        default=None,
+        description="Customer managed KMS key of the bucket, with which the nodes may decrypt then. Default: they have "
+        "none, and read nothing that such a key encrypts.",
     )
 
 
@@ -84,6 +89,12 @@ class ServerSpec(SpecModel):
     weights: WeightsSpec | None = Field(
         default=None,
         description="Where the servers find the model. Default: the image has it, or the server loads it itself.",
+    )
+    cache_path: Text | None = Field(
+        default=None,
+        description="Folder of the local disks that every server of a node may write at the same path, for what they "
+        "download and compile. A variable points a server to it, such as HF_HOME. Default: none.",
+        examples=["/scratch/cache"],
     )
     shared_memory_gib: int | None = Field(
         default=None,
@@ -180,7 +191,7 @@ class InferenceFleetSpec(NodesSpec):
     scratch: Annotated[bool | None, updates(*TEMPLATES)] = Field(
         default=None,
         description="Whether the local disks of a node, where its type has some, become one file system at /scratch. "
-        "Servers see nothing of it but their weights. Default: if weights lie there.",
+        "Servers see nothing of it but their weights and their cache. Default: if one of them lies there.",
     )
     placement: Annotated[
         Literal["spread", "none"] | None,

@@ -12,7 +12,7 @@ from cdk_gpu_clusters.rules.endpoints import NetworkFeature
 
 from ._base import Name, SpecModel, Tags, Text
 from .changes import NO_CHANGE, TEMPLATES, Resource, makes, replaces, updates
-from .data import StoreSpec
+from .data import StoreSpec, has_directory_bucket
 from .eks import EksSpec
 from .fleet import FleetSpec
 from .inference import InferenceFleetSpec
@@ -96,6 +96,11 @@ class ClusterSpec(SpecModel):
             Resource.SYSTEM_TEMPLATE,
         ),
     ] = Field(default={}, description="Tags of every resource of the cluster, 50 at most.")
+    termination_protection: Annotated[bool, NO_CHANGE] = Field(
+        default=True,
+        description="Whether the stacks of reservations, and of fleets on reserved capacity, refuse to be deleted. "
+        "Stacks of stores always refuse.",
+    )
     network: Annotated[
         NetworkSpec,
         updates(Resource.AUTO_SCALING_GROUP, Resource.LOAD_BALANCER, Resource.CONTROL_PLANE, Resource.SOFTWARE),
@@ -116,6 +121,9 @@ class ClusterSpec(SpecModel):
     @property
     def features(self) -> tuple[NetworkFeature, ...]:
         """What fleets do that calls AWS from inside the network."""
-        if not ORCHESTRATORS[self.orchestrator].joins_eks:
-            return FLEET_FEATURES
-        return (*FLEET_FEATURES, *_EKS_FEATURES, *([NetworkFeature.KUBECTL] if self.eks.software.apply else []))
+        features = list(FLEET_FEATURES)
+        if ORCHESTRATORS[self.orchestrator].joins_eks:
+            features += [*_EKS_FEATURES, *([NetworkFeature.KUBECTL] if self.eks.software.apply else [])]
+        if any(map(has_directory_bucket, self.data.values())):
+            features.append(NetworkFeature.S3_EXPRESS)
+        return tuple(features)

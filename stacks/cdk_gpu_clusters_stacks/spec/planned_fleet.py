@@ -100,7 +100,15 @@ class PlannedFleet(FleetPart):
         Raises:
             ConfigError: If there is no layout of network interfaces for it.
         """
-        return plan_node_group(self.plan, NodeGroupRequest(name=self.name, labels={FLEET_LABEL: self.name}))
+        rolls = self.spec.update == "rolling"
+        return plan_node_group(
+            self.plan, NodeGroupRequest(name=self.name, labels={FLEET_LABEL: self.name}, rolls=rolls)
+        )
+
+    @property
+    def surge_nodes(self) -> int:
+        """How many nodes a deployment may add for the time of an update."""
+        return self.node_group.surge_nodes if self.profile.has_node_group and self.node_group.request.rolls else 0
 
     @property
     def scratch(self) -> ScratchSettings | None:
@@ -110,7 +118,7 @@ class PlannedFleet(FleetPart):
 
     @cached_property
     def scratch_plan(self) -> tuple[bool, list[Finding]]:
-        """Whether local disks become one file system, and what is wrong with weights that lie on it."""
+        """Whether local disks become one file system, and what is wrong with what lies on it."""
         if isinstance(self.spec, FleetSpec):
             return self.spec.scratch, []
         weights = self.spec.server.weights
@@ -121,6 +129,7 @@ class PlannedFleet(FleetPart):
             requested=self.spec.scratch,
             mount_points=self.spec.mounts,
             copied=weights is not None and weights.s3_uri is not None,
+            cache_path=self.spec.server.cache_path,
         )
 
     @cached_property
@@ -162,6 +171,7 @@ class PlannedFleet(FleetPart):
             registry_login="" if server.registry_login is None else server.registry_login.arn,
             weights_path="" if weights is None else weights.path or "",
             weights_uri="" if weights is None else weights.s3_uri or "",
+            cache_path=server.cache_path or "",
         )
 
     def node_request(self, *, dns_name: str = "", mount_name: str = "") -> NodeRequest:

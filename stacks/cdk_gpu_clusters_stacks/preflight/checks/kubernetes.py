@@ -10,7 +10,20 @@ from cdk_gpu_clusters_stacks.plan.model import KubernetesPlan
 from cdk_gpu_clusters_stacks.spec.eks import ExistingEksSpec
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
-from ..call import ADD_ON_VERSIONS, CALLER, EKS_CLUSTER, EKS_CLUSTERS, EKS_VERSIONS, ROLE, USER, ZONES, NoAnswer
+from ..call import (
+    ADD_ON_VERSIONS,
+    CALLER,
+    EKS_ADD_ON,
+    EKS_CLUSTER,
+    EKS_CLUSTERS,
+    EKS_VERSIONS,
+    INSTANCES,
+    POD_IDENTITIES,
+    ROLE,
+    USER,
+    ZONES,
+    NoAnswer,
+)
 from ..check import Inquiry, Verdict, cannot_tell, define_check, failed, passed, warned
 from ..cluster import Cluster, fleets_where, words
 from ..quota import QUOTA_CALLS, weigh
@@ -182,6 +195,63 @@ def _cluster_as_said(existing: ExistingEksSpec, inquiry: Inquiry) -> Iterator[Ve
             f"{existing.cluster_name} knows no access entries: its nodes join by the aws-auth ConfigMap alone",
             fix="aws eks update-cluster-config --access-config authenticationMode=API_AND_CONFIG_MAP",
         )
+
+
+@define_check(
+    "GPU-PRE-169",
+    "the VPC CNI of an existing EKS cluster has the permissions that the file states",
+    source='Amazon EKS user guide, "Amazon EKS node IAM role" and "Configure Amazon VPC CNI plugin to use IRSA"; '
+    f"{_API}, ListPodIdentityAssociations and DescribeAddon",
+    calls=(POD_IDENTITIES, EKS_ADD_ON),
+    subjects=_existing,
+    unless=_NONE_EXISTS,
+)
+def _cni_has_a_role(existing: ExistingEksSpec, inquiry: Inquiry) -> Verdict:
+    account = {"namespace": "kube-system", "serviceAccount": "aws-node"}
+    found = inquiry.find(POD_IDENTITIES, clusterName=existing.cluster_name, **account)
+    if found is None:
+        raise NoAnswer(f"there is no {existing.cluster_name}", fix="see GPU-PRE-166")
+    add_on = inquiry.find(EKS_ADD_ON, clusterName=existing.cluster_name, addonName="vpc-cni")
+    role = None if add_on is None else add_on["addon"].get("serviceAccountRoleArn")
+    if found["associations"] or role:
+        return passed("the VPC CNI has a role of its own")
+    if existing.cni_from_node_role:
+        return passed("the VPC CNI takes the role of the nodes, which may do what it does")
+    fix = "cni_from_node_role: true, or give the service account aws-node a role by Pod Identity"
+    cause = f"the VPC CNI of {existing.cluster_name} has no role of its own: new nodes never become Ready"
+    if add_on is None:
+        return warned(f"unless its service account is annotated with a role, {cause}", fix=fix)
+    return failed(cause, fix=fix)
+
+
+@define_check(
+    "GPU-PRE-170",
+    "new nodes are in the security groups of the present nodes of an existing EKS cluster",
+    source='Amazon EKS user guide, "View Amazon EKS security group requirements for clusters" and "Organize Amazon EKS '
+    'resources with tags"; '
+    "terraform-aws-modules/terraform-aws-eks @ bef29c4, node_groups.tf: a group of the nodes' own by default",
+    calls=(INSTANCES,),
+    subjects=_existing,
+    unless=_NONE_EXISTS,
+)
+def _same_groups(existing: ExistingEksSpec, inquiry: Inquiry) -> Verdict:
+    running = [
+        {"Name": "tag:aws:eks:cluster-name", "Values": [existing.cluster_name]},
+        {"Name": "instance-state-name", "Values": ["running"]},
+    ]
+    answer = inquiry.ask(INSTANCES, Filters=running)["Reservations"]
+    nodes = [{one["GroupId"] for one in node["SecurityGroups"]} for found in answer for node in found["Instances"]]
+    if not nodes:
+        return passed(f"{existing.cluster_name} has no running nodes of managed groups")
+    given = {existing.cluster_security_group_id, *existing.node_security_group_ids}
+    if any(not groups & given for groups in nodes):
+        common = sorted(set.intersection(*nodes)) or sorted(set.union(*nodes))
+        return warned(
+            f"nodes of {existing.cluster_name} are in {words(common)}, and in no group that new nodes join: pods, and "
+            "DNS, may not reach each other",
+            fix=f"node_security_group_ids: [{', '.join(common)}]",
+        )
+    return passed(f"{existing.cluster_name} has nodes in {words(sorted(given))}")
 
 
 def _admins(cluster: Cluster) -> Mapping[str, str]:

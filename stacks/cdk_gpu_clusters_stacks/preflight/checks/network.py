@@ -7,7 +7,7 @@ from typing import Any
 
 from cdk_gpu_clusters.catalogue.lustre import lustre_ports
 from cdk_gpu_clusters.catalogue.quotas import quota
-from cdk_gpu_clusters.rules.endpoints import GATEWAY_ENDPOINTS, check_endpoints, endpoints_for
+from cdk_gpu_clusters.rules.endpoints import check_endpoints, endpoints_for, gateways_for
 from cdk_gpu_clusters_stacks.plan.model import SubnetUse
 from cdk_gpu_clusters_stacks.spec import ExistingLustreOptions, ExistingLustreSpec, FleetSpec
 
@@ -334,7 +334,7 @@ def _public_as_said(named: tuple[str, bool], inquiry: Inquiry) -> Verdict:
 
 @define_check(
     "GPU-PRE-083",
-    "S3 is reached through a gateway endpoint",
+    "S3, and S3 Express if it is used, are reached through gateway endpoints",
     source='Amazon VPC user guide, "Gateway endpoints for Amazon S3": no fee, as a NAT gateway takes for each GB',
     calls=(ROUTE_TABLES, ENDPOINTS),
     subjects=_private,
@@ -343,11 +343,14 @@ def _public_as_said(named: tuple[str, bool], inquiry: Inquiry) -> Verdict:
 def _s3_gateway(subnet_id: str, inquiry: Inquiry) -> Verdict | None:
     inquiry.start(ENDPOINTS, Filters=_in_vpc(inquiry))
     table = _table(subnet_id, inquiry)
-    if set(GATEWAY_ENDPOINTS) <= _present(table, inquiry):
+    present = _present(table, inquiry)
+    missing = [service for service in gateways_for(inquiry.cluster.spec.features) if service not in present]
+    if not missing:
         return None
     return warned(
         f"data in S3 goes from {subnet_id} through what its default route leads to, at a price for each GB",
-        fix=f"add the gateway endpoint s3 to route table {table.get('RouteTableId', 'of the subnet')}",
+        fix=f"add the gateway endpoint {' and '.join(missing)} to route table "
+        f"{table.get('RouteTableId', 'of the subnet')}",
     )
 
 

@@ -11,6 +11,7 @@ from cdk_gpu_clusters.catalogue import instance_type, instance_type_names
 from cdk_gpu_clusters.catalogue.quotas import Purchase, VcpuQuota, quota, vcpu_quota
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters.rules.fleet import DEFAULT_SIZE_GIB
+from cdk_gpu_clusters.rules.node_group import UpdateStrategy, surge_nodes
 from cdk_gpu_clusters_stacks.spec import NewReservation
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
@@ -37,13 +38,19 @@ _RUNNING = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VcpuNeed:
-    """Fleets whose vCPUs one quota counts, and the vCPUs of system nodes of EKS that it counts with them."""
+    """Fleets whose vCPUs one quota counts, and the vCPUs of system nodes of EKS that it counts with them.
+
+    Attributes:
+        system_vcpus: vCPUs of the system nodes.
+        system_surge_vcpus: vCPUs that an update of them adds for the time that it takes.
+    """
 
     purchase: Purchase
     family: str
     vcpus: VcpuQuota
     fleets: tuple[PlannedFleet, ...]
     system_vcpus: int = 0
+    system_surge_vcpus: int = 0
 
 
 def _needs(purchase: Purchase, cluster: Cluster) -> Mapping[str, VcpuNeed]:
@@ -67,16 +74,16 @@ def _needs(purchase: Purchase, cluster: Cluster) -> Mapping[str, VcpuNeed]:
 
 def _with_system_nodes(needs: dict[str, VcpuNeed], cluster: Cluster) -> dict[str, VcpuNeed]:
     """The needs, with what the system nodes of an EKS cluster made here add."""
-    if not cluster.makes_eks:
+    nodes = None if cluster.plan.kubernetes is None else cluster.plan.kubernetes.system_nodes
+    if nodes is None:
         return needs
-    nodes = cluster.spec.eks.system_nodes
     record = instance_type(nodes.instance_type)
-    vcpus, found = record.vcpus * nodes.nodes, vcpu_quota(record.family, "on-demand")
-    for where, need in needs.items():
-        if need.vcpus.quota == found.quota:
-            return {**needs, where: replace(need, system_vcpus=vcpus)}
-    own = VcpuNeed(purchase="on-demand", family=record.family, vcpus=found, fleets=(), system_vcpus=vcpus)
-    return {**needs, "eks.system_nodes": own}
+    found = vcpu_quota(record.family, "on-demand")
+    surge = surge_nodes(UpdateStrategy.DEFAULT, zones=len(nodes.subnets), max_unavailable=1)
+    where = next((where for where, need in needs.items() if need.vcpus.quota == found.quota), "eks.system_nodes")
+    need = needs.get(where) or VcpuNeed(purchase="on-demand", family=record.family, vcpus=found, fleets=())
+    system = replace(need, system_vcpus=record.vcpus * nodes.node_count, system_surge_vcpus=record.vcpus * surge)
+    return {**needs, where: system}
 
 
 def _purchase(fleet: PlannedFleet) -> Purchase | None:
@@ -101,13 +108,14 @@ def _vcpus(need: VcpuNeed, inquiry: Inquiry) -> Iterator[Verdict]:
             f"that {need.vcpus.quota.name} counts {need.family} is read from its name, no source confirms it",
             fix="compare with the EC2 quotas in the Service Quotas console",
         )
-    least = most = need.system_vcpus
+    least = need.system_vcpus
+    most = least + need.system_surge_vcpus
     for fleet in need.fleets:
         is_reserved = isinstance(fleet.spec.capacity, NewReservation)
         least += (
             fleet.spec.maximum_nodes if is_reserved else fleet.spec.minimum_nodes
         ) * fleet.plan.instance_type.vcpus
-        most += fleet.spec.maximum_nodes * fleet.plan.instance_type.vcpus
+        most += (fleet.spec.maximum_nodes + fleet.surge_nodes) * fleet.plan.instance_type.vcpus
     yield weigh(need.vcpus.quota, inquiry, used=partial(_used_vcpus, need, inquiry), least=least, most=most)
 
 
@@ -167,10 +175,10 @@ _spot_vcpus = define_check(
 
 def _range(sizes: Iterable[tuple[PlannedFleet, float]]) -> dict[str, float]:
     """What all nodes need together, from what a node of each fleet needs."""
-    each = [(fleet.spec, size) for fleet, size in sizes]
+    each = list(sizes)
     return {
-        "least": sum(spec.minimum_nodes * size for spec, size in each),
-        "most": sum(spec.maximum_nodes * size for spec, size in each),
+        "least": sum(fleet.spec.minimum_nodes * size for fleet, size in each),
+        "most": sum((fleet.spec.maximum_nodes + fleet.surge_nodes) * size for fleet, size in each),
     }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
+from cdk_gpu_clusters.rules.capacity import BlockTerms, CapacityTerms
 from cdk_gpu_clusters_stacks.spec.capacity import placement_group_of
 from cdk_gpu_clusters_stacks.spec.planned_fleet import PlannedFleet
 
@@ -19,6 +20,17 @@ _NONE = "no fleet launches into an existing reservation"
 _NO_BLOCK = "no fleet launches into a Capacity Block"
 _CALLS = (RESERVATIONS, GROUP_MEMBERS)
 
+
+def _times_of(fleet: PlannedFleet, reservation_id: str) -> BlockTerms | CapacityTerms:
+    """What the file has of a reservation that a fleet launches into."""
+    terms = fleet.plan.terms
+    return next((block for block in terms.blocks if block.reservation_id == reservation_id), terms)
+
+
+def _is_over(times: BlockTerms | CapacityTerms, inquiry: Inquiry) -> bool:
+    return isinstance(times, BlockTerms) and times.ends_at <= inquiry.now
+
+
 # States on the way to active: a block that is paid for, or is being delivered.
 _COMING = frozenset({"scheduled", "payment-pending", "pending", "delayed"})
 _PLATFORM = "Linux/UNIX"
@@ -27,9 +39,9 @@ Found = Mapping[str, Any]
 
 
 def _target_of(fleet: PlannedFleet) -> str | None:
-    """ARN of the resource group, or id of the reservation, that a fleet launches into; None if none exists yet."""
+    """ARN of the resource group, or ids of the reservations, that a fleet launches into; None if none exists yet."""
     terms = fleet.plan.terms
-    return terms.reservation_group_arn or terms.reservation_id
+    return terms.reservation_group_arn or ", ".join(terms.reservation_ids) or None
 
 
 def _fleets(wanted: Callable[[PlannedFleet], bool]) -> Subjects[PlannedFleet]:
@@ -46,14 +58,14 @@ _blocks = _fleets(lambda fleet: fleet.plan.terms.kind.is_block)
 
 
 def _members_of(fleet: PlannedFleet, inquiry: Inquiry) -> tuple[str, ...]:
-    """Ids of the reservations that a fleet launches into.
+    """Ids of the reservations that a fleet launches into; of several blocks those that are not over.
 
     Raises:
         Absent: If the resource group does not exist.
     """
     terms = fleet.plan.terms
     if terms.reservation_group_arn is None:
-        return (str(terms.reservation_id),)
+        return tuple(one for one in terms.reservation_ids if not _is_over(_times_of(fleet, one), inquiry))
     answer = inquiry.ask(GROUP_MEMBERS, Group=terms.reservation_group_arn)
     listed = [item.get("Identifier", {}) for item in answer.get("Resources", ())]
     listed += answer.get("ResourceIdentifiers", ())
@@ -96,6 +108,8 @@ def _there(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
         wanted = _members_of(fleet, inquiry)
     except Absent as absent:
         return failed(f"{_target_of(fleet)}: {absent.cause}", fix="correct the ARN, or --profile")
+    if not wanted and fleet.plan.terms.blocks:
+        return failed(f"{_target_of(fleet)} are over", fix="see GPU-PRE-060")
     if not wanted:
         return failed(f"{_target_of(fleet)} has no reservation in it", fix="add reservations to the group")
     seen = {one["CapacityReservationId"]: one for one in _every_reservation(inquiry)}
@@ -122,7 +136,9 @@ def _right_kind(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
         block = one.get("ReservationType", "default") == "capacity-block"
         if block != fleet.plan.terms.kind.is_block:
             what = "a Capacity Block" if block else "an On-Demand Capacity Reservation"
-            right = "capacity_block or ultraserver_block" if block else "reservation or reservation_group"
+            right = (
+                "capacity_block, capacity_blocks or ultraserver_block" if block else "reservation or reservation_group"
+            )
             yield failed(f"{one['CapacityReservationId']} is {what}", fix=f"name it as {right}")
 
 
@@ -210,11 +226,21 @@ def _right_platform(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     subjects=_reserved,
     unless=_NONE,
 )
-def _room(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
+def _room(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     found = _found_of(fleet, inquiry)
+    if fleet.plan.terms.blocks:
+        nodes = {one.reservation_id: one.node_count for one in fleet.plan.windows}
+        for one in found:
+            bought = nodes[one["CapacityReservationId"]]
+            yield _room_of([one], bought, bought, inquiry)
+        return
     sharing = [one.spec for one in inquiry.cluster.fleets.values() if _target_of(one) == _target_of(fleet)]
     least = sum(spec.minimum_nodes for spec in sharing)
     most = sum(spec.maximum_nodes for spec in sharing)
+    yield _room_of(found, least, most, inquiry)
+
+
+def _room_of(found: list[Found], least: int, most: int, inquiry: Inquiry) -> Verdict:
     free = sum(_free(one) for one in found)
     if free < most and any(one["State"] == "active" for one in found):
         free += _own_nodes(found, inquiry)
@@ -301,6 +327,29 @@ _SAME = timedelta(minutes=1)
 
 
 @define_check(
+    "GPU-PRE-060",
+    "the end of the capacity in the file is not past",
+    source="design: a fleet whose capacity is over never has nodes",
+    calls=(),
+    subjects=lambda cluster: {
+        f"{where}.capacity": fleet for where, fleet in cluster.fleets.items() if fleet.plan.terms.ends_at is not None
+    },
+    unless="no capacity in the file has an end",
+)
+def _end_ahead(fleet: PlannedFleet, inquiry: Inquiry) -> Verdict:
+    terms, now = fleet.plan.terms, inquiry.now
+    over = [one.reservation_id for one in terms.blocks if one.ends_at <= now]
+    if terms.ends_at is not None and terms.ends_at <= now:
+        return failed(
+            f"the last end in the file is {utc(terms.ends_at)}, and it is {utc(now)}: no node would be launched",
+            fix="name capacity that ends later, or remove the fleet",
+        )
+    if over:
+        return passed(f"{words(over)} is over: remove it at the next edit")
+    return passed(f"the last end in the file is {'' if terms.ends_at is None else utc(terms.ends_at)}")
+
+
+@define_check(
     "GPU-PRE-061",
     "the reservation does not end within a day",
     source='AWS EC2 user guide, "On-Demand Capacity Reservations": instances run on, new ones do not start',
@@ -330,9 +379,9 @@ def _not_over(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     unless=_NO_BLOCK,
 )
 def _block_start(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
-    said = fleet.plan.terms.starts_at
     for one in _found_of(fleet, inquiry):
         start, name = one.get("StartDate"), one["CapacityReservationId"]
+        said = _times_of(fleet, name).starts_at
         if start is None or (said is not None and abs(start - said) < _SAME):
             yield passed(f"{name} starts at {'an unknown time' if start is None else utc(start)}")
         elif said is None and start <= inquiry.now:
@@ -355,9 +404,9 @@ def _block_start(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
     unless=_NO_BLOCK,
 )
 def _block_end(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
-    said = fleet.plan.terms.ends_at
     for one in _found_of(fleet, inquiry):
         end, name = one.get("EndDate"), one["CapacityReservationId"]
+        said = _times_of(fleet, name).ends_at
         if end is None or said is None or abs(end - said) < _SAME:
             continue
         cause, fix = f"{name} ends at {utc(end)}, the file has {utc(said)}", f"ends_at: {utc(end)}"
@@ -365,3 +414,28 @@ def _block_end(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
             yield failed(f"{cause}: EC2 would end the nodes before they are drained", fix=fix)
         else:
             yield warned(f"{cause}: paid time would go unused", fix=fix)
+
+
+# UltraServers: a reservation can be active, and refuse launches.
+
+
+@define_check(
+    "GPU-PRE-064",
+    "EC2 can launch into the reservation of an UltraServer",
+    source="EC2 API reference, CapacityReservation: LaunchStatus (botocore 1.43.106)",
+    calls=_CALLS,
+    subjects=_fleets(lambda fleet: fleet.plan.terms.kind.is_block),
+    unless=_NO_BLOCK,
+)
+def _launchable(fleet: PlannedFleet, inquiry: Inquiry) -> Iterator[Verdict]:
+    for one in _found_of(fleet, inquiry):
+        status, name = one.get("LaunchStatus"), one["CapacityReservationId"]
+        if status == "unlaunchable" and one["State"] == "active":
+            yield failed(
+                f"{name} is active, and EC2 reports it as unlaunchable",
+                fix="wait for EC2's repair of the UltraServer, or open a case with AWS Support",
+            )
+        elif status == "unlaunchable":
+            yield passed(f"{name} is {one['State']}, and not launchable yet")
+        elif status is not None:
+            yield passed(f"{name} is {status}")

@@ -1,4 +1,4 @@
-"""Service-linked roles, and KMS keys that the cluster file names."""
+"""Service-linked roles, KMS keys that the cluster file names, and the default key of volumes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable
 from cdk_gpu_clusters.rules.capacity import CapacityKind
 from cdk_gpu_clusters_stacks.spec import LustreSpec
 
-from ..call import KEY, ROLE, NoAnswer
+from ..call import EBS_KEY, KEY, KEY_POLICY, ROLE, NoAnswer
 from ..check import Inquiry, Judge, Subjects, Verdict, define_check, failed, passed, warned, whole
-from ..cluster import Cluster
+from ..cluster import Cluster, fleets_where
 
 
 def _when(wanted: Callable[[Cluster], object]) -> Subjects[Cluster]:
@@ -122,3 +122,33 @@ def _key_encrypts(arn: str, inquiry: Inquiry) -> Verdict | None:
     if found.get("KeyManager") == "AWS":
         return failed(f"{arn} is managed by AWS: its policy cannot let the nodes in", fix="name a key of your own")
     return None
+
+
+# The key of volumes for which the file names none.
+
+_AWS_EBS_KEY = "alias/aws/ebs"
+_LAUNCHES = "AWSServiceRoleForAutoScaling"
+
+
+@define_check(
+    "GPU-PRE-133",
+    "EC2 Auto Scaling may use the key that encrypts new volumes by default",
+    source='EC2 Auto Scaling user guide, "Required AWS KMS key policy for use with encrypted volumes"; EC2 API '
+    "reference, GetEbsDefaultKmsKeyId",
+    calls=(EBS_KEY, KEY_POLICY),
+    subjects=_when(fleets_where(lambda fleet: fleet.spec.root_volume.encryption_key_arn is None)),
+    unless="every fleet names the key of its volumes",
+)
+def _default_key_lets_launch(_: Cluster, inquiry: Inquiry) -> Verdict:
+    key = str(inquiry.ask(EBS_KEY)["KmsKeyId"])
+    if key.endswith(_AWS_EBS_KEY):
+        return passed(key)
+    policy = str(inquiry.ask(KEY_POLICY, KeyId=key, PolicyName="default")["Policy"])
+    # The policy of the key that AWS manages admits everyone in the account by way of EC2.
+    if _LAUNCHES in policy or '"kms:ViaService"' in policy:
+        return passed(f"{key} admits EC2 Auto Scaling")
+    return warned(
+        f"new volumes are encrypted with {key}, whose policy does not name {_LAUNCHES}: without a grant, every launch "
+        "fails with Client.InvalidKMSKey.InvalidState",
+        fix=f"allow {_LAUNCHES} in the policy of the key, or name another key in root_volume.encryption_key_arn",
+    )
